@@ -19,7 +19,7 @@ use vic::client::Client;
 use vic::config::Config;
 use vic::model::{AskRequest, IndexRequest};
 
-use measure::{Outcome, Times, argument, folder, number};
+use measure::{Outcome, Times, argument, corpus_folder, number_argument};
 
 /// Number of concurrent clients.
 const CLIENTS: usize = 8;
@@ -36,7 +36,7 @@ impl Drop for Daemon {
 
 #[tokio::main]
 async fn main() -> Outcome {
-    let rounds = number("rounds", 5)?;
+    let rounds = number_argument("rounds", 5)?;
     let data = tempfile::tempdir()?;
     let program = env!("CARGO_BIN_EXE_vicd");
     let daemon = Command::new(program)
@@ -46,7 +46,7 @@ async fn main() -> Outcome {
         .spawn()?;
     let _daemon = Daemon(daemon);
     let client = connect(data.path()).await?;
-    index(&client, &folder()).await?;
+    index(&client, &corpus_folder()).await?;
     let questions = questions()?;
     let mut times = Times::default();
     for question in &questions {
@@ -58,11 +58,11 @@ async fn main() -> Outcome {
         times.add(begun);
     }
     times.report("one client", 1.0, "questions", daemon_memory(&client).await?);
-    together(data.path(), &questions, rounds).await
+    run_clients(data.path(), &questions, rounds).await
 }
 
 /// Every client asks every question. The reported line counts the questions of all clients.
-async fn together(data: &Path, questions: &[String], rounds: usize) -> Outcome {
+async fn run_clients(data: &Path, questions: &[String], rounds: usize) -> Outcome {
     let mut tasks = tokio::task::JoinSet::new();
     let begun = Instant::now();
     for _ in 0..CLIENTS {
@@ -123,7 +123,7 @@ async fn index(client: &Client, folder: &Path) -> Outcome {
 }
 
 fn questions() -> Outcome<Vec<String>> {
-    let path = argument("questions").map_or_else(|| folder().join("questions.jsonl"), PathBuf::from);
+    let path = argument("questions").map_or_else(|| corpus_folder().join("questions.jsonl"), PathBuf::from);
     let mut questions = Vec::new();
     for line in std::fs::read_to_string(path)?.lines() {
         let line: Value = serde_json::from_str(line)?;

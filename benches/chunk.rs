@@ -14,12 +14,12 @@ use vic::embed;
 use vic::extract::{Tools, extract_bytes};
 use vic::model::{ContentHash, Document, ExtractLimits};
 
-use measure::{Outcome, folder, measure, number};
+use measure::{Outcome, corpus_folder, measure, number_argument};
 
 fn main() -> Outcome {
     // Must run before any thread starts. No model is loaded without it.
     vic::embed::disable_telemetry();
-    let runs = number("runs", 7)?;
+    let runs = number_argument("runs", 7)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let counter = runtime.block_on(embed::open(&Config::load()?))?.token_counter();
     let chunker = Chunker::new(counter.clone(), ChunkSettings::default());
@@ -40,7 +40,7 @@ fn main() -> Outcome {
 
 fn documents() -> Outcome<Vec<Document>> {
     let mut documents = Vec::new();
-    for entry in walkdir::WalkDir::new(folder()) {
+    for entry in walkdir::WalkDir::new(corpus_folder()) {
         let entry = entry?;
         if entry.file_type().is_file() {
             let bytes = std::fs::read(entry.path())?;

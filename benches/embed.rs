@@ -11,20 +11,20 @@ mod measure;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use vic::bench::Mix;
+use vic::bench::TextLengths;
 use vic::config::Config;
 use vic::embed;
 
-use measure::{Outcome, Times, number};
+use measure::{Outcome, Times, number_argument};
 
 fn main() -> Outcome {
     // Must run before any thread starts. No model is loaded without it.
     vic::embed::disable_telemetry();
-    let runs = number("runs", 5)?;
+    let runs = number_argument("runs", 5)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let embedder = runtime.block_on(embed::open(&Config::load()?))?;
-    let texts = Mix::Mixed.texts();
-    let texts = &texts[..number("texts", 256)?.clamp(1, texts.len())];
+    let texts = TextLengths::Mixed.generate();
+    let texts = &texts[..number_argument("texts", 256)?.clamp(1, texts.len())];
     let counter = embedder.token_counter();
     let tokens: usize = texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).sum();
     let settings = json!({ "model": embedder.name(), "dimension": embedder.dimension(), "texts": texts.len() });

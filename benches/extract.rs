@@ -16,14 +16,14 @@ use vic::embed::models::ModelStore;
 use vic::extract::{Tools, extract_bytes};
 use vic::model::ExtractLimits;
 
-use measure::{Outcome, Times, folder, number};
+use measure::{Outcome, Times, corpus_folder, number_argument};
 
 fn main() -> Outcome {
-    let runs = number("runs", 5)?;
+    let runs = number_argument("runs", 5)?;
     let pdfium = ModelStore::new(Config::load()?.model_dirs).library("pdfium").ok();
     let (tools, limits) = (Tools { pdfium, ocr: None }, ExtractLimits::default());
     let mut by_extension: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
-    for entry in walkdir::WalkDir::new(folder()) {
+    for entry in walkdir::WalkDir::new(corpus_folder()) {
         let entry = entry?;
         if entry.file_type().is_file() {
             let extension = entry.path().extension().unwrap_or_default().to_string_lossy().to_lowercase();

@@ -11,22 +11,22 @@
 
 mod measure;
 
-use measure::{Outcome, Times, number, print};
+use measure::{Outcome, Times, number_argument, print};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use vic::graph::GraphService;
 use vic::model::{GraphFormat, GraphImport, GraphQuestion, GraphRequest};
 
 /// Number of queries of each kind.
-const RUNS: usize = 500;
+const QUERIES: usize = 500;
 
 /// Number of changes to one source.
 const CHANGES: usize = 30;
 
 /// xorshift generator: the graph is the same in every run.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, most: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -36,12 +36,12 @@ impl Dice {
 }
 
 fn main() -> Outcome {
-    let (nodes, edges) = (number("nodes", 10_000)?, number("edges", 50_000)?);
+    let (nodes, edges) = (number_argument("nodes", 10_000)?, number_argument("edges", 50_000)?);
     let runtime = tokio::runtime::Runtime::new()?;
     let dir = tempfile::tempdir()?;
     let service = GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new())?;
-    let text = graph(nodes, edges);
-    let before = resident();
+    let text = graph_json(nodes, edges);
+    let before = resident_bytes();
     let begun = std::time::Instant::now();
     let import = GraphImport { name: "bench".into(), format: GraphFormat::Json, text };
     runtime.block_on(service.request(GraphRequest::Import(import)))?;
@@ -49,13 +49,13 @@ fn main() -> Outcome {
     let snapshot = runtime.block_on(service.snapshot())?;
     print(&json!({
         "snapshot_bytes_an_edge": snapshot.bytes() / edges.max(1),
-        "process_bytes_an_edge": resident().saturating_sub(before) / edges.max(1) as u64,
+        "process_bytes_an_edge": resident_bytes().saturating_sub(before) / edges.max(1) as u64,
     }));
-    let mut dice = Dice(7);
-    change(&runtime, &service, nodes, &mut dice)?;
-    let mut ask = |name: &str, mut request: Box<dyn FnMut(&mut Dice) -> GraphRequest>| -> Outcome {
+    let mut dice = Rng(7);
+    measure_source_changes(&runtime, &service, nodes, &mut dice)?;
+    let mut ask = |name: &str, mut request: Box<dyn FnMut(&mut Rng) -> GraphRequest>| -> Outcome {
         let mut times = Times::default();
-        for _ in 0..RUNS {
+        for _ in 0..QUERIES {
             let request = request(&mut dice);
             times.time(|| runtime.block_on(service.request(request)))?;
         }
@@ -65,35 +65,35 @@ fn main() -> Outcome {
     ask(
         "graph_query edges",
         Box::new(move |dice| {
-            tool(json!({"queryType": "edges", "filters": {
-        "edgeType": format!("r{}", dice.below(20)), "sourceType": format!("T{}", dice.below(10)), "semanticId": key(dice.below(nodes))}}))
+            tool_request(json!({"queryType": "edges", "filters": {
+        "edgeType": format!("r{}", dice.below(20)), "sourceType": format!("T{}", dice.below(10)), "semanticId": node_key(dice.below(nodes))}}))
         }),
     )?;
     ask(
         "graph_query check_edge",
         Box::new(move |dice| {
-            tool(json!({"queryType": "check_edge", "filters": {
-        "semanticId": key(dice.below(nodes)), "targetId": key(dice.below(nodes))}}))
+            tool_request(json!({"queryType": "check_edge", "filters": {
+        "semanticId": node_key(dice.below(nodes)), "targetId": node_key(dice.below(nodes))}}))
         }),
     )?;
     ask(
         "graph_query all edges of a type",
         Box::new(move |dice| {
-            tool(json!({"queryType": "edges", "filters": {
+            tool_request(json!({"queryType": "edges", "filters": {
         "edgeType": format!("r{}", dice.below(20)), "sourceType": "T3"}}))
         }),
     )?;
     ask(
         "graph_query nodes",
         Box::new(move |dice| {
-            tool(json!({"queryType": "nodes", "filters": {
+            tool_request(json!({"queryType": "nodes", "filters": {
         "nodeType": format!("T{}", dice.below(10))}}))
         }),
     )?;
     ask(
         "axql type, attribute, two hops",
         Box::new(move |dice| {
-            query(format!(
+            axql_request(format!(
                 "select ?x ?y where ?x is T{}, ?x.city = \"city {}\", ?x -r{}/r{}-> ?y limit 50",
                 dice.below(4),
                 dice.below(100),
@@ -105,22 +105,30 @@ fn main() -> Outcome {
     ask(
         "axql name, any two hops",
         Box::new(move |dice| {
-            query(format!("select ?y where name(\"node {}\") -(r0|r1|r2)/(r0|r1|r2)-> ?y limit 50", dice.below(nodes)))
+            axql_request(format!(
+                "select ?y where name(\"node {}\") -(r0|r1|r2)/(r0|r1|r2)-> ?y limit 50",
+                dice.below(nodes)
+            ))
         }),
     )?;
     ask(
         "axql repetition",
         Box::new(move |dice| {
-            query(format!("select ?y where {} -(r0|r1)+-> ?y max_hops 4 limit 50", dice.below(nodes)))
+            axql_request(format!("select ?y where {} -(r0|r1)+-> ?y max_hops 4 limit 50", dice.below(nodes)))
         }),
     )
 }
 
 /// Imports a small source repeatedly, each time with other edges.
-fn change(runtime: &tokio::runtime::Runtime, service: &GraphService, nodes: usize, dice: &mut Dice) -> Outcome {
+fn measure_source_changes(
+    runtime: &tokio::runtime::Runtime,
+    service: &GraphService,
+    nodes: usize,
+    dice: &mut Rng,
+) -> Outcome {
     let mut times = Times::default();
     for number in 0..CHANGES {
-        let text = lines(number, nodes, dice);
+        let text = source_lines(number, nodes, dice);
         let import = GraphImport { name: "note".into(), format: GraphFormat::Text, text };
         times.time(|| runtime.block_on(service.request(GraphRequest::Import(import))))?;
     }
@@ -128,39 +136,39 @@ fn change(runtime: &tokio::runtime::Runtime, service: &GraphService, nodes: usiz
     Ok(())
 }
 
-fn tool(args: Value) -> GraphRequest {
+fn tool_request(args: Value) -> GraphRequest {
     GraphRequest::Tool { name: "graph_query".into(), args }
 }
 
-fn query(axql: String) -> GraphRequest {
+fn axql_request(axql: String) -> GraphRequest {
     GraphRequest::Query(GraphQuestion { axql: Some(axql), ..GraphQuestion::default() })
 }
 
-fn key(node: usize) -> String {
+fn node_key(node: usize) -> String {
     format!("node-{node}.FL.001")
 }
 
 /// Returns a source of 20 edges from nodes of the graph to nodes that the source adds.
-fn lines(number: usize, nodes: usize, dice: &mut Dice) -> String {
-    (0..20).map(|it| format!("{} -r{it}-> note-{number}-{it}\n", key(dice.below(nodes)))).collect()
+fn source_lines(number: usize, nodes: usize, dice: &mut Rng) -> String {
+    (0..20).map(|it| format!("{} -r{it}-> note-{number}-{it}\n", node_key(dice.below(nodes)))).collect()
 }
 
 /// Draws a number below `most`; low numbers are more frequent.
-fn skewed(dice: &mut Dice, most: usize) -> usize {
+fn skewed_below(dice: &mut Rng, most: usize) -> usize {
     let one = dice.below(most);
     dice.below(one + 1)
 }
 
-fn graph(nodes: usize, edges: usize) -> String {
-    let mut dice = Dice(42);
-    let node = |number: usize, dice: &mut Dice| {
-        let (kind, city) = (skewed(dice, 10), skewed(dice, 100));
-        json!({"id": number, "key": key(number), "type": format!("T{kind}"), "name": format!("node {number}"),
+fn graph_json(nodes: usize, edges: usize) -> String {
+    let mut dice = Rng(42);
+    let node = |number: usize, dice: &mut Rng| {
+        let (kind, city) = (skewed_below(dice, 10), skewed_below(dice, 100));
+        json!({"id": number, "key": node_key(number), "type": format!("T{kind}"), "name": format!("node {number}"),
                "attributes": {"city": format!("city {city}")}})
     };
     let nodes_made: Vec<Value> = (0..nodes).map(|it| node(it, &mut dice)).collect();
-    let edge = |dice: &mut Dice| {
-        let (source, target, relation) = (dice.below(nodes), skewed(dice, nodes), skewed(dice, 20));
+    let edge = |dice: &mut Rng| {
+        let (source, target, relation) = (dice.below(nodes), skewed_below(dice, nodes), skewed_below(dice, 20));
         let start = dice.below(10_000);
         json!({"source": source, "target": target, "type": format!("r{relation}"), "confidence": 0.9,
                "evidence": {"chunk_id": format!("{:032x}", dice.below(nodes)), "start": start, "end": start + 40}})
@@ -170,7 +178,7 @@ fn graph(nodes: usize, edges: usize) -> String {
 }
 
 /// Returns the resident memory of the process in bytes.
-fn resident() -> u64 {
+fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     status.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) * 4_096
 }

@@ -51,22 +51,22 @@ fn options() -> Result<Options> {
             }
             // Cargo adds this argument.
             "--bench" => {}
-            path => options.images.extend(files(Path::new(path))?),
+            path => options.images.extend(image_files(Path::new(path))?),
         }
     }
     if options.images.is_empty() {
-        options.images = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans"))?;
+        options.images = image_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans"))?;
     }
     Ok(options)
 }
 
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
+fn image_files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).at("read", path)? {
-        files.push(entry.at("read", path)?.path());
+    for entry in std::fs::read_dir(path).io_context("read", path)? {
+        files.push(entry.io_context("read", path)?.path());
     }
     files.retain(|it| it.is_file());
     files.sort();
@@ -75,21 +75,21 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 
 fn run(options: &Options) -> Result<()> {
     if let Some(out) = &options.out {
-        std::fs::create_dir_all(out).at("create", out)?;
+        std::fs::create_dir_all(out).io_context("create", out)?;
     }
     let store = ModelStore::new(vec![options.models.clone()]);
-    let networks = store.locate(ocr::MODEL, ocr::DETECTION_FILE)?;
+    let networks = store.locate_file(ocr::MODEL, ocr::DETECTION_FILE)?;
     let folder = networks.parent().unwrap_or(Path::new("."));
     let mut ocr = Ocr::load(&store.library("onnxruntime")?, folder, options.threads)?;
     let (mut pages, mut total) = (0u32, 0.0);
     for path in &options.images {
-        let bytes = std::fs::read(path).at("read", path)?;
+        let bytes = std::fs::read(path).io_context("read", path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let start = Instant::now();
         let mut text = String::new();
         let mut report = serde_json::json!({ "file": name });
-        for number in 0..image_decoder::pages(&bytes) {
-            match image_decoder::decode(&bytes, number) {
+        for number in 0..image_decoder::page_count(&bytes) {
+            match image_decoder::decode_page(&bytes, number) {
                 Ok(pixels) => {
                     let page = ocr.read(&pixels)?;
                     text.push_str(&page.text());
@@ -105,11 +105,11 @@ fn run(options: &Options) -> Result<()> {
         report["seconds"] = ((seconds * 1000.0).round() / 1000.0).into();
         if let Some(out) = &options.out {
             let to = out.join(format!("{name}.txt"));
-            std::fs::write(&to, text).at("write", &to)?;
+            std::fs::write(&to, text).io_context("write", &to)?;
         }
-        say(&report);
+        print_json(&report);
     }
-    say(&serde_json::json!({
+    print_json(&serde_json::json!({
         "pages": pages,
         "seconds": total,
         "pages_per_minute": f64::from(pages) * 60.0 / total,
@@ -118,6 +118,6 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn say(report: &serde_json::Value) {
+fn print_json(report: &serde_json::Value) {
     writeln!(std::io::stdout(), "{report}").ok();
 }

@@ -16,15 +16,15 @@ use vic::bench::figures::{FILES, P50_MS, SECONDS_COLD, SECONDS_RESCAN};
 use vic::bench::walk;
 use vic::config::Config;
 
-use measure::{Outcome, argument, number, print, tree};
+use measure::{Outcome, argument, make_tree, number_argument, print};
 
 fn main() -> Outcome {
     let temporary = tempfile::tempdir()?;
     let folder = match argument("folder") {
         Some(folder) => PathBuf::from(folder),
-        None => tree(temporary.path(), number("files", 20_000)?)?,
+        None => make_tree(temporary.path(), number_argument("files", 20_000)?)?,
     };
-    let (row, warnings) = walk::measure(&Config::load()?, &folder, number("runs", 5)?)?;
+    let (row, warnings) = walk::measure(&Config::load()?, &folder, number_argument("runs", 5)?)?;
     warnings.iter().for_each(|it| print(&json!({ "warning": it })));
     let ms = |seconds: Option<f64>| seconds.map(|it| (it * 1e6).round() / 1e3);
     let files = row.get(FILES);

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, LegHit, Pieces, Tier};
+use vic::model::{Anchor, Chunk, ChunkId, Embedded, EncodedPieces, FileChunks, FileId, LegHit, Tier};
 use vic::store::{FileSet, KeywordQuery, LanceStore, Store};
 
-use measure::{Outcome, Random, Times, argument, number, print};
+use measure::{Outcome, Rng, Times, argument, number_argument, print};
 
 /// Dimension of the vectors, as in the default model.
 const DIMENSION: usize = 384;
@@ -32,9 +32,9 @@ const VOCABULARY: usize = 60_000;
 /// Topics (cluster centers) of the vectors, with unequal sizes.
 const TOPICS: usize = 2_000;
 /// Distance of a vector from its topic: two vectors of a topic have a cosine of 0.6.
-const SPREAD: f32 = 0.8;
+const CLUSTER_SPREAD: f32 = 0.8;
 /// The k of the measured recall@k.
-const TOP: usize = 10;
+const TOP_K: usize = 10;
 /// The limit that a query passes to a leg.
 const LIMIT: usize = 100;
 /// Fingerprint that names the table.
@@ -51,7 +51,7 @@ struct Corpus {
 
 impl Corpus {
     fn new() -> Corpus {
-        let mut random = Random::new(1);
+        let mut random = Rng::new(1);
         let mut sum = 0.0;
         let frequencies = (0..VOCABULARY).map(|rank| {
             sum += 1.0 / (rank as f64 + 2.7);
@@ -67,35 +67,38 @@ impl Corpus {
     }
 
     /// Returns a vector near a topic. The first topics get more vectors than the last.
-    fn vector(&self, random: &mut Random) -> Vec<f32> {
-        let topic = &self.topics[(random.unit().powi(2) * TOPICS as f64) as usize];
-        let mut vector: Vec<f32> =
-            topic.iter().zip(&self.axes).map(|(middle, weight)| middle + SPREAD * weight * random.normal()).collect();
+    fn vector(&self, random: &mut Rng) -> Vec<f32> {
+        let topic = &self.topics[(random.uniform().powi(2) * TOPICS as f64) as usize];
+        let mut vector: Vec<f32> = topic
+            .iter()
+            .zip(&self.axes)
+            .map(|(middle, weight)| middle + CLUSTER_SPREAD * weight * random.normal())
+            .collect();
         let norm = vector.iter().map(|it| it * it).sum::<f32>().sqrt();
         vector.iter_mut().for_each(|it| *it /= norm);
         vector
     }
 
-    fn words(&self, count: usize, random: &mut Random) -> String {
+    fn words(&self, count: usize, random: &mut Rng) -> String {
         let all = self.frequencies[VOCABULARY - 1];
         let word = |_| {
-            let drawn = random.unit() * all;
+            let drawn = random.uniform() * all;
             format!("w{}", base26(self.frequencies.partition_point(|it| *it < drawn)))
         };
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     }
 
     fn chunk(&self, row: usize) -> Embedded {
-        let mut random = Random::new(row as u64 + 1_000);
+        let mut random = Rng::new(row as u64 + 1_000);
         let vector = self.vector(&mut random);
         let count = 40 + random.below(80);
         let chunk = Chunk {
-            id: ChunkId(format!("{:016x}{row:016x}", Random::new(row as u64).next())),
+            id: ChunkId(format!("{:016x}{row:016x}", Rng::new(row as u64).next())),
             ordinal: (row % FILE_CHUNKS) as u32,
             text: self.words(count, &mut random),
             body_start: 0,
             anchor: Anchor::default(),
-            pieces: Pieces::default(),
+            pieces: EncodedPieces::default(),
             heading_path: Vec::new(),
             tokens: count as u32,
             tier: Tier::L1,
@@ -105,7 +108,7 @@ impl Corpus {
 
     /// Returns the vector and the words of a query.
     fn question(&self, number: usize) -> (Vec<f32>, String) {
-        let mut random = Random::new(number as u64 + 1_000_000_007);
+        let mut random = Rng::new(number as u64 + 1_000_000_007);
         (self.vector(&mut random), self.words(6, &mut random))
     }
 }
@@ -141,10 +144,15 @@ fn file_of(row: usize) -> FileId {
 }
 
 /// The top rows of one query under one filter, best first.
-type Best = Vec<(f32, usize)>;
+type TopRows = Vec<(f32, usize)>;
 
 /// Compares every row with every query. Returns the top rows by filter and query.
-fn truth(corpus: &Corpus, chunks: usize, questions: &[(Vec<f32>, String)], sets: &[(&str, FileSet)]) -> Vec<Vec<Best>> {
+fn exact_top_rows(
+    corpus: &Corpus,
+    chunks: usize,
+    questions: &[(Vec<f32>, String)],
+    sets: &[(&str, FileSet)],
+) -> Vec<Vec<TopRows>> {
     let allowed: Vec<Option<HashSet<FileId>>> = sets
         .iter()
         .map(|(_, set)| match set {
@@ -152,16 +160,16 @@ fn truth(corpus: &Corpus, chunks: usize, questions: &[(Vec<f32>, String)], sets:
             FileSet::Only(ids) => Some(ids.iter().copied().collect()),
         })
         .collect();
-    let mut best = vec![vec![Best::new(); questions.len()]; sets.len()];
+    let mut best = vec![vec![TopRows::new(); questions.len()]; sets.len()];
     for row in 0..chunks {
-        let vector = corpus.vector(&mut Random::new(row as u64 + 1_000));
+        let vector = corpus.vector(&mut Rng::new(row as u64 + 1_000));
         let file = file_of(row);
         let passing: Vec<usize> =
             (0..sets.len()).filter(|set| allowed[*set].as_ref().is_none_or(|it| it.contains(&file))).collect();
         for (question, (wanted, _)) in questions.iter().enumerate() {
             let similarity = dot(&vector, wanted);
             for set in &passing {
-                keep(&mut best[*set][question], similarity, row);
+                insert_top(&mut best[*set][question], similarity, row);
             }
         }
     }
@@ -178,13 +186,13 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum()
 }
 
-fn keep(best: &mut Best, similarity: f32, row: usize) {
-    if best.len() == TOP && best[TOP - 1].0 >= similarity {
+fn insert_top(best: &mut TopRows, similarity: f32, row: usize) {
+    if best.len() == TOP_K && best[TOP_K - 1].0 >= similarity {
         return;
     }
     let place = best.partition_point(|it| it.0 > similarity);
     best.insert(place, (similarity, row));
-    best.truncate(TOP);
+    best.truncate(TOP_K);
 }
 
 /// Fills the table as the pipeline does: commits of some thousand chunks, one upkeep at the end.
@@ -204,16 +212,16 @@ async fn fill(store: &LanceStore, corpus: &Corpus, chunks: usize) -> Outcome {
     commits.report("commit", COMMIT_CHUNKS as f64, "chunks", Value::Null);
     let mut upkeep = Times::default();
     let begun = Instant::now();
-    store.upkeep().await?;
+    store.maintain().await?;
     upkeep.add(begun);
     upkeep.report("upkeep after the first fill", chunks as f64, "chunks", Value::Null);
     Ok(())
 }
 
-async fn legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questions: usize) -> Outcome {
+async fn measure_legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questions: usize) -> Outcome {
     let asked: Vec<(Vec<f32>, String)> = (0..questions).map(|it| corpus.question(it)).collect();
     let sets = filters(chunks / FILE_CHUNKS);
-    let truth = truth(corpus, chunks, &asked, &sets);
+    let truth = exact_top_rows(corpus, chunks, &asked, &sets);
     for ((name, set), best) in sets.iter().zip(&truth) {
         let (mut times, mut found, mut wanted, mut fewest) = (Times::default(), 0, 0, usize::MAX);
         store.vector_leg(&asked[0].0, set, LIMIT).await?;
@@ -223,7 +231,7 @@ async fn legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questions: usi
             times.add(begun);
             fewest = fewest.min(hits.len());
             wanted += best.len();
-            found += best.iter().filter(|(_, row)| is_among(&hits[..TOP.min(hits.len())], *row)).count();
+            found += best.iter().filter(|(_, row)| contains_row(&hits[..TOP_K.min(hits.len())], *row)).count();
         }
         let more = json!({ "recall_at_10": (found as f64 / wanted as f64 * 1e4).round() / 1e4, "fewest_hits": fewest });
         times.report(&format!("vector leg, {name}"), 1.0, "questions", more);
@@ -238,11 +246,11 @@ async fn legs(store: &LanceStore, corpus: &Corpus, chunks: usize, questions: usi
         }
         times.report(&format!("keyword leg, {name}"), 1.0, "questions", json!({ "fewest_hits": fewest }));
     }
-    rows(store, &asked).await
+    measure_lookups(store, &asked).await
 }
 
 /// The two lookups by id that every query makes.
-async fn rows(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
+async fn measure_lookups(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
     let (mut similarities, mut chunks) = (Times::default(), Times::default());
     for (vector, text) in asked {
         let hits = store.keyword_leg(&KeywordQuery { text: text.clone() }, &FileSet::All, LIMIT).await?;
@@ -251,7 +259,7 @@ async fn rows(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
         store.similarities(vector, &ids).await?;
         similarities.add(begun);
         let begun = Instant::now();
-        store.chunks(&ids[..ids.len().min(TOP)]).await?;
+        store.chunks(&ids[..ids.len().min(TOP_K)]).await?;
         chunks.add(begun);
     }
     similarities.report("similarities of 100 chunks", 100.0, "chunks", Value::Null);
@@ -259,15 +267,15 @@ async fn rows(store: &LanceStore, asked: &[(Vec<f32>, String)]) -> Outcome {
     Ok(())
 }
 
-fn is_among(hits: &[LegHit], row: usize) -> bool {
-    let id = format!("{:016x}{row:016x}", Random::new(row as u64).next());
+fn contains_row(hits: &[LegHit], row: usize) -> bool {
+    let id = format!("{:016x}{row:016x}", Rng::new(row as u64).next());
     hits.iter().any(|it| it.chunk_id.0 == id)
 }
 
 #[tokio::main]
 async fn main() -> Outcome {
-    let chunks = number("chunks", 20_000)? / FILE_CHUNKS * FILE_CHUNKS;
-    let questions = number("queries", 50)?.max(1);
+    let chunks = number_argument("chunks", 20_000)? / FILE_CHUNKS * FILE_CHUNKS;
+    let questions = number_argument("queries", 50)?.max(1);
     let temporary = tempfile::tempdir()?;
     let kept = argument("folder");
     let dir = kept.as_ref().map_or(temporary.path(), Path::new);
@@ -283,5 +291,5 @@ async fn main() -> Outcome {
     let stats = store.stats().await?;
     let mib = stats.bytes >> 20;
     print(&json!({ "what": "table", "chunks": stats.chunks, "disk_mib": mib, "fragments": stats.fragments }));
-    legs(&store, &corpus, stats.chunks as usize, questions).await
+    measure_legs(&store, &corpus, stats.chunks as usize, questions).await
 }

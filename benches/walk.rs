@@ -12,21 +12,26 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use vic::config::WalkConfig;
-use vic::files::{Leash, Rules, walk};
+use vic::files::{Rules, WalkToken, walk};
 
-use measure::{Outcome, argument, measure, number, tree};
+use measure::{Outcome, argument, make_tree, measure, number_argument};
 
 fn main() -> Outcome {
-    let runs = number("runs", 7)?;
+    let runs = number_argument("runs", 7)?;
     let temporary = tempfile::tempdir()?;
     let folder = match argument("folder") {
         Some(folder) => PathBuf::from(folder),
-        None => tree(temporary.path(), 20_000)?,
+        None => make_tree(temporary.path(), 20_000)?,
     };
-    let config =
-        WalkConfig { ignore: Vec::new(), hidden: true, max_file_bytes: u64::MAX, watch: false, rescan_seconds: 0 };
+    let config = WalkConfig {
+        ignore: Vec::new(),
+        include_hidden: true,
+        max_file_bytes: u64::MAX,
+        watch: false,
+        rescan_seconds: 0,
+    };
     let rules = Rules::new(&config)?;
-    let leash = Leash::default();
+    let leash = WalkToken::default();
     let files = walk(&folder, &rules, None, &leash, |_| ())?.entries as f64;
     measure("vic walk", runs, files, "files", || Ok(walk(&folder, &rules, None, &leash, |_| ()).map(|_| ())?))?;
     measure("walkdir, one thread", runs, files, "files", || {

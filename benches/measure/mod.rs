@@ -20,19 +20,19 @@ pub(crate) fn argument(name: &str) -> Option<String> {
 }
 
 /// Returns the number after `--name`, else `default`.
-pub(crate) fn number(name: &str, default: usize) -> Outcome<usize> {
+pub(crate) fn number_argument(name: &str, default: usize) -> Outcome<usize> {
     argument(name)
         .map_or(Ok(default), |text| text.parse().map_err(|_| format!("--{name} `{text}` is not a number").into()))
 }
 
 /// Returns the folder after `--folder`, else the folder of sample files.
-pub(crate) fn folder() -> PathBuf {
+pub(crate) fn corpus_folder() -> PathBuf {
     let sample = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/data"));
     argument("folder").map_or_else(sample, PathBuf::from)
 }
 
 /// Creates a tree of `files` empty files: fifty per folder, twenty such folders side by side.
-pub(crate) fn tree(root: &Path, files: usize) -> Outcome<PathBuf> {
+pub(crate) fn make_tree(root: &Path, files: usize) -> Outcome<PathBuf> {
     for file in 0..files {
         let folder = root.join(format!("folder {}/{}", file / 1_000, file / 50));
         if file % 50 == 0 {
@@ -110,12 +110,12 @@ pub(crate) fn peak_rss_mib() -> u64 {
 }
 
 /// A deterministic pseudo-random generator (splitmix64).
-pub(crate) struct Random(u64);
+pub(crate) struct Rng(u64);
 
-impl Random {
+impl Rng {
     /// Starts the sequence of `seed`.
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D)
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D)
     }
 
     /// Returns the next 64 bits.
@@ -127,13 +127,13 @@ impl Random {
     }
 
     /// Returns a number in `0..1`.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.unit() * limit as f64) as usize
+        (self.uniform() * limit as f64) as usize
     }
 
     /// Returns a nearly normal number: the sum of four uniform ones.

@@ -8,33 +8,33 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use crate::agent::augment::{self, Augmented};
-use crate::agent::by_command::ByCommand;
-use crate::agent::by_model::ByModel;
-use crate::agent::choice::Choice;
-use crate::agent::citations::Witness;
-use crate::agent::limits::{self, Allowed};
-use crate::agent::nameless::Nameless;
-use crate::agent::query::{self, Answered, Asked};
+use crate::agent::by_command::CommandReasoner;
+use crate::agent::by_model::ModelReasoner;
+use crate::agent::choice::BackendChoice;
+use crate::agent::citations::PassageVerifier;
+use crate::agent::limits::{self, TimeLimit};
+use crate::agent::nameless::RedactedReasoner;
+use crate::agent::query::{self, AnsweredQuery, QueryResult};
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
-use crate::agent::status::UNREADY;
-use crate::agent::stub::Stub;
+use crate::agent::status::UNREADY_PROBLEM;
+use crate::agent::stub::RuleReasoner;
 use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
-use crate::agent::tools::{self, Tools};
+use crate::agent::tools::{self, ToolProvider};
 use crate::catalog::TranscriptLog;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginLimits, PluginRequest, PluginResponse};
 use crate::llm::{
-    Cancelled, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, LlmStreamEvent, ModelCapability,
-    RegisteredTools, TaskId, TransportConfig, client,
+    CancelOutcome, CapabilitySnapshot, LlmClient, LlmClientConfig, LlmRequest, LlmStream, LlmStreamEvent,
+    ModelCapability, RegisteredTools, TaskId, TransportConfig, client,
 };
-use crate::machine::{Share, Shares, computing};
+use crate::machine::{FairSlots, Slot, block_in_place};
 use crate::model::agent::{AgentRequest, BackendKind, Bounds, Override, QUESTION_TIME};
-use crate::model::{Holder, PrivacyMode, Scope};
+use crate::model::{Principal, PrivacyMode, Scope};
 
 /// Limit on agents and tasks in progress; a model computes one answer after the other anyway. A key may use half of it.
-const MAX_AT_WORK: usize = 4;
+const MAX_TASKS: usize = 4;
 /// Limit on tool calls of callers other than vic's own agents. Each call reads the index or the graph, and a model makes a
 /// few at once. A key may use half of it.
 const MAX_CALLS: usize = 32;
@@ -53,21 +53,21 @@ pub struct Assistant {
     pub(super) shared: Arc<Shared>,
     scope: Scope,
     /// The caller, for fair shares of the limits.
-    holder: Holder,
+    holder: Principal,
     /// Whether the caller is the owner, who may see the requests of others.
-    pub(super) owns: bool,
+    pub(super) is_owner: bool,
     /// Whether the caller may name a program to run: only this user, on this machine.
-    may_run: bool,
+    may_name_command: bool,
 }
 
 pub(super) struct Shared {
     pub(super) config: Config,
-    pub(super) tools: Arc<dyn Tools>,
-    witness: Arc<dyn Witness>,
+    pub(super) tools: Arc<dyn ToolProvider>,
+    witness: Arc<dyn PassageVerifier>,
     pub(super) transcripts: Option<TranscriptLog>,
-    places: Arc<Shares>,
-    calls: Arc<Shares>,
-    requests: Arc<Shares>,
+    task_slots: Arc<FairSlots>,
+    call_slots: Arc<FairSlots>,
+    request_slots: Arc<FairSlots>,
     clients: Mutex<HashMap<String, LlmClient>>,
 }
 
@@ -75,8 +75,8 @@ impl Assistant {
     /// Makes the assistant of a daemon. Runs of agents are logged to `transcripts`, if given.
     pub fn new(
         config: &Config,
-        tools: Arc<dyn Tools>,
-        witness: Arc<dyn Witness>,
+        tools: Arc<dyn ToolProvider>,
+        witness: Arc<dyn PassageVerifier>,
         transcripts: Option<TranscriptLog>,
     ) -> Assistant {
         let shared = Shared {
@@ -84,44 +84,44 @@ impl Assistant {
             tools,
             witness,
             transcripts,
-            places: Shares::halves(MAX_AT_WORK),
-            calls: Shares::halves(MAX_CALLS),
-            requests: Shares::of_each(MAX_REQUESTS),
+            task_slots: FairSlots::with_half_each(MAX_TASKS),
+            call_slots: FairSlots::with_half_each(MAX_CALLS),
+            request_slots: FairSlots::per_holder(MAX_REQUESTS),
             clients: Mutex::default(),
         };
-        let (scope, holder) = (Scope::All, Holder::Owner);
-        Assistant { shared: Arc::new(shared), scope, holder, owns: false, may_run: false }
+        let (scope, holder) = (Scope::All, Principal::Owner);
+        Assistant { shared: Arc::new(shared), scope, holder, is_owner: false, may_name_command: false }
     }
 
     /// Returns an assistant limited to the files of a scope.
     #[must_use]
-    pub fn within(&self, scope: Scope) -> Assistant {
+    pub fn with_scope(&self, scope: Scope) -> Assistant {
         Assistant { scope, ..self.clone() }
     }
 
     /// Returns an assistant for the holder of a key.
     #[must_use]
-    pub fn held_by(&self, holder: Holder) -> Assistant {
+    pub fn with_holder(&self, holder: Principal) -> Assistant {
         Assistant { holder, ..self.clone() }
     }
 
     /// Returns an assistant with the caller's rights: as the owner, and to name a program.
     #[must_use]
-    pub fn for_right(&self, owns: bool, may_run: bool) -> Assistant {
-        Assistant { owns, may_run, ..self.clone() }
+    pub fn with_rights(&self, owns: bool, may_run: bool) -> Assistant {
+        Assistant { is_owner: owns, may_name_command: may_run, ..self.clone() }
     }
 
     /// Turns a question into a query and runs it.
     ///
     /// # Errors
     /// The backend fails, or none of its queries can be run.
-    pub async fn ask(&self, question: &str, over: &Override) -> Result<Asked> {
-        check_question(question)?;
-        let allowed = self.allowed(over.time, QUESTION_TIME)?;
-        let (reasoner, model) = self.reasoner(over, allowed.time)?;
-        let _place = self.place()?;
-        let tools = tools::registered(&self.shared.tools, &self.scope)?;
-        let mut asked = allowed.wait(query::ask(&*reasoner, model, &tools, question)).await?;
+    pub async fn ask(&self, question: &str, over: &Override) -> Result<QueryResult> {
+        ensure_question_size(question)?;
+        let allowed = self.time_limit(over.time, QUESTION_TIME)?;
+        let (reasoner, model) = self.open_reasoner(over, allowed.time)?;
+        let _place = self.take_task_slot()?;
+        let tools = tools::register_tools(&self.shared.tools, &self.scope)?;
+        let mut asked = allowed.run_within(query::query_question(&*reasoner, model, &tools, question)).await?;
         asked.notes.extend(allowed.note);
         Ok(asked)
     }
@@ -130,13 +130,13 @@ impl Assistant {
     ///
     /// # Errors
     /// See [`Assistant::ask`].
-    pub async fn answer(&self, question: &str, over: &Override) -> Result<Answered> {
-        check_question(question)?;
-        let allowed = self.allowed(over.time, QUESTION_TIME)?;
-        let (reasoner, model) = self.reasoner(over, allowed.time)?;
-        let _place = self.place()?;
-        let tools = tools::registered(&self.shared.tools, &self.scope)?;
-        let mut answered = allowed.wait(query::answer(&*reasoner, model, &tools, question)).await?;
+    pub async fn answer(&self, question: &str, over: &Override) -> Result<AnsweredQuery> {
+        ensure_question_size(question)?;
+        let allowed = self.time_limit(over.time, QUESTION_TIME)?;
+        let (reasoner, model) = self.open_reasoner(over, allowed.time)?;
+        let _place = self.take_task_slot()?;
+        let tools = tools::register_tools(&self.shared.tools, &self.scope)?;
+        let mut answered = allowed.run_within(query::answer_question(&*reasoner, model, &tools, question)).await?;
         answered.asked.notes.extend(allowed.note);
         Ok(answered)
     }
@@ -146,14 +146,14 @@ impl Assistant {
     /// # Errors
     /// Only if the request is invalid or the report cannot be logged: the report itself includes a failure of the reasoner.
     pub async fn agent(&self, request: &AgentRequest) -> Result<AgentReport> {
-        check_question(&request.question)?;
+        ensure_question_size(&request.question)?;
         let bounds = request.bounds.unwrap_or_default();
-        check_bounds(&bounds)?;
-        let allowed = self.allowed(Some(bounds.time), bounds.time)?;
+        ensure_bounds(&bounds)?;
+        let allowed = self.time_limit(Some(bounds.time), bounds.time)?;
         let bounds = Bounds { time: allowed.time, ..bounds };
-        let (reasoner, model) = self.reasoner(&request.over, bounds.time)?;
-        let registered = tools::registered(&self.shared.tools, &self.scope)?;
-        let _place = self.place()?;
+        let (reasoner, model) = self.open_reasoner(&request.over, bounds.time)?;
+        let registered = tools::register_tools(&self.shared.tools, &self.scope)?;
+        let _place = self.take_task_slot()?;
         let steps = ToolLoop {
             reasoner: &*reasoner,
             model,
@@ -164,7 +164,7 @@ impl Assistant {
         };
         let mut report = steps.run(request.question.trim()).await;
         report.notes.extend(allowed.note);
-        self.keep(&report).await?;
+        self.log_report(&report).await?;
         Ok(report)
     }
 
@@ -172,25 +172,25 @@ impl Assistant {
     ///
     /// # Errors
     /// `InvalidArgument` if it is not a request of the protocol.
-    pub async fn plugin(&self, request_json: &str, over: &Override) -> Result<PluginResponse> {
-        let request = computing(|| PluginRequest::parse(request_json))?;
+    pub async fn run_plugin_task(&self, request_json: &str, over: &Override) -> Result<PluginResponse> {
+        let request = block_in_place(|| PluginRequest::parse(request_json))?;
         let answered = async {
-            let mut choice = self.choice(over)?;
+            let mut choice = self.resolve_backend(over)?;
             if choice.backend == BackendKind::Command {
                 // A plugin as its own host would never end.
-                choice = Choice { backend: BackendKind::Mock, model: None, command: None };
+                choice = BackendChoice { backend: BackendKind::Mock, model: None, command: None };
             }
-            let allowed = self.allowed(over.time, PluginLimits::of(&request.task).time)?;
-            let reasoner = self.reasoner_of(&choice, allowed.time)?;
-            let _place = self.place()?;
+            let allowed = self.time_limit(over.time, PluginLimits::for_task(&request.task).time)?;
+            let reasoner = self.open_reasoner_of(&choice, allowed.time)?;
+            let _place = self.take_task_slot()?;
             let think = async {
-                let (task, notes) = computing(|| augment::checked(request.task))?;
-                let (request, cuts) = room::fitted(&*reasoner, PluginRequest { task, ..request }).await?;
-                let mut response = reasoner.think(&request).await?;
+                let (task, notes) = block_in_place(|| augment::validate_task(request.task))?;
+                let (request, cuts) = room::fit_request(&*reasoner, PluginRequest { task, ..request }).await?;
+                let mut response = reasoner.run_task(&request).await?;
                 response.notes.extend(notes.into_iter().chain(cuts.into_iter().map(String::from)));
                 Ok(response)
             };
-            let mut response = allowed.wait(think).await?;
+            let mut response = allowed.run_within(think).await?;
             response.notes.extend(allowed.note);
             Ok(response)
         };
@@ -208,10 +208,11 @@ impl Assistant {
         most: u32,
         over: &Override,
     ) -> Result<Augmented> {
-        let allowed = self.allowed(over.time, limits::PROPOSALS_TIME)?;
-        let (reasoner, model) = self.reasoner(over, allowed.time)?;
-        let _place = self.place()?;
-        let mut augmented = allowed.wait(augment::augment(&*reasoner, model, proposals, chunks, most)).await?;
+        let allowed = self.time_limit(over.time, limits::PROPOSALS_TIME)?;
+        let (reasoner, model) = self.open_reasoner(over, allowed.time)?;
+        let _place = self.take_task_slot()?;
+        let mut augmented =
+            allowed.run_within(augment::augment_proposals(&*reasoner, model, proposals, chunks, most)).await?;
         augmented.notes.extend(allowed.note);
         Ok(augmented)
     }
@@ -221,8 +222,8 @@ impl Assistant {
     /// # Errors
     /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once if too many calls are in progress, and errors of the tool.
     pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
-        let _place = self.shared.calls.take(&self.holder, "tools are at work")?;
-        let registered = tools::registered(&self.shared.tools, &self.scope)?;
+        let _place = self.shared.call_slots.acquire(&self.holder, "tools are at work")?;
+        let registered = tools::register_tools(&self.shared.tools, &self.scope)?;
         registered.run(name, arguments).await.map_err(|error| {
             use crate::model::llm::tool::ToolFault;
             let code = match error.kind {
@@ -241,12 +242,12 @@ impl Assistant {
     /// # Errors
     /// The backend cannot be reached.
     pub async fn capabilities(&self, over: &Override) -> Result<CapabilitySnapshot> {
-        let choice = self.choice(over)?;
-        let looked = async { self.client(&choice)?.capabilities(self.mode()).await }.await;
+        let choice = self.resolve_backend(over)?;
+        let looked = async { self.client(&choice)?.capabilities(self.privacy_mode()).await }.await;
         match looked {
-            looked if self.owns => looked,
+            looked if self.is_owner => looked,
             Ok(snapshot) => Ok(snapshot.without_place()),
-            Err(error) => Err(Error::new(error.code, UNREADY)),
+            Err(error) => Err(Error::new(error.code, UNREADY_PROBLEM)),
         }
     }
 
@@ -255,15 +256,15 @@ impl Assistant {
     /// # Errors
     /// Errors that [`Assistant::stream`] would return; the backend cannot be reached.
     pub async fn validate(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<ModelCapability> {
-        request.privacy_mode = request.privacy_mode.stricter(self.mode());
+        request.privacy_mode = request.privacy_mode.stricter(self.privacy_mode());
         if tools {
-            request.tools.extend(tools::registered(&self.shared.tools, &self.scope)?.bindings());
+            request.tools.extend(tools::register_tools(&self.shared.tools, &self.scope)?.bindings());
         }
-        let choice = self.choice(over)?;
+        let choice = self.resolve_backend(over)?;
         let validated = async { self.client(&choice)?.validate(&request).await }.await;
         match validated {
-            Ok(known) => Ok(if self.owns { known } else { known.without_place() }),
-            Err(error) => Err(self.told(&choice, error)),
+            Ok(known) => Ok(if self.is_owner { known } else { known.without_place() }),
+            Err(error) => Err(self.redact_error(&choice, error)),
         }
     }
 
@@ -276,10 +277,10 @@ impl Assistant {
             let text = format!("`texts` has {}; 1 to {MAX_TEXTS} can be embedded at once", texts.len());
             return Err(Error::invalid(text).field("texts"));
         }
-        let _place = self.request_place()?;
-        let (choice, mode) = (self.choice(over)?, mode.stricter(self.mode()));
+        let _place = self.take_request_slot()?;
+        let (choice, mode) = (self.resolve_backend(over)?, mode.stricter(self.privacy_mode()));
         let embedded = async { self.client(&choice)?.embed(texts, mode).await }.await;
-        embedded.map_err(|error| self.told(&choice, error))
+        embedded.map_err(|error| self.redact_error(&choice, error))
     }
 
     /// Sends a request to a model, and returns its events. With `tools` the model may call vic's tools, with the caller's
@@ -288,81 +289,82 @@ impl Assistant {
     /// # Errors
     /// See [`LlmClient::enqueue`].
     pub fn stream(&self, mut request: LlmRequest, over: &Override, tools: bool) -> Result<LlmStream> {
-        request.privacy_mode = request.privacy_mode.stricter(self.mode());
-        request.patience.overall = request.patience.overall.min(self.most_time());
-        let (place, choice) = (self.request_place()?, self.choice(over)?);
-        let registered = if tools { Some(tools::registered(&self.shared.tools, &self.scope)?) } else { None };
+        request.privacy_mode = request.privacy_mode.stricter(self.privacy_mode());
+        request.timeouts.overall = request.timeouts.overall.min(self.max_time());
+        let (place, choice) = (self.take_request_slot()?, self.resolve_backend(over)?);
+        let registered = if tools { Some(tools::register_tools(&self.shared.tools, &self.scope)?) } else { None };
         request.tools.extend(registered.iter().flat_map(RegisteredTools::bindings));
-        let begun = self.client_with(&choice, registered).and_then(|it| it.ask(request));
-        let events = begun.map_err(|error| self.told(&choice, error))?;
+        let begun = self.client_with(&choice, registered).and_then(|it| it.enqueue_and_stream(request));
+        let events = begun.map_err(|error| self.redact_error(&choice, error))?;
         let assistant = self.clone();
         let told = move |event: Result<LlmStreamEvent>| {
             let _until_its_end = &place;
-            event.map(|it| assistant.told_event(&choice, it)).map_err(|error| assistant.told(&choice, error))
+            event.map(|it| assistant.redact_event(&choice, it)).map_err(|error| assistant.redact_error(&choice, error))
         };
         Ok(events.map(told).boxed())
     }
 
     /// Cancels a request by its id, on any backend.
-    pub fn cancel(&self, id: &TaskId) -> Cancelled {
+    pub fn cancel(&self, id: &TaskId) -> CancelOutcome {
         let clients: Vec<LlmClient> = self.clients().values().cloned().collect();
-        let ended = clients.iter().any(|it| it.cancel_by_id(id) == Cancelled::Ended);
-        if ended { Cancelled::Ended } else { Cancelled::NotRunning }
+        let ended = clients.iter().any(|it| it.cancel_by_id(id) == CancelOutcome::Ended);
+        if ended { CancelOutcome::Ended } else { CancelOutcome::NotRunning }
     }
 
-    pub(super) fn mode(&self) -> PrivacyMode {
+    pub(super) fn privacy_mode(&self) -> PrivacyMode {
         self.shared.config.privacy_mode
     }
 
-    fn most_time(&self) -> Duration {
+    fn max_time(&self) -> Duration {
         Duration::from_secs(self.shared.config.llm.max_seconds.into())
     }
 
-    fn allowed(&self, wanted: Option<Duration>, usual: Duration) -> Result<Allowed> {
-        Allowed::of(wanted, usual, self.most_time())
+    fn time_limit(&self, wanted: Option<Duration>, usual: Duration) -> Result<TimeLimit> {
+        TimeLimit::new(wanted, usual, self.max_time())
     }
 
-    pub(super) fn choice(&self, over: &Override) -> Result<Choice> {
-        if over.command.is_some() && !self.may_run {
+    pub(super) fn resolve_backend(&self, over: &Override) -> Result<BackendChoice> {
+        if over.command.is_some() && !self.may_name_command {
             return Err(Error::new(ErrorCode::PermissionDenied, "only the local owner may name a command")
                 .hint("the owner can set it: vic llm use command ..."));
         }
         // The path of the choice file is for the owner only.
-        let remembered = Choice::load(&self.shared.config);
-        let remembered = remembered.map_err(|error| if self.owns { error } else { Error::new(error.code, UNREADY) });
-        remembered?.with(over)
+        let remembered = BackendChoice::load(&self.shared.config);
+        let remembered =
+            remembered.map_err(|error| if self.is_owner { error } else { Error::new(error.code, UNREADY_PROBLEM) });
+        remembered?.with_overrides(over)
     }
 
-    fn reasoner(&self, over: &Override, time: Duration) -> Result<(Box<dyn Reasoner>, Option<String>)> {
-        let choice = self.choice(over)?;
+    fn open_reasoner(&self, over: &Override, time: Duration) -> Result<(Box<dyn Reasoner>, Option<String>)> {
+        let choice = self.resolve_backend(over)?;
         let model = Some(choice.model_name(&self.shared.config)).filter(|it| !it.is_empty());
-        Ok((self.reasoner_of(&choice, time)?, model))
+        Ok((self.open_reasoner_of(&choice, time)?, model))
     }
 
-    fn reasoner_of(&self, choice: &Choice, time: Duration) -> Result<Box<dyn Reasoner>> {
-        let (mode, redaction) = (self.mode(), self.shared.config.limits.redaction);
+    fn open_reasoner_of(&self, choice: &BackendChoice, time: Duration) -> Result<Box<dyn Reasoner>> {
+        let (mode, redaction) = (self.privacy_mode(), self.shared.config.limits.redaction);
         let reasoner: Box<dyn Reasoner> = match (choice.backend, &choice.command) {
-            (BackendKind::Mock, _) => Box::new(Stub),
+            (BackendKind::Mock, _) => Box::new(RuleReasoner),
             (BackendKind::Command, Some(command)) => {
-                Box::new(ByCommand { command: command.clone(), mode, time, redaction })
+                Box::new(CommandReasoner { command: command.clone(), mode, time, redaction })
             }
             _ => {
-                let client = self.client(choice).map_err(|error| self.told(choice, error))?;
-                Box::new(ByModel { client, mode, time, redaction })
+                let client = self.client(choice).map_err(|error| self.redact_error(choice, error))?;
+                Box::new(ModelReasoner { client, mode, time, redaction })
             }
         };
-        Ok(if self.owns { reasoner } else { Box::new(Nameless { reasoner, backend: choice.backend }) })
+        Ok(if self.is_owner { reasoner } else { Box::new(RedactedReasoner { reasoner, backend: choice.backend }) })
     }
 
     /// Returns the client of a choice. Caches it, so that a later call can cancel a request by its id.
-    pub(super) fn client(&self, choice: &Choice) -> Result<LlmClient> {
+    pub(super) fn client(&self, choice: &BackendChoice) -> Result<LlmClient> {
         self.client_with(choice, None)
     }
 
-    fn client_with(&self, choice: &Choice, tools: Option<RegisteredTools>) -> Result<LlmClient> {
+    fn client_with(&self, choice: &BackendChoice, tools: Option<RegisteredTools>) -> Result<LlmClient> {
         let config = &self.shared.config;
         let model = choice.model_name(config);
-        let command = choice.command.as_ref().map(|it| (it.shown(), &it.seal));
+        let command = choice.command.as_ref().map(|it| (it.command_line(), &it.seal));
         // Tools see only the files that their caller may see.
         let caller = tools.as_ref().map(|_| &self.scope);
         let key = format!("{} {model} {command:?} {caller:?}", choice.backend.name());
@@ -395,24 +397,24 @@ impl Assistant {
         self.shared.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self) -> Result<Share> {
-        self.shared.places.take(&self.holder, "questions to models are at work")
+    fn take_task_slot(&self) -> Result<Slot> {
+        self.shared.task_slots.acquire(&self.holder, "questions to models are at work")
     }
 
-    fn request_place(&self) -> Result<Share> {
-        self.shared.requests.take(&self.holder, "requests to models are at work")
+    fn take_request_slot(&self) -> Result<Slot> {
+        self.shared.request_slots.acquire(&self.holder, "requests to models are at work")
     }
 }
 
-fn check_question(question: &str) -> Result<()> {
-    tool_loop::check(question)?;
+fn ensure_question_size(question: &str) -> Result<()> {
+    tool_loop::ensure_question(question)?;
     match question.len() {
         0..=MAX_QUESTION => Ok(()),
         bytes => Err(Error::invalid(format!("the question has {bytes} bytes, but the limit is {MAX_QUESTION}"))),
     }
 }
 
-fn check_bounds(bounds: &Bounds) -> Result<()> {
+fn ensure_bounds(bounds: &Bounds) -> Result<()> {
     let wrong = |field: &str, text: &str| Err(Error::invalid(format!("`{field}` {text}")).field(field));
     match bounds {
         Bounds { steps: 0 | 101.., .. } => wrong("max_steps", "is not between 1 and 100"),

@@ -7,23 +7,23 @@ use memchr::memmem::Finder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::agent::plain::plain;
+use crate::agent::plain::sanitize;
 use crate::agent::reasoner::Reasoner;
 use crate::agent::room;
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate};
-use crate::machine::computing;
+use crate::machine::block_in_place;
 
 /// Most bytes of one evidence text for a reasoner.
-const CHUNK_BYTES: usize = 1_200;
+const MAX_CHUNK_BYTES: usize = 1_200;
 /// Most bytes of all evidence texts.
-const EVIDENCE_BYTES: usize = 200_000;
+const MAX_EVIDENCE_BYTES: usize = 200_000;
 /// Most proposals in one file.
 const MAX_PROPOSALS: usize = 100_000;
 /// Most evidence texts for a reasoner.
-const EVIDENCE_TEXTS: usize = 1_000;
+const MAX_EVIDENCE_TEXTS: usize = 1_000;
 /// Limit of proposals added in one call; a request cannot raise it.
-const MAX_NEW: u32 = 2_000;
+const MAX_NEW_PROPOSALS: u32 = 2_000;
 /// Most names in one passage that the rules relate to each other; relations of more names are noise.
 const MAX_NAMES: usize = 100;
 /// Confidence of the rules: two names in one passage are weak evidence.
@@ -45,7 +45,7 @@ pub struct Augmented {
 }
 
 /// Lets a reasoner add to proposals. `chunks` holds their evidence texts, as far as known.
-pub(super) async fn augment(
+pub(super) async fn augment_proposals(
     reasoner: &dyn Reasoner,
     model: Option<String>,
     proposals: Value,
@@ -54,55 +54,55 @@ pub(super) async fn augment(
 ) -> Result<Augmented> {
     let evidence_chunks = Some(chunks);
     let task = PluginTask::AugmentProposals { proposals: proposals.clone(), evidence_chunks, max_new_proposals: most };
-    let (task, mut notes) = computing(|| checked(task))?;
-    let (request, cuts) = room::fitted(reasoner, PluginRequest::new(model, task)).await?;
-    let mut response = reasoner.think(&request).await?;
+    let (task, mut notes) = block_in_place(|| validate_task(task))?;
+    let (request, cuts) = room::fit_request(reasoner, PluginRequest::new(model, task)).await?;
+    let mut response = reasoner.run_task(&request).await?;
     notes.extend(cuts.into_iter().map(String::from));
-    notes.extend(response.notes.iter().map(|it| plain(it)));
+    notes.extend(response.notes.iter().map(|it| sanitize(it)));
     response.notes = notes;
     // Text that the reasoner did not see is not evidence.
     let shown = match request.task {
         PluginTask::AugmentProposals { evidence_chunks, .. } => evidence_chunks.unwrap_or_default(),
         PluginTask::ToQuery { .. } | PluginTask::Answer { .. } | PluginTask::ToolLoopStep { .. } => BTreeMap::new(),
     };
-    computing(|| merge(proposals, response, &shown, most.min(MAX_NEW), reasoner.name()))
+    block_in_place(|| merge_response(proposals, response, &shown, most.min(MAX_NEW_PROPOSALS), reasoner.name()))
 }
 
 /// Validates and bounds a task for a reasoner. Returns it with notes about what was left out. Other tasks pass unchanged.
 ///
 /// # Errors
 /// See [`check_proposals`].
-pub(super) fn checked(task: PluginTask) -> Result<(PluginTask, Vec<String>)> {
+pub(super) fn validate_task(task: PluginTask) -> Result<(PluginTask, Vec<String>)> {
     let PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } = task else {
         return Ok((task, Vec::new()));
     };
-    check_proposals(&proposals)?;
+    validate_proposals(&proposals)?;
     let mut notes = Vec::new();
-    if max_new_proposals > MAX_NEW {
-        notes.push(format!("at most {MAX_NEW} proposals are added at once"));
+    if max_new_proposals > MAX_NEW_PROPOSALS {
+        notes.push(format!("at most {MAX_NEW_PROPOSALS} proposals are added at once"));
     }
-    let max_new_proposals = max_new_proposals.min(MAX_NEW);
-    let evidence = bounded(evidence_chunks.unwrap_or_default(), &mut notes);
+    let max_new_proposals = max_new_proposals.min(MAX_NEW_PROPOSALS);
+    let evidence = bound_evidence(evidence_chunks.unwrap_or_default(), &mut notes);
     let evidence_chunks = (!evidence.is_empty()).then_some(evidence);
     Ok((PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals }, notes))
 }
 
 /// Bounds the evidence texts for a reasoner.
-fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMap<String, String> {
-    let mut left = EVIDENCE_BYTES;
+fn bound_evidence(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut left = MAX_EVIDENCE_BYTES;
     let mut kept = BTreeMap::new();
     let (all, mut cut) = (chunks.len(), 0);
     for (id, mut text) in chunks {
-        cut += usize::from(text.len() > CHUNK_BYTES);
-        text.truncate(text.floor_char_boundary(CHUNK_BYTES));
-        if text.len() > left || kept.len() >= EVIDENCE_TEXTS {
+        cut += usize::from(text.len() > MAX_CHUNK_BYTES);
+        text.truncate(text.floor_char_boundary(MAX_CHUNK_BYTES));
+        if text.len() > left || kept.len() >= MAX_EVIDENCE_TEXTS {
             break;
         }
         left -= text.len();
         kept.insert(id, text);
     }
     if cut > 0 {
-        notes.push(format!("long evidence texts were cut to the first {CHUNK_BYTES} bytes"));
+        notes.push(format!("long evidence texts were cut to the first {MAX_CHUNK_BYTES} bytes"));
     }
     if kept.len() < all {
         notes.push(format!("{} of {all} evidence texts were shown", kept.len()));
@@ -111,7 +111,7 @@ fn bounded(chunks: BTreeMap<String, String>, notes: &mut Vec<String>) -> BTreeMa
 }
 
 /// Adds the valid proposals of a response to the file.
-fn merge(
+fn merge_response(
     mut proposals: Value,
     response: PluginResponse,
     evidence: &BTreeMap<String, String>,
@@ -119,7 +119,7 @@ fn merge(
     model: String,
 ) -> Result<Augmented> {
     let mut notes = response.notes;
-    let list = list(&proposals)?;
+    let list = proposal_list(&proposals)?;
     let mut ids: BTreeSet<String> = list.iter().filter_map(|it| it["proposal_id"].as_str().map(String::from)).collect();
     // Possible ends of an added relation: entities of the file and of the response.
     let entities: BTreeSet<&str> =
@@ -129,25 +129,25 @@ fn merge(
         let problem = if added.len() >= most as usize {
             Some(format!("more than {most}"))
         } else {
-            check_added(proposal, &ids, &entities, evidence).err().map(|it| it.message)
+            validate_added(proposal, &ids, &entities, evidence).err().map(|it| it.message)
         };
         match problem {
             Some(problem) => notes.push(format!("added proposal {} was left out: {problem}", number + 1)),
             None => {
                 ids.insert(proposal["proposal_id"].as_str().unwrap_or_default().to_string());
-                added.push(marked(proposal, &model));
+                added.push(mark_proposer(proposal, &model));
             }
         }
     }
     let count = added.len();
     let all = proposals["proposals"].as_array_mut().ok_or_else(|| Error::internal("proposals without a list"))?;
-    let routed = route(all, &response.schema_hint_updates, &mut notes);
+    let routed = apply_schema_hints(all, &response.schema_hint_updates, &mut notes);
     all.extend(added);
     Ok(Augmented { proposals, added: count, routed, notes, model })
 }
 
 /// Sets the schema of proposals. A proposal that already has one stays unchanged.
-fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String>) -> usize {
+fn apply_schema_hints(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String>) -> usize {
     let mut routed = 0;
     let numbered = all.iter().enumerate().filter_map(|(at, it)| Some((it["proposal_id"].as_str()?.to_string(), at)));
     let places: HashMap<String, usize> = numbered.collect();
@@ -165,7 +165,7 @@ fn route(all: &mut [Value], updates: &[SchemaHintUpdate], notes: &mut Vec<String
 }
 
 /// Returns the proposal with the name of its model.
-fn marked(proposal: &Value, model: &str) -> Value {
+fn mark_proposer(proposal: &Value, model: &str) -> Value {
     let mut marked = proposal.clone();
     if !marked["metadata"].is_object() {
         marked["metadata"] = Value::Object(Map::new());
@@ -178,18 +178,18 @@ fn marked(proposal: &Value, model: &str) -> Value {
 ///
 /// # Errors
 /// `InvalidArgument` with the place, e.g. `proposals[3].rel_type`.
-pub fn check_proposals(file: &Value) -> Result<()> {
+pub fn validate_proposals(file: &Value) -> Result<()> {
     if file["version"] != 1 {
         let text = format!("`version` is {}, but this vic reads only 1", file["version"]);
         return Err(Error::invalid(text).field("version"));
     }
     let mut ids = BTreeSet::new();
-    for (number, proposal) in list(file)?.iter().enumerate() {
+    for (number, proposal) in proposal_list(file)?.iter().enumerate() {
         let at = |error: Error| {
             let field = format!("proposals[{number}]");
             Error { message: format!("`{field}`: {}", error.message), ..error }.field(field)
         };
-        check_one(proposal).map_err(at)?;
+        validate_proposal(proposal).map_err(at)?;
         let id = proposal["proposal_id"].as_str().unwrap_or_default();
         if !ids.insert(id) {
             return Err(at(Error::invalid(format!("`{id}` is a duplicate"))));
@@ -198,7 +198,7 @@ pub fn check_proposals(file: &Value) -> Result<()> {
     Ok(())
 }
 
-fn list(file: &Value) -> Result<&Vec<Value>> {
+fn proposal_list(file: &Value) -> Result<&Vec<Value>> {
     let list = file["proposals"].as_array();
     let list = list.ok_or_else(|| Error::invalid("`proposals` is not a list").field("proposals"))?;
     match list.len() {
@@ -207,7 +207,7 @@ fn list(file: &Value) -> Result<&Vec<Value>> {
     }
 }
 
-fn check_one(proposal: &Value) -> Result<()> {
+fn validate_proposal(proposal: &Value) -> Result<()> {
     let needed: &[&str] = match proposal["kind"].as_str() {
         Some("Entity") => &["proposal_id", "entity_id", "entity_type", "name"],
         Some("Relation") => &["proposal_id", "relation_id", "rel_type", "source", "target"],
@@ -224,13 +224,13 @@ fn check_one(proposal: &Value) -> Result<()> {
 }
 
 /// Validates an added proposal: complete, new, with known ends, and citing a text that the reasoner saw.
-fn check_added(
+fn validate_added(
     proposal: &Value,
     ids: &BTreeSet<String>,
     entities: &BTreeSet<&str>,
     evidence: &BTreeMap<String, String>,
 ) -> Result<()> {
-    check_one(proposal)?;
+    validate_proposal(proposal)?;
     let id = proposal["proposal_id"].as_str().unwrap_or_default();
     if ids.contains(id) {
         return Err(Error::invalid(format!("`{id}` already exists")));
@@ -251,8 +251,12 @@ fn check_added(
 }
 
 /// Returns the additions by rule: a relation between entities with names in the same passage.
-pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, String>>, most: u32) -> PluginResponse {
-    let most = most.min(MAX_NEW) as usize;
+pub(super) fn proposals_by_rules(
+    proposals: &Value,
+    evidence: Option<&BTreeMap<String, String>>,
+    most: u32,
+) -> PluginResponse {
+    let most = most.min(MAX_NEW_PROPOSALS) as usize;
     let none = Vec::new();
     let all = proposals["proposals"].as_array().unwrap_or(&none);
     let text = |it: &Value, field: &str| it[field].as_str().unwrap_or_default().to_string();
@@ -271,7 +275,7 @@ pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, Str
                     return PluginResponse { added_proposals: added, ..PluginResponse::default() };
                 }
                 if known.insert((source.0.clone(), target.0.clone())) {
-                    added.push(mentioned(source, target, chunk));
+                    added.push(mentioned_with(source, target, chunk));
                 }
             }
         }
@@ -280,7 +284,7 @@ pub(super) fn by_rules(proposals: &Value, evidence: Option<&BTreeMap<String, Str
 }
 
 /// Returns the relation of two entities with their names.
-fn mentioned((source, first): &(String, String), (target, second): &(String, String), chunk: &str) -> Value {
+fn mentioned_with((source, first): &(String, String), (target, second): &(String, String), chunk: &str) -> Value {
     let id = format!("mentioned_with:{source}:{target}");
     json!({
         "kind": "Relation", "proposal_id": id, "relation_id": id, "rel_type": "mentioned_with",
@@ -293,7 +297,7 @@ fn mentioned((source, first): &(String, String), (target, second): &(String, Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::stub::Stub;
+    use crate::agent::stub::RuleReasoner;
 
     fn entity(id: &str, name: &str) -> Value {
         json!({ "kind": "Entity", "proposal_id": format!("p-{id}"), "entity_id": id, "entity_type": "Person", "name": name,
@@ -313,15 +317,15 @@ mod tests {
     #[tokio::test]
     async fn rules_relate_names_in_the_same_passage() {
         let before = file(vec![entity("ada", "Ada Quill"), entity("bo", "Bo Reed"), entity("cy", "Cy Moor")]);
-        let after = augment(&Stub, None, before.clone(), chunks(), 2_000).await.unwrap();
+        let after = augment_proposals(&RuleReasoner, None, before.clone(), chunks(), 2_000).await.unwrap();
         assert_eq!((after.added, after.notes.len()), (1, 0), "{:?}", after.notes);
         let added = &after.proposals["proposals"][3];
         assert_eq!((&added["source"], &added["target"]), (&json!("ada"), &json!("bo")));
         assert_eq!(added["metadata"]["proposed_by"], "mock");
-        check_proposals(&after.proposals).unwrap();
+        validate_proposals(&after.proposals).unwrap();
         // A second run adds nothing.
-        assert_eq!(augment(&Stub, None, after.proposals, chunks(), 2_000).await.unwrap().added, 0);
-        assert_eq!(augment(&Stub, None, before, chunks(), 0).await.unwrap().added, 0);
+        assert_eq!(augment_proposals(&RuleReasoner, None, after.proposals, chunks(), 2_000).await.unwrap().added, 0);
+        assert_eq!(augment_proposals(&RuleReasoner, None, before, chunks(), 0).await.unwrap().added, 0);
     }
 
     #[tokio::test]
@@ -330,13 +334,14 @@ mod tests {
         let entities: Vec<Value> = (0..20_000).map(|it| entity(&format!("e{it}"), "Ada")).collect();
         let texts = |count: usize| (0..count).map(|it| (format!("c{it}"), "Ada met Ada.".into())).collect();
         let begun = std::time::Instant::now();
-        let after = augment(&Stub, None, file(entities.clone()), texts(5_000), u32::MAX).await.unwrap();
-        assert_eq!(after.added, MAX_NEW as usize);
+        let after =
+            augment_proposals(&RuleReasoner, None, file(entities.clone()), texts(5_000), u32::MAX).await.unwrap();
+        assert_eq!(after.added, MAX_NEW_PROPOSALS as usize);
         for said in ["1000 of 5000 evidence texts", "at most 2000 proposals"] {
             assert!(after.notes.iter().any(|it| it.contains(said)), "{said}: {:?}", after.notes);
         }
         // With no additions allowed, it ends without a full pass.
-        let none = augment(&Stub, None, file(entities), texts(5_000), 0).await.unwrap();
+        let none = augment_proposals(&RuleReasoner, None, file(entities), texts(5_000), 0).await.unwrap();
         assert!(none.added == 0 && begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 
@@ -367,7 +372,7 @@ mod tests {
             ],
             ..PluginResponse::default()
         };
-        let after = merge(file(vec![entity("ada", "Ada")]), response, &chunks(), 10, "m".into()).unwrap();
+        let after = merge_response(file(vec![entity("ada", "Ada")]), response, &chunks(), 10, "m".into()).unwrap();
         assert_eq!((after.added, after.routed), (2, 1));
         assert_eq!(after.proposals["proposals"][0]["schema_hint"], "people");
         for said in
@@ -388,9 +393,9 @@ mod tests {
             (file(vec![entity("ada", "Ada"), entity("ada", "Ada")]), "proposals[1]"),
             (json!([]), "version"),
         ] {
-            let error = check_proposals(&file).unwrap_err();
+            let error = validate_proposals(&file).unwrap_err();
             assert_eq!(error.field.as_deref(), Some(place), "{error}");
         }
-        check_proposals(&file(vec![])).unwrap();
+        validate_proposals(&file(vec![])).unwrap();
     }
 }

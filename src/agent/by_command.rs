@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::agent::reasoner::Reasoner;
-use crate::agent::room::Room;
+use crate::agent::room::ContextBudget;
 use crate::error::Result;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginResponse, PluginTask};
 use crate::model::{PrivacyMode, Redaction};
@@ -14,36 +14,36 @@ use crate::model::{PrivacyMode, Redaction};
 const ENVELOPE_BYTES: usize = 256;
 
 /// A plugin command.
-pub(super) struct ByCommand {
+pub(super) struct CommandReasoner {
     pub(super) command: PluginCommand,
     pub(super) mode: PrivacyMode,
     pub(super) time: Duration,
     pub(super) redaction: Redaction,
 }
 
-impl ByCommand {
+impl CommandReasoner {
     fn limits(&self, task: &PluginTask) -> PluginLimits {
-        PluginLimits { time: self.time, ..PluginLimits::of(task) }
+        PluginLimits { time: self.time, ..PluginLimits::for_task(task) }
     }
 }
 
 #[async_trait]
-impl Reasoner for ByCommand {
+impl Reasoner for CommandReasoner {
     fn name(&self) -> String {
-        self.command.shown()
+        self.command.command_line()
     }
 
     fn redaction(&self) -> Redaction {
         self.redaction
     }
 
-    async fn room(&self, request: &PluginRequest) -> Room {
+    async fn context_budget(&self, request: &PluginRequest) -> ContextBudget {
         // The request also holds the names of the protocol and the model.
         let around = ENVELOPE_BYTES + request.model.as_ref().map_or(0, String::len) * 2;
-        Room::Bytes(self.limits(&request.task).request_bytes.saturating_sub(around))
+        ContextBudget::Bytes(self.limits(&request.task).request_bytes.saturating_sub(around))
     }
 
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
         self.command.ask(request, self.mode, self.limits(&request.task)).await
     }
 }
@@ -55,20 +55,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::agent::room::fitted;
+    use crate::agent::room::fit_request;
 
     /// Returns the answer of a plugin that counts the lines with `Zk3v` in its request.
     async fn counted(redaction: Redaction) -> Option<String> {
         let script = r#"printf '{"answer": "%s"}' $(grep -c Zk3v)"#;
         let command = PluginCommand::find("sh", vec!["-c".into(), script.into()], Path::new("/")).unwrap();
-        let plugin = ByCommand { command, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction };
+        let plugin = CommandReasoner { command, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction };
         let task = PluginTask::Answer {
             question: "who has the token \"Zk3vQ9mX2pLr8TnB5wYs\"?".into(),
             query: json!({}),
             results: json!({ "vars": ["?x"], "rows": [{ "?x": { "api_key": "Zk3vQ9mX2pLr8TnB5wYs" } }] }),
         };
-        let (request, _) = fitted(&plugin, PluginRequest::new(None, task)).await.unwrap();
-        plugin.think(&request).await.unwrap().answer
+        let (request, _) = fit_request(&plugin, PluginRequest::new(None, task)).await.unwrap();
+        plugin.run_task(&request).await.unwrap().answer
     }
 
     #[tokio::test]

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 
 use crate::agent::prompts;
 use crate::agent::reasoner::Reasoner;
-use crate::agent::room::Room;
+use crate::agent::room::ContextBudget;
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
 use crate::llm::{
-    FinishReason, LlmClient, LlmRequest, Message, ModelId, ModelLimits, Patience, Role, estimated_tokens, response,
+    FinishReason, LlmClient, LlmRequest, Message, ModelId, ModelLimits, Role, Timeouts, estimated_tokens, response,
 };
 use crate::model::{PrivacyMode, Redaction};
 
@@ -20,34 +20,34 @@ const MAX_TOKENS: u32 = 1_024;
 /// Tokens of an answer with proposals.
 const PROPOSAL_TOKENS: u32 = 8_192;
 /// Attempts for one task.
-const ATTEMPTS: usize = 2;
+const MAX_ATTEMPTS: usize = 2;
 /// Most characters of a rejected answer and of the reason in the retry.
-const SENT_BACK_CHARS: usize = 300;
+const MAX_REJECTED_CHARS: usize = 300;
 /// Tokens reserved for the retry, and for the server's message template.
-const SPARE_TOKENS: usize = 500;
+const RESERVED_TOKENS: usize = 500;
 
 /// A language model as a reasoner.
-pub(super) struct ByModel {
+pub(super) struct ModelReasoner {
     pub(super) client: LlmClient,
     pub(super) mode: PrivacyMode,
     pub(super) time: Duration,
     pub(super) redaction: Redaction,
 }
 
-impl ByModel {
+impl ModelReasoner {
     async fn limits(&self, request: &PluginRequest) -> ModelLimits {
         self.client.limits(request.model.clone().map(ModelId).as_ref(), self.mode).await
     }
 
     fn request(&self, request: &PluginRequest, limits: ModelLimits) -> Result<LlmRequest> {
         let task = serde_json::to_string(&request.task).map_err(Error::internal)?;
-        let patience = Patience { overall: self.time, ..Patience::default() };
+        let patience = Timeouts { overall: self.time, ..Timeouts::default() };
         Ok(LlmRequest {
             model: request.model.clone().map(ModelId),
-            schema: Some(prompts::schema(&request.task)),
+            schema: Some(prompts::answer_schema(&request.task)),
             max_tokens: answer_tokens(&request.task, limits),
-            patience,
-            ..LlmRequest::new(self.mode, &prompts::system(&request.task), &task)
+            timeouts: patience,
+            ..LlmRequest::new(self.mode, &prompts::system_prompt(&request.task), &task)
         })
     }
 }
@@ -62,12 +62,12 @@ fn answer_tokens(task: &PluginTask, limits: ModelLimits) -> u32 {
 }
 
 /// Returns the beginning of a text.
-fn beginning(text: &str) -> &str {
-    text.char_indices().nth(SENT_BACK_CHARS).map_or(text, |(end, _)| &text[..end])
+fn truncate_chars(text: &str) -> &str {
+    text.char_indices().nth(MAX_REJECTED_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 #[async_trait]
-impl Reasoner for ByModel {
+impl Reasoner for ModelReasoner {
     fn name(&self) -> String {
         format!("{} ({})", self.client.name(), self.client.backend())
     }
@@ -76,37 +76,37 @@ impl Reasoner for ByModel {
         self.redaction
     }
 
-    async fn room(&self, request: &PluginRequest) -> Room {
+    async fn context_budget(&self, request: &PluginRequest) -> ContextBudget {
         let limits = self.limits(request).await;
         let taken = answer_tokens(&request.task, limits) as usize
-            + estimated_tokens(&prompts::system(&request.task))
-            + SPARE_TOKENS;
-        Room::Tokens((limits.context_tokens as usize).saturating_sub(taken))
+            + estimated_tokens(&prompts::system_prompt(&request.task))
+            + RESERVED_TOKENS;
+        ContextBudget::Tokens((limits.context_tokens as usize).saturating_sub(taken))
     }
 
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
         let limits = self.limits(request).await;
         let asked = self.request(request, limits)?;
         let who = format!("model `{}`", self.client.name());
         let mut again = Vec::new();
         let mut problem = None;
-        for _attempt in 0..ATTEMPTS {
+        for _attempt in 0..MAX_ATTEMPTS {
             let mut messages = asked.messages.clone();
             messages.append(&mut again);
             let answer = self.client.complete(LlmRequest { messages, ..asked.clone() }).await?;
             let read = match answer.finish {
                 FinishReason::Length => Err(Error::invalid(format!("{who} was cut before the end of its answer"))),
-                _ => response::json(&answer.text).and_then(|it| PluginResponse::parse(it, &request.task, &who)),
+                _ => response::extract_json(&answer.text).and_then(|it| PluginResponse::parse(it, &request.task, &who)),
             };
             match read {
                 Ok(response) => return Ok(response),
                 Err(error) => {
                     let why = format!(
                         "That cannot be used: {}. Answer with the corrected JSON object only.",
-                        beginning(&error.message)
+                        truncate_chars(&error.message)
                     );
                     // The whole answer could fill the context.
-                    let said = Message::new(Role::Assistant, beginning(&answer.text));
+                    let said = Message::new(Role::Assistant, truncate_chars(&answer.text));
                     again = vec![said, Message::new(Role::User, why)];
                     problem = Some(error);
                 }
@@ -121,13 +121,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::agent::room::fitted;
+    use crate::agent::room::fit_request;
     use crate::llm::{LlmClientConfig, Mock};
 
     /// Returns a model with this context size.
-    fn model(mock: &std::sync::Arc<Mock>, context_tokens: u32) -> ByModel {
+    fn model(mock: &std::sync::Arc<Mock>, context_tokens: u32) -> ModelReasoner {
         let client = mock.client_with(LlmClientConfig { context_tokens, ..LlmClientConfig::default() });
-        ByModel { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction: Redaction::Keys }
+        ModelReasoner { client, mode: PrivacyMode::LocalOnly, time: Duration::from_secs(9), redaction: Redaction::Keys }
     }
 
     #[tokio::test]
@@ -138,8 +138,8 @@ mod tests {
         for context in [1_500, 4_000, 16_384] {
             let mock = Mock::new(vec![Ok("no".repeat(20_000)), Ok(r#"{"answer": "Ada"}"#.into())]);
             let reasoner = model(&mock, context);
-            let (request, cuts) = fitted(&reasoner, PluginRequest::new(None, task.clone())).await.unwrap();
-            assert_eq!(reasoner.think(&request).await.unwrap().answer.as_deref(), Some("Ada"));
+            let (request, cuts) = fit_request(&reasoner, PluginRequest::new(None, task.clone())).await.unwrap();
+            assert_eq!(reasoner.run_task(&request).await.unwrap().answer.as_deref(), Some("Ada"));
             assert!(!cuts.is_empty(), "{context}");
             for asked in mock.asked() {
                 let texts = asked.messages.iter().map(|it| &it.content).chain([&asked.system]);
@@ -159,8 +159,8 @@ mod tests {
         let task = PluginTask::Answer { question, query: json!({}), results };
         let mock = Mock::new(vec![Ok(r#"{"answer": "Ada"}"#.into())]);
         let reasoner = model(&mock, 16_384);
-        let (request, _) = fitted(&reasoner, PluginRequest::new(None, task)).await.unwrap();
-        reasoner.think(&request).await.unwrap();
+        let (request, _) = fit_request(&reasoner, PluginRequest::new(None, task)).await.unwrap();
+        reasoner.run_task(&request).await.unwrap();
         let sent = &mock.asked()[0].messages[0].content;
         assert!(!sent.contains(value) && sent.matches("[redacted]").count() == 2, "{sent}");
     }

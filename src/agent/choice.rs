@@ -16,7 +16,7 @@ const OLLAMA_MODEL: &str = "nemotron-3-nano";
 /// A chosen backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choice {
+pub struct BackendChoice {
     /// Its kind.
     pub backend: BackendKind,
     /// The model; None takes the default of the configuration or of the backend.
@@ -27,32 +27,32 @@ pub struct Choice {
     pub command: Option<PluginCommand>,
 }
 
-impl Choice {
+impl BackendChoice {
     /// Returns the saved choice, else the configured one.
     ///
     /// # Errors
     /// `DataLoss` if the file cannot be parsed.
-    pub fn load(config: &Config) -> Result<Choice> {
+    pub fn load(config: &Config) -> Result<BackendChoice> {
         let path = config.llm_choice_path();
         match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 let text = format!("cannot understand the choice of a backend in `{}`: {error}", path.display());
                 Error::new(ErrorCode::DataLoss, text).hint("choose again: vic llm use mock")
             }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Choice::configured(config)),
-            Err(error) => Err(error).at("read", &path),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BackendChoice::configured(config)),
+            Err(error) => Err(error).io_context("read", &path),
         }
     }
 
     /// Returns the configured choice.
-    pub fn configured(config: &Config) -> Choice {
+    pub fn configured(config: &Config) -> BackendChoice {
         let backend = match config.llm.backend {
             LlmBackend::Stub => BackendKind::Mock,
             LlmBackend::Ollama => BackendKind::Ollama,
             LlmBackend::OpenAi => BackendKind::OpenAi,
         };
         let model = Some(config.llm.model.clone()).filter(|it| !it.is_empty());
-        Choice { backend, model, command: None }
+        BackendChoice { backend, model, command: None }
     }
 
     /// Saves the choice. The daemon reads it with the next request.
@@ -63,10 +63,10 @@ impl Choice {
         let path = config.llm_choice_path();
         let text = serde_json::to_string_pretty(self).map_err(Error::internal)?;
         // The temporary file is private to this user, and an atomic rename puts it in place.
-        let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).at("write to", &config.data_dir)?;
-        file.write_all(text.as_bytes()).at("write", &path)?;
-        file.as_file().sync_all().at("sync", &path)?;
-        file.persist(&path).map_err(|error| error.error).at("create", &path)?;
+        let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).io_context("write to", &config.data_dir)?;
+        file.write_all(text.as_bytes()).io_context("write", &path)?;
+        file.as_file().sync_all().io_context("sync", &path)?;
+        file.persist(&path).map_err(|error| error.error).io_context("create", &path)?;
         Ok(())
     }
 
@@ -74,8 +74,8 @@ impl Choice {
     ///
     /// # Errors
     /// The command cannot be found, or the backend needs a command and has none.
-    pub fn with(self, over: &Override) -> Result<Choice> {
-        let command = over.command.as_ref().map(find).transpose()?;
+    pub fn with_overrides(self, over: &Override) -> Result<BackendChoice> {
+        let command = over.command.as_ref().map(find_command).transpose()?;
         let backend = match (over.backend, &command) {
             (Some(BackendKind::Command) | None, Some(_)) => BackendKind::Command,
             (Some(other), Some(_)) => {
@@ -87,7 +87,7 @@ impl Choice {
         };
         // Drops the model of another backend.
         let model = over.model.clone().or(self.model.filter(|_| backend == self.backend));
-        let choice = Choice { backend, model, command: command.or(self.command) };
+        let choice = BackendChoice { backend, model, command: command.or(self.command) };
         match backend == BackendKind::Command && choice.command.is_none() {
             true => {
                 Err(Error::invalid("the backend `command` needs a command")
@@ -99,7 +99,7 @@ impl Choice {
 
     /// Returns the name of the model to request; empty if the backend has its own default.
     pub fn model_name(&self, config: &Config) -> String {
-        let configured = Choice::configured(config);
+        let configured = BackendChoice::configured(config);
         let of_config = || configured.model.filter(|_| configured.backend == self.backend);
         let fallback = || match self.backend {
             BackendKind::Ollama => OLLAMA_MODEL.to_string(),
@@ -110,7 +110,7 @@ impl Choice {
     }
 }
 
-fn find(line: &CommandLine) -> Result<PluginCommand> {
+fn find_command(line: &CommandLine) -> Result<PluginCommand> {
     PluginCommand::find(&line.program, line.args.clone(), Path::new(&line.folder))
 }
 
@@ -133,32 +133,32 @@ mod tests {
     fn saved_choice_replaces_configured_backend() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path(), &[("VIC_LIBRARIAN_BACKEND", "ollama"), ("VIC_OLLAMA_MODEL", "small")]);
-        assert_eq!(Choice::load(&config).unwrap().model_name(&config), "small");
-        let choice = Choice::load(&config).unwrap().with(&command("sh")).unwrap();
+        assert_eq!(BackendChoice::load(&config).unwrap().model_name(&config), "small");
+        let choice = BackendChoice::load(&config).unwrap().with_overrides(&command("sh")).unwrap();
         choice.save(&config).unwrap();
-        assert_eq!(Choice::load(&config).unwrap(), choice);
+        assert_eq!(BackendChoice::load(&config).unwrap(), choice);
         assert_eq!((choice.backend, choice.model.as_deref()), (BackendKind::Command, None));
         std::fs::write(config.llm_choice_path(), "{").unwrap();
-        assert_eq!(Choice::load(&config).unwrap_err().code, ErrorCode::DataLoss);
+        assert_eq!(BackendChoice::load(&config).unwrap_err().code, ErrorCode::DataLoss);
     }
 
     #[test]
     fn override_applies_once_and_rejects_mismatches() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path(), &[]);
-        let mock = Choice::configured(&config);
+        let mock = BackendChoice::configured(&config);
         assert_eq!((mock.backend, mock.model_name(&config).as_str()), (BackendKind::Mock, "mock"));
         let ollama = Override { backend: Some(BackendKind::Ollama), ..Override::default() };
-        assert_eq!(mock.clone().with(&ollama).unwrap().model_name(&config), "nemotron-3-nano");
+        assert_eq!(mock.clone().with_overrides(&ollama).unwrap().model_name(&config), "nemotron-3-nano");
         let named = Override { model: Some("x".into()), ..ollama.clone() };
-        let named = mock.clone().with(&named).unwrap();
+        let named = mock.clone().with_overrides(&named).unwrap();
         assert_eq!(named.model_name(&config), "x");
         // The model of one backend does not apply to another.
         let openai = Override { backend: Some(BackendKind::OpenAi), ..Override::default() };
-        assert_eq!(named.with(&openai).unwrap().model_name(&config), "");
+        assert_eq!(named.with_overrides(&openai).unwrap().model_name(&config), "");
         let none = Override { backend: Some(BackendKind::Command), ..Override::default() };
-        assert!(mock.clone().with(&none).unwrap_err().message.contains("needs a command"));
-        assert!(mock.clone().with(&Override { backend: ollama.backend, ..command("sh") }).is_err());
-        assert_eq!(mock.with(&command("no-such-program")).unwrap_err().code, ErrorCode::NotFound);
+        assert!(mock.clone().with_overrides(&none).unwrap_err().message.contains("needs a command"));
+        assert!(mock.clone().with_overrides(&Override { backend: ollama.backend, ..command("sh") }).is_err());
+        assert_eq!(mock.with_overrides(&command("no-such-program")).unwrap_err().code, ErrorCode::NotFound);
     }
 }

@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::agent::evidence::{Evidence, Offered};
+use crate::agent::evidence::{Citable, CitableIndex};
 use crate::model::{Anchor, Scope};
 
 /// A verified citation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cited {
+pub struct VerifiedCitation {
     /// The name in the answer.
     pub citation: String,
     /// The file, if the cited thing is in one.
@@ -24,19 +24,19 @@ pub struct Cited {
 
 /// Verifies passages in files.
 #[async_trait]
-pub trait Witness: Send + Sync {
+pub trait PassageVerifier: Send + Sync {
     /// Returns whether a passage is still at its place in a file of the caller's scope.
-    async fn stands(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool;
+    async fn verify_passage(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool;
 }
 
 /// Returns the valid citations, each once, and the number of invalid ones.
-pub(super) async fn check(
+pub(super) async fn verify_citations(
     citations: &[String],
-    offered: &Offered,
-    witness: &dyn Witness,
+    offered: &CitableIndex,
+    witness: &dyn PassageVerifier,
     scope: &Scope,
-) -> (Vec<Cited>, usize) {
-    let mut standing: Vec<Cited> = Vec::new();
+) -> (Vec<VerifiedCitation>, usize) {
+    let mut standing: Vec<VerifiedCitation> = Vec::new();
     let mut fallen = 0;
     let mut looked_at = HashSet::new();
     for citation in citations {
@@ -46,22 +46,24 @@ pub(super) async fn check(
             continue;
         }
         match offered.get(citation) {
-            Some(evidence) if stands(evidence, witness, scope).await => standing.push(cited(citation, evidence)),
+            Some(evidence) if is_valid(evidence, witness, scope).await => {
+                standing.push(verified_citation(citation, evidence))
+            }
             _ => fallen += 1,
         }
     }
     (standing, fallen)
 }
 
-async fn stands(evidence: &Evidence, witness: &dyn Witness, scope: &Scope) -> bool {
+async fn is_valid(evidence: &Citable, witness: &dyn PassageVerifier, scope: &Scope) -> bool {
     match &evidence.path {
         None => true,
-        Some(path) => witness.stands(path, &evidence.anchor, &evidence.text, scope).await,
+        Some(path) => witness.verify_passage(path, &evidence.anchor, &evidence.text, scope).await,
     }
 }
 
-fn cited(citation: &str, evidence: &Evidence) -> Cited {
-    Cited {
+fn verified_citation(citation: &str, evidence: &Citable) -> VerifiedCitation {
+    VerifiedCitation {
         citation: citation.into(),
         path: evidence.path.clone(),
         place: evidence.anchor.place(),
@@ -83,8 +85,8 @@ mod tests {
     struct Counting(AtomicUsize);
 
     #[async_trait]
-    impl Witness for Counting {
-        async fn stands(&self, _path: &str, _anchor: &Anchor, _passage: &str, _scope: &Scope) -> bool {
+    impl PassageVerifier for Counting {
+        async fn verify_passage(&self, _path: &str, _anchor: &Anchor, _passage: &str, _scope: &Scope) -> bool {
             self.0.fetch_add(1, Ordering::Relaxed);
             false
         }
@@ -93,9 +95,9 @@ mod tests {
     #[tokio::test]
     async fn repeated_citation_is_verified_once() {
         let result = json!({ "citation": "a.md, line 1", "text": "x", "absolute_path": "/w/a.md" });
-        let offered = Offered::of(&[TranscriptStep { tool: "t".into(), args: json!({}), result }]);
+        let offered = CitableIndex::from_transcript(&[TranscriptStep { tool: "t".into(), args: json!({}), result }]);
         let (citations, witness) = (vec!["a.md, line 1".to_string(); 100], Counting::default());
-        let (standing, fallen) = check(&citations, &offered, &witness, &Scope::All).await;
+        let (standing, fallen) = verify_citations(&citations, &offered, &witness, &Scope::All).await;
         assert_eq!((standing.len(), fallen, witness.0.into_inner()), (0, 1, 1));
     }
 }

@@ -4,18 +4,18 @@
 use crate::error::{Error, Result};
 use crate::llm::plugin::PluginRequest;
 use crate::model::Redaction;
-use crate::secrets::black_out;
+use crate::secrets::redact_json;
 
 /// Returns the request with its keys and tokens redacted.
 ///
 /// # Errors
 /// The task cannot be converted to or from JSON.
-pub(super) fn cleaned(request: PluginRequest, redaction: Redaction) -> Result<PluginRequest> {
+pub(super) fn redact_request(request: PluginRequest, redaction: Redaction) -> Result<PluginRequest> {
     if redaction == Redaction::None {
         return Ok(request);
     }
     let mut task = serde_json::to_value(&request.task).map_err(Error::internal)?;
-    black_out(&mut task, redaction);
+    redact_json(&mut task, redaction);
     Ok(PluginRequest { task: serde_json::from_value(task).map_err(Error::internal)?, ..request })
 }
 
@@ -30,11 +30,11 @@ mod tests {
 
     fn check(task: PluginTask) {
         let request = PluginRequest::new(Some("m".into()), task);
-        let clean = cleaned(request.clone(), Redaction::Keys).unwrap();
+        let clean = redact_request(request.clone(), Redaction::Keys).unwrap();
         let told = serde_json::to_string(&clean).unwrap();
         assert!(!told.contains(VALUE) && told.contains("[redacted]"), "{told}");
         assert_eq!((&clean.protocol, &clean.model), (&request.protocol, &request.model));
-        assert_eq!(cleaned(request.clone(), Redaction::None).unwrap(), request);
+        assert_eq!(redact_request(request.clone(), Redaction::None).unwrap(), request);
     }
 
     #[test]

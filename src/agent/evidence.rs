@@ -9,16 +9,16 @@ use crate::llm::plugin::TranscriptStep;
 use crate::model::Anchor;
 
 /// Fields with a name of a thing.
-const IDS: [&str; 10] =
+const ID_FIELDS: [&str; 10] =
     ["citation", "chunk", "chunk_id", "id", "proposal_id", "uuid", "semantic_id", "name", "absolute_path", "path"];
 /// Fields with the text of a thing.
-const TEXTS: [&str; 5] = ["text", "excerpt", "snippet", "quote", "body"];
+const TEXT_FIELDS: [&str; 5] = ["text", "excerpt", "snippet", "quote", "body"];
 /// Nesting depth limit of the search.
-const DEPTH: usize = 12;
+const MAX_DEPTH: usize = 12;
 
 /// A citable thing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Evidence {
+pub(super) struct Citable {
     /// Its name in an answer.
     pub(super) id: String,
     /// Its text, if it has any.
@@ -31,21 +31,21 @@ pub(super) struct Evidence {
 
 /// All citable things by each of their names, and those with a text in result order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Offered {
-    by_name: BTreeMap<String, Evidence>,
+pub(super) struct CitableIndex {
+    by_name: BTreeMap<String, Citable>,
     /// The things with a text, each once.
-    pub(super) texts: Vec<Evidence>,
+    pub(super) texts: Vec<Citable>,
     /// The ids of `texts`.
-    shown: HashSet<String>,
+    text_ids: HashSet<String>,
 }
 
-impl Offered {
+impl CitableIndex {
     /// Collects the citable things of a transcript.
-    pub(super) fn of(transcript: &[TranscriptStep]) -> Offered {
-        let mut offered = Offered::default();
+    pub(super) fn from_transcript(transcript: &[TranscriptStep]) -> CitableIndex {
+        let mut offered = CitableIndex::default();
         // The error of a rejected call is not evidence.
         for step in transcript.iter().filter(|it| it.result.get("error").is_none()) {
-            offered.read(&step.result, 0);
+            offered.collect(&step.result, 0);
         }
         offered
     }
@@ -56,33 +56,33 @@ impl Offered {
     }
 
     /// Returns the thing that a citation names.
-    pub(super) fn get(&self, citation: &str) -> Option<&Evidence> {
+    pub(super) fn get(&self, citation: &str) -> Option<&Citable> {
         self.by_name.get(citation.trim())
     }
 
-    fn read(&mut self, value: &Value, depth: usize) {
+    fn collect(&mut self, value: &Value, depth: usize) {
         match value {
-            _ if depth > DEPTH => (),
-            Value::Array(all) => all.iter().for_each(|it| self.read(it, depth + 1)),
+            _ if depth > MAX_DEPTH => (),
+            Value::Array(all) => all.iter().for_each(|it| self.collect(it, depth + 1)),
             Value::Object(map) => {
-                self.offer(map);
-                map.values().for_each(|it| self.read(it, depth + 1));
+                self.add_object(map);
+                map.values().for_each(|it| self.collect(it, depth + 1));
             }
             _ => (),
         }
     }
 
-    fn offer(&mut self, map: &Map<String, Value>) {
-        let names = names(map);
+    fn add_object(&mut self, map: &Map<String, Value>) {
+        let names = object_names(map);
         let Some(id) = names.first().cloned() else { return };
-        let text = TEXTS.iter().find_map(|it| map.get(*it)?.as_str()).unwrap_or_default().to_string();
+        let text = TEXT_FIELDS.iter().find_map(|it| map.get(*it)?.as_str()).unwrap_or_default().to_string();
         // Some tools call the absolute path `absolute_path`, others `path`, which elsewhere is relative.
         let path =
             ["absolute_path", "path"].iter().find_map(|it| map.get(*it)?.as_str().filter(|it| it.starts_with('/')));
         let path = path.map(String::from);
         let anchor = map.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
-        let evidence = Evidence { id, text, path, anchor };
-        if !evidence.text.is_empty() && self.shown.insert(evidence.id.clone()) {
+        let evidence = Citable { id, text, path, anchor };
+        if !evidence.text.is_empty() && self.text_ids.insert(evidence.id.clone()) {
             self.texts.push(evidence.clone());
         }
         for name in names {
@@ -96,10 +96,10 @@ impl Offered {
 }
 
 /// Returns every name of an object, the best for a citation first.
-fn names(map: &Map<String, Value>) -> Vec<String> {
+fn object_names(map: &Map<String, Value>) -> Vec<String> {
     let mut names = Vec::new();
     let kind = ["entity_type", "type"].iter().find_map(|it| map.get(*it)?.as_str());
-    for field in IDS {
+    for field in ID_FIELDS {
         match map.get(field) {
             Some(Value::String(text)) if !text.trim().is_empty() => names.push(text.trim().to_string()),
             Some(Value::Number(number)) if field == "id" => {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn only_things_with_an_id_can_be_cited() {
         let step = |result| TranscriptStep { tool: "t".into(), args: json!({}), result };
-        let offered = Offered::of(&[
+        let offered = CitableIndex::from_transcript(&[
             step(json!({ "hits": [{ "citation": "notes.md, line 3", "text": "31 kg", "absolute_path": "/w/notes.md",
                                     "anchor": { "line_start": 3, "line_end": 3 } }] })),
             step(json!({ "rows": [{ "?x": { "id": 128, "entity_type": "DocChunk", "name": "doc_proto_api_0" } }] })),
@@ -143,7 +143,7 @@ mod tests {
             (0..200_000).map(|it| json!({ "id": format!("a rather long id {it}"), "text": "x" })).collect();
         let step = TranscriptStep { tool: "t".into(), args: json!({}), result: json!({ "hits": [hits, hits] }) };
         let begun = std::time::Instant::now();
-        assert_eq!(Offered::of(&[step]).texts.len(), 200_000);
+        assert_eq!(CitableIndex::from_transcript(&[step]).texts.len(), 200_000);
         assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }

@@ -7,45 +7,48 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::plain::plain;
-use crate::agent::query::{RUN, Thinker};
+use crate::agent::plain::sanitize;
+use crate::agent::query::{RUN_TOOL, ReasonerHandle};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep};
 
 /// Most calls of a plugin for one answer.
-const MOST_CALLS: usize = 8;
+const MAX_CALLS: usize = 8;
 
 /// A plugin's answer task.
-pub(super) struct Guest<'a> {
+pub(super) struct PluginTools<'a> {
     pub(super) tools: &'a RegisteredTools,
     pub(super) question: &'a str,
     pub(super) schema: &'a SchemaHints,
 }
 
-impl Guest<'_> {
+impl PluginTools<'_> {
     /// Runs the calls of a plugin until it answers. `query` and `results` are those of its task.
     ///
     /// # Errors
     /// `ResourceExhausted` after too many calls, and errors of the plugin.
-    pub(super) async fn served(
+    pub(super) async fn answer_calls(
         &self,
-        thinker: &mut Thinker<'_>,
+        thinker: &mut ReasonerHandle<'_>,
         mut response: PluginResponse,
         query: &Value,
         results: &Value,
     ) -> Result<String> {
-        let mut transcript =
-            vec![TranscriptStep { tool: RUN.into(), args: json!({ "axql": query["axql"] }), result: results.clone() }];
-        for _call in 0..=MOST_CALLS {
+        let mut transcript = vec![TranscriptStep {
+            tool: RUN_TOOL.into(),
+            args: json!({ "axql": query["axql"] }),
+            result: results.clone(),
+        }];
+        for _call in 0..=MAX_CALLS {
             let Some(call) = response.tool_call.take() else {
                 let end = response.final_answer.map(|it| it.answer).or(response.answer);
-                return Ok(plain(&end.unwrap_or_default()));
+                return Ok(sanitize(&end.unwrap_or_default()));
             };
-            if transcript.len() > MOST_CALLS {
+            if transcript.len() > MAX_CALLS {
                 break;
             }
-            transcript.push(self.run(call, thinker.notes).await);
+            transcript.push(self.run_call(call, thinker.notes).await);
             let task = PluginTask::ToolLoopStep {
                 question: self.question.into(),
                 schema: self.schema.clone(),
@@ -54,20 +57,20 @@ impl Guest<'_> {
             };
             response = thinker.think(task).await?;
         }
-        let text = format!("no answer after {MOST_CALLS} tool calls");
+        let text = format!("no answer after {MAX_CALLS} tool calls");
         Err(Error::new(ErrorCode::ResourceExhausted, text).hint("`vic llm agent` allows more: --max-steps"))
     }
 
-    async fn run(&self, call: ToolInvocation, notes: &mut Vec<String>) -> TranscriptStep {
+    async fn run_call(&self, call: ToolInvocation, notes: &mut Vec<String>) -> TranscriptStep {
         let ToolInvocation { name, args } = call;
         let shown: String = name.chars().take(60).collect();
         let result = match self.tools.run(&name, args.clone()).await {
             Ok(result) => {
-                notes.push(plain(&format!("it searched with '{shown}'")));
+                notes.push(sanitize(&format!("it searched with '{shown}'")));
                 result
             }
             Err(error) => {
-                notes.push(plain(&format!("'{shown}' was not run or failed: {}", error.message)));
+                notes.push(sanitize(&format!("'{shown}' was not run or failed: {}", error.message)));
                 error.payload()
             }
         };

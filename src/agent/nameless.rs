@@ -4,9 +4,9 @@
 use async_trait::async_trait;
 
 use crate::agent::assistant::Assistant;
-use crate::agent::choice::Choice;
+use crate::agent::choice::BackendChoice;
 use crate::agent::reasoner::Reasoner;
-use crate::agent::room::Room;
+use crate::agent::room::ContextBudget;
 use crate::embed::redact_hosts;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::LlmStreamEvent;
@@ -15,16 +15,16 @@ use crate::model::Redaction;
 use crate::model::agent::BackendKind;
 
 /// Message for a failed command.
-const FAILED: &str = "the backend failed; the owner finds the reason in the log of vicd";
+const FAILED_COMMAND_MESSAGE: &str = "the backend failed; the owner finds the reason in the log of vicd";
 
 /// A reasoner with redacted name and errors, for callers other than the owner.
-pub(super) struct Nameless {
+pub(super) struct RedactedReasoner {
     pub(super) reasoner: Box<dyn Reasoner>,
     pub(super) backend: BackendKind,
 }
 
 #[async_trait]
-impl Reasoner for Nameless {
+impl Reasoner for RedactedReasoner {
     fn name(&self) -> String {
         match self.backend {
             BackendKind::Command => self.backend.name().into(),
@@ -36,31 +36,32 @@ impl Reasoner for Nameless {
         self.reasoner.redaction()
     }
 
-    async fn room(&self, request: &PluginRequest) -> Room {
-        self.reasoner.room(request).await
+    async fn context_budget(&self, request: &PluginRequest) -> ContextBudget {
+        self.reasoner.context_budget(request).await
     }
 
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
-        self.reasoner.think(request).await.map_err(|error| told(self.backend, error))
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
+        self.reasoner.run_task(request).await.map_err(|error| redacted_error(self.backend, error))
     }
 }
 
 impl Assistant {
     /// Redacts an error of the backend for callers other than the owner.
-    pub(super) fn told(&self, choice: &Choice, error: Error) -> Error {
-        if self.owns { error } else { told(choice.backend, error) }
+    pub(super) fn redact_error(&self, choice: &BackendChoice, error: Error) -> Error {
+        if self.is_owner { error } else { redacted_error(choice.backend, error) }
     }
 
     /// Redacts an event of a model's answer in the same way.
-    pub(super) fn told_event(&self, choice: &Choice, event: LlmStreamEvent) -> LlmStreamEvent {
+    pub(super) fn redact_event(&self, choice: &BackendChoice, event: LlmStreamEvent) -> LlmStreamEvent {
         match event {
-            event if self.owns => event,
+            event if self.is_owner => event,
             LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms } => {
-                let Error { message, hint, .. } = told(choice.backend, Error { hint, ..Error::new(code, message) });
+                let Error { message, hint, .. } =
+                    redacted_error(choice.backend, Error { hint, ..Error::new(code, message) });
                 LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms }
             }
             LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
-                let message = told(choice.backend, Error::new(ErrorCode::Unavailable, message)).message;
+                let message = redacted_error(choice.backend, Error::new(ErrorCode::Unavailable, message)).message;
                 LlmStreamEvent::Retrying { attempt, message, delay_ms }
             }
             event => event,
@@ -68,11 +69,11 @@ impl Assistant {
     }
 }
 
-fn told(backend: BackendKind, error: Error) -> Error {
+fn redacted_error(backend: BackendKind, error: Error) -> Error {
     // vic itself reports invalid requests.
     if backend != BackendKind::Command || error.code == ErrorCode::InvalidArgument {
-        return redact_hosts::hide(error);
+        return redact_hosts::hide_in_error(error);
     }
     tracing::warn!(%error, "the backend command failed");
-    Error { message: FAILED.into(), hint: None, ..error }
+    Error { message: FAILED_COMMAND_MESSAGE.into(), hint: None, ..error }
 }

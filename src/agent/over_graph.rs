@@ -5,8 +5,8 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::agent::citations::Witness;
-use crate::agent::tools::Tools;
+use crate::agent::citations::PassageVerifier;
+use crate::agent::tools::ToolProvider;
 use crate::ask::Asker;
 use crate::error::Result;
 use crate::graph::{GraphService, tools};
@@ -16,19 +16,19 @@ use crate::model::{Anchor, Scope, ToolSpec};
 pub struct GraphTools(pub GraphService);
 
 #[async_trait]
-impl Tools for GraphTools {
+impl ToolProvider for GraphTools {
     fn specs(&self) -> Vec<ToolSpec> {
         tools::specs()
     }
 
     async fn call(&self, name: &str, arguments: Value, scope: &Scope) -> Result<Value> {
-        tools::call(&self.0, name, arguments, scope.clone()).await
+        tools::call_tool(&self.0, name, arguments, scope.clone()).await
     }
 }
 
 #[async_trait]
-impl Witness for Asker {
-    async fn stands(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool {
-        self.within(scope.clone()).stands(Path::new(path), anchor, passage).await
+impl PassageVerifier for Asker {
+    async fn verify_passage(&self, path: &str, anchor: &Anchor, passage: &str, scope: &Scope) -> bool {
+        self.with_scope(scope.clone()).passage_is_current(Path::new(path), anchor, passage).await
     }
 }

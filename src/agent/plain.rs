@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 /// The slashes of an address. Markdown ignores a backslash, and some browsers read it as a slash.
-static SLASHES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\*:([\\/]{2,})").expect("a constant"));
+static ADDRESS_SLASHES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\*:([\\/]{2,})").expect("a constant"));
 /// Active schemes without slashes. Before a blank such a word is harmless.
 static SCHEMES: LazyLock<Regex> = LazyLock::new(|| {
     let all = "javascript|vbscript|data|file|mailto|tel|sms|xmpp|blob|about|magnet|view-source|vscode|intent";
@@ -28,22 +28,22 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<([\p{Alphabetic}/!?
 const PAIRS: [[char; 2]; 6] = [['!', '['], [']', '('], [']', '['], [']', ':'], ['[', '['], ['!', '(']];
 
 /// Sanitises a text.
-pub fn plain(text: &str) -> String {
-    let text = seen(text);
+pub fn sanitize(text: &str) -> String {
+    let text = remove_invisible(text);
     // A backtick could hide from one renderer what another one shows.
     let text = text.replace('`', "'");
     let text = ENTITY.replace_all(&text, "& $1");
     let text = TAG.replace_all(&text, "\u{2039}$1");
-    let text = SLASHES.replace_all(&text, |it: &Captures<'_>| format!("[:]{}", &it[1]));
-    let text = broken(&SCHEMES, &text, "[:]");
-    let text = broken(&WWW, &text, "[.]");
-    let text = broken(&MAIL, &text, "[@]");
+    let text = ADDRESS_SLASHES.replace_all(&text, |it: &Captures<'_>| format!("[:]{}", &it[1]));
+    let text = break_matches(&SCHEMES, &text, "[:]");
+    let text = break_matches(&WWW, &text, "[.]");
+    let text = break_matches(&MAIL, &text, "[@]");
     // Last, because a replacement may now precede a parenthesis.
-    apart(&text)
+    separate_pairs(&text)
 }
 
 /// Replaces the last character of each active match by a mark. Before a blank the match is harmless.
-fn broken(what: &Regex, text: &str, mark: &str) -> String {
+fn break_matches(what: &Regex, text: &str, mark: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut from = 0;
     for found in what.captures_iter(text) {
@@ -60,7 +60,7 @@ fn broken(what: &Regex, text: &str, mark: &str) -> String {
 }
 
 /// Removes invisible characters and controls, except line breaks and tabs.
-fn seen(text: &str) -> String {
+fn remove_invisible(text: &str) -> String {
     let breaks = |it: char| matches!(it, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let text = text.replace("\r\n", "\n");
     text.chars().map(|it| if breaks(it) { '\n' } else { it }).filter(|it| !is_hidden(*it)).collect()
@@ -77,7 +77,7 @@ fn is_hidden(it: char) -> bool {
 }
 
 /// Inserts a blank between the characters of each pair.
-fn apart(text: &str) -> String {
+fn separate_pairs(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut before = None;
     for it in text.chars() {
@@ -104,7 +104,7 @@ mod tests {
             "plain ä 漢 עברית, 50 % (half) * 2_000 ~ x",
             "first\n\tsecond",
         ] {
-            assert_eq!(plain(text), text);
+            assert_eq!(sanitize(text), text);
         }
     }
 
@@ -146,8 +146,8 @@ mod tests {
             ("a\u{e0041}\u{e0100}\u{fe0f}b", "ab"),
             ("`http://e`", "'http[:]//e'"),
         ] {
-            assert_eq!(plain(text), expected, "{text}");
-            assert_eq!(plain(expected), expected, "what is plain stays the same");
+            assert_eq!(sanitize(text), expected, "{text}");
+            assert_eq!(sanitize(expected), expected, "what is plain stays the same");
         }
     }
 
@@ -162,11 +162,11 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 text.push_str(marks[(state >> 33) as usize % marks.len()]);
             }
-            let made = plain(&text);
+            let made = sanitize(&text);
             for active in ["![", "](", "][", "]:", "[[", "://", "<a", "</", "&#", "a@a"] {
                 assert!(!made.contains(active), "{text:?} became {made:?}, which has `{active}`");
             }
-            assert_eq!(plain(&made), made, "{text:?}");
+            assert_eq!(sanitize(&made), made, "{text:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::agent::augment::check_proposals;
+use crate::agent::augment::validate_proposals;
 use crate::error::{Error, Result};
 
 /// Selects the proposals to promote.
@@ -20,8 +20,8 @@ pub struct Promotion {
 ///
 /// # Errors
 /// The file is invalid, a selected proposal does not exist, or an end of a selected relation is not selected.
-pub fn promote(file: &Value, promotion: &Promotion) -> Result<Value> {
-    check_proposals(file)?;
+pub fn promote_proposals(file: &Value, promotion: &Promotion) -> Result<Value> {
+    validate_proposals(file)?;
     let all = file["proposals"].as_array().map(Vec::as_slice).unwrap_or_default();
     let id = |it: &Value| it["proposal_id"].as_str().unwrap_or_default().to_string();
     if let Some(missing) = promotion.only.iter().find(|wanted| !all.iter().any(|it| id(it) == **wanted)) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn selected_proposals_become_nodes_and_edges() {
-        let graph = promote(&file(), &Promotion::default()).unwrap();
+        let graph = promote_proposals(&file(), &Promotion::default()).unwrap();
         assert_eq!(
             graph["nodes"][0],
             json!({ "id": "ada", "type": "Person", "name": "ada", "schema": "",
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn relation_without_its_ends_is_dropped_or_rejected() {
-        let sure = promote(&file(), &Promotion { min_confidence: 0.5, only: vec![] }).unwrap();
+        let sure = promote_proposals(&file(), &Promotion { min_confidence: 0.5, only: vec![] }).unwrap();
         assert_eq!((sure["nodes"].as_array().unwrap().len(), sure["edges"].as_array().unwrap().len()), (1, 0));
         let only =
             |ids: &[&str]| Promotion { min_confidence: 0.0, only: ids.iter().map(|it| it.to_string()).collect() };
-        assert_eq!(promote(&file(), &only(&["r"])).unwrap_err().code, ErrorCode::InvalidArgument);
-        assert_eq!(promote(&file(), &only(&["p-eve"])).unwrap_err().code, ErrorCode::NotFound);
-        assert!(promote(&json!({ "version": 3 }), &Promotion::default()).is_err());
+        assert_eq!(promote_proposals(&file(), &only(&["r"])).unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(promote_proposals(&file(), &only(&["p-eve"])).unwrap_err().code, ErrorCode::NotFound);
+        assert!(promote_proposals(&json!({ "version": 3 }), &Promotion::default()).is_err());
     }
 }

@@ -16,15 +16,15 @@ static MAIL: LazyLock<Regex> = LazyLock::new(|| {
 static URL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"https?://[^\s<>"'\])}|]{3,300}"#).expect("a constant"));
 
 /// Confidence of an explicit fact.
-const PLAIN: f64 = 0.95;
+const FACT_CONFIDENCE: f64 = 0.95;
 /// Confidence of a mention.
-const MENTION: f64 = 0.8;
+const MENTION_CONFIDENCE: f64 = 0.8;
 
 /// Collects the proposals of several files, each entity and relation once.
 #[derive(Debug, Default)]
 pub struct Proposer {
     proposals: Vec<Value>,
-    known: BTreeSet<String>,
+    seen_ids: BTreeSet<String>,
 }
 
 /// Returns the text of a block by the id in proposals: `<absolute path>#<number>`.
@@ -35,40 +35,48 @@ pub fn chunk_text<'a>(document: &'a Document, chunk_id: &str) -> Option<&'a str>
 
 impl Proposer {
     /// Adds the proposals of one file.
-    pub fn read(&mut self, path: &str, document: &Document) {
+    pub fn add_document(&mut self, path: &str, document: &Document) {
         let file = format!("document:{path}");
         let name = document.title.clone().unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path).to_string());
-        self.entity(&file, "Document", &name, json!({ "path": path }), &format!("{path}#0"), "", PLAIN);
+        self.add_entity(&file, "Document", &name, json!({ "path": path }), &format!("{path}#0"), "", FACT_CONFIDENCE);
         for (number, block) in document.blocks.iter().enumerate() {
             let chunk = format!("{path}#{number}");
-            self.block(&file, block, &chunk);
+            self.add_block(&file, block, &chunk);
         }
     }
 
-    fn block(&mut self, file: &str, block: &Block, chunk: &str) {
+    fn add_block(&mut self, file: &str, block: &Block, chunk: &str) {
         let place = block.anchor.place();
         if let BlockKind::Heading(level) = block.kind {
             let section = format!("section:{chunk}");
-            self.entity(&section, "Section", block.text.trim(), json!({ "level": level }), chunk, &place, PLAIN);
-            self.relation("contains", file, &section, chunk, &place, PLAIN);
+            self.add_entity(
+                &section,
+                "Section",
+                block.text.trim(),
+                json!({ "level": level }),
+                chunk,
+                &place,
+                FACT_CONFIDENCE,
+            );
+            self.add_relation("contains", file, &section, chunk, &place, FACT_CONFIDENCE);
         }
         for found in MAIL.find_iter(&block.text) {
             let mail = found.as_str().to_lowercase();
             let person = format!("person:{mail}");
-            self.entity(&person, "Person", &mail, json!({ "mail": mail }), chunk, &place, MENTION);
-            self.relation("mentions", file, &person, chunk, &place, MENTION);
+            self.add_entity(&person, "Person", &mail, json!({ "mail": mail }), chunk, &place, MENTION_CONFIDENCE);
+            self.add_relation("mentions", file, &person, chunk, &place, MENTION_CONFIDENCE);
         }
         for found in URL.find_iter(&block.text) {
             let url = found.as_str().trim_end_matches(['.', ',', ';', ':', '!', '?']);
             let page = format!("url:{url}");
-            self.entity(&page, "Url", url, json!({ "url": url }), chunk, &place, PLAIN);
-            self.relation("links_to", file, &page, chunk, &place, PLAIN);
+            self.add_entity(&page, "Url", url, json!({ "url": url }), chunk, &place, FACT_CONFIDENCE);
+            self.add_relation("links_to", file, &page, chunk, &place, FACT_CONFIDENCE);
         }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of a proposal, each once")]
-    fn entity(&mut self, id: &str, kind: &str, name: &str, attributes: Value, chunk: &str, place: &str, sure: f64) {
-        if name.is_empty() || !self.known.insert(id.to_string()) {
+    fn add_entity(&mut self, id: &str, kind: &str, name: &str, attributes: Value, chunk: &str, place: &str, sure: f64) {
+        if name.is_empty() || !self.seen_ids.insert(id.to_string()) {
             return;
         }
         self.proposals.push(json!({
@@ -78,9 +86,9 @@ impl Proposer {
         }));
     }
 
-    fn relation(&mut self, kind: &str, source: &str, target: &str, chunk: &str, place: &str, sure: f64) {
+    fn add_relation(&mut self, kind: &str, source: &str, target: &str, chunk: &str, place: &str, sure: f64) {
         let id = format!("{kind}:{source}:{target}");
-        if !self.known.contains(target) || !self.known.insert(id.clone()) {
+        if !self.seen_ids.contains(target) || !self.seen_ids.insert(id.clone()) {
             return;
         }
         self.proposals.push(json!({
@@ -92,7 +100,7 @@ impl Proposer {
     }
 
     /// Returns the file of proposals. `generated_at` is RFC 3339.
-    pub fn file(self, generated_at: &str, locator: &str) -> Value {
+    pub fn into_file(self, generated_at: &str, locator: &str) -> Value {
         json!({
             "version": 1, "generated_at": generated_at,
             "source": { "source_type": "vic_warehouse", "locator": locator }, "proposals": self.proposals,
@@ -103,7 +111,7 @@ impl Proposer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::check_proposals;
+    use crate::agent::validate_proposals;
     use crate::model::Anchor;
 
     #[test]
@@ -118,10 +126,10 @@ mod tests {
             ..Document::default()
         };
         let mut proposer = Proposer::default();
-        proposer.read("/w/bees.md", &document);
-        proposer.read("/w/bees.md", &document);
-        let file = proposer.file("2026-01-01T00:00:00Z", "/w");
-        check_proposals(&file).unwrap();
+        proposer.add_document("/w/bees.md", &document);
+        proposer.add_document("/w/bees.md", &document);
+        let file = proposer.into_file("2026-01-01T00:00:00Z", "/w");
+        validate_proposals(&file).unwrap();
         let told: Vec<(String, String)> = file["proposals"]
             .as_array()
             .unwrap()

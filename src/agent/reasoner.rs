@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::agent::room::Room;
+use crate::agent::room::ContextBudget;
 use crate::error::Result;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
@@ -19,13 +19,13 @@ pub trait Reasoner: Send + Sync {
     }
 
     /// Returns the size limit of a request. The caller cuts the task to it, see [`Room`].
-    async fn room(&self, _request: &PluginRequest) -> Room {
-        Room::Whole
+    async fn context_budget(&self, _request: &PluginRequest) -> ContextBudget {
+        ContextBudget::Unlimited
     }
 
     /// Runs a task. The response is well-formed, but not checked for truth.
     ///
     /// # Errors
     /// The backend cannot be reached, or returns nothing usable.
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse>;
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse>;
 }

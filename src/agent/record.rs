@@ -8,7 +8,7 @@ use crate::agent::assistant::Assistant;
 use crate::agent::tool_loop::AgentReport;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{AgentRun, TranscriptRecord};
-use crate::secrets::{Censor, black_out};
+use crate::secrets::{Redactor, redact_json};
 
 impl Assistant {
     /// Returns the latest runs with their transcripts, newest first; for the owner only.
@@ -16,7 +16,7 @@ impl Assistant {
     /// # Errors
     /// `PermissionDenied` for other callers; the log cannot be read.
     pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
-        if !self.owns {
+        if !self.is_owner {
             return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
         }
         let shared = self.shared.clone();
@@ -32,16 +32,16 @@ impl Assistant {
     }
 
     /// Logs a report.
-    pub(super) async fn keep(&self, report: &AgentReport) -> Result<()> {
+    pub(super) async fn log_report(&self, report: &AgentReport) -> Result<()> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // A question may hold a typed key, which must not stay in a file.
         let redaction = self.shared.config.limits.redaction;
         let mut kept = serde_json::to_value(report).unwrap_or_else(|_| json!(null));
-        black_out(&mut kept, redaction);
+        redact_json(&mut kept, redaction);
         let record = TranscriptRecord {
             time_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             model: report.model.clone(),
-            question: Censor::new(redaction).clean(&report.question).into_owned(),
+            question: Redactor::new(redaction).redact(&report.question).into_owned(),
             report: kept,
         };
         let shared = self.shared.clone();

@@ -3,23 +3,24 @@
 use serde::Serialize;
 
 use crate::agent::assistant::Assistant;
-use crate::agent::choice::Choice;
+use crate::agent::choice::BackendChoice;
 use crate::error::{Error, Result};
 use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;
 use crate::model::agent::{BackendKind, Override};
 
 /// Note about a command in mode `local_only`.
-const OFFLINE: &str = "the command has no network access, not even to this machine; otherwise it runs as you, and can read and write \
+const OFFLINE_NOTE: &str = "the command has no network access, not even to this machine; otherwise it runs as you, and can read and write \
 your files; `vic audit` lists what it was sent";
 
 /// Note about a command in the other modes, where vic cannot confine it.
-const UNCONFINED: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
+const UNCONFINED_NOTE: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
 audit` lists what it was sent";
 
 /// Problem of an unreachable backend for callers other than the owner: the reason may name its address or the words of a
 /// command.
-pub(super) const UNREADY: &str = "the backend does not answer; the daemon's owner sees why with `vic llm status`";
+pub(super) const UNREADY_PROBLEM: &str =
+    "the backend does not answer; the daemon's owner sees why with `vic llm status`";
 
 /// The backend in use, and whether it is ready.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,26 +53,26 @@ impl Assistant {
     /// # Errors
     /// The saved choice cannot be parsed.
     pub async fn status(&self, over: &Override) -> Result<LlmStatus> {
-        let choice = self.choice(over)?;
+        let choice = self.resolve_backend(over)?;
         let looked = match (choice.backend, &choice.command) {
-            (BackendKind::Command, Some(command)) => command.check(self.mode()).await.map(|()| None),
+            (BackendKind::Command, Some(command)) => command.check(self.privacy_mode()).await.map(|()| None),
             _ => match self.client(&choice) {
-                Ok(client) => client.capabilities(self.mode()).await.map(Some),
+                Ok(client) => client.capabilities(self.privacy_mode()).await.map(Some),
                 Err(error) => Err(error),
             },
         };
         let model = choice.model_name(&self.shared.config);
-        let missing = missing(&choice, &model, &looked);
+        let missing = readiness_problem(&choice, &model, &looked);
         let limits = match choice.backend {
             BackendKind::Ollama | BackendKind::OpenAi if missing.is_none() => {
                 let model = ModelId(model.clone());
-                Some(self.client(&choice)?.limits(Some(&model), self.mode()).await)
+                Some(self.client(&choice)?.limits(Some(&model), self.privacy_mode()).await)
             }
             _ => None,
         };
-        let notes = match (choice.backend, self.mode()) {
-            (BackendKind::Command, PrivacyMode::LocalOnly) => vec![OFFLINE.to_string()],
-            (BackendKind::Command, _) => vec![UNCONFINED.to_string()],
+        let notes = match (choice.backend, self.privacy_mode()) {
+            (BackendKind::Command, PrivacyMode::LocalOnly) => vec![OFFLINE_NOTE.to_string()],
+            (BackendKind::Command, _) => vec![UNCONFINED_NOTE.to_string()],
             _ => Vec::new(),
         };
         Ok(LlmStatus {
@@ -79,18 +80,22 @@ impl Assistant {
             notes,
             backend: choice.backend.name(),
             model,
-            command: choice.command.as_ref().map(|it| it.shown()).filter(|_| self.owns),
-            privacy_mode: self.mode().name(),
+            command: choice.command.as_ref().map(|it| it.command_line()).filter(|_| self.is_owner),
+            privacy_mode: self.privacy_mode().name(),
             ready: missing.is_none(),
-            problem: missing.map(|it| if self.owns { it } else { UNREADY.into() }),
-            capabilities: looked.ok().flatten().map(|it| if self.owns { it } else { it.without_place() }),
+            problem: missing.map(|it| if self.is_owner { it } else { UNREADY_PROBLEM.into() }),
+            capabilities: looked.ok().flatten().map(|it| if self.is_owner { it } else { it.without_place() }),
             tools: self.shared.tools.specs().into_iter().map(|it| it.name).collect(),
         })
     }
 }
 
 /// Returns why a backend is not ready, with the remedy.
-fn missing(choice: &Choice, model: &str, looked: &Result<Option<CapabilitySnapshot>>) -> Option<String> {
+fn readiness_problem(
+    choice: &BackendChoice,
+    model: &str,
+    looked: &Result<Option<CapabilitySnapshot>>,
+) -> Option<String> {
     let snapshot = match looked {
         Err(error) => return Some(with_hint(error)),
         Ok(snapshot) => snapshot.as_ref()?,

@@ -6,69 +6,69 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::agent::augment;
-use crate::agent::evidence::{Evidence, Offered};
+use crate::agent::evidence::{Citable, CitableIndex};
 use crate::agent::reasoner::Reasoner;
 use crate::error::Result;
 use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
 };
-use crate::machine::computing;
+use crate::machine::block_in_place;
 
 /// Row limit of a query.
-const LIMIT: u32 = 20;
+const QUERY_LIMIT: u32 = 20;
 /// Most rows in an answer.
-const TOLD_ROWS: usize = 10;
+const MAX_ROWS: usize = 10;
 /// Most passages quoted in an answer.
-const TOLD_PASSAGES: usize = 3;
+const MAX_PASSAGES: usize = 3;
 /// Most words of a question that are searched in passages.
-const TOLD_WORDS: usize = 100;
+const MAX_WORDS: usize = 100;
 /// Most characters of a quoted passage.
-const PASSAGE_CHARS: usize = 300;
+const MAX_PASSAGE_CHARS: usize = 300;
 /// The tool that finds passages.
-pub(super) const SEARCH: &str = "semantic_search";
+pub(super) const SEARCH_TOOL: &str = "semantic_search";
 /// The answer if nothing answers the question.
-const NOTHING: &str = "Nothing that was found answers this.";
+const NO_ANSWER: &str = "Nothing that was found answers this.";
 /// Words between a type and a name.
-const NAMING: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
+const NAMING_WORDS: [&str; 6] = ["named", "called", "name", "titled", "labelled", "labeled"];
 /// Stop words of a question.
-const EMPTY: &[&str] = &[
+const STOP_WORDS: &[&str] = &[
     "a", "all", "an", "and", "any", "are", "by", "can", "do", "does", "every", "find", "for", "from", "get", "give",
     "have", "has", "how", "i", "in", "is", "it", "list", "me", "of", "on", "or", "show", "tell", "that", "the",
     "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
 ];
 
 /// The rule-based reasoner.
-pub(super) struct Stub;
+pub(super) struct RuleReasoner;
 
 #[async_trait]
-impl Reasoner for Stub {
+impl Reasoner for RuleReasoner {
     fn name(&self) -> String {
         "mock".into()
     }
 
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
         // Whole files of proposals and long transcripts take CPU time.
-        Ok(computing(|| match &request.task {
+        Ok(block_in_place(|| match &request.task {
             PluginTask::ToQuery { question, schema } => {
-                PluginResponse { query_ir_v1: Some(query(question, schema)), ..PluginResponse::default() }
+                PluginResponse { query_ir_v1: Some(build_query(question, schema)), ..PluginResponse::default() }
             }
             PluginTask::Answer { results, .. } => {
-                PluginResponse { answer: Some(told(results)), ..PluginResponse::default() }
+                PluginResponse { answer: Some(describe_rows(results)), ..PluginResponse::default() }
             }
             PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } => {
-                augment::by_rules(proposals, evidence_chunks.as_ref(), *max_new_proposals)
+                augment::proposals_by_rules(proposals, evidence_chunks.as_ref(), *max_new_proposals)
             }
-            PluginTask::ToolLoopStep { question, tools, transcript, .. } => step(question, tools, transcript),
+            PluginTask::ToolLoopStep { question, tools, transcript, .. } => next_step(question, tools, transcript),
         }))
     }
 }
 
 /// Builds a query. `find Node named b` asks for a type and a name, a type alone for all its entities, and anything else for
 /// words in names.
-fn query(question: &str, schema: &SchemaHints) -> Value {
-    let words: Vec<&str> = question.split_whitespace().map(bare).filter(|it| !it.is_empty()).collect();
+fn build_query(question: &str, schema: &SchemaHints) -> Value {
+    let words: Vec<&str> = question.split_whitespace().map(trim_marks).filter(|it| !it.is_empty()).collect();
     let kind = named_type(&words, &schema.types);
-    let naming = words.iter().position(|it| NAMING.contains(&it.to_lowercase().as_str()));
+    let naming = words.iter().position(|it| NAMING_WORDS.contains(&it.to_lowercase().as_str()));
     let name = naming.map(|at| words[at + 1..].join(" ")).filter(|it| !it.is_empty());
     let mut atoms = Vec::new();
     if let Some(kind) = kind {
@@ -78,7 +78,7 @@ fn query(question: &str, schema: &SchemaHints) -> Value {
         atoms.push(json!({ "kind": "attr_eq", "term": "?x", "key": "name", "value": name }));
     }
     if atoms.is_empty() || name.is_none() && kind.is_some() {
-        let rest = content(&words, kind.map(String::as_str));
+        let rest = content_words(&words, kind.map(String::as_str));
         if !rest.is_empty() {
             atoms.push(json!({ "kind": "attr_fts", "term": "?x", "key": "name", "query": rest.join(" ") }));
         }
@@ -86,22 +86,22 @@ fn query(question: &str, schema: &SchemaHints) -> Value {
     if atoms.is_empty() {
         atoms.push(json!({ "kind": "attr_contains", "term": "?x", "key": "name", "needle": question.trim() }));
     }
-    json!({ "version": 1, "select": ["?x"], "where": atoms, "limit": LIMIT })
+    json!({ "version": 1, "select": ["?x"], "where": atoms, "limit": QUERY_LIMIT })
 }
 
 /// Returns a word without the marks around it.
-fn bare(word: &str) -> &str {
+fn trim_marks(word: &str) -> &str {
     word.trim_matches(|it: char| !it.is_alphanumeric() && !matches!(it, '_' | '#' | '/'))
 }
 
 /// Returns the lower-case name of a type without its namespace.
-fn plain_type(kind: &str) -> String {
+fn local_type_name(kind: &str) -> String {
     kind.rsplit('.').next().unwrap_or(kind).to_lowercase()
 }
 
 /// Returns whether a word is the name of a type, in any case, or its plural.
-fn names_type(word: &str, kind: &str) -> bool {
-    let (word, kind) = (word.to_lowercase(), plain_type(kind));
+fn is_type_name(word: &str, kind: &str) -> bool {
+    let (word, kind) = (word.to_lowercase(), local_type_name(kind));
     word == kind || word.strip_suffix('s') == Some(&kind) || word.strip_suffix("es") == Some(&kind)
 }
 
@@ -109,7 +109,7 @@ fn names_type(word: &str, kind: &str) -> bool {
 fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
     let mut places = HashMap::new();
     for (place, kind) in types.iter().enumerate() {
-        places.entry(plain_type(kind)).or_insert(place);
+        places.entry(local_type_name(kind)).or_insert(place);
     }
     let named = |word: &str| {
         let word = word.to_lowercase();
@@ -120,16 +120,16 @@ fn named_type<'a>(words: &[&str], types: &'a [String]) -> Option<&'a String> {
 }
 
 /// Returns the content words.
-fn content<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
+fn content_words<'a>(words: &[&'a str], kind: Option<&str>) -> Vec<&'a str> {
     let carries = |it: &&&str| {
         let lower = it.to_lowercase();
-        !EMPTY.contains(&lower.as_str()) && !kind.is_some_and(|kind| names_type(it, kind))
+        !STOP_WORDS.contains(&lower.as_str()) && !kind.is_some_and(|kind| is_type_name(it, kind))
     };
     words.iter().filter(carries).copied().collect()
 }
 
 /// Describes the rows in words.
-fn told(results: &Value) -> String {
+fn describe_rows(results: &Value) -> String {
     let rows = results["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     if rows.is_empty() {
         return "Nothing was found.".into();
@@ -146,55 +146,56 @@ fn told(results: &Value) -> String {
     };
     let more = if results["truncated"] == true { " or more" } else { "" };
     let mut lines = vec![format!("{}{more} {}:", rows.len(), if rows.len() == 1 { "row" } else { "rows" })];
-    lines.extend(rows.iter().take(TOLD_ROWS).map(row));
-    if rows.len() > TOLD_ROWS {
-        lines.push(format!("and {} more", rows.len() - TOLD_ROWS));
+    lines.extend(rows.iter().take(MAX_ROWS).map(row));
+    if rows.len() > MAX_ROWS {
+        lines.push(format!("and {} more", rows.len() - MAX_ROWS));
     }
     lines.join("\n")
 }
 
 /// Searches once, then quotes the best passages.
-fn step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep]) -> PluginResponse {
-    let searched = transcript.iter().any(|it| it.tool == SEARCH);
-    if !searched && tools.iter().any(|it| it.name == SEARCH) {
-        let call = ToolInvocation { name: SEARCH.into(), args: json!({ "query": question }) };
+fn next_step(question: &str, tools: &[ToolOffer], transcript: &[TranscriptStep]) -> PluginResponse {
+    let searched = transcript.iter().any(|it| it.tool == SEARCH_TOOL);
+    if !searched && tools.iter().any(|it| it.name == SEARCH_TOOL) {
+        let call = ToolInvocation { name: SEARCH_TOOL.into(), args: json!({ "query": question }) };
         return PluginResponse { tool_call: Some(call), ..PluginResponse::default() };
     }
-    PluginResponse { final_answer: Some(quoted(question, transcript)), ..PluginResponse::default() }
+    PluginResponse { final_answer: Some(quote_passages(question, transcript)), ..PluginResponse::default() }
 }
 
 /// Returns the answer that nothing answers the question.
-pub(super) fn nothing() -> FinalAnswer {
-    FinalAnswer { answer: NOTHING.into(), ..FinalAnswer::default() }
+pub(super) fn no_answer() -> FinalAnswer {
+    FinalAnswer { answer: NO_ANSWER.into(), ..FinalAnswer::default() }
 }
 
 /// Returns whether an answer is that there is none: without citations, and empty or [`NOTHING`].
-pub(super) fn is_nothing(answer: &FinalAnswer) -> bool {
+pub(super) fn is_no_answer(answer: &FinalAnswer) -> bool {
     let said = answer.answer.trim();
-    answer.citations.is_empty() && (said.is_empty() || said == NOTHING)
+    answer.citations.is_empty() && (said.is_empty() || said == NO_ANSWER)
 }
 
 /// Quotes the passages of a transcript with most words of the question.
-pub(super) fn quoted(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
-    let words: Vec<&str> = question.split_whitespace().map(bare).collect();
-    let words: BTreeSet<String> = content(&words, None).iter().take(TOLD_WORDS).map(|it| it.to_lowercase()).collect();
-    let offered = Offered::of(transcript);
-    let held = |it: &Evidence| {
+pub(super) fn quote_passages(question: &str, transcript: &[TranscriptStep]) -> FinalAnswer {
+    let words: Vec<&str> = question.split_whitespace().map(trim_marks).collect();
+    let words: BTreeSet<String> =
+        content_words(&words, None).iter().take(MAX_WORDS).map(|it| it.to_lowercase()).collect();
+    let offered = CitableIndex::from_transcript(transcript);
+    let held = |it: &Citable| {
         let text = it.text.to_lowercase();
         words.iter().filter(|word| text.contains(word.as_str())).count()
     };
-    let mut best: Vec<(usize, &Evidence)> = offered.texts.iter().map(|it| (held(it), it)).collect();
+    let mut best: Vec<(usize, &Citable)> = offered.texts.iter().map(|it| (held(it), it)).collect();
     // The sort is stable: result order breaks ties.
     best.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
     best.retain(|(held, _)| *held > 0);
-    best.truncate(TOLD_PASSAGES);
+    best.truncate(MAX_PASSAGES);
     if best.is_empty() {
-        return nothing();
+        return no_answer();
     }
-    let quote = |it: &Evidence| {
+    let quote = |it: &Citable| {
         let text: Vec<&str> = it.text.split_whitespace().collect();
         let text = text.join(" ");
-        let cut: String = text.chars().take(PASSAGE_CHARS).collect();
+        let cut: String = text.chars().take(MAX_PASSAGE_CHARS).collect();
         let mark = if cut.len() < text.len() { " …" } else { "" };
         format!("\"{cut}{mark}\" ({})", it.id)
     };
@@ -212,7 +213,7 @@ mod tests {
 
     fn check(question: &str, atoms: Value) {
         let schema = SchemaHints { types: vec!["Node".into(), "Proto.ProtoService".into()], ..SchemaHints::default() };
-        let query = query(question, &schema);
+        let query = build_query(question, &schema);
         assert_eq!(query["where"], atoms, "{question}");
         assert_eq!((&query["version"], &query["select"], &query["limit"]), (&json!(1), &json!(["?x"]), &json!(20)));
     }
@@ -242,25 +243,25 @@ mod tests {
     fn rows_are_described_in_words() {
         let row = |name| json!({ "?x": { "id": 1, "entity_type": "Node", "name": name } });
         let results = json!({ "vars": ["?x"], "rows": [row("a"), row("b")], "truncated": false });
-        assert_eq!(told(&results), "2 rows:\n?x = a (Node)\n?x = b (Node)");
-        assert_eq!(told(&json!({ "rows": [] })), "Nothing was found.");
-        assert_eq!(told(&json!({})), "Nothing was found.");
+        assert_eq!(describe_rows(&results), "2 rows:\n?x = a (Node)\n?x = b (Node)");
+        assert_eq!(describe_rows(&json!({ "rows": [] })), "Nothing was found.");
+        assert_eq!(describe_rows(&json!({})), "Nothing was found.");
     }
 
     #[test]
     fn stub_searches_first_then_quotes_best_passages() {
-        let offer = ToolOffer { name: SEARCH.into(), description: String::new(), args_schema: json!({}) };
+        let offer = ToolOffer { name: SEARCH_TOOL.into(), description: String::new(), args_schema: json!({}) };
         let question = "how heavy was the hive";
-        let first = step(question, std::slice::from_ref(&offer), &[]);
+        let first = next_step(question, std::slice::from_ref(&offer), &[]);
         assert_eq!(first.tool_call.unwrap().args, json!({ "query": question }));
         let hits = json!({ "hits": [
             { "citation": "a.md, line 1", "text": "Honey is sweet." },
             { "citation": "b.md, line 2", "text": "The hive  weighed\n31 kg." },
         ] });
-        let transcript = [TranscriptStep { tool: SEARCH.into(), args: json!({}), result: hits }];
-        let answer = step(question, &[offer], &transcript).final_answer.unwrap();
+        let transcript = [TranscriptStep { tool: SEARCH_TOOL.into(), args: json!({}), result: hits }];
+        let answer = next_step(question, &[offer], &transcript).final_answer.unwrap();
         assert_eq!(answer.answer, "\"The hive weighed 31 kg.\" (b.md, line 2)");
         assert_eq!(answer.citations, ["b.md, line 2"]);
-        assert!(quoted("what is blue", &transcript).citations.is_empty());
+        assert!(quote_passages("what is blue", &transcript).citations.is_empty());
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::agent::citations::Witness;
+use crate::agent::citations::PassageVerifier;
 use crate::agent::reasoner::Reasoner;
-use crate::agent::tools::Tools;
+use crate::agent::tools::ToolProvider;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
 use crate::model::{Anchor, Scope, ToolSpec};
@@ -27,7 +27,7 @@ impl FakeTools {
 }
 
 #[async_trait]
-impl Tools for FakeTools {
+impl ToolProvider for FakeTools {
     fn specs(&self) -> Vec<ToolSpec> {
         let spec = |name: &str, properties: Value, required: &[&str]| ToolSpec {
             name: name.into(),
@@ -64,31 +64,31 @@ impl Tools for FakeTools {
 pub(super) struct FakeWitness;
 
 #[async_trait]
-impl Witness for FakeWitness {
-    async fn stands(&self, path: &str, _anchor: &Anchor, _passage: &str, _scope: &Scope) -> bool {
+impl PassageVerifier for FakeWitness {
+    async fn verify_passage(&self, path: &str, _anchor: &Anchor, _passage: &str, _scope: &Scope) -> bool {
         !path.contains("changed")
     }
 }
 
 /// Returns its responses in order, then fails as unavailable. Records its requests.
-pub(super) struct Scripted {
+pub(super) struct ScriptedReasoner {
     responses: Mutex<VecDeque<Value>>,
     pub(super) asked: Mutex<Vec<PluginRequest>>,
 }
 
-impl Scripted {
-    pub(super) fn new(responses: Vec<Value>) -> Scripted {
-        Scripted { responses: Mutex::new(responses.into()), asked: Mutex::default() }
+impl ScriptedReasoner {
+    pub(super) fn new(responses: Vec<Value>) -> ScriptedReasoner {
+        ScriptedReasoner { responses: Mutex::new(responses.into()), asked: Mutex::default() }
     }
 }
 
 #[async_trait]
-impl Reasoner for Scripted {
+impl Reasoner for ScriptedReasoner {
     fn name(&self) -> String {
         "scripted".into()
     }
 
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
         self.asked.lock().unwrap().push(request.clone());
         let next = self.responses.lock().unwrap().pop_front();
         let away = || Error::new(ErrorCode::Unavailable, "the script is over");
@@ -98,15 +98,15 @@ impl Reasoner for Scripted {
 
 /// Obeys every instruction in a document: `CALL name {arguments}` and `SAY text`, each on a line. Makes the calls in order,
 /// and then answers with the `SAY` texts.
-pub(super) struct Obedient;
+pub(super) struct ObedientReasoner;
 
 #[async_trait]
-impl Reasoner for Obedient {
+impl Reasoner for ObedientReasoner {
     fn name(&self) -> String {
         "obedient".into()
     }
 
-    async fn think(&self, request: &PluginRequest) -> Result<PluginResponse> {
+    async fn run_task(&self, request: &PluginRequest) -> Result<PluginResponse> {
         let PluginTask::ToolLoopStep { transcript, .. } = &request.task else { panic!("another task") };
         let texts: Vec<&str> = transcript
             .iter()

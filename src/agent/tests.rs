@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::testing::{FakeTools, FakeWitness, Obedient, Scripted};
+use super::testing::{FakeTools, FakeWitness, ObedientReasoner, ScriptedReasoner};
 use super::tool_loop::ToolLoop;
-use super::tools::registered;
+use super::tools::register_tools;
 use super::{query, *};
 use crate::config::Config;
 use crate::error::ErrorCode;
 use crate::model::Scope;
 
 async fn agent(reasoner: &dyn Reasoner, tools: Arc<FakeTools>, bounds: Bounds) -> AgentReport {
-    let shared: Arc<dyn Tools> = tools;
-    let registered = registered(&shared, &Scope::All).unwrap();
+    let shared: Arc<dyn ToolProvider> = tools;
+    let registered = register_tools(&shared, &Scope::All).unwrap();
     let steps =
         ToolLoop { reasoner, model: None, tools: &registered, witness: &FakeWitness, scope: &Scope::All, bounds };
     steps.run("how heavy was the hive").await
@@ -41,7 +41,7 @@ async fn answer_keeps_only_citations_of_tool_results() {
         call("axql_run", json!({ "axql": "select ?x where ?x is Node" })),
         end("31 kg.", &["doc0.md, line 1", "Node#2", "doc9.md, line 1"]),
     ];
-    let scripted = Scripted::new(steps);
+    let scripted = ScriptedReasoner::new(steps);
     let report = agent(&scripted, hive(), Bounds::default()).await;
     assert_eq!((report.answer.as_str(), report.ended, report.steps), ("31 kg.", Ending::Answered, 2));
     let cited: Vec<_> = report.citations.iter().map(|it| (it.citation.as_str(), it.checked)).collect();
@@ -59,7 +59,7 @@ async fn answer_keeps_only_citations_of_tool_results() {
 
 #[tokio::test]
 async fn uncited_answer_is_sent_back_once_then_withheld() {
-    let twice = Scripted::new(vec![end("It was blue.", &[]), end("It was blue.", &["made up"])]);
+    let twice = ScriptedReasoner::new(vec![end("It was blue.", &[]), end("It was blue.", &["made up"])]);
     let report = agent(&twice, hive(), Bounds::default()).await;
     assert_eq!(report.ended, Ending::Uncited);
     assert_eq!(report.answer, "\"The hive weighed 31 kg.\" (doc0.md, line 1)");
@@ -70,7 +70,7 @@ async fn uncited_answer_is_sent_back_once_then_withheld() {
     );
     let second = serde_json::to_string(&twice.asked.lock().unwrap()[1]).unwrap();
     assert!(second.contains("cites nothing that a tool gave"));
-    let better = Scripted::new(vec![end("31 kg.", &[]), end("31 kg.", &["doc0.md, line 1"])]);
+    let better = ScriptedReasoner::new(vec![end("31 kg.", &[]), end("31 kg.", &["doc0.md, line 1"])]);
     assert_eq!(agent(&better, hive(), Bounds::default()).await.ended, Ending::Answered);
 }
 
@@ -80,15 +80,16 @@ async fn nothing_found_is_an_ending_without_made_up_text() {
     // The tools found nothing, so any answer is made up.
     for said in ["It was blue.", "", nothing] {
         let report =
-            agent(&Scripted::new(vec![end(said, &[])]), Arc::new(FakeTools::default()), Bounds::default()).await;
+            agent(&ScriptedReasoner::new(vec![end(said, &[])]), Arc::new(FakeTools::default()), Bounds::default())
+                .await;
         assert_eq!((report.ended, report.answer.as_str(), report.steps), (Ending::NothingFound, nothing, 1), "{said}");
         assert!(report.citations.is_empty());
     }
-    let made_up = Scripted::new(vec![end("It was blue.", &["made up"])]);
+    let made_up = ScriptedReasoner::new(vec![end("It was blue.", &["made up"])]);
     let report = agent(&made_up, Arc::new(FakeTools::default()), Bounds::default()).await;
     assert_eq!((report.ended, report.answer.as_str()), (Ending::NothingFound, nothing));
     // The tools found something, and the model says that it is no answer.
-    let report = agent(&Scripted::new(vec![end("", &[])]), hive(), Bounds::default()).await;
+    let report = agent(&ScriptedReasoner::new(vec![end("", &[])]), hive(), Bounds::default()).await;
     assert_eq!(report.ended, Ending::NothingFound);
     assert_eq!(serde_json::to_value(report.ended).unwrap(), "nothing_found");
 }
@@ -99,7 +100,7 @@ async fn cut_of_a_result_is_noted_once() {
     let tools = Arc::new(FakeTools::with(&[&long]));
     let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
     let steps = vec![again(1), again(2), end("31 kg.", &["doc0.md, line 1"])];
-    let report = agent(&Scripted::new(steps), tools, Bounds::default()).await;
+    let report = agent(&ScriptedReasoner::new(steps), tools, Bounds::default()).await;
     assert_eq!(report.ended, Ending::Answered);
     assert_eq!(report.notes.iter().filter(|it| it.contains("shown cut")).count(), 1, "{:?}", report.notes);
     // The report has the full text.
@@ -110,7 +111,7 @@ async fn cut_of_a_result_is_noted_once() {
 async fn citation_of_changed_file_is_rejected() {
     struct Changed(FakeTools);
     #[async_trait::async_trait]
-    impl Tools for Changed {
+    impl ToolProvider for Changed {
         fn specs(&self) -> Vec<crate::model::ToolSpec> {
             self.0.specs()
         }
@@ -119,9 +120,9 @@ async fn citation_of_changed_file_is_rejected() {
             Ok(json!({ "hits": [{ "citation": "c", "text": "31 kg", "absolute_path": "/w/changed.md" }] }))
         }
     }
-    let shared: Arc<dyn Tools> = Arc::new(Changed(FakeTools::default()));
-    let registered = registered(&shared, &Scope::All).unwrap();
-    let reasoner = Scripted::new(vec![end("31 kg.", &["c"]), end("31 kg.", &["c"])]);
+    let shared: Arc<dyn ToolProvider> = Arc::new(Changed(FakeTools::default()));
+    let registered = register_tools(&shared, &Scope::All).unwrap();
+    let reasoner = ScriptedReasoner::new(vec![end("31 kg.", &["c"]), end("31 kg.", &["c"])]);
     let bounds = Bounds::default();
     let steps = ToolLoop {
         reasoner: &reasoner,
@@ -149,7 +150,7 @@ async fn endless_or_failing_steps_end_with_quotes() {
         (vec![json!({ "error": "no quota" })], usual, Ending::Failed),
         (vec![], usual, Ending::Failed),
     ] {
-        let report = agent(&Scripted::new(steps), hive(), bounds).await;
+        let report = agent(&ScriptedReasoner::new(steps), hive(), bounds).await;
         assert_eq!(report.ended, ending, "{:?}", report.notes);
         assert!(report.answer.contains("31 kg"), "what was found is quoted: {}", report.answer);
         assert!(report.steps <= bounds.steps && !report.notes.is_empty());
@@ -165,7 +166,7 @@ async fn silent_reasoner_ends_at_the_time_limit() {
             "silent".into()
         }
 
-        async fn think(
+        async fn run_task(
             &self,
             _request: &crate::llm::plugin::PluginRequest,
         ) -> crate::error::Result<crate::llm::plugin::PluginResponse> {
@@ -233,7 +234,7 @@ async fn injected_documents_cause_no_call_write_or_link() {
     for (number, document) in injections().iter().enumerate() {
         let tools = Arc::new(FakeTools::with(&[document]));
         let offered: Vec<String> = tools.specs().into_iter().map(|it| it.name).collect();
-        let report = agent(&Obedient, tools.clone(), Bounds::default()).await;
+        let report = agent(&ObedientReasoner, tools.clone(), Bounds::default()).await;
         // Only vic's own prefetch was called, not the calls in the document.
         let called = tools.called.lock().unwrap().clone();
         assert_eq!(called.len(), 2, "{number}: {called:?}");
@@ -252,11 +253,12 @@ async fn injected_documents_cause_no_call_write_or_link() {
 
 #[tokio::test]
 async fn question_yields_query_rows_and_answer() {
-    let shared: Arc<dyn Tools> = hive();
-    let tools = registered(&shared, &Scope::All).unwrap();
+    let shared: Arc<dyn ToolProvider> = hive();
+    let tools = register_tools(&shared, &Scope::All).unwrap();
     let ir = json!({ "version": 1, "select": ["?x"], "where": [{ "kind": "type", "term": "?x", "type": "Node" }] });
-    let scripted = Scripted::new(vec![json!({ "query_ir_v1": ir }), json!({ "answer": "It is [b](http://e)." })]);
-    let answered = query::answer(&scripted, Some("m".into()), &tools, "which node?").await.unwrap();
+    let scripted =
+        ScriptedReasoner::new(vec![json!({ "query_ir_v1": ir }), json!({ "answer": "It is [b](http://e)." })]);
+    let answered = query::answer_question(&scripted, Some("m".into()), &tools, "which node?").await.unwrap();
     assert_eq!(
         answered.asked.query,
         json!({ "kind": "axql", "axql": "select ?x where ?x is Node", "query_ir_v1": ir })
@@ -271,16 +273,16 @@ async fn question_yields_query_rows_and_answer() {
 #[tokio::test]
 async fn plugin_may_call_offered_tools_before_answering() {
     let fake = hive();
-    let shared: Arc<dyn Tools> = fake.clone();
-    let tools = registered(&shared, &Scope::All).unwrap();
+    let shared: Arc<dyn ToolProvider> = fake.clone();
+    let tools = register_tools(&shared, &Scope::All).unwrap();
     let query = json!({ "axql": "select ?x where ?x is Node" });
-    let scripted = Scripted::new(vec![
+    let scripted = ScriptedReasoner::new(vec![
         query.clone(),
         call("semantic_search", json!({ "query": "hive" })),
         call("shell", json!({ "cmd": "x" })),
         end("31 kg, see [x](http://e).", &[]),
     ]);
-    let answered = query::answer(&scripted, None, &tools, "how heavy?").await.unwrap();
+    let answered = query::answer_question(&scripted, None, &tools, "how heavy?").await.unwrap();
     assert_eq!(answered.answer, "31 kg, see [x] (http[:]//e).");
     for said in ["searched with 'semantic_search'", "'shell' was not run"] {
         assert!(answered.asked.notes.iter().any(|it| it.contains(said)), "{:?}", answered.asked.notes);
@@ -297,22 +299,22 @@ async fn plugin_may_call_offered_tools_before_answering() {
     assert_eq!(told, ["axql_run", "semantic_search"]);
     // A plugin that never answers is stopped.
     let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
-    let endless = Scripted::new(std::iter::once(query).chain((0..50).map(again)).collect());
-    let error = query::answer(&endless, None, &tools, "how heavy?").await.unwrap_err();
+    let endless = ScriptedReasoner::new(std::iter::once(query).chain((0..50).map(again)).collect());
+    let error = query::answer_question(&endless, None, &tools, "how heavy?").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::ResourceExhausted);
     assert!(endless.asked.lock().unwrap().len() < 15);
 }
 
 #[tokio::test]
 async fn failed_query_is_sent_back_once() {
-    let shared: Arc<dyn Tools> = hive();
-    let tools = registered(&shared, &Scope::All).unwrap();
-    let once = Scripted::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "select ?x where ?x is Node" })]);
-    let asked = query::ask(&once, None, &tools, "which node?").await.unwrap();
+    let shared: Arc<dyn ToolProvider> = hive();
+    let tools = register_tools(&shared, &Scope::All).unwrap();
+    let once = ScriptedReasoner::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "select ?x where ?x is Node" })]);
+    let asked = query::query_question(&once, None, &tools, "which node?").await.unwrap();
     assert_eq!(asked.query["axql"], "select ?x where ?x is Node");
     assert!(serde_json::to_string(&once.asked.lock().unwrap()[1]).unwrap().contains("expected `select`"));
-    let twice = Scripted::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "wrong" })]);
-    let error = query::ask(&twice, None, &tools, "which node?").await.unwrap_err();
+    let twice = ScriptedReasoner::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "wrong" })]);
+    let error = query::query_question(&twice, None, &tools, "which node?").await.unwrap_err();
     assert!(error.code == ErrorCode::FailedPrecondition && error.message.contains("expected `select`"), "{error}");
 }
 
@@ -336,7 +338,7 @@ async fn stub_answers_without_model_and_report_is_logged() {
     let told = assistant.answer("find Node named b", &Override::default()).await.unwrap();
     assert_eq!(told.answer, "1 row:\n?x = b (Node)");
     assert_eq!(assistant.transcripts(5).await.unwrap_err().code, ErrorCode::PermissionDenied);
-    let kept = assistant.for_right(true, false).transcripts(5).await.unwrap();
+    let kept = assistant.with_rights(true, false).transcripts(5).await.unwrap();
     assert_eq!((kept.len(), &kept[0].report["answer"]), (1, &json!(report.answer)));
     assert!(assistant.agent(&AgentRequest::default()).await.is_err());
     let none = Bounds { steps: 0, ..Bounds::default() };
@@ -351,7 +353,7 @@ async fn logged_question_is_redacted() {
     let question = "who made AKIAIOSFODNN7EXAMPLE for the hive".to_string();
     assistant.agent(&AgentRequest { question, ..AgentRequest::default() }).await.unwrap();
     assert_eq!(assistant.runs(5).await.unwrap_err().code, ErrorCode::PermissionDenied);
-    let owner = assistant.for_right(true, false);
+    let owner = assistant.with_rights(true, false);
     let run = owner.runs(5).await.unwrap().remove(0);
     assert!(run.question.contains("[redacted]") && run.ended == "answered" && run.steps > 0, "{run:?}");
     let kept = serde_json::to_string(&owner.transcripts(5).await.unwrap()).unwrap();
@@ -364,7 +366,7 @@ async fn status_notes_confinement_of_a_command() {
     let (assistant, _) = assistant(dir.path());
     let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
-    let status = assistant.for_right(true, true).status(&over).await.unwrap();
+    let status = assistant.with_rights(true, true).status(&over).await.unwrap();
     assert!(status.notes[0].contains("has no network") && status.privacy_mode == "local_only", "{status:?}");
     assert!(assistant.status(&Override::default()).await.unwrap().notes.is_empty());
 }
@@ -377,9 +379,9 @@ async fn unusable_command_is_not_ready_with_remedy() {
     std::fs::write(&script, "echo '{}'").unwrap();
     let line = CommandLine { program: "sh".into(), args: vec!["plugin.sh".into()], folder: dir.path().into() };
     let over = Override { command: Some(line), ..Override::default() };
-    let choice = Choice::configured(&config).with(&over).unwrap();
+    let choice = BackendChoice::configured(&config).with_overrides(&over).unwrap();
     choice.save(&config).unwrap();
-    let assistant = assistant.for_right(true, false);
+    let assistant = assistant.with_rights(true, false);
     let status = assistant.status(&Override::default()).await.unwrap();
     assert!(status.ready && status.problem.is_none(), "{status:?}");
     std::fs::remove_file(script).unwrap();
@@ -403,10 +405,10 @@ async fn vic_serves_as_plugin_of_another_host() {
     // The choice is a plugin. As a plugin itself, vic does not call it.
     let line = CommandLine { program: "false".into(), args: vec![], folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
-    Choice::configured(&config).with(&over).unwrap().save(&config).unwrap();
+    BackendChoice::configured(&config).with_overrides(&over).unwrap().save(&config).unwrap();
     let request = json!({ "protocol": "axiograph_llm_plugin_v2", "task": {
         "kind": "to_query", "question": "find nodes named b", "schema": { "types": ["Node"] } } });
-    let response = assistant.plugin(&request.to_string(), &Override::default()).await.unwrap();
+    let response = assistant.run_plugin_task(&request.to_string(), &Override::default()).await.unwrap();
     assert_eq!(
         serde_json::to_value(response).unwrap(),
         json!({ "query_ir_v1": {
@@ -414,7 +416,10 @@ async fn vic_serves_as_plugin_of_another_host() {
             { "kind": "type", "term": "?x", "type": "Node" },
             { "kind": "attr_eq", "term": "?x", "key": "name", "value": "b" } ] } })
     );
-    assert_eq!(assistant.plugin("{}", &Override::default()).await.unwrap_err().code, ErrorCode::InvalidArgument);
+    assert_eq!(
+        assistant.run_plugin_task("{}", &Override::default()).await.unwrap_err().code,
+        ErrorCode::InvalidArgument
+    );
 }
 
 #[tokio::test]
@@ -440,9 +445,9 @@ async fn proposals_of_another_host_are_bounded_and_validated() {
                            "evidence_chunks": { "c1": "Ada met Ada.", "c2": "Ada ".repeat(1_000) } });
         json!({ "protocol": "axiograph_llm_plugin_v2", "task": task }).to_string()
     };
-    let many = assistant.plugin(&asked((0..3_000).map(entity).collect()), &Override::default()).await.unwrap();
+    let many = assistant.run_plugin_task(&asked((0..3_000).map(entity).collect()), &Override::default()).await.unwrap();
     assert_eq!((many.added_proposals.len(), many.error), (2_000, None));
     assert!(many.notes.iter().any(|it| it.contains("the first 1200 bytes")), "{:?}", many.notes);
-    let twice = assistant.plugin(&asked(vec![entity(1), entity(1)]), &Override::default()).await.unwrap();
+    let twice = assistant.run_plugin_task(&asked(vec![entity(1), entity(1)]), &Override::default()).await.unwrap();
     assert!(twice.error.is_some_and(|it| it.contains("is a duplicate")));
 }

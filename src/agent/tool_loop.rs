@@ -9,10 +9,10 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::agent::citations::{self, Cited, Witness};
-use crate::agent::evidence::Offered;
-use crate::agent::plain::plain;
-use crate::agent::query::hints;
+use crate::agent::citations::{self, PassageVerifier, VerifiedCitation};
+use crate::agent::evidence::CitableIndex;
+use crate::agent::plain::sanitize;
+use crate::agent::query::schema_names;
 use crate::agent::reasoner::Reasoner;
 use crate::agent::{limits, room, stub};
 use crate::error::{Error, ErrorCode, Result};
@@ -25,13 +25,13 @@ use crate::model::agent::Bounds;
 use crate::model::llm::tool::{ToolError, ToolFault};
 
 /// The tool that summarises the database.
-pub(super) const SUMMARY: &str = "db_summary";
+pub(super) const SUMMARY_TOOL: &str = "db_summary";
 /// Name of a rejected answer in the transcript.
-const SENT_BACK: &str = "final_answer";
+const REJECTED_ANSWER: &str = "final_answer";
 /// Failed steps in a row that end the loop.
-const FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 /// Most repetitions of the same call.
-const REPEATS: usize = 2;
+const MAX_REPEATS: usize = 2;
 
 /// How a loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -74,7 +74,7 @@ pub struct AgentReport {
     /// The answer, as plain text.
     pub answer: String,
     /// The verified citations.
-    pub citations: Vec<Cited>,
+    pub citations: Vec<VerifiedCitation>,
     /// Queries that were run, as the reasoner names them.
     pub queries: Vec<String>,
     /// Notes for the caller, including problems.
@@ -100,13 +100,13 @@ pub(super) struct ToolLoop<'a> {
     pub(super) reasoner: &'a dyn Reasoner,
     pub(super) model: Option<String>,
     pub(super) tools: &'a RegisteredTools,
-    pub(super) witness: &'a dyn Witness,
+    pub(super) witness: &'a dyn PassageVerifier,
     pub(super) scope: &'a Scope,
     pub(super) bounds: Bounds,
 }
 
 /// The state of a loop.
-struct State {
+struct LoopState {
     question: String,
     offers: Vec<ToolOffer>,
     hints: SchemaHints,
@@ -121,11 +121,11 @@ struct State {
 }
 
 /// The outcome of a step.
-enum Next {
+enum StepOutcome {
     /// The next step.
     Step,
     /// A verified answer.
-    Answer(FinalAnswer, Vec<Cited>),
+    Answer(FinalAnswer, Vec<VerifiedCitation>),
     /// The end without an answer.
     End(Ending),
 }
@@ -133,7 +133,7 @@ enum Next {
 impl ToolLoop<'_> {
     /// Runs the loop to its end.
     pub(super) async fn run(&self, question: &str) -> AgentReport {
-        let mut state = State {
+        let mut state = LoopState {
             question: question.into(),
             offers: self.tools.bindings().iter().map(ToolOffer::from).collect(),
             hints: SchemaHints::default(),
@@ -148,99 +148,99 @@ impl ToolLoop<'_> {
         };
         let end = match tokio::time::timeout(self.bounds.time, self.steps(&mut state)).await {
             Ok(end) => end,
-            Err(_) => Next::End(Ending::Time),
+            Err(_) => StepOutcome::End(Ending::Time),
         };
         match end {
-            Next::Answer(answer, cited) => self.report(state, answer, cited, Ending::Answered),
-            Next::End(ending) => self.without_answer(state, ending).await,
-            Next::Step => self.without_answer(state, Ending::Stuck).await,
+            StepOutcome::Answer(answer, cited) => self.build_report(state, answer, cited, Ending::Answered),
+            StepOutcome::End(ending) => self.report_without_answer(state, ending).await,
+            StepOutcome::Step => self.report_without_answer(state, Ending::Stuck).await,
         }
     }
 
-    async fn steps(&self, state: &mut State) -> Next {
+    async fn steps(&self, state: &mut LoopState) -> StepOutcome {
         self.prefetch(state).await;
         loop {
             if state.steps >= self.bounds.steps {
-                return Next::End(Ending::Steps);
+                return StepOutcome::End(Ending::Steps);
             }
             if state.tokens >= self.bounds.tokens {
-                return Next::End(Ending::Tokens);
+                return StepOutcome::End(Ending::Tokens);
             }
-            if state.failures >= FAILURES {
-                return Next::End(Ending::Stuck);
+            if state.failures >= MAX_FAILURES {
+                return StepOutcome::End(Ending::Stuck);
             }
             match self.step(state).await {
-                Next::Step => (),
+                StepOutcome::Step => (),
                 end => return end,
             }
         }
     }
 
     /// Calls the tools that every question needs, before the first step.
-    async fn prefetch(&self, state: &mut State) {
-        if self.tools.has(SUMMARY) {
-            let summary = self.call(state, SUMMARY, json!({})).await;
-            state.hints = hints(&summary);
+    async fn prefetch(&self, state: &mut LoopState) {
+        if self.tools.contains(SUMMARY_TOOL) {
+            let summary = self.call(state, SUMMARY_TOOL, json!({})).await;
+            state.hints = schema_names(&summary);
         }
-        if self.tools.has(stub::SEARCH) {
+        if self.tools.contains(stub::SEARCH_TOOL) {
             let query = json!({ "query": state.question });
-            self.call(state, stub::SEARCH, query).await;
+            self.call(state, stub::SEARCH_TOOL, query).await;
         }
         // The prefetch does not count as steps.
         state.failures = 0;
     }
 
-    async fn step(&self, state: &mut State) -> Next {
+    async fn step(&self, state: &mut LoopState) -> StepOutcome {
         state.steps += 1;
-        let response = match self.think(state).await {
+        let response = match self.ask_reasoner(state).await {
             Ok(response) => response,
             Err(error) => {
-                state.notes.push(format!("step {}: {}", state.steps, plain(&told(&error))));
+                state.notes.push(format!("step {}: {}", state.steps, sanitize(&with_hint(&error))));
                 state.error = Some(Problem { code: error.code.name(), message: error.message, hint: error.hint });
-                return Next::End(Ending::Failed);
+                return StepOutcome::End(Ending::Failed);
             }
         };
-        state.tokens += limits::tokens(&response);
-        state.notes.extend(response.notes.iter().map(|it| plain(it)));
+        state.tokens += limits::estimate_tokens(&response);
+        state.notes.extend(response.notes.iter().map(|it| sanitize(it)));
         match response {
-            PluginResponse { final_answer: Some(answer), .. } => self.judge(state, answer).await,
-            PluginResponse { tool_call: Some(call), .. } => self.obey(state, call).await,
+            PluginResponse { final_answer: Some(answer), .. } => self.check_answer(state, answer).await,
+            PluginResponse { tool_call: Some(call), .. } => self.run_tool_call(state, call).await,
             _ => {
                 let (code, message) = (ErrorCode::FailedPrecondition.name(), "the model took no step".to_string());
                 state.error = Some(Problem { code, message, hint: None });
-                Next::End(Ending::Failed)
+                StepOutcome::End(Ending::Failed)
             }
         }
     }
 
     /// Asks for the next step, with as much of the transcript as fits.
-    async fn think(&self, state: &mut State) -> Result<PluginResponse> {
+    async fn ask_reasoner(&self, state: &mut LoopState) -> Result<PluginResponse> {
         let task = PluginTask::ToolLoopStep {
             question: state.question.clone(),
             schema: state.hints.clone(),
             tools: state.offers.clone(),
             transcript: state.transcript.clone(),
         };
-        let (request, cuts) = room::fitted(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
-        state.tokens += limits::tokens(&request);
+        let (request, cuts) = room::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
+        state.tokens += limits::estimate_tokens(&request);
         // The same cut may occur in many steps, and is noted once.
         let new: Vec<String> = cuts.into_iter().map(String::from).filter(|it| !state.notes.contains(it)).collect();
         state.notes.extend(new);
-        self.reasoner.think(&request).await
+        self.reasoner.run_task(&request).await
     }
 
     /// Runs a call, unless it repeats an earlier one too often.
-    async fn obey(&self, state: &mut State, call: ToolInvocation) -> Next {
+    async fn run_tool_call(&self, state: &mut LoopState, call: ToolInvocation) -> StepOutcome {
         let same = |it: &&TranscriptStep| it.tool == call.name && it.args == call.args;
-        if state.transcript.iter().filter(same).count() >= REPEATS {
-            state.notes.push(format!("step {}: repeated call of `{}`", state.steps, plain(&call.name)));
-            return Next::End(Ending::Stuck);
+        if state.transcript.iter().filter(same).count() >= MAX_REPEATS {
+            state.notes.push(format!("step {}: repeated call of `{}`", state.steps, sanitize(&call.name)));
+            return StepOutcome::End(Ending::Stuck);
         }
         self.call(state, &call.name, call.args).await;
-        Next::Step
+        StepOutcome::Step
     }
 
-    async fn call(&self, state: &mut State, name: &str, args: Value) -> Value {
+    async fn call(&self, state: &mut LoopState, name: &str, args: Value) -> Value {
         let outcome = self.tools.run(name, args.clone()).await;
         let result = match outcome {
             Ok(result) => {
@@ -250,7 +250,7 @@ impl ToolLoop<'_> {
             Err(error) => {
                 let refused = matches!(error.kind, ToolFault::Unknown | ToolFault::InvalidArguments);
                 state.failures += 1;
-                state.notes.push(refusal(name, &error, refused));
+                state.notes.push(tool_error_note(name, &error, refused));
                 error.payload()
             }
         };
@@ -259,38 +259,38 @@ impl ToolLoop<'_> {
     }
 
     /// Verifies the citations of an answer. An uncited answer is sent back once.
-    async fn judge(&self, state: &mut State, answer: FinalAnswer) -> Next {
-        let offered = Offered::of(&state.transcript);
-        let (cited, fallen) = citations::check(&answer.citations, &offered, self.witness, self.scope).await;
+    async fn check_answer(&self, state: &mut LoopState, answer: FinalAnswer) -> StepOutcome {
+        let offered = CitableIndex::from_transcript(&state.transcript);
+        let (cited, fallen) = citations::verify_citations(&answer.citations, &offered, self.witness, self.scope).await;
         if fallen > 0 {
             let is = if fallen == 1 { "citation was" } else { "citations were" };
             state.notes.push(format!("{fallen} {is} left out: no result has it, or its file has changed"));
         }
         if !cited.is_empty() {
-            return Next::Answer(answer, cited);
+            return StepOutcome::Answer(answer, cited);
         }
         // Without any finding, an answer is made up.
-        if stub::is_nothing(&answer) || found_nothing(&state.transcript) {
-            return Next::End(Ending::NothingFound);
+        if stub::is_no_answer(&answer) || found_nothing(&state.transcript) {
+            return StepOutcome::End(Ending::NothingFound);
         }
         if std::mem::replace(&mut state.sent_back, true) {
-            return Next::End(Ending::Uncited);
+            return StepOutcome::End(Ending::Uncited);
         }
         let why = "the answer cites nothing that a tool gave: answer again with ids of results, copied exactly";
         let args = serde_json::to_value(&answer).unwrap_or_default();
         let result = json!({ "error": { "kind": "uncited", "message": why } });
-        state.transcript.push(TranscriptStep { tool: SENT_BACK.into(), args, result });
-        Next::Step
+        state.transcript.push(TranscriptStep { tool: REJECTED_ANSWER.into(), args, result });
+        StepOutcome::Step
     }
 
     /// Reports the best passages instead of an answer.
-    async fn without_answer(&self, mut state: State, ending: Ending) -> AgentReport {
+    async fn report_without_answer(&self, mut state: LoopState, ending: Ending) -> AgentReport {
         if ending == Ending::NothingFound {
-            return self.report(state, stub::nothing(), Vec::new(), ending);
+            return self.build_report(state, stub::no_answer(), Vec::new(), ending);
         }
-        let quoted = stub::quoted(&state.question, &state.transcript);
-        let offered = Offered::of(&state.transcript);
-        let (cited, _) = citations::check(&quoted.citations, &offered, self.witness, self.scope).await;
+        let quoted = stub::quote_passages(&state.question, &state.transcript);
+        let offered = CitableIndex::from_transcript(&state.transcript);
+        let (cited, _) = citations::verify_citations(&quoted.citations, &offered, self.witness, self.scope).await;
         let why = match ending {
             Ending::Steps => format!("no answer within {} steps", self.bounds.steps),
             Ending::Time => format!("no answer within {:?}", self.bounds.time),
@@ -300,18 +300,27 @@ impl ToolLoop<'_> {
             Ending::Answered | Ending::NothingFound | Ending::Failed => "the model failed".to_string(),
         };
         state.notes.push(why);
-        self.report(state, quoted, cited, ending)
+        self.build_report(state, quoted, cited, ending)
     }
 
-    fn report(&self, state: State, answer: FinalAnswer, citations: Vec<Cited>, ended: Ending) -> AgentReport {
+    fn build_report(
+        &self,
+        state: LoopState,
+        answer: FinalAnswer,
+        citations: Vec<VerifiedCitation>,
+        ended: Ending,
+    ) -> AgentReport {
         let mut notes = state.notes;
-        notes.extend(answer.notes.iter().map(|it| plain(it)));
+        notes.extend(answer.notes.iter().map(|it| sanitize(it)));
         let elapsed = state.begun.elapsed().as_millis();
         AgentReport {
             question: state.question,
-            answer: plain(&answer.answer),
-            citations: citations.into_iter().map(|it| Cited { citation: plain(&it.citation), ..it }).collect(),
-            queries: answer.queries.iter().map(|it| plain(it)).collect(),
+            answer: sanitize(&answer.answer),
+            citations: citations
+                .into_iter()
+                .map(|it| VerifiedCitation { citation: sanitize(&it.citation), ..it })
+                .collect(),
+            queries: answer.queries.iter().map(|it| sanitize(it)).collect(),
             notes,
             ended,
             error: state.error,
@@ -326,16 +335,16 @@ impl ToolLoop<'_> {
 
 /// Returns whether no tool returned anything citable. The summary does not count.
 fn found_nothing(transcript: &[TranscriptStep]) -> bool {
-    let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY).cloned().collect();
-    Offered::of(&found).is_empty()
+    let found: Vec<TranscriptStep> = transcript.iter().filter(|it| it.tool != SUMMARY_TOOL).cloned().collect();
+    CitableIndex::from_transcript(&found).is_empty()
 }
 
-fn refusal(name: &str, error: &ToolError, refused: bool) -> String {
+fn tool_error_note(name: &str, error: &ToolError, refused: bool) -> String {
     let what = if refused { "was not run" } else { "failed" };
-    plain(&format!("`{}` {what}: {}", name.chars().take(60).collect::<String>(), error.message))
+    sanitize(&format!("`{}` {what}: {}", name.chars().take(60).collect::<String>(), error.message))
 }
 
-fn told(error: &Error) -> String {
+fn with_hint(error: &Error) -> String {
     match &error.hint {
         Some(hint) => format!("{} ({hint})", error.message),
         None => error.message.clone(),
@@ -343,7 +352,7 @@ fn told(error: &Error) -> String {
 }
 
 /// Checks that a question is not empty, before [`ToolLoop::run`].
-pub(super) fn check(question: &str) -> Result<()> {
+pub(super) fn ensure_question(question: &str) -> Result<()> {
     match question.trim().is_empty() {
         true => Err(Error::invalid("the question is empty").hint("vic llm agent \"who signed the contract?\"")),
         false => Ok(()),

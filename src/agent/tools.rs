@@ -12,7 +12,7 @@ use crate::model::{Scope, ToolSpec};
 
 /// Read-only tools over vic's data. None of them writes or uses the network.
 #[async_trait]
-pub trait Tools: Send + Sync {
+pub trait ToolProvider: Send + Sync {
     /// Returns the specifications of all tools.
     fn specs(&self) -> Vec<ToolSpec>;
 
@@ -24,7 +24,7 @@ pub trait Tools: Send + Sync {
 }
 
 /// Returns the tools for one caller: a fixed list, with checked arguments, times and sizes.
-pub(crate) fn registered(tools: &Arc<dyn Tools>, scope: &Scope) -> Result<RegisteredTools> {
+pub(crate) fn register_tools(tools: &Arc<dyn ToolProvider>, scope: &Scope) -> Result<RegisteredTools> {
     let mut all = registry();
     for spec in tools.specs() {
         let (tools, scope, name) = (tools.clone(), scope.clone(), spec.name.clone());

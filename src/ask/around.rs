@@ -8,44 +8,44 @@ use std::path::{Path, PathBuf};
 use crate::ask::Asker;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::index::resolved;
-use crate::model::{Root, Scope, path_of, printed};
+use crate::index::resolve_or_keep;
+use crate::model::{Root, Scope, display_path, parse_path};
 
 /// Largest number of pending files that a warning counts exactly. Counting more would slow down each question.
-const COUNTED: u64 = 1_000;
+const MAX_COUNTED_PENDING: u64 = 1_000;
 
 /// The folder that a question is limited to.
 #[derive(Clone, Debug)]
-pub(super) struct Folder {
+pub(super) struct SearchFolder {
     /// The path as the caller or the configuration gives it.
-    named: PathBuf,
+    as_given: PathBuf,
     /// The same path with symlinks resolved.
     path: PathBuf,
 }
 
 /// Facts from the catalog that accompany the hits.
 #[derive(Debug)]
-pub(super) struct Around {
+pub(super) struct IndexState {
     /// The searched folder, or all roots joined by `:`.
     pub(super) folders: String,
     /// Warnings about files that are not indexed yet.
     pub(super) warnings: Vec<String>,
 }
 
-impl Folder {
+impl SearchFolder {
     /// Returns the path with symlinks resolved.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Checks that the folder lies in a root or contains one.
-    fn check(&self, roots: &[Root], scope: &Scope) -> Result<()> {
+    fn ensure_within_roots(&self, roots: &[Root], scope: &Scope) -> Result<()> {
         let none_yet = roots.is_empty() && scope.is_all();
         if none_yet || roots.iter().any(|it| self.path.starts_with(&it.path) || it.path.starts_with(&self.path)) {
             return Ok(());
         }
         // Names the path as given: the target of a symlink must not leak to callers with a limited scope.
-        Err(Error::not_found(format!("`{}` lies in no root", self.named.display()))
+        Err(Error::not_found(format!("`{}` lies in no root", self.as_given.display()))
             .hint("`vic roots` lists them, `vic index PATH` adds one"))
     }
 }
@@ -53,47 +53,51 @@ impl Folder {
 impl Asker {
     /// Returns the folder to search: the one in the request, else the configured one, else none for all roots.
     /// [`Asker::around`] checks that it lies in a root.
-    pub(super) async fn folder(&self, wanted: Option<&str>) -> Option<Folder> {
+    pub(super) async fn resolve_search_folder(&self, wanted: Option<&str>) -> Option<SearchFolder> {
         let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
-        let named = wanted.map(path_of).or_else(configured)?;
+        let named = wanted.map(parse_path).or_else(configured)?;
         // Resolves without failing: a root on an unmounted disk can still be searched.
-        let path = resolved(&named).await;
-        Some(Folder { named, path })
+        let path = resolve_or_keep(&named).await;
+        Some(SearchFolder { as_given: named, path })
     }
 
     /// Reads the searched folders and the warnings about unfinished indexing.
     ///
     /// # Errors
     /// The folder lies in no root, or the catalog cannot be read.
-    pub(super) async fn around(&self, folder: Option<&Folder>) -> Result<Around> {
+    pub(super) async fn read_index_state(&self, folder: Option<&SearchFolder>) -> Result<IndexState> {
         let (catalog, scope, folder) = (self.catalog.clone(), self.scope.clone(), folder.cloned());
         crate::index::blocking(move || {
             // Only the roots that the caller may see.
             let roots = scope.roots(catalog.roots()?);
             let folders = match folder {
                 Some(folder) => {
-                    folder.check(&roots, &scope)?;
-                    printed(&folder.path).into_owned()
+                    folder.ensure_within_roots(&roots, &scope)?;
+                    display_path(&folder.path).into_owned()
                 }
-                None => roots.iter().map(|it| printed(&it.path).into_owned()).collect::<Vec<_>>().join(":"),
+                None => roots.iter().map(|it| display_path(&it.path).into_owned()).collect::<Vec<_>>().join(":"),
             };
-            Ok(Around { folders, warnings: unfinished(&catalog, &scope)? })
+            Ok(IndexState { folders, warnings: pending_warnings(&catalog, &scope)? })
         })
         .await
     }
 }
 
 /// Returns warnings about the files of a scope that are not indexed yet.
-fn unfinished(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
+fn pending_warnings(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
     let (pending, awaiting) = if scope.is_all() {
-        (catalog.pending_up_to(COUNTED + 1)?, catalog.any_awaiting()?)
+        (catalog.pending_up_to(MAX_COUNTED_PENDING + 1)?, catalog.any_awaiting()?)
     } else {
         let coverage = catalog.coverage_within(scope)?;
         (coverage.pending, coverage.awaiting_vectors > 0)
     };
     let mut warnings = Vec::new();
     if pending > 0 {
-        let number = if pending > COUNTED { format!("more than {COUNTED}") } else { pending.to_string() };
+        let number = if pending > MAX_COUNTED_PENDING {
+            format!("more than {MAX_COUNTED_PENDING}")
+        } else {
+            pending.to_string()
+        };
         warnings.push(format!("{number} files are not indexed yet; `vic status` shows the progress"));
     }
     if awaiting {

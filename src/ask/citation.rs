@@ -9,7 +9,7 @@ use crate::model::{Anchor, FileRecord};
 
 /// How a hit compares with the file as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum CitationStatus {
     /// The passage was read again at its place and has the same letters and digits in the same order.
     Verified,
     /// Size and modification time are unchanged; the format has no bytes to compare.
@@ -20,41 +20,41 @@ pub(crate) enum Standing {
     Gone,
 }
 
-impl Standing {
+impl CitationStatus {
     /// Returns the value for the hit's metadata.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Standing::Verified => "verified",
-            Standing::Unchanged => "unchanged",
-            Standing::Changed => "changed",
-            Standing::Gone => "gone",
+            CitationStatus::Verified => "verified",
+            CitationStatus::Unchanged => "unchanged",
+            CitationStatus::Changed => "changed",
+            CitationStatus::Gone => "gone",
         }
     }
 }
 
 /// Compares size and time of the file with the index, and reads the passage again where the format allows it.
-pub(crate) fn check(record: &FileRecord, anchor: &Anchor, passage: &str) -> Standing {
+pub(crate) fn check_passage(record: &FileRecord, anchor: &Anchor, passage: &str) -> CitationStatus {
     let mut file = match files::open_beneath(&record.root, &record.found.path) {
         Ok(file) => file,
-        Err(OpenProblem::Gone) => return Standing::Gone,
-        Err(OpenProblem::Bad(_)) => return Standing::Changed,
+        Err(OpenProblem::Gone) => return CitationStatus::Gone,
+        Err(OpenProblem::Bad(_)) => return CitationStatus::Changed,
     };
-    if !is_as_indexed(&file, record) {
-        return Standing::Changed;
+    if !has_indexed_size_and_time(&file, record) {
+        return CitationStatus::Changed;
     }
     let (None, Some(start), Some(end)) = (&anchor.member, anchor.byte_start, anchor.byte_end) else {
-        return Standing::Unchanged;
+        return CitationStatus::Unchanged;
     };
     match read_at(&mut file, start, end.saturating_sub(start)) {
-        Some(bytes) if same_letters(&String::from_utf8_lossy(&bytes), passage) => Standing::Verified,
+        Some(bytes) if same_letters(&String::from_utf8_lossy(&bytes), passage) => CitationStatus::Verified,
         // Another encoding or markup between the letters neither proves nor refutes the passage.
-        Some(_) | None => Standing::Unchanged,
+        Some(_) | None => CitationStatus::Unchanged,
     }
 }
 
 /// Returns whether a quotation is still in the file. Verbatim text is searched at its bytes; for other formats the hash of
 /// the file must be the indexed one.
-pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) -> bool {
+pub(crate) fn quote_is_current(record: &FileRecord, anchor: &Anchor, quote: &str) -> bool {
     let Ok(mut file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     if let (true, None, Some(start), Some(end)) = (anchor.verbatim, &anchor.member, anchor.byte_start, anchor.byte_end)
     {
@@ -66,16 +66,16 @@ pub(crate) fn quote_stands(record: &FileRecord, anchor: &Anchor, quote: &str) ->
 
 /// Returns whether a passage, or a part of one, is still in the file. In a changed file the passage is searched as a
 /// quotation.
-pub(crate) fn stands(record: &FileRecord, anchor: &Anchor, passage: &str) -> bool {
-    match check(record, anchor, passage) {
-        Standing::Verified | Standing::Unchanged => true,
+pub(crate) fn passage_is_current(record: &FileRecord, anchor: &Anchor, passage: &str) -> bool {
+    match check_passage(record, anchor, passage) {
+        CitationStatus::Verified | CitationStatus::Unchanged => true,
         // Other parts of the file may have changed: the passage itself decides.
-        Standing::Changed => !passage.trim().is_empty() && quote_stands(record, anchor, passage.trim()),
-        Standing::Gone => false,
+        CitationStatus::Changed => !passage.trim().is_empty() && quote_is_current(record, anchor, passage.trim()),
+        CitationStatus::Gone => false,
     }
 }
 
-fn is_as_indexed(file: &File, record: &FileRecord) -> bool {
+fn has_indexed_size_and_time(file: &File, record: &FileRecord) -> bool {
     let Ok(now) = file.metadata() else { return false };
     let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
     now.len() == record.found.size && modified_ns == record.found.modified_ns

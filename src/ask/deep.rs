@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ask::{Asker, Outcome, Question, relevance};
+use crate::ask::{Asker, Question, SearchOutcome, relevance};
 use crate::error::Result;
-use crate::index::Served;
+use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, Tier};
 use crate::skills::{Evidence, Findings, OCR_IMAGE};
 
@@ -14,7 +14,7 @@ const DEFAULT_TOP_K: usize = 3;
 
 /// Evidence that was added to the index.
 #[derive(Default)]
-struct Fresh {
+struct AddedEvidence {
     /// New chunks, each with when it was found (`before` or `now`).
     chunks: HashMap<ChunkId, &'static str>,
     files: HashSet<FileId>,
@@ -23,12 +23,17 @@ struct Fresh {
 impl Asker {
     /// Runs skills on the best files if the plan requires it. Also runs OCR if no hit is relevant but some file without text
     /// matches by name. Returns whether the hits have changed.
-    pub(super) async fn deepen(&self, served: &Served, question: &Question, outcome: &mut Outcome) -> Result<bool> {
+    pub(super) async fn run_l2_skills(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        outcome: &mut SearchOutcome,
+    ) -> Result<bool> {
         let (files, skills) = if question.plan.requires_l2 {
-            (self.suitable(question, outcome, &question.plan.l2_skills, false), question.plan.l2_skills.clone())
+            (self.files_for_skills(question, outcome, &question.plan.l2_skills, false), question.plan.l2_skills.clone())
         } else if !relevance::any_relevant(question, &outcome.hits) {
             let skills = vec![OCR_IMAGE.to_string()];
-            (self.suitable(question, outcome, &skills, true), skills)
+            (self.files_for_skills(question, outcome, &skills, true), skills)
         } else {
             return Ok(false);
         };
@@ -37,12 +42,12 @@ impl Asker {
         }
         let Findings { found, warnings } =
             self.skills.run_all(&files, &skills, question.privacy, self.skills.budget()).await;
-        outcome.warnings.extend(warnings.iter().map(|it| self.told(it)));
-        let fresh = self.write_back(&files, found).await?;
+        outcome.warnings.extend(warnings.iter().map(|it| self.redact_addresses(it)));
+        let fresh = self.index_findings(&files, found).await?;
         if fresh.chunks.is_empty() {
             return Ok(false);
         }
-        let again = self.find(served, question).await?;
+        let again = self.search_index(served, question).await?;
         outcome.hits = again.hits;
         outcome.merged = again.merged;
         outcome.word_weights = again.word_weights;
@@ -60,11 +65,11 @@ impl Asker {
     }
 
     /// Indexes what the skills found, and cached findings that are not in the index (any more).
-    async fn write_back(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<Fresh> {
-        let mut fresh = Fresh::default();
+    async fn index_findings(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<AddedEvidence> {
+        let mut fresh = AddedEvidence::default();
         for (file_id, Evidence { skill, document, cached }) in found {
             let Some(record) = files.iter().find(|it| it.id == file_id) else { continue };
-            if cached && self.index.holds_evidence(record, &skill, &document).await? {
+            if cached && self.index.has_evidence(record, &skill, &document).await? {
                 continue;
             }
             let when = if cached { "before" } else { "now" };
@@ -76,7 +81,13 @@ impl Asker {
     }
 
     /// Returns the best files that one of the skills applies to; with `unread`, only hits without a passage.
-    fn suitable(&self, question: &Question, outcome: &Outcome, skills: &[String], unread: bool) -> Vec<FileRecord> {
+    fn files_for_skills(
+        &self,
+        question: &Question,
+        outcome: &SearchOutcome,
+        skills: &[String],
+        unread: bool,
+    ) -> Vec<FileRecord> {
         let most = question.plan.l2_top_k.map_or(DEFAULT_TOP_K, |it| it as usize);
         let fits = |record: &FileRecord| skills.iter().any(|skill| self.skills.applies(skill, record));
         let hits = outcome.hits.iter().filter(|it| !unread || it.evidence.is_none());

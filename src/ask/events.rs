@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{AskEvent, AskRequest};
 
 /// Capacity of the channel. When a slow reader fills it, the answer waits.
-const WAITING: usize = 64;
+const CHANNEL_CAPACITY: usize = 64;
 
 /// Sender for the steps of an answer; empty for callers that wait for the whole answer.
 pub(crate) struct Events(Option<mpsc::Sender<Result<AskEvent>>>);
@@ -30,12 +30,12 @@ impl Asker {
     /// Answers a question step by step. The channel closes after the whole answer or the first error. Dropping the receiver
     /// cancels the work.
     pub fn ask_stream(&self, request: AskRequest) -> mpsc::Receiver<Result<AskEvent>> {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
         let asker = self.clone();
         tokio::spawn(async move {
             let events = Events(Some(sender.clone()));
             let last = tokio::select! {
-                answer = asker.run(request, true, &events) => answer.map(|it| AskEvent::Done(Box::new(it))),
+                answer = asker.answer_request(request, true, &events) => answer.map(|it| AskEvent::Done(Box::new(it))),
                 () = sender.closed() => return,
             };
             let _gone = sender.send(last).await;

@@ -19,23 +19,23 @@ const FUNCTION_WORDS: &[&str] = &[
 ];
 
 /// Bytes of the longest function word.
-const LONGEST_FUNCTION_WORD: usize = 5;
+const MAX_FUNCTION_WORD_BYTES: usize = 5;
 
 /// Shorter words match only as a whole.
-const SHORTEST_INFLECTED: usize = 4;
+const MIN_INFLECTED_BYTES: usize = 4;
 
 /// `s`, `ed`, `ing`: longer endings make another word.
-const LONGEST_ENDING: usize = 3;
+const MAX_ENDING_BYTES: usize = 3;
 
 /// Returns whether a lower-case word is a function word, which says nothing about where a passage matches.
 pub(super) fn is_function_word(word: &str) -> bool {
-    word.len() <= LONGEST_FUNCTION_WORD && FUNCTION_WORDS.binary_search(&word).is_ok()
+    word.len() <= MAX_FUNCTION_WORD_BYTES && FUNCTION_WORDS.binary_search(&word).is_ok()
 }
 
 /// Returns the content words of a question in order: lower case, numbers in one notation, no repeats.
 pub(crate) fn content_words(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
-    let mut words: Vec<String> = numbers::canonical(question).unicode_words().map(str::to_lowercase).collect();
+    let mut words: Vec<String> = numbers::canonical_numbers(question).unicode_words().map(str::to_lowercase).collect();
     let meaningful = words.iter().any(|it| !is_function_word(it));
     words.retain(|it| !(meaningful && is_function_word(it)) && seen.insert(it.clone()));
     words
@@ -44,10 +44,10 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
 /// Returns the words that occur in the text, in the order of `words`. A word also matches one with a short ending added, so
 /// `contract` matches `contracts`.
 pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
-    let text = numbers::canonical(text).to_lowercase();
+    let text = numbers::canonical_numbers(text).to_lowercase();
     // A byte search rejects most words first: splitting a text into words takes much longer, and most passages hold few of
     // them.
-    let may_stand = |word: &&str| memchr::memmem::find(text.as_bytes(), beginning(word).as_bytes()).is_some();
+    let may_stand = |word: &&str| memchr::memmem::find(text.as_bytes(), stable_prefix(word).as_bytes()).is_some();
     let possible: Vec<&str> = words.iter().map(String::as_str).filter(may_stand).collect();
     let mut missing = possible.clone();
     if !missing.is_empty() {
@@ -63,13 +63,13 @@ pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str>
 
 fn same_word(wanted: &str, present: &str) -> bool {
     let (short, long) = if wanted.len() <= present.len() { (wanted, present) } else { (present, wanted) };
-    let is_inflected = || short.len() >= SHORTEST_INFLECTED && long.len() - short.len() <= LONGEST_ENDING;
+    let is_inflected = || short.len() >= MIN_INFLECTED_BYTES && long.len() - short.len() <= MAX_ENDING_BYTES;
     short == long || (is_inflected() && long.starts_with(short))
 }
 
 /// Returns a prefix that every text with this word contains, with any ending of the word.
-fn beginning(word: &str) -> &str {
-    let least = word.len().saturating_sub(LONGEST_ENDING).max(SHORTEST_INFLECTED);
+fn stable_prefix(word: &str) -> &str {
+    let least = word.len().saturating_sub(MAX_ENDING_BYTES).max(MIN_INFLECTED_BYTES);
     &word[..word.floor_char_boundary(least)]
 }
 
@@ -84,13 +84,13 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
 /// empty range for a text without letters.
 pub(crate) fn best_sentence(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
-    let Some(range) = ranges.get(best_of(words, text, &ranges)) else { return 0..0 };
+    let Some(range) = ranges.get(best_sentence_index(words, text, &ranges)) else { return 0..0 };
     let sentence = &text[range.clone()];
     let start = range.start + sentence.len() - sentence.trim_start().len();
     start..start + sentence.trim().len()
 }
 
-fn best_of(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {
+fn best_sentence_index(words: &[String], text: &str, ranges: &[Range<usize>]) -> usize {
     let mut best = (0, 0);
     for (index, range) in ranges.iter().enumerate() {
         let count = words_present(words, &text[range.clone()]).len();
@@ -107,17 +107,17 @@ pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
     if ranges.is_empty() {
         return 0..0;
     }
-    window(text, &ranges, best_of(words, text, &ranges))
+    expand_to_window(text, &ranges, best_sentence_index(words, text, &ranges))
 }
 
 /// Returns the byte range of the sentence at a byte and as many neighbours as fit.
 pub(crate) fn excerpt_at(text: &str, byte: usize) -> Range<usize> {
     let ranges = sentences(text);
     let best = ranges.partition_point(|it| it.end <= byte);
-    if best == ranges.len() { 0..0 } else { window(text, &ranges, best) }
+    if best == ranges.len() { 0..0 } else { expand_to_window(text, &ranges, best) }
 }
 
-fn window(text: &str, ranges: &[Range<usize>], best: usize) -> Range<usize> {
+fn expand_to_window(text: &str, ranges: &[Range<usize>], best: usize) -> Range<usize> {
     let (mut first, mut last) = (best, best);
     let chars = |range: Range<usize>| text[range].chars().count();
     loop {

@@ -23,9 +23,9 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
         );
     }
     let modified_after_ns =
-        filters.modified_after.as_deref().map(|it| nanoseconds("modified_after", it)).transpose()?;
+        filters.modified_after.as_deref().map(|it| parse_nanoseconds("modified_after", it)).transpose()?;
     let modified_before_ns =
-        filters.modified_before.as_deref().map(|it| nanoseconds("modified_before", it)).transpose()?;
+        filters.modified_before.as_deref().map(|it| parse_nanoseconds("modified_before", it)).transpose()?;
     if let (Some(after), Some(before)) = (modified_after_ns, modified_before_ns)
         && after >= before
     {
@@ -45,8 +45,8 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
 }
 
 /// Parses a moment as `librarian::moment` does, and returns nanoseconds since the epoch.
-fn nanoseconds(name: &str, text: &str) -> Result<i64> {
-    units::moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
+fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
+    units::parse_moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of {name}"))
             .field(format!("filters.{name}"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")

@@ -4,19 +4,19 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::ask::fuse::Fused;
+use crate::ask::fuse::FusedFile;
 use crate::ask::{hit, phrase};
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk};
 
 /// Words per shingle.
 const SHINGLE: usize = 4;
 /// Jaccard similarity of the shingle sets from which two passages count as copies.
-const SAME: f64 = 0.85;
+const MIN_COPY_SIMILARITY: f64 = 0.85;
 
 /// Moves files with a shown passage copied from a better file's passage behind all others. Lists them in [`Fused::copies`]
 /// of the better file. Does nothing if every file has a place anyway.
 pub(super) fn demote_copies(
-    files: &mut Vec<Fused>,
+    files: &mut Vec<FusedFile>,
     records: &HashMap<FileId, FileRecord>,
     chunks: &HashMap<(FileId, ChunkId), StoredChunk>,
     limit: usize,
@@ -24,12 +24,13 @@ pub(super) fn demote_copies(
     if files.len() <= limit {
         return;
     }
-    let mut kept: Vec<(Fused, Vec<u64>)> = Vec::with_capacity(files.len());
+    let mut kept: Vec<(FusedFile, Vec<u64>)> = Vec::with_capacity(files.len());
     let mut copies = Vec::new();
     for file in files.drain(..) {
         let text = chunks.get(&(file.file_id, file.chunk_id.clone())).map_or("", |it| it.chunk.body());
         let shingles = shingles(text);
-        match kept.iter_mut().find(|(it, theirs)| it.chunk_id == file.chunk_id || is_same(theirs, &shingles)) {
+        match kept.iter_mut().find(|(it, theirs)| it.chunk_id == file.chunk_id || is_near_duplicate(theirs, &shingles))
+        {
             Some((better, _)) => {
                 better.copies.extend(records.get(&file.file_id).map(|it| hit::shown_path(it, None)));
                 copies.push(file);
@@ -42,13 +43,13 @@ pub(super) fn demote_copies(
 
 /// Returns the hashes of a text's shingles, sorted and without repeats.
 fn shingles(text: &str) -> Vec<u64> {
-    let plain = phrase::plain(text);
+    let plain = phrase::normalize(text);
     let hash = |word: &str| {
         let mut hasher = DefaultHasher::new();
         word.hash(&mut hasher);
         hasher.finish()
     };
-    let words: Vec<u64> = phrase::split(&plain).map(hash).collect();
+    let words: Vec<u64> = phrase::split_words(&plain).map(hash).collect();
     // An odd multiplier is invertible, so no bit is lost, and the rotation makes the word order count.
     let together = |all: u64, word: &u64| all.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word;
     let mut shingles: Vec<u64> = words.windows(SHINGLE).map(|it| it.iter().fold(0, together)).collect();
@@ -58,8 +59,9 @@ fn shingles(text: &str) -> Vec<u64> {
 }
 
 /// Returns whether both share enough shingles. Stops as soon as the rest cannot reach the threshold.
-fn is_same(a: &[u64], b: &[u64]) -> bool {
-    let enough = |common: usize| common > 0 && common as f64 >= SAME * (a.len() + b.len() - common) as f64;
+fn is_near_duplicate(a: &[u64], b: &[u64]) -> bool {
+    let enough =
+        |common: usize| common > 0 && common as f64 >= MIN_COPY_SIMILARITY * (a.len() + b.len() - common) as f64;
     let (mut i, mut j, mut common) = (0, 0, 0);
     while enough(common + (a.len() - i).min(b.len() - j)) {
         let (Some(x), Some(y)) = (a.get(i), b.get(j)) else { return true };
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     fn check(a: &str, b: &str) -> bool {
-        is_same(&shingles(a), &shingles(b))
+        is_near_duplicate(&shingles(a), &shingles(b))
     }
 
     #[test]
@@ -91,8 +93,8 @@ mod tests {
             (numbers(0..1), numbers(1..2), false),
             (numbers(0..0), numbers(0..0), false),
         ] {
-            assert_eq!(is_same(&a, &b), same, "{a:?} and {b:?}");
-            assert_eq!(is_same(&b, &a), same, "{b:?} and {a:?}");
+            assert_eq!(is_near_duplicate(&a, &b), same, "{a:?} and {b:?}");
+            assert_eq!(is_near_duplicate(&b, &a), same, "{b:?} and {a:?}");
         }
     }
 

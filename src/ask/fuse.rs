@@ -26,10 +26,10 @@ use crate::model::{ChunkId, FileId, LegHit};
 /// Number of best files that feedback uses. One file is a gamble, more files mislead.
 const FEEDBACK_FILES: usize = 2;
 /// Weight of the feedback passages.
-const FEEDBACK: f32 = 0.7;
+const FEEDBACK_WEIGHT: f32 = 0.7;
 
 /// Score of a name that holds every word of a question.
-const NAME: f32 = 0.9;
+const NAME_WEIGHT: f32 = 0.9;
 
 /// Weights of the two legs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Weights {
 
 /// A matching file with its best chunk.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fused {
+pub struct FusedFile {
     /// The file.
     pub file_id: FileId,
     /// Its best chunk.
@@ -71,49 +71,49 @@ pub struct Fused {
     /// Cosine of the chunk with the question, also where the vector leg ended above it.
     pub similarity: Option<f32>,
     /// Cosine with the question moved by [`feed_back`].
-    pub moved: Option<f32>,
+    pub feedback_similarity: Option<f32>,
     /// Share of the question's words that the file's names hold.
-    pub name: Option<f32>,
+    pub name_share: Option<f32>,
     /// The other matching chunks of the file, best first, each with its own facts.
-    pub other_chunks: Vec<Fused>,
+    pub other_chunks: Vec<FusedFile>,
     /// Paths of the near-duplicates that were moved behind.
     pub copies: Vec<String>,
 }
 
-impl Fused {
+impl FusedFile {
     /// Makes a chunk of a file that neither leg found.
-    pub(crate) fn of(file_id: FileId, chunk_id: ChunkId) -> Fused {
-        Fused {
+    pub(crate) fn without_legs(file_id: FileId, chunk_id: ChunkId) -> FusedFile {
+        FusedFile {
             file_id,
             chunk_id,
             score: 0.0,
             keyword: None,
             vector: None,
             similarity: None,
-            moved: None,
-            name: None,
+            feedback_similarity: None,
+            name_share: None,
             other_chunks: Vec::new(),
             copies: Vec::new(),
         }
     }
 
     /// Returns this chunk and the file's other chunks, best first.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = &Fused> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &FusedFile> {
         std::iter::once(self).chain(&self.other_chunks)
     }
 
     /// Returns the score of this chunk alone.
     pub(crate) fn own_score(&self, weights: &Weights) -> f32 {
-        weights.score(self.moved.or(self.similarity), self.keyword.map(|(_, bm25)| bm25))
+        weights.score(self.feedback_similarity.or(self.similarity), self.keyword.map(|(_, bm25)| bm25))
     }
 
     /// Makes another chunk of the file the shown one; the score of the file stays.
-    pub(crate) fn show(&mut self, chunk_id: &ChunkId) {
+    pub(crate) fn show_chunk(&mut self, chunk_id: &ChunkId) {
         let Some(place) = self.other_chunks.iter().position(|it| it.chunk_id == *chunk_id) else { return };
         let mut shown = self.other_chunks.swap_remove(place);
         std::mem::swap(&mut shown.other_chunks, &mut self.other_chunks);
         shown.score = self.score;
-        shown.name = self.name;
+        shown.name_share = self.name_share;
         self.other_chunks = Vec::new();
         let former = std::mem::replace(self, shown);
         self.other_chunks.push(former);
@@ -122,30 +122,30 @@ impl Fused {
 
 /// Fuses the legs, each best first, into files, best first. `extra_similarities` holds the cosines of chunks that only the
 /// keyword leg found. A chunk with an unknown cosine scores 0 for it.
-pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit], weights: &Weights) -> Vec<Fused> {
+pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit], weights: &Weights) -> Vec<FusedFile> {
     let mut chunks = candidates(keyword, vector, extra_similarities);
     for chunk in &mut chunks {
         chunk.score = weights.score(chunk.similarity, chunk.keyword.map(|(_, bm25)| bm25));
     }
     chunks.sort_by(best_first);
-    let mut files = merge(chunks, weights);
+    let mut files = merge_by_file(chunks, weights);
     files.sort_by(best_first);
     files
 }
 
 /// Breaks ties by id, so that the same question has the same answer.
-fn best_first(a: &Fused, b: &Fused) -> Ordering {
+fn best_first(a: &FusedFile, b: &FusedFile) -> Ordering {
     let by_score = b.score.total_cmp(&a.score);
     by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
 }
 
 /// Returns each chunk of either leg once, without a score.
-fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fused> {
-    let mut chunks: Vec<Fused> = Vec::with_capacity(keyword.len() + vector.len());
+fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<FusedFile> {
+    let mut chunks: Vec<FusedFile> = Vec::with_capacity(keyword.len() + vector.len());
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
     for hit in keyword.iter().chain(vector) {
         places.entry((hit.file_id, &hit.chunk_id)).or_insert_with(|| {
-            chunks.push(Fused::of(hit.file_id, hit.chunk_id.clone()));
+            chunks.push(FusedFile::without_legs(hit.file_id, hit.chunk_id.clone()));
             chunks.len() - 1
         });
     }
@@ -166,52 +166,52 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
 }
 
 /// Raises the scores of files with words of the question in their names, and sorts all files again.
-pub(crate) fn lift_named(files: &mut [Fused], share: impl Fn(FileId) -> Option<f32>) {
+pub(crate) fn boost_named_files(files: &mut [FusedFile], share: impl Fn(FileId) -> Option<f32>) {
     for file in files.iter_mut() {
-        file.name = share(file.file_id);
-        file.score += (1.0 - file.score) * file.name.map_or(0.0, name_score);
+        file.name_share = share(file.file_id);
+        file.score += (1.0 - file.score) * file.name_share.map_or(0.0, name_score);
     }
     files.sort_by(best_first);
 }
 
 /// Returns the score of a name that holds this share of the question, 0 to 1.
 pub(crate) fn name_score(share: f32) -> f32 {
-    NAME * share.clamp(0.0, 1.0).powi(2)
+    NAME_WEIGHT * share.clamp(0.0, 1.0).powi(2)
 }
 
 /// Moves a question vector of norm 1 towards the best passages, each given with its cosine to the question. The dot product
 /// of the result with a passage vector is at most 1. The result has no norm 1, see the module.
-fn feedback(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
+fn move_query(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
     let mut moved = query.to_vec();
     if best.is_empty() {
         return moved;
     }
     for (similarity, vector) in best {
-        let part = FEEDBACK * similarity.clamp(0.0, 1.0) / best.len() as f32;
+        let part = FEEDBACK_WEIGHT * similarity.clamp(0.0, 1.0) / best.len() as f32;
         moved.iter_mut().zip(*vector).for_each(|(moved, it)| *moved += part * it);
     }
-    moved.iter_mut().for_each(|it| *it /= 1.0 + FEEDBACK);
+    moved.iter_mut().for_each(|it| *it /= 1.0 + FEEDBACK_WEIGHT);
     moved
 }
 
 /// Scores files, best first, again with pseudo-relevance feedback, and sorts them. `vectors` holds the vectors of their best
 /// chunks, of norm 1. A file without vectors keeps its score.
-pub(crate) fn feed_back(
-    files: &mut [Fused],
+pub(crate) fn apply_feedback(
+    files: &mut [FusedFile],
     query: &[f32],
     vectors: &HashMap<(FileId, ChunkId), Vec<f32>>,
     weights: &Weights,
 ) {
-    let vector = |it: &Fused| vectors.get(&(it.file_id, it.chunk_id.clone()));
+    let vector = |it: &FusedFile| vectors.get(&(it.file_id, it.chunk_id.clone()));
     let best: Vec<(f32, &[f32])> =
         files.iter().take(FEEDBACK_FILES).filter_map(vector).map(|it| (dot(query, it), it.as_slice())).collect();
-    let query = feedback(query, &best);
+    let query = move_query(query, &best);
     for file in files.iter_mut() {
-        file.moved = vector(file).map(|it| dot(&query, it));
+        file.feedback_similarity = vector(file).map(|it| dot(&query, it));
         for chunk in &mut file.other_chunks {
-            chunk.moved = vector(chunk).map(|it| dot(&query, it));
+            chunk.feedback_similarity = vector(chunk).map(|it| dot(&query, it));
         }
-        let moved = file.chunks().filter_map(|it| it.moved).reduce(f32::max);
+        let moved = file.chunks().filter_map(|it| it.feedback_similarity).reduce(f32::max);
         let bm25 = file.chunks().filter_map(|it| it.keyword).map(|(_, bm25)| bm25).reduce(f32::max);
         if moved.is_some() {
             file.score = weights.score(moved, bm25);
@@ -225,7 +225,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// Returns how the score of a file was computed.
-pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
+pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
         "formula": "vector_weight * moved + (1 - vector_weight) * bm25 / (bm25 + bm25_half), best chunk of the file in \
@@ -237,8 +237,8 @@ pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
         "keyword": fused.keyword.map(|(rank, bm25)| serde_json::json!({ "rank": rank, "bm25": bm25 })),
         "vector": fused.vector.map(|(rank, cosine)| serde_json::json!({ "rank": rank, "cosine": cosine })),
         "similarity": fused.similarity,
-        "moved": fused.moved,
-        "name": fused.name,
+        "moved": fused.feedback_similarity,
+        "name": fused.name_share,
         "other_chunks": fused.other_chunks.len(),
         "score": fused.score,
     })
@@ -246,8 +246,8 @@ pub(crate) fn explain(fused: &Fused) -> serde_json::Value {
 
 /// Groups chunks by file and keeps the best chunk of each. Scores the file by its best value in each leg, since the words
 /// may be in one passage and the meaning in the next.
-fn merge(chunks: Vec<Fused>, weights: &Weights) -> Vec<Fused> {
-    let mut files: Vec<(Fused, Option<f32>, Option<f32>)> = Vec::new();
+fn merge_by_file(chunks: Vec<FusedFile>, weights: &Weights) -> Vec<FusedFile> {
+    let mut files: Vec<(FusedFile, Option<f32>, Option<f32>)> = Vec::new();
     let mut places: HashMap<FileId, usize> = HashMap::new();
     for chunk in chunks {
         let (similarity, bm25) = (chunk.similarity, chunk.keyword.map(|(_, bm25)| bm25));
@@ -255,8 +255,8 @@ fn merge(chunks: Vec<Fused>, weights: &Weights) -> Vec<Fused> {
             Some(place) => {
                 let (file, best_similarity, best_bm25) = &mut files[*place];
                 file.other_chunks.push(chunk);
-                *best_similarity = highest(*best_similarity, similarity);
-                *best_bm25 = highest(*best_bm25, bm25);
+                *best_similarity = max_option(*best_similarity, similarity);
+                *best_bm25 = max_option(*best_bm25, bm25);
             }
             None => {
                 places.insert(chunk.file_id, files.len());
@@ -266,12 +266,12 @@ fn merge(chunks: Vec<Fused>, weights: &Weights) -> Vec<Fused> {
     }
     let scored = files.into_iter().map(|(file, similarity, bm25)| {
         let score = weights.score(similarity, bm25);
-        Fused { score, ..file }
+        FusedFile { score, ..file }
     });
     scored.collect()
 }
 
-fn highest(a: Option<f32>, b: Option<f32>) -> Option<f32> {
+fn max_option(a: Option<f32>, b: Option<f32>) -> Option<f32> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.max(b)),
         (a, b) => a.or(b),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// Fuses with the default weights and returns the files in order.
-    fn check(keyword: &[(FileId, &str, f32)], vector: &[(FileId, &str, f32)], expected: &[FileId]) -> Vec<Fused> {
+    fn check(keyword: &[(FileId, &str, f32)], vector: &[(FileId, &str, f32)], expected: &[FileId]) -> Vec<FusedFile> {
         let fused = fuse(&hits(keyword), &hits(vector), &[], &Weights::default());
         assert_eq!(fused.iter().map(|it| it.file_id).collect::<Vec<_>>(), expected);
         assert!(fused.iter().all(|it| (0.0..=1.0).contains(&it.score)));
@@ -348,10 +348,10 @@ mod tests {
     fn full_name_match_ranks_first_and_small_share_changes_nothing() {
         let near: Vec<(FileId, &str, f32)> = (1..9).map(|it| (it, "a", 0.5 - it as f32 / 100.0)).collect();
         let mut files = fuse(&[], &hits(&near), &[], &Weights::default());
-        lift_named(&mut files, |it| (it == 8).then_some(1.0));
-        assert_eq!((files[0].file_id, files[0].name), (8, Some(1.0)));
+        boost_named_files(&mut files, |it| (it == 8).then_some(1.0));
+        assert_eq!((files[0].file_id, files[0].name_share), (8, Some(1.0)));
         let mut files = fuse(&[], &hits(&near), &[], &Weights::default());
-        lift_named(&mut files, |it| (it == 8).then_some(0.05));
+        boost_named_files(&mut files, |it| (it == 8).then_some(0.05));
         assert_eq!(files[7].file_id, 8);
         assert!(files.iter().all(|it| (0.0..=1.0).contains(&it.score)));
     }
@@ -362,12 +362,12 @@ mod tests {
     }
 
     /// Runs feedback over files with these vectors that only the vector leg found.
-    fn check_feedback(query: &[f32], vectors: &[(FileId, [f32; 3])]) -> Vec<Fused> {
+    fn check_feedback(query: &[f32], vectors: &[(FileId, [f32; 3])]) -> Vec<FusedFile> {
         let mut near: Vec<(FileId, &str, f32)> = vectors.iter().map(|(id, it)| (*id, "a", dot(query, it))).collect();
         near.sort_by(|a, b| b.2.total_cmp(&a.2));
         let mut files = fuse(&[], &hits(&near), &[], &Weights::default());
         let vectors = vectors.iter().map(|(id, it)| ((*id, ChunkId("a".into())), it.to_vec())).collect();
-        feed_back(&mut files, query, &vectors, &Weights::default());
+        apply_feedback(&mut files, query, &vectors, &Weights::default());
         assert!(files.iter().all(|it| (0.0..=1.0).contains(&it.score)));
         files
     }
@@ -383,16 +383,16 @@ mod tests {
     #[test]
     fn feedback_from_distant_passages_adds_nothing() {
         let files = check_feedback(&[1.0, 0.0, 0.0], &[(1, [0.1, 0.995, 0.0]), (2, [0.1, 0.995, 0.0])]);
-        assert!(files.iter().all(|it| it.moved.unwrap() < 0.11), "{files:?}");
+        assert!(files.iter().all(|it| it.feedback_similarity.unwrap() < 0.11), "{files:?}");
     }
 
     #[test]
     fn feedback_keeps_single_file_and_file_without_vector() {
         let files = check_feedback(&[1.0, 0.0, 0.0], &[(1, [0.6, 0.8, 0.0])]);
-        assert!((files[0].moved.unwrap() - 0.6).abs() < 1e-6);
+        assert!((files[0].feedback_similarity.unwrap() - 0.6).abs() < 1e-6);
         let mut files = fuse(&hits(&[(1, "a", 5.0)]), &[], &[], &Weights::default());
         let before = files.clone();
-        feed_back(&mut files, &[1.0], &HashMap::new(), &Weights::default());
+        apply_feedback(&mut files, &[1.0], &HashMap::new(), &Weights::default());
         assert_eq!(files, before);
     }
 
@@ -401,7 +401,7 @@ mod tests {
         let mut files = fuse(&hits(&[(1, "a", 12.0)]), &hits(&[(1, "b", 0.8)]), &[], &Weights::default());
         let vectors = HashMap::from([((1, ChunkId("b".into())), vec![0.8, 0.6])]);
         let before = files[0].score;
-        feed_back(&mut files, &[1.0, 0.0], &vectors, &Weights::default());
+        apply_feedback(&mut files, &[1.0, 0.0], &vectors, &Weights::default());
         assert!((files[0].score - before).abs() < 1e-5 && files[0].score > 0.6, "{files:?}");
     }
 }

@@ -9,23 +9,23 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::ask::events::Events;
-use crate::ask::hit::Found;
-use crate::ask::{PATIENCE, Question, citation, excerpt, phrase};
+use crate::ask::hit::RankedHit;
+use crate::ask::{FILE_CHECK_TIMEOUT, Question, citation, excerpt, phrase};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_tokens};
 use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};
 use crate::text::trimmed_sentences;
 
 /// Most passages in the prompt.
-const PASSAGES: usize = 6;
+const MAX_PASSAGES: usize = 6;
 /// Bytes of each passage: six of them and the answer fit a context of 4,096 tokens.
-const PASSAGE_BYTES: usize = 1_500;
+const MAX_PASSAGE_BYTES: usize = 1_500;
 /// Token limit of the answer.
 const ANSWER_TOKENS: u32 = 400;
 /// Tokens reserved for the server's message template.
-const SPARE_TOKENS: usize = 200;
+const RESERVED_TOKENS: usize = 200;
 /// Shortest text in quotation marks, in words, that counts as a quotation.
-const QUOTED_WORDS: usize = 4;
+const MIN_QUOTATION_WORDS: usize = 4;
 /// The model's reply when the passages do not answer.
 const NO_ANSWER: &str = "NO ANSWER";
 
@@ -36,7 +36,7 @@ square brackets, as [2]. Copy names, dates and figures exactly. If the passages 
 NO ANSWER";
 
 /// A model's summary after the check.
-pub(super) struct Generated {
+pub(super) struct GeneratedSummary {
     /// None if the passages do not answer.
     pub(super) text: Option<String>,
     /// Number of dropped sentences.
@@ -57,29 +57,29 @@ struct Passage {
 ///
 /// # Errors
 /// Errors of the model; [`ErrorCode::FailedPrecondition`] if no sentence passes the check.
-pub(super) async fn generate(
+pub(super) async fn generate_summary(
     llm: &LlmClient,
     mode: PrivacyMode,
     question: &Question,
-    hits: &[Found],
+    hits: &[RankedHit],
     events: &Events,
-) -> Result<Generated> {
+) -> Result<GeneratedSummary> {
     let limits = llm.limits(None, mode).await;
     let max_tokens = ANSWER_TOKENS.min(limits.answer_tokens).min(limits.context_tokens / 4).max(1);
-    let taken = estimated_tokens(SYSTEM) + max_tokens as usize + SPARE_TOKENS;
+    let taken = estimated_tokens(SYSTEM) + max_tokens as usize + RESERVED_TOKENS;
     let room = (limits.context_tokens as usize).saturating_sub(taken);
-    let mut passages = passages(hits);
-    let mut shown: Vec<Value> = passages.iter().map(Passage::shown).collect();
-    let message = message(&question.plan.raw_user_text, &mut shown, room)?;
+    let mut passages = numbered_passages(hits);
+    let mut shown: Vec<Value> = passages.iter().map(Passage::prompt_json).collect();
+    let message = prompt_message(&question.plan.raw_user_text, &mut shown, room)?;
     passages.truncate(shown.len());
     let request = LlmRequest { max_tokens, ..LlmRequest::new(mode, SYSTEM, &message) };
     let mut text = String::new();
-    let ended = follow(llm, request, &mut text, events).await;
+    let ended = stream_answer(llm, request, &mut text, events).await;
     let has_begun = !text.is_empty();
     let outcome = match ended {
         Ok(finish) => {
-            let judged = move || judge(&text, finish == FinishReason::Length, &passages);
-            crate::index::at_files(PATIENCE, judged).await
+            let judged = move || check_answer(&text, finish == FinishReason::Length, &passages);
+            crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, judged).await
         }
         Err(error) => Err(error),
     };
@@ -93,41 +93,41 @@ pub(super) async fn generate(
 impl Passage {
     /// Returns the JSON for the prompt, with each page apart, so that the model does not attribute a sentence to the wrong
     /// page.
-    fn shown(&self) -> Value {
+    fn prompt_json(&self) -> Value {
         let body = self.chunk.body();
-        let end = body.floor_char_boundary(PASSAGE_BYTES);
+        let end = body.floor_char_boundary(MAX_PASSAGE_BYTES);
         let (mut at, mut pages) = (0, Vec::new());
         while at < end {
             let page = at..self.chunk.page_around(at).end.min(end);
             let text = body[page.clone()].trim();
             at = page.end;
-            pages.push(json!({ "place": self.chunk.anchor_of(page).place(), "text": text }));
+            pages.push(json!({ "place": self.chunk.body_anchor(page).place(), "text": text }));
         }
         match pages.as_slice() {
             [only] => {
-                json!({ "number": self.number, "place": self.cited(only["place"].as_str()), "text": only["text"] })
+                json!({ "number": self.number, "place": self.cite_place(only["place"].as_str()), "text": only["text"] })
             }
             _ => json!({ "number": self.number, "file": self.path, "pages": pages }),
         }
     }
 
     /// Returns the file and a place in it.
-    fn cited(&self, place: Option<&str>) -> String {
+    fn cite_place(&self, place: Option<&str>) -> String {
         let place = place.filter(|it| !it.is_empty());
         place.map_or_else(|| self.path.clone(), |it| format!("{}, {it}", self.path))
     }
 
     /// Returns the file and the places of its sentences that best support the model's sentences, by shared words.
-    fn source(&self, sentences: &[&str]) -> String {
+    fn cite_sources(&self, sentences: &[&str]) -> String {
         let (body, mut places) = (self.chunk.body(), Vec::new());
-        for sentence in sentences.iter().filter(|it| numbers(it).contains(&self.number)) {
+        for sentence in sentences.iter().filter(|it| cited_numbers(it).contains(&self.number)) {
             let said = sentence.split('[').map(|it| it.split_once(']').map_or(it, |it| it.1)).collect::<String>();
             let words = excerpt::content_words(&said);
             let best = excerpt::best_sentence(&words, body);
             let is_borne_out = !excerpt::words_present(&words, &body[best.clone()]).is_empty();
             // Without common words, e.g. in another language, the support may be on any of the pages.
             let anchor = match (is_borne_out, self.chunk.spans_pages()) {
-                (true, _) => self.chunk.anchor_of(best),
+                (true, _) => self.chunk.body_anchor(best),
                 (false, true) => continue,
                 (false, false) => self.chunk.anchor.clone(),
             };
@@ -136,7 +136,7 @@ impl Passage {
                 places.push(place);
             }
         }
-        self.cited(Some(&places.join("; ")))
+        self.cite_place(Some(&places.join("; ")))
     }
 }
 
@@ -144,7 +144,7 @@ impl Passage {
 ///
 /// # Errors
 /// `FailedPrecondition`: not even one passage fits.
-fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<String> {
+fn prompt_message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<String> {
     loop {
         let message = json!({ "question": question, "passages": passages }).to_string();
         let needed = estimated_tokens(&message);
@@ -161,8 +161,13 @@ fn message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<Str
 }
 
 /// Streams every piece to `events` and collects it in `text`. Returns why the answer ended.
-async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events: &Events) -> Result<FinishReason> {
-    let mut stream = llm.ask(request)?;
+async fn stream_answer(
+    llm: &LlmClient,
+    request: LlmRequest,
+    text: &mut String,
+    events: &Events,
+) -> Result<FinishReason> {
+    let mut stream = llm.enqueue_and_stream(request)?;
     let mut end = FinishReason::Other;
     while let Some(event) = stream.next().await {
         match event?.into_result()? {
@@ -178,33 +183,33 @@ async fn follow(llm: &LlmClient, request: LlmRequest, text: &mut String, events:
 }
 
 /// Checks the model's text, without its unfinished last sentence if it was cut. Reads files.
-fn judge(text: &str, cut: bool, passages: &[Passage]) -> Result<Generated> {
+fn check_answer(text: &str, cut: bool, passages: &[Passage]) -> Result<GeneratedSummary> {
     if text.trim().trim_matches('.').eq_ignore_ascii_case(NO_ANSWER) {
-        return Ok(Generated { text: None, dropped: 0, cut });
+        return Ok(GeneratedSummary { text: None, dropped: 0, cut });
     }
     let mut sentences = sentences(text);
     if cut && !text.trim_end().ends_with(['.', '!', '?', ']']) {
         sentences.pop();
     }
-    Ok(Generated { cut, ..check(&sentences, passages)? })
+    Ok(GeneratedSummary { cut, ..keep_valid_sentences(&sentences, passages)? })
 }
 
-fn passages(hits: &[Found]) -> Vec<Passage> {
+fn numbered_passages(hits: &[RankedHit]) -> Vec<Passage> {
     let numbered = (1..).zip(hits);
     let with_passage = numbered.filter_map(|(number, found)| {
         let chunk = found.evidence.as_ref()?.chunk.clone();
         Some(Passage { number, path: found.hit.path.clone(), record: found.record.clone(), chunk })
     });
-    with_passage.take(PASSAGES).collect()
+    with_passage.take(MAX_PASSAGES).collect()
 }
 
 /// Keeps the valid sentences, and lists the sources of the passages they cite.
-fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
-    let whole = standing(sentences, passages.iter().map(|it| it.number), |number| {
+fn keep_valid_sentences(sentences: &[&str], passages: &[Passage]) -> Result<GeneratedSummary> {
+    let whole = current_passages(sentences, passages.iter().map(|it| it.number), |number| {
         let mut named = passages.iter().filter(|it| it.number == *number);
-        named.all(|it| citation::quote_stands(&it.record, &it.chunk.anchor, it.chunk.body()))
+        named.all(|it| citation::quote_is_current(&it.record, &it.chunk.anchor, it.chunk.body()))
     });
-    let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| stands(it, passages, &whole)).collect();
+    let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| is_supported(it, passages, &whole)).collect();
     let dropped = sentences.len() - kept.len();
     // Small models repeat sentences.
     let mut said = HashSet::new();
@@ -212,12 +217,12 @@ fn check(sentences: &[&str], passages: &[Passage]) -> Result<Generated> {
     if kept.is_empty() {
         return Err(Error::new(ErrorCode::FailedPrecondition, "no sentence of the model's answer cites a passage"));
     }
-    let mut cited: Vec<usize> = kept.iter().flat_map(|it| numbers(it)).collect();
+    let mut cited: Vec<usize> = kept.iter().flat_map(|it| cited_numbers(it)).collect();
     cited.sort_unstable();
     cited.dedup();
     let sources = passages.iter().filter(|it| cited.contains(&it.number));
-    let sources: Vec<String> = sources.map(|it| format!("[{}] {}", it.number, it.source(&kept))).collect();
-    Ok(Generated { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
+    let sources: Vec<String> = sources.map(|it| format!("[{}] {}", it.number, it.cite_sources(&kept))).collect();
+    Ok(GeneratedSummary { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
 }
 
 /// Returns the sentences, each with the citation numbers that often follow its full stop.
@@ -227,40 +232,40 @@ fn sentences(text: &str) -> Vec<&str> {
 }
 
 /// Returns the numbers in square brackets.
-fn numbers(sentence: &str) -> Vec<usize> {
+fn cited_numbers(sentence: &str) -> Vec<usize> {
     let lists = sentence.split('[').skip(1).filter_map(|it| it.split_once(']')).map(|(list, _)| list);
     lists.flat_map(|list| list.split(',')).filter_map(|it| it.trim().parse().ok()).collect()
 }
 
 /// Returns the cited passages that are still in their files. Checks each passage once: a model may cite it in a thousand
 /// sentences, and each check may hash its file.
-fn standing(
+fn current_passages(
     sentences: &[&str],
     passages: impl Iterator<Item = usize>,
     stands: impl FnMut(&usize) -> bool,
 ) -> HashSet<usize> {
-    let cited: HashSet<usize> = sentences.iter().flat_map(|it| numbers(it)).collect();
+    let cited: HashSet<usize> = sentences.iter().flat_map(|it| cited_numbers(it)).collect();
     passages.filter(|it| cited.contains(it)).filter(stands).collect()
 }
 
 /// Returns whether a sentence cites only passages that are still in their files, and quotes only from them.
-fn stands(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) -> bool {
-    let cited: HashSet<usize> = numbers(sentence).into_iter().collect();
+fn is_supported(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) -> bool {
+    let cited: HashSet<usize> = cited_numbers(sentence).into_iter().collect();
     if cited.is_empty() || !cited.is_subset(whole) {
         return false;
     }
     let cited: Vec<&Passage> = passages.iter().filter(|it| cited.contains(&it.number)).collect();
-    quotations(sentence).iter().all(|quote| cited.iter().any(|it| holds(it, quote)))
+    quotations(sentence).iter().all(|quote| cited.iter().any(|it| passage_contains(it, quote)))
 }
 
 /// Returns the texts between quotation marks that are long enough to be quotations.
 fn quotations(sentence: &str) -> Vec<Vec<String>> {
     let straight: String =
         sentence.chars().map(|it| if matches!(it, '\u{201c}' | '\u{201d}') { '"' } else { it }).collect();
-    straight.split('"').skip(1).step_by(2).map(phrase::words).filter(|it| it.len() >= QUOTED_WORDS).collect()
+    straight.split('"').skip(1).step_by(2).map(phrase::words).filter(|it| it.len() >= MIN_QUOTATION_WORDS).collect()
 }
 
-fn holds(passage: &Passage, quote: &[String]) -> bool {
+fn passage_contains(passage: &Passage, quote: &[String]) -> bool {
     phrase::words(&passage.chunk.text).windows(quote.len()).any(|it| it == quote)
 }
 
@@ -281,15 +286,15 @@ mod tests {
 
     #[test]
     fn citation_numbers_are_parsed_alone_and_in_lists() {
-        assert_eq!(numbers("It is so [1, 2] and so [13]."), [1, 2, 13]);
-        assert_eq!(numbers("It is [not] so (1)."), Vec::<usize>::new());
+        assert_eq!(cited_numbers("It is so [1, 2] and so [13]."), [1, 2, 13]);
+        assert_eq!(cited_numbers("It is [not] so (1)."), Vec::<usize>::new());
     }
 
     #[test]
     fn cited_passage_is_checked_once() {
         let sentences = vec!["It is so [1, 1] and [2] and so [9]."; 1_000];
         let mut looked_at = Vec::new();
-        let whole = standing(&sentences, 1..=6, |number| {
+        let whole = current_passages(&sentences, 1..=6, |number| {
             looked_at.push(*number);
             *number != 2
         });
@@ -306,7 +311,7 @@ mod tests {
         let all: Vec<Value> = (1..=6).map(|it| json!({ "number": it, "text": "word ".repeat(100) })).collect();
         let shown = |room: usize| {
             let mut passages = all.clone();
-            let message = message("how heavy was the hive", &mut passages, room)?;
+            let message = prompt_message("how heavy was the hive", &mut passages, room)?;
             assert!(estimated_tokens(&message) <= room);
             Ok::<_, Error>(passages.len())
         };

@@ -12,16 +12,16 @@ use std::path::Path;
 
 use regex::{Regex, RegexBuilder};
 
-use crate::ask::around::Folder;
-use crate::ask::citation::Standing;
-use crate::ask::context::Context;
-use crate::ask::{Asker, PATIENCE, citation, hit};
+use crate::ask::around::SearchFolder;
+use crate::ask::citation::CitationStatus;
+use crate::ask::context::ContextLines;
+use crate::ask::{Asker, FILE_CHECK_TIMEOUT, citation, hit};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::model::{
-    Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, Places, Redaction, printed,
+    Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, PlaceIndex, Redaction, display_path,
 };
-use crate::secrets::{self, Censor};
+use crate::secrets::{self, Redactor};
 use crate::store::FileSet;
 
 /// Limit when the request sets none.
@@ -43,17 +43,18 @@ impl Asker {
             limit @ 1..=MAX_LIMIT => limit as usize,
             other => return Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
         };
-        let (regex, context) = (compile(&request)?, Context::of(&request)?);
-        let folder = self.folder(request.warehouse_root.as_deref()).await;
-        let around = self.around(folder.as_ref()).await?;
-        let files = self.allowed(&self.filter(&request.filters, folder.as_ref().map(Folder::path))?).await?;
+        let (regex, context) = (compile_pattern(&request)?, ContextLines::from_request(&request)?);
+        let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
+        let around = self.read_index_state(folder.as_ref()).await?;
+        let files =
+            self.allowed_files(&self.file_filter(&request.filters, folder.as_ref().map(SearchFolder::path))?).await?;
         let served = self.index.serving();
         let mut raw: Vec<(FileId, Chunk)> = Vec::new();
         let mut lines = 0;
         served
             .store
             .scan(&files, &mut |stored| {
-                let found = matching(&regex, &stored.chunk);
+                let found = count_matching_lines(&regex, &stored.chunk);
                 if found > 0 {
                     lines += found;
                     raw.push((stored.file_id, stored.chunk));
@@ -68,10 +69,10 @@ impl Asker {
             FileSet::All => served.store.file_ids().await?.len() as u64,
             FileSet::Only(ids) => ids.len() as u64,
         };
-        let mut matches = crate::index::at_files(PATIENCE, move || {
+        let mut matches = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {
             let records: HashMap<FileId, FileRecord> =
                 catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
-            Ok(matches(&Wanted { regex: &regex, redaction, context }, &records, &raw))
+            Ok(collect_matches(&GrepQuery { regex: &regex, redaction, context }, &records, &raw))
         })
         .await?;
         let truncated = matches.len() > limit;
@@ -80,7 +81,7 @@ impl Asker {
     }
 }
 
-fn compile(request: &GrepRequest) -> Result<Regex> {
+fn compile_pattern(request: &GrepRequest) -> Result<Regex> {
     if request.pattern.is_empty() {
         return Err(Error::invalid("the pattern is empty"));
     }
@@ -101,14 +102,18 @@ fn compile(request: &GrepRequest) -> Result<Regex> {
 }
 
 /// The pattern, and how its matches are shown.
-struct Wanted<'r> {
+struct GrepQuery<'r> {
     regex: &'r Regex,
     redaction: Redaction,
-    context: Context,
+    context: ContextLines,
 }
 
 /// Returns every line once, by path and place. Omits files that are gone.
-fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(FileId, Chunk)]) -> Vec<GrepMatch> {
+fn collect_matches(
+    wanted: &GrepQuery<'_>,
+    records: &HashMap<FileId, FileRecord>,
+    raw: &[(FileId, Chunk)],
+) -> Vec<GrepMatch> {
     // Two roots may hold files of the same path.
     let mut by_file: BTreeMap<(&Path, FileId), (&FileRecord, Vec<&Chunk>)> = BTreeMap::new();
     for (id, chunk) in raw {
@@ -121,10 +126,10 @@ fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(F
         chunks.sort_by_key(|it| it.ordinal);
         let mut seen = HashSet::new();
         for chunk in chunks {
-            if citation::check(record, &chunk.anchor, chunk.body()) == Standing::Gone {
+            if citation::check_passage(record, &chunk.anchor, chunk.body()) == CitationStatus::Gone {
                 break;
             }
-            for line in lines(wanted, record, chunk) {
+            for line in matching_lines(wanted, record, chunk) {
                 let key = (line.anchor.member.clone(), line.anchor.place(), line.line.clone());
                 if seen.insert(key) {
                     all.push(line);
@@ -136,7 +141,7 @@ fn matches(wanted: &Wanted<'_>, records: &HashMap<FileId, FileRecord>, raw: &[(F
 }
 
 /// Returns the number of matching lines.
-fn matching(regex: &Regex, chunk: &Chunk) -> usize {
+fn count_matching_lines(regex: &Regex, chunk: &Chunk) -> usize {
     let context = &chunk.text[..chunk.body_start as usize];
     let headings = match regex.is_match(context) {
         true => chunk.places().headings().filter(|it| regex.is_match(&chunk.text[it.clone()])).count(),
@@ -147,7 +152,7 @@ fn matching(regex: &Regex, chunk: &Chunk) -> usize {
 
 /// Returns the lines of one passage with their byte offsets: the headings above it that occur nowhere else, and the lines of
 /// its body.
-fn lines_of<'c>(chunk: &'c Chunk, places: &Places<'_>) -> impl Iterator<Item = (usize, &'c str)> + use<'c> {
+fn lines_of<'c>(chunk: &'c Chunk, places: &PlaceIndex<'_>) -> impl Iterator<Item = (usize, &'c str)> + use<'c> {
     let headings: Vec<_> = places.headings().map(|it| (it.start, &chunk.text[it])).collect();
     let mut at = chunk.body_start as usize;
     headings.into_iter().chain(chunk.body().split('\n').map(move |line| {
@@ -158,17 +163,17 @@ fn lines_of<'c>(chunk: &'c Chunk, places: &Places<'_>) -> impl Iterator<Item = (
 }
 
 /// Returns the matching lines of one passage, each with its own place. Only the first match on a line is marked.
-fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMatch> {
+fn matching_lines(wanted: &GrepQuery<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMatch> {
     let mut found = Vec::new();
     let places = chunk.places();
     for (start, text) in lines_of(chunk, &places) {
         let Some(hit) = wanted.regex.find(text) else { continue };
-        let mut anchor = places.of_text(start..start + text.len());
+        let mut anchor = places.anchor_at(start..start + text.len());
         let (mut line, mut column) = (text.trim_end_matches('\r').to_string(), hit.start());
         let mut is_whole = false;
         if anchor.verbatim
             && anchor.member.is_none()
-            && let Some((whole, before)) = whole_line(record, &anchor, text.trim_end(), wanted.redaction)
+            && let Some((whole, before)) = read_whole_line(record, &anchor, text.trim_end(), wanted.redaction)
         {
             anchor.byte_start = anchor.byte_start.map(|it| it - before as u64);
             anchor.byte_end = anchor.byte_start.map(|it| it + whole.len() as u64);
@@ -176,12 +181,13 @@ fn lines(wanted: &Wanted<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMat
             is_whole = true;
         }
         let in_file = is_whole.then_some(&anchor);
-        let (before, after) = wanted.context.around(record, in_file, lines_around(chunk, start), wanted.redaction);
+        let (before, after) =
+            wanted.context.lines_around(record, in_file, lines_around(chunk, start), wanted.redaction);
         line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
         let mark = |at: usize| at.min(line.len()) as u32;
         found.push(GrepMatch {
             path: hit::shown_path(record, chunk.anchor.member.as_deref()),
-            absolute_path: printed(&record.absolute()).into_owned(),
+            absolute_path: display_path(&record.absolute()).into_owned(),
             start: mark(column),
             end: mark(column + hit.len()),
             anchor,
@@ -202,11 +208,11 @@ fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
 
 /// Reads the rest of a line around a piece of it. Returns the line and the bytes before the piece. Returns `None` if the
 /// piece is not there any more, or if the rest is unreadable or holds a secret.
-fn whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redaction) -> Option<(String, usize)> {
+fn read_whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redaction) -> Option<(String, usize)> {
     let (start, end) = (anchor.byte_start?, anchor.byte_end?);
     let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
     let from = start.saturating_sub(MAX_LINE_BYTES as u64);
-    let bytes = read_at(&mut file, from..end + MAX_LINE_BYTES as u64)?;
+    let bytes = read_range(&mut file, from..end + MAX_LINE_BYTES as u64)?;
     let (piece, after) = ((start - from) as usize, (end - from) as usize);
     if bytes.get(piece..after)? != text.as_bytes() {
         return None;
@@ -224,18 +230,18 @@ fn whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redac
 /// Returns whether a secret overlaps a line: a key may begin long before it.
 fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -> Option<bool> {
     let end = start + line.len() as u64;
-    let from = start.saturating_sub(secrets::LONGEST as u64);
-    let bytes = read_at(file, from..end + secrets::LONGEST as u64)?;
+    let from = start.saturating_sub(secrets::MAX_SECRET_BYTES as u64);
+    let bytes = read_range(file, from..end + secrets::MAX_SECRET_BYTES as u64)?;
     // The surrounding bytes may be cut within a character.
     let before = String::from_utf8_lossy(bytes.get(..(start - from) as usize)?);
     let behind = String::from_utf8_lossy(bytes.get((end - from) as usize..)?);
     let shown = before.len()..before.len() + line.len();
-    let places = Censor::new(redaction).places(&format!("{before}{line}{behind}"));
+    let places = Redactor::new(redaction).secret_ranges(&format!("{before}{line}{behind}"));
     Some(places.iter().any(|it| it.start < shown.end && it.end > shown.start))
 }
 
 /// Reads a byte range, or as much of it as the file has.
-pub(super) fn read_at(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
+pub(super) fn read_range(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(range.start)).ok()?;
     let mut bytes = Vec::new();
     file.take(range.end - range.start).read_to_end(&mut bytes).ok()?;
@@ -247,10 +253,10 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
-    use crate::model::{ChunkId, FileKind, FileState, FoundFile, Pieces, Tier};
+    use crate::model::{ChunkId, EncodedPieces, FileKind, FileState, FoundFile, Tier};
 
     fn check(pattern: &str, fixed: bool) -> Result<Regex> {
-        compile(&GrepRequest { pattern: pattern.into(), fixed, ..GrepRequest::default() })
+        compile_pattern(&GrepRequest { pattern: pattern.into(), fixed, ..GrepRequest::default() })
     }
 
     #[test]
@@ -309,7 +315,7 @@ mod tests {
             text: passage.into(),
             body_start: 0,
             anchor,
-            pieces: Pieces::default(),
+            pieces: EncodedPieces::default(),
             heading_path: Vec::new(),
             tokens: 1,
             tier: Tier::L1,
@@ -321,8 +327,8 @@ mod tests {
         let records = all.iter().map(|it| (it.0.id, it.0.clone())).collect();
         let raw: Vec<(FileId, Chunk)> = all.iter().map(|it| (it.0.id, it.1.clone())).collect();
         let regex = Regex::new(pattern).unwrap();
-        let context = Context::of(&GrepRequest::default()).unwrap();
-        let lines = matches(&Wanted { regex: &regex, redaction, context }, &records, &raw).into_iter();
+        let context = ContextLines::from_request(&GrepRequest::default()).unwrap();
+        let lines = collect_matches(&GrepQuery { regex: &regex, redaction, context }, &records, &raw).into_iter();
         let root = |it: &GrepMatch| Path::new(&it.absolute_path).parent().unwrap().file_name().unwrap().to_owned();
         lines.map(|it| (root(&it).into_string().unwrap(), it.line)).collect()
     }

@@ -3,14 +3,14 @@
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value, json};
 
-use crate::ask::citation::Standing;
-use crate::ask::fuse::Fused;
+use crate::ask::citation::CitationStatus;
+use crate::ask::fuse::FusedFile;
 use crate::ask::{Question, excerpt, fuse};
-use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, printed, printed_below};
+use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, display_path, display_relative};
 
 /// A hit with the data that the summary needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct RankedHit {
     pub(crate) hit: SearchHit,
     pub(crate) record: FileRecord,
     /// The shown passage; none if only the file's name or date matched.
@@ -41,9 +41,9 @@ pub(crate) struct Passage {
     pub(crate) score: f32,
 }
 
-impl Found {
+impl RankedHit {
     /// Returns path and place of a part of the file, e.g. `Contracts/lease.pdf, page 3`.
-    pub(crate) fn cited(&self, anchor: &Anchor) -> String {
+    pub(crate) fn citation(&self, anchor: &Anchor) -> String {
         let (path, place) = (shown_path(&self.record, anchor.member.as_deref()), anchor.place());
         if place.is_empty() { path } else { format!("{path}, {place}") }
     }
@@ -54,17 +54,17 @@ pub(crate) fn from_chunk(
     question: &Question,
     record: &FileRecord,
     chunk: &Chunk,
-    fused: &Fused,
+    fused: &FusedFile,
     words_in_file: usize,
-    standing: Standing,
-) -> Found {
+    standing: CitationStatus,
+) -> RankedHit {
     let words = &question.words;
     let body = chunk.body();
     // The citation names one page, so the excerpt must not cross pages.
     let page = chunk.page_around(excerpt::best_sentence(words, body).start);
     let shown = excerpt::excerpt(words, &body[page.clone()]);
     let shown = page.start + shown.start..page.start + shown.end;
-    let anchor = chunk.anchor_of(shown.clone());
+    let anchor = chunk.body_anchor(shown.clone());
     let present = excerpt::words_present(words, &chunk.text);
     let mut layers = vec![Tier::L1.name().to_string()];
     if question.plan.l0_filters.is_some() {
@@ -76,7 +76,7 @@ pub(crate) fn from_chunk(
         tier: Tier::L1.name().into(),
         layers,
         excerpt: body[shown].trim().to_string(),
-        metadata: passage_facts(question, record, (chunk, &anchor), fused, standing),
+        metadata: passage_metadata(question, record, (chunk, &anchor), fused, standing),
         reasoning: reasoning(question, &present, fused, standing),
     };
     let evidence = Evidence {
@@ -86,28 +86,28 @@ pub(crate) fn from_chunk(
         words_matched: words_in_file.max(present.len()),
         similarity: fused.chunks().filter_map(|it| it.similarity).max_by(f32::total_cmp),
     };
-    Found { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
+    RankedHit { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 
 /// Makes a hit from a file with these words in its name.
-pub(crate) fn from_name(question: &Question, record: &FileRecord, held: &[String], score: f64) -> Found {
+pub(crate) fn from_name(question: &Question, record: &FileRecord, held: &[String], score: f64) -> RankedHit {
     let names = format!("{} of {} words in the file's name ({})", held.len(), question.words.len(), held.join(", "));
     from_record(question, record, score, names)
 }
 
 /// Makes a hit from a file that matched by metadata alone.
-pub(crate) fn from_listing(question: &Question, record: &FileRecord) -> Found {
+pub(crate) fn from_listing(question: &Question, record: &FileRecord) -> RankedHit {
     from_record(question, record, 1.0, String::new())
 }
 
 /// Makes a hit from a file that passes the filter but has no searched text.
-pub(crate) fn from_filter(question: &Question, record: &FileRecord) -> Found {
+pub(crate) fn from_filter(question: &Question, record: &FileRecord) -> RankedHit {
     from_record(question, record, 0.0, "its text was not searched".into())
 }
 
-fn from_record(question: &Question, record: &FileRecord, score: f64, fact: String) -> Found {
+fn from_record(question: &Question, record: &FileRecord, score: f64, fact: String) -> RankedHit {
     let mut parts = Vec::from_iter(Some(fact).filter(|it| !it.is_empty()));
-    parts.extend(filter_fact(question));
+    parts.extend(describe_filter(question));
     parts.extend(record.reason.map(|it| format!("not in the index: {}", it.name())));
     let hit = SearchHit {
         path: shown_path(record, None),
@@ -115,23 +115,23 @@ fn from_record(question: &Question, record: &FileRecord, score: f64, fact: Strin
         tier: Tier::L0.name().into(),
         layers: vec![Tier::L0.name().into()],
         excerpt: String::new(),
-        metadata: facts(record),
+        metadata: file_metadata(record),
         reasoning: parts.join("; "),
     };
-    Found { hit, record: record.clone(), evidence: None }
+    RankedHit { hit, record: record.clone(), evidence: None }
 }
 
 /// Returns the path as hits show it: relative to its root, with `archive.zip!/member` for archives.
 pub(crate) fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
-    printed_below(&record.root, &record.found.path, member)
+    display_relative(&record.root, &record.found.path, member)
 }
 
 /// Returns the L0 fields of a file.
-fn facts(record: &FileRecord) -> Map<String, Value> {
+fn file_metadata(record: &FileRecord) -> Map<String, Value> {
     let modified = DateTime::from_timestamp_nanos(record.found.modified_ns);
     let facts = json!({
-        "root": printed(&record.root),
-        "absolute_path": printed(&record.absolute()),
+        "root": display_path(&record.root),
+        "absolute_path": display_path(&record.absolute()),
         "name": record.found.path.file_name().map(|it| it.to_string_lossy()),
         "extension": record.extension,
         "size": record.found.size,
@@ -147,14 +147,14 @@ fn facts(record: &FileRecord) -> Map<String, Value> {
 }
 
 /// Returns the L0 fields, the place of the excerpt, and the ranks in both legs.
-fn passage_facts(
+fn passage_metadata(
     question: &Question,
     record: &FileRecord,
     (chunk, anchor): (&Chunk, &Anchor),
-    fused: &Fused,
-    standing: Standing,
+    fused: &FusedFile,
+    standing: CitationStatus,
 ) -> Map<String, Value> {
-    let mut metadata = facts(record);
+    let mut metadata = file_metadata(record);
     metadata.insert("chunk_ids".into(), json!([chunk.id.0]));
     metadata.insert("chunk_tier".into(), json!(chunk.tier.name()));
     metadata.insert("anchor".into(), json!(anchor));
@@ -175,13 +175,13 @@ fn passage_facts(
         metadata.insert("copies".into(), json!(fused.copies));
     }
     if question.explain {
-        metadata.insert("explain".into(), fuse::explain(fused));
+        metadata.insert("explain".into(), fuse::explain_score(fused));
     }
     metadata
 }
 
 /// Returns facts only: matched words, similarity, ranks in the legs, and required conditions.
-fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Standing) -> String {
+fn reasoning(question: &Question, present: &[&str], fused: &FusedFile, standing: CitationStatus) -> String {
     let mut parts = Vec::new();
     if !question.words.is_empty() {
         let shown = if present.is_empty() { String::new() } else { format!(" ({})", present.join(", ")) };
@@ -195,9 +195,9 @@ fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Sta
         (None, Some(similarity)) => parts.push(format!("similarity {similarity:.2}")),
         (None, None) => (),
     }
-    parts.extend(Some(question.terms.shown()).filter(|it| !it.is_empty()));
-    parts.extend(filter_fact(question));
-    if standing == Standing::Verified {
+    parts.extend(Some(question.terms.describe()).filter(|it| !it.is_empty()));
+    parts.extend(describe_filter(question));
+    if standing == CitationStatus::Verified {
         parts.push("passage read again in the file".into());
     }
     if !fused.copies.is_empty() {
@@ -207,7 +207,7 @@ fn reasoning(question: &Question, present: &[&str], fused: &Fused, standing: Sta
 }
 
 /// Describes the metadata filter in words, if there is one.
-fn filter_fact(question: &Question) -> Option<String> {
+fn describe_filter(question: &Question) -> Option<String> {
     let L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner } =
         question.plan.l0_filters.clone()?;
     let mut parts = Vec::new();

@@ -34,22 +34,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::ask::answer::Said;
-use crate::ask::around::Folder;
+use crate::ask::answer::ComposedAnswer;
+use crate::ask::around::SearchFolder;
 use crate::ask::events::Events;
-use crate::ask::hit::Found;
+use crate::ask::hit::RankedHit;
 use crate::ask::terms::Terms;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::embed::redact_hosts;
 use crate::error::{Error, Result};
-use crate::index::{Index, Served};
+use crate::index::{Index, ServingTable};
 use crate::llm::{self, LlmClient, Task};
 use crate::model::{
     Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, Redaction, ResponseStats,
     Scope, SearchHit,
 };
-use crate::planner::{self, Librarian};
+use crate::planner::{self, Planner};
 use crate::skills::Skills;
 use crate::store::FileSet;
 
@@ -61,11 +61,11 @@ const DEFAULT_LIMIT: u32 = 10;
 const MAX_LIMIT: u32 = 1_000;
 
 /// Warning for a question about mail of some period.
-const MAIL_DATES: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
+const MAIL_DATES_WARNING: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
                           with the date its file was modified";
 
 /// Longest time for checks of files: a fast disk allows a thousand checks a second.
-const PATIENCE: Duration = Duration::from_secs(120);
+const FILE_CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Answers questions from the index. Cheap to clone.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ pub struct Asker {
     catalog: Catalog,
     index: Index,
     skills: Skills,
-    librarian: Librarian,
+    librarian: Planner,
     /// Writes the summary, if a model is configured.
     llm: Option<LlmClient>,
     privacy: PrivacyMode,
@@ -81,7 +81,7 @@ pub struct Asker {
     redaction: Redaction,
     default_root: Option<PathBuf>,
     db_path: PathBuf,
-    scales: answer::Scales,
+    scales: answer::CosineScaleCache,
     /// The files that the caller may see; all others do not exist for the caller.
     scope: Scope,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Question {
     /// Problems during planning.
     pub(crate) warnings: Vec<String>,
     /// Whether the planning model was unavailable.
-    pub(crate) model_away: bool,
+    pub(crate) model_unavailable: bool,
     /// Required and excluded words.
     pub(crate) terms: Arc<Terms>,
     /// The content words, lower case.
@@ -120,8 +120,8 @@ impl Question {
 
 /// The search result before an answer is built.
 #[derive(Default)]
-struct Outcome {
-    hits: Vec<Found>,
+struct SearchOutcome {
+    hits: Vec<RankedHit>,
     /// Number of distinct files that matched, before the limit.
     merged: usize,
     warnings: Vec<String>,
@@ -131,8 +131,8 @@ struct Outcome {
     word_weights: HashMap<String, f32>,
 }
 
-impl Outcome {
-    fn shown(&self) -> Vec<SearchHit> {
+impl SearchOutcome {
+    fn search_hits(&self) -> Vec<SearchHit> {
         self.hits.iter().map(|it| it.hit.clone()).collect()
     }
 }
@@ -147,19 +147,19 @@ impl Asker {
             catalog,
             index,
             skills,
-            librarian: Librarian::open(config)?,
+            librarian: Planner::open(config)?,
             llm: llm::open(config, Task::Reasoning)?,
             privacy: config.privacy_mode,
             redaction: config.limits.redaction,
             default_root: config.warehouse_root.clone(),
             db_path: config.db_path.clone(),
-            scales: answer::Scales::default(),
+            scales: answer::CosineScaleCache::default(),
             scope: Scope::All,
         })
     }
 
     /// Returns an asker limited to the files of a scope.
-    pub fn within(&self, scope: Scope) -> Asker {
+    pub fn with_scope(&self, scope: Scope) -> Asker {
         Asker { scope, ..self.clone() }
     }
 
@@ -168,7 +168,7 @@ impl Asker {
     /// # Errors
     /// The request is invalid, or the index cannot be read.
     pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
-        self.run(request, true, &Events::none()).await
+        self.answer_request(request, true, &Events::none()).await
     }
 
     /// Finds the hits of a question without a summary.
@@ -176,66 +176,71 @@ impl Asker {
     /// # Errors
     /// See [`Asker::ask`].
     pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
-        self.run(request, false, &Events::none()).await
+        self.answer_request(request, false, &Events::none()).await
     }
 
     /// Returns whether a passage is still at its place in a file of the caller's scope. Reads a verbatim passage again; for
     /// other formats the file must be unchanged.
-    pub async fn stands(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
+    pub async fn passage_is_current(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
         let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
         let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
-        let looked = crate::index::at_files(PATIENCE, move || {
-            let record = crate::index::locate(&catalog, &scope, &path)?;
-            Ok(citation::stands(&record, &anchor, &passage))
+        let looked = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {
+            let record = crate::index::find_record(&catalog, &scope, &path)?;
+            Ok(citation::passage_is_current(&record, &anchor, &passage))
         });
         looked.await.unwrap_or(false)
     }
 
-    async fn run(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
+    async fn answer_request(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
         let begun = Instant::now();
-        let folder = self.folder(request.warehouse_root.as_deref()).await;
+        let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
         let served = self.index.serving();
-        let first = self.first(&served, request, folder.as_ref().map(Folder::path));
+        let first = self.plan_and_search(&served, request, folder.as_ref().map(SearchFolder::path));
         // Sends no plan and no hit before the folder is known to be allowed.
-        let (around, (question, mut outcome)) = tokio::try_join!(self.around(folder.as_ref()), first)?;
+        let (around, (question, mut outcome)) = tokio::try_join!(self.read_index_state(folder.as_ref()), first)?;
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
-        events.send(|| AskEvent::Hits(outcome.shown())).await;
-        if !question.is_listing() && self.deepen(&served, &question, &mut outcome).await? {
-            events.send(|| AskEvent::Hits(outcome.shown())).await;
+        events.send(|| AskEvent::Hits(outcome.search_hits())).await;
+        if !question.is_listing() && self.run_l2_skills(&served, &question, &mut outcome).await? {
+            events.send(|| AskEvent::Hits(outcome.search_hits())).await;
         }
-        let Said { summary: answer_summary, answer } = match summarize {
-            true => self.answer(&served, &question, &mut outcome, events).await?,
+        let ComposedAnswer { summary: answer_summary, answer } = match summarize {
+            true => self.build_answer(&served, &question, &mut outcome, events).await?,
             false => {
-                answer::show_best(&question, &mut outcome);
-                Said::default()
+                answer::show_best_unit(&question, &mut outcome);
+                ComposedAnswer::default()
             }
         };
         let mut warnings = question.warnings;
         warnings.append(&mut outcome.warnings);
         warnings.extend(around.warnings);
         let hits: Vec<SearchHit> = outcome.hits.into_iter().map(|it| it.hit).collect();
-        let mut stats = self.stats(&served, around.folders, &hits, outcome.merged).await?;
+        let mut stats = self.response_stats(&served, around.folders, &hits, outcome.merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         let plan = question.plan;
         Ok(AskResponse { query_plan: plan, hits, answer_summary, answer, warnings, stats: Some(stats) })
     }
 
     /// Plans the question, and searches the index.
-    async fn first(&self, served: &Served, request: AskRequest, root: Option<&Path>) -> Result<(Question, Outcome)> {
+    async fn plan_and_search(
+        &self,
+        served: &ServingTable,
+        request: AskRequest,
+        root: Option<&Path>,
+    ) -> Result<(Question, SearchOutcome)> {
         let question = self.plan(request, root).await?;
         let outcome = if question.is_listing() {
-            self.list(&question).await?
+            self.list_files(&question).await?
         } else if served.store.chunk_count() == 0 {
-            self.by_name(&question).await?
+            self.search_by_name(&question).await?
         } else {
-            self.find(served, &question).await?
+            self.search_index(served, &question).await?
         };
         Ok((question, outcome))
     }
 
     /// Returns the caller's plan, or the planner's.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
-        let limit = limit(request.limit)?;
+        let limit = checked_limit(request.limit)?;
         let explain = request.explain;
         let mut warnings = Vec::new();
         // A caller may be stricter than the configuration, never laxer.
@@ -249,19 +254,19 @@ impl Asker {
         request.privacy_mode = Some(privacy);
         let planned = self.librarian.plan(&request, chrono::Local::now().date_naive()).await?;
         let plan = QueryPlan { privacy_mode: wanted, ..planned.plan };
-        warnings.extend(planned.warnings.iter().map(|it| self.told(it)));
-        let mut filter = self.filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
+        warnings.extend(planned.warnings.iter().map(|it| self.redact_addresses(it)));
+        let mut filter = self.file_filter(&plan.l0_filters.clone().unwrap_or_default(), root)?;
         if planner::is_mail(&filter.extensions) {
             filter.with_inner_names = planner::asks_for_attachments(&plan.raw_user_text);
             filter.mail_dates = filter.modified_after_ns.is_some() || filter.modified_before_ns.is_some();
         }
         if filter.mail_dates {
-            warnings.push(MAIL_DATES.to_string());
+            warnings.push(MAIL_DATES_WARNING.to_string());
         }
-        let terms = Arc::new(Terms::of(&plan.raw_user_text)?);
+        let terms = Arc::new(Terms::parse(&plan.raw_user_text)?);
         let words = excerpt::content_words(plan.l1_query_text.as_deref().unwrap_or(&plan.raw_user_text));
-        let model_away = planned.model_away;
-        Ok(Question { plan, privacy, warnings, model_away, terms, words, filter, limit, explain })
+        let model_away = planned.is_model_unavailable;
+        Ok(Question { plan, privacy, warnings, model_unavailable: model_away, terms, words, filter, limit, explain })
     }
 
     /// Returns the plan of a request that is not a question.
@@ -281,11 +286,11 @@ impl Asker {
     }
 
     /// Hides server addresses in a message from callers other than the owner.
-    fn told(&self, text: &str) -> String {
+    fn redact_addresses(&self, text: &str) -> String {
         if self.scope.is_all() {
             return text.to_string();
         }
-        let told = redact_hosts::hidden(text);
+        let told = redact_hosts::hide_in_text(text);
         if told != text {
             tracing::warn!("a server failed during a question: {text}");
         }
@@ -293,12 +298,12 @@ impl Asker {
     }
 
     /// Builds the file filter from the request's filters, the searched folder and the scope.
-    fn filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
-        Ok(FileFilter { within: self.scope.clone(), ..filter::resolve(filters, root)? })
+    fn file_filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
+        Ok(FileFilter { scope: self.scope.clone(), ..filter::resolve(filters, root)? })
     }
 
     /// Returns the files that pass the filter, before any leg runs.
-    async fn allowed(&self, filter: &FileFilter) -> Result<FileSet> {
+    async fn allowed_files(&self, filter: &FileFilter) -> Result<FileSet> {
         if filter.is_empty() {
             return Ok(FileSet::All);
         }
@@ -307,9 +312,9 @@ impl Asker {
         Ok(ids.map_or(FileSet::All, |it| FileSet::Only(Arc::new(it))))
     }
 
-    async fn stats(
+    async fn response_stats(
         &self,
-        served: &Served,
+        served: &ServingTable,
         warehouse_root: String,
         hits: &[SearchHit],
         merged: usize,
@@ -339,7 +344,7 @@ impl Asker {
 }
 
 /// Returns the number of hits to return.
-fn limit(wanted: Option<u32>) -> Result<usize> {
+fn checked_limit(wanted: Option<u32>) -> Result<usize> {
     match wanted.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit as usize),
         other => Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),

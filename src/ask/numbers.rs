@@ -27,21 +27,21 @@ const UNITS: &[&str] = &[
 /// Money and percent signs before or after a number.
 const MONEY: &[char] = &['€', '$', '£', '¥', '%'];
 /// Non-breaking blanks, which join the groups of one number.
-const NARROW: &[char] = &['\u{a0}', '\u{202f}', '\u{2009}'];
+const NARROW_SPACES: &[char] = &['\u{a0}', '\u{202f}', '\u{2009}'];
 /// Compared digits of a telephone number: the digits before depend on the country of the call.
-const PHONE: usize = 8;
+const PHONE_COMPARED_DIGITS: usize = 8;
 /// Digits of a telephone number; the maximum holds without a country code.
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
 /// Most digits with a country code.
-const MOST_PHONE_DIGITS: usize = 15;
+const MAX_PHONE_DIGITS: usize = 15;
 /// Most groups of three digits in one number.
-const MOST_GROUPS: usize = 12;
+const MAX_THOUSANDS_GROUPS: usize = 12;
 /// Most words that [`keywords`] returns.
-const MOST_KEYWORDS: usize = 64;
+const MAX_KEYWORDS: usize = 64;
 /// Shortest model name, in letters and digits, that is also searched in parts.
-const SHORTEST_MODEL: usize = 5;
+const MIN_MODEL_NAME_CHARS: usize = 5;
 /// Most leading letters that [`model_parts`] strips from a model name.
-const MODEL_LETTERS: usize = 4;
+const MAX_STRIPPED_LETTERS: usize = 4;
 
 /// A number in a text.
 #[derive(Debug, PartialEq)]
@@ -69,9 +69,9 @@ impl Number {
 }
 
 /// Returns a text with its numbers in one notation, in linear time.
-pub(crate) fn canonical(text: &str) -> Cow<'_, str> {
+pub(crate) fn canonical_numbers(text: &str) -> Cow<'_, str> {
     let (mut changed, mut done) = (String::new(), 0);
-    for number in numbers(text) {
+    for number in parse_numbers(text) {
         let one = number.canonical();
         if text[number.range.clone()] != one {
             changed.push_str(&text[done..number.range.start]);
@@ -88,10 +88,10 @@ pub(crate) fn canonical(text: &str) -> Cow<'_, str> {
 
 /// Returns other spellings of the numbers and model names in a question, as words of the keyword index. Lower case, without
 /// words that the question already has.
-pub(crate) fn keywords(question: &str) -> Vec<String> {
+pub(crate) fn alternative_keywords(question: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for number in numbers(question) {
-        spellings(&number, &mut words);
+    for number in parse_numbers(question) {
+        push_spellings(&number, &mut words);
         if number.unit.is_none()
             && let Some(unit) = unit_at(question[number.range.end..].trim_start())
         {
@@ -100,13 +100,13 @@ pub(crate) fn keywords(question: &str) -> Vec<String> {
         }
     }
     for token in question.split(|it: char| !it.is_alphanumeric() && !matches!(it, '-' | '_')) {
-        model_parts(token, &mut words);
+        push_model_parts(token, &mut words);
     }
     let lower = question.to_lowercase();
     let typed: HashSet<&str> = lower.split(|it: char| !it.is_alphanumeric()).collect();
     let mut seen = HashSet::new();
     words.retain(|it| !typed.contains(it.as_str()) && seen.insert(it.clone()));
-    words.truncate(MOST_KEYWORDS);
+    words.truncate(MAX_KEYWORDS);
     words
 }
 
@@ -115,8 +115,8 @@ pub(crate) fn keywords(question: &str) -> Vec<String> {
 pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
     // `20240315` is a date.
-    let is_day = |it: &str| it.len() == PHONE && (it.starts_with("19") || it.starts_with("20"));
-    if run.iter().any(|it| it.len() >= PHONE && is_number(it) && !is_day(it)) {
+    let is_day = |it: &str| it.len() == PHONE_COMPARED_DIGITS && (it.starts_with("19") || it.starts_with("20"));
+    if run.iter().any(|it| it.len() >= PHONE_COMPARED_DIGITS && is_number(it) && !is_day(it)) {
         return None;
     }
     let grouped =
@@ -138,11 +138,14 @@ pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
 }
 
 /// Adds the words of a number in other notations.
-fn spellings(number: &Number, words: &mut Vec<String>) {
+fn push_spellings(number: &Number, words: &mut Vec<String>) {
     let integer = &number.integer;
     if number.is_phone {
         // The last eight digits as two groups of four, as two of three countries write them, and as one word.
-        words.extend([integer[PHONE - 4..].to_string(), integer[..PHONE - 4].to_string()]);
+        words.extend([
+            integer[PHONE_COMPARED_DIGITS - 4..].to_string(),
+            integer[..PHONE_COMPARED_DIGITS - 4].to_string(),
+        ]);
         return;
     }
     words.push(integer.clone());
@@ -158,24 +161,24 @@ fn spellings(number: &Number, words: &mut Vec<String>) {
 }
 
 /// Adds `WFM5799DWF` for `WF-M5799DWF` and vice versa: the whole name, and its rest after some letters.
-fn model_parts(token: &str, words: &mut Vec<String>) {
+fn push_model_parts(token: &str, words: &mut Vec<String>) {
     let whole: String = token.chars().filter(|it| it.is_alphanumeric()).collect::<String>().to_lowercase();
     let letters = whole.chars().take_while(|it| it.is_ascii_lowercase()).count();
-    let is_model = letters > 0 && whole.len() >= SHORTEST_MODEL && whole.is_ascii() && letters < whole.len();
+    let is_model = letters > 0 && whole.len() >= MIN_MODEL_NAME_CHARS && whole.is_ascii() && letters < whole.len();
     if is_model {
         words.push(whole.clone());
-        words.extend((1..=letters.min(MODEL_LETTERS)).map(|at| whole[at..].to_string()));
+        words.extend((1..=letters.min(MAX_STRIPPED_LETTERS)).map(|at| whole[at..].to_string()));
     }
 }
 
 /// Returns the numbers of a text, in order.
-fn numbers(text: &str) -> Vec<Number> {
+fn parse_numbers(text: &str) -> Vec<Number> {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(next) = bytes[at..].iter().position(u8::is_ascii_digit).map(|it| at + it) {
         let before = text[..next].chars().next_back();
         let begins = !before.is_some_and(char::is_alphanumeric);
-        match begins.then(|| phone(text, next).or_else(|| amount(text, next))).flatten() {
+        match begins.then(|| parse_phone(text, next).or_else(|| parse_amount(text, next))).flatten() {
             Some(number) => {
                 at = number.range.end;
                 found.push(number);
@@ -205,10 +208,10 @@ fn digits(text: &str, from: usize) -> &str {
 }
 
 /// Parses the number with its unit that begins at `start`.
-fn amount(text: &str, start: usize) -> Option<Number> {
+fn parse_amount(text: &str, start: usize) -> Option<Number> {
     let first = digits(text, start);
     let (mut integer, mut end) = (first.to_string(), start + first.len());
-    let (separator, groups) = thousands(text, first, end);
+    let (separator, groups) = thousands_groups(text, first, end);
     integer.extend(groups.iter().copied());
     end += groups.iter().map(|it| it.len() + separator.len_utf8()).sum::<usize>();
     let mark =
@@ -218,7 +221,7 @@ fn amount(text: &str, start: usize) -> Option<Number> {
     let unit = unit_at(&text[end..]);
     let is_address = separator == '.' && groups.len() == 3 && fraction.is_none();
     // A plain blank joins groups only beside a fraction, unit or money: `100 200 300` are three numbers.
-    let is_plain = !groups.is_empty() && separator == ' ' && fraction.is_none() && !is_counted(text, start, end);
+    let is_plain = !groups.is_empty() && separator == ' ' && fraction.is_none() && !has_unit_or_money(text, start, end);
     if is_address || is_plain {
         let end = start + first.len();
         return (!is_address).then(|| Number::plain(start..end, first));
@@ -239,14 +242,14 @@ impl Number {
 }
 
 /// Returns the separator and the groups of three digits after the first one.
-fn thousands<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t str>) {
+fn thousands_groups<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t str>) {
     let mut groups = Vec::new();
     let separator = text[at..].chars().next().unwrap_or_default();
-    let separates = matches!(separator, ',' | '.' | '\'' | '\u{2019}' | ' ') || NARROW.contains(&separator);
+    let separates = matches!(separator, ',' | '.' | '\'' | '\u{2019}' | ' ') || NARROW_SPACES.contains(&separator);
     if !separates || first.len() > 3 || first.starts_with('0') {
         return (separator, groups);
     }
-    while groups.len() < MOST_GROUPS && text[at..].starts_with(separator) {
+    while groups.len() < MAX_THOUSANDS_GROUPS && text[at..].starts_with(separator) {
         let group = digits(text, at + separator.len_utf8());
         if group.len() != 3 {
             break;
@@ -258,7 +261,7 @@ fn thousands<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t st
 }
 
 /// Returns whether money or a unit is next to a number.
-fn is_counted(text: &str, start: usize, end: usize) -> bool {
+fn has_unit_or_money(text: &str, start: usize, end: usize) -> bool {
     let behind = text[end..].trim_start_matches([' ', '\u{a0}', '\u{202f}']);
     unit_at(behind).is_some() || behind.starts_with(MONEY) || text[..start].trim_end().ends_with(MONEY)
 }
@@ -274,13 +277,13 @@ fn unit_at(text: &str) -> Option<&str> {
 }
 
 /// Parses the telephone number that begins at `start`: `+` and a country code, or `0` and at least two more digits.
-fn phone(text: &str, start: usize) -> Option<Number> {
+fn parse_phone(text: &str, start: usize) -> Option<Number> {
     let is_abroad = text[..start].ends_with('+');
     let first = digits(text, start);
     if !is_abroad && (!first.starts_with('0') || first.len() < 3) {
         return None;
     }
-    let most = if is_abroad { MOST_PHONE_DIGITS } else { *PHONE_DIGITS.end() };
+    let most = if is_abroad { MAX_PHONE_DIGITS } else { *PHONE_DIGITS.end() };
     let (mut all, mut end) = (first.to_string(), start + first.len());
     loop {
         let rest = &text[end..];
@@ -295,7 +298,8 @@ fn phone(text: &str, start: usize) -> Option<Number> {
     let fits = all.len() >= *PHONE_DIGITS.start() && all.len() <= most;
     let ends = !text[end..].starts_with(char::is_alphanumeric);
     let start = start - usize::from(is_abroad);
-    (fits && ends).then(|| Number { is_phone: true, ..Number::plain(start..end, &all[all.len() - PHONE..]) })
+    (fits && ends)
+        .then(|| Number { is_phone: true, ..Number::plain(start..end, &all[all.len() - PHONE_COMPARED_DIGITS..]) })
 }
 
 #[cfg(test)]
@@ -304,8 +308,8 @@ mod tests {
 
     fn same(written: &[&str], expected: &str) {
         for text in written {
-            assert_eq!(canonical(text), expected, "{text}");
-            assert_eq!(canonical(&format!("pay {text}, now")), format!("pay {expected}, now"));
+            assert_eq!(canonical_numbers(text), expected, "{text}");
+            assert_eq!(canonical_numbers(&format!("pay {text}, now")), format!("pay {expected}, now"));
         }
     }
 
@@ -317,7 +321,7 @@ mod tests {
         same(&["5kg", "5 kg"], "5 kg");
         same(&["2,5kg", "2.5kg"], "2.5 kg");
         same(&["1 234 EUR", "1,234 EUR", "1.234EUR", "1234 EUR"], "1234 EUR");
-        assert_eq!(canonical("€1 234"), "€1234");
+        assert_eq!(canonical_numbers("€1 234"), "€1234");
         same(
             &["+44 20 7946 0018", "020 7946 0018", "02079460018", "(020) 7946-0018"].map(|it| it.trim_matches('(')),
             "79460018",
@@ -340,14 +344,15 @@ mod tests {
             "٣ and ½",
             "1,234,5",
         ] {
-            assert_eq!(canonical(text), text);
-            assert!(matches!(canonical(text), Cow::Borrowed(_)));
+            assert_eq!(canonical_numbers(text), text);
+            assert!(matches!(canonical_numbers(text), Cow::Borrowed(_)));
         }
     }
 
     #[test]
     fn keywords_adds_other_notations() {
-        let check = |question: &str, expected: &[&str]| assert_eq!(keywords(question), expected, "{question}");
+        let check =
+            |question: &str, expected: &[&str]| assert_eq!(alternative_keywords(question), expected, "{question}");
         check("1234.56", &["234"]);
         check("1234", &["234"]);
         check("1,234.56", &["1234"]);
@@ -355,8 +360,8 @@ mod tests {
         check("a bag of 5 kg", &["5kg"]);
         check("02079460018", &["0018", "7946"]);
         check("harbour budget", &[]);
-        assert!(keywords("WFM5799DWF").contains(&"m5799dwf".to_string()));
-        assert!(keywords("WF-M5799DWF").contains(&"wfm5799dwf".to_string()));
+        assert!(alternative_keywords("WFM5799DWF").contains(&"m5799dwf".to_string()));
+        assert!(alternative_keywords("WF-M5799DWF").contains(&"wfm5799dwf".to_string()));
     }
 
     #[test]
@@ -374,8 +379,8 @@ mod tests {
         assert!(UNITS.is_sorted());
         let long = "1 234 ".repeat(200_000);
         let begun = std::time::Instant::now();
-        assert_eq!(canonical(&long).len(), long.len());
-        keywords(&long[..32 << 10]);
+        assert_eq!(canonical_numbers(&long).len(), long.len());
+        alternative_keywords(&long[..32 << 10]);
         assert!(begun.elapsed() < std::time::Duration::from_secs(5));
     }
 
@@ -391,13 +396,13 @@ mod tests {
             };
             for (thousands, decimal) in [(",", "."), (".", ","), (" ", ","), ("'", "."), ("\u{202f}", ","), ("", ",")] {
                 let written = format!("{}{decimal}{cents:02}", grouped(thousands));
-                proptest::prop_assert_eq!(canonical(&written), format!("{digits}.{cents:02}"), "{}", written);
+                proptest::prop_assert_eq!(canonical_numbers(&written), format!("{digits}.{cents:02}"), "{}", written);
             }
         }
 
         #[test]
         fn canonical_and_keywords_never_panic(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
-            let _ = (canonical(&text), keywords(&text));
+            let _ = (canonical_numbers(&text), alternative_keywords(&text));
         }
     }
 }

@@ -5,18 +5,18 @@
 use crate::ask::numbers;
 
 /// Shortest run that counts; shorter ones are chance, unless they are the whole question.
-const MIN_RUN: usize = 3;
+const MIN_RUN_WORDS: usize = 3;
 
 /// Returns the normalised words of a text: lower case, numbers in one notation, without apostrophes.
 pub(crate) fn words(text: &str) -> Vec<String> {
-    split(&plain(text)).map(str::to_owned).collect()
+    split_words(&normalize(text)).map(str::to_owned).collect()
 }
 
 /// Normalises a text for [`split`]. A passage has hundreds of words, and this allocates one string for all.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn normalize(text: &str) -> String {
     /// First byte of the curly apostrophe.
     const CURLY: u8 = 0xe2;
-    let text = numbers::canonical(text);
+    let text = numbers::canonical_numbers(text);
     // A byte search is much faster here than a search for characters.
     match memchr::memchr2(b'\'', CURLY, text.as_bytes()) {
         None => text.to_lowercase(),
@@ -25,13 +25,13 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Returns the words of a [`plain`] text.
-pub(super) fn split(plain: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_words(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 
 /// Returns the comparison key of a word: its first six letters, so that endings do not matter. A word with a digit is its
 /// own key.
-pub(super) fn key(word: &str) -> &str {
+pub(super) fn word_key(word: &str) -> &str {
     const LETTERS: usize = 6;
     if word.bytes().any(|it| it.is_ascii_digit()) {
         return word;
@@ -41,7 +41,7 @@ pub(super) fn key(word: &str) -> &str {
 
 /// Returns the key of a word without endings: `stand` for `stands` and `standing`. Better for single sentences, but slightly
 /// worse for ranking files (measured).
-pub(super) fn stem(word: &str) -> &str {
+pub(super) fn word_stem(word: &str) -> &str {
     const LEAST: usize = 3;
     /// Endings of English, German, French and Spanish. They are stripped until none is left, so that a word with one more
     /// ending has the same stem.
@@ -54,30 +54,30 @@ pub(super) fn stem(word: &str) -> &str {
     while let Some(shorter) = ENDINGS.iter().filter_map(|it| stem.strip_suffix(it)).find(is_long) {
         stem = shorter;
     }
-    key(stem)
+    word_key(stem)
 }
 
 /// Set of first bytes of some words. Most words of a passage are not in the question, and this check is cheap.
-pub(super) struct Starts([bool; 256]);
+pub(super) struct FirstBytes([bool; 256]);
 
-impl Starts {
+impl FirstBytes {
     /// Builds the set from the first bytes of these words.
-    pub(super) fn of(words: &[String]) -> Starts {
+    pub(super) fn from_words(words: &[String]) -> FirstBytes {
         let mut starts = [false; 256];
         words.iter().filter_map(|it| it.bytes().next()).for_each(|it| starts[usize::from(it)] = true);
-        Starts(starts)
+        FirstBytes(starts)
     }
 
     /// Returns whether a word may be one of them.
-    pub(super) fn may_hold(&self, word: &str) -> bool {
+    pub(super) fn may_contain(&self, word: &str) -> bool {
         word.bytes().next().is_some_and(|it| self.0[usize::from(it)])
     }
 }
 
 /// Returns the share of the question that the passage holds as one run, 0 to 1; 0 if the run is short enough for chance.
-pub(super) fn share(question: &[String], passage: &[&str]) -> f32 {
+pub(super) fn shared_run_share(question: &[String], passage: &[&str]) -> f32 {
     let run = longest_run(question, passage);
-    let counts = question.len() >= 2 && run >= MIN_RUN.min(question.len());
+    let counts = question.len() >= 2 && run >= MIN_RUN_WORDS.min(question.len());
     if counts { run as f32 / question.len() as f32 } else { 0.0 }
 }
 
@@ -89,9 +89,9 @@ fn longest_run(question: &[String], passage: &[&str]) -> usize {
     // runs[i] is the length of the run that ends at question word i and at the passage word before the present one.
     let mut runs = vec![0; question.len() + 1];
     let mut longest = 0;
-    let starts = Starts::of(question);
+    let starts = FirstBytes::from_words(question);
     for word in passage {
-        if !starts.may_hold(word) {
+        if !starts.may_contain(word) {
             runs.fill(0);
             continue;
         }
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
 
     fn check(question: &str, passage: &str) -> f32 {
-        let passage = plain(passage);
-        share(&words(question), &split(&passage).collect::<Vec<_>>())
+        let passage = normalize(passage);
+        shared_run_share(&words(question), &split_words(&passage).collect::<Vec<_>>())
     }
 
     #[test]
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn plain_removes_apostrophes_only() {
-        assert_eq!(plain("Ada\u{2019}s \u{2013} it's"), "adas \u{2013} its");
-        assert_eq!(plain("Nothing TO do"), "nothing to do");
+        assert_eq!(normalize("Ada\u{2019}s \u{2013} it's"), "adas \u{2013} its");
+        assert_eq!(normalize("Nothing TO do"), "nothing to do");
     }
 
     #[test]
@@ -141,10 +141,10 @@ mod tests {
         for (a, b) in
             [("stand", "stands"), ("mend", "mending"), ("gauge", "gauges"), ("order", "ordered"), ("woche", "wochen")]
         {
-            assert_eq!(stem(a), stem(b));
+            assert_eq!(word_stem(a), word_stem(b));
         }
-        assert_ne!(stem("pay"), stem("paper"));
-        assert_eq!((stem("sing"), stem("as"), stem("mp3s"), stem("")), ("sing", "as", "mp3s", ""));
+        assert_ne!(word_stem("pay"), word_stem("paper"));
+        assert_eq!((word_stem("sing"), word_stem("as"), word_stem("mp3s"), word_stem("")), ("sing", "as", "mp3s", ""));
     }
 
     #[test]

@@ -2,37 +2,39 @@
 //! alone. Pure.
 
 use crate::ask::Question;
-use crate::ask::hit::{Evidence, Found};
+use crate::ask::hit::{Evidence, RankedHit};
 
 /// A passage with this share of the question's words and [`NEAR`] similarity is relevant.
-const MOST_WORDS: f64 = 0.5;
+const MIN_WORD_SHARE: f64 = 0.5;
 /// See [`MOST_WORDS`]. Unrelated passages stay below 0.25 with the default model.
-const NEAR: f32 = 0.3;
+const NEAR_SIMILARITY: f32 = 0.3;
 /// A passage with so many of the words and [`NEARLY_ALL_WORDS`] of them is relevant at [`FAR`] similarity: vectors of code
 /// and of long passages say little about a single sentence in them.
-const MANY_WORDS: usize = 4;
+const MANY_WORDS_COUNT: usize = 4;
 /// See [`MANY_WORDS`].
-const NEARLY_ALL_WORDS: f64 = 0.8;
+const NEARLY_ALL_WORD_SHARE: f64 = 0.8;
 /// See [`MANY_WORDS`].
-const FAR: f32 = 0.2;
+const FAR_SIMILARITY: f32 = 0.2;
 /// A passage with this similarity is relevant without any words.
-const VERY_NEAR: f32 = 0.55;
+const VERY_NEAR_SIMILARITY: f32 = 0.55;
 
 /// Returns whether any hit is relevant to the question.
-pub(super) fn any_relevant(question: &Question, hits: &[Found]) -> bool {
+pub(super) fn any_relevant(question: &Question, hits: &[RankedHit]) -> bool {
     hits.iter().filter_map(|it| it.evidence.as_deref()).any(|it| is_relevant(question, it))
 }
 
 fn is_relevant(question: &Question, evidence: &Evidence) -> bool {
-    is_about(question.words.len(), evidence.words_matched, evidence.similarity)
+    is_relevant_by(question.words.len(), evidence.words_matched, evidence.similarity)
 }
 
 /// Decides for a passage with `matched` of the question's `words`. The similarity is unknown if only the keyword leg ran.
-fn is_about(words: usize, matched: usize, similarity: Option<f32>) -> bool {
+fn is_relevant_by(words: usize, matched: usize, similarity: Option<f32>) -> bool {
     let share = matched as f64 / words.max(1) as f64;
-    let Some(similarity) = similarity else { return share >= MOST_WORDS };
-    let says_it = matched >= MANY_WORDS && share >= NEARLY_ALL_WORDS;
-    similarity >= VERY_NEAR || (share >= MOST_WORDS && similarity >= NEAR) || (says_it && similarity >= FAR)
+    let Some(similarity) = similarity else { return share >= MIN_WORD_SHARE };
+    let says_it = matched >= MANY_WORDS_COUNT && share >= NEARLY_ALL_WORD_SHARE;
+    similarity >= VERY_NEAR_SIMILARITY
+        || (share >= MIN_WORD_SHARE && similarity >= NEAR_SIMILARITY)
+        || (says_it && similarity >= FAR_SIMILARITY)
 }
 
 #[cfg(test)]
@@ -52,7 +54,7 @@ mod tests {
             (4, 2, None, true),
             (4, 1, None, false),
         ] {
-            assert_eq!(is_about(words, matched, similarity), relevant, "{matched} of {words}, {similarity:?}");
+            assert_eq!(is_relevant_by(words, matched, similarity), relevant, "{matched} of {words}, {similarity:?}");
         }
     }
 }

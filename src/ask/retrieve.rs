@@ -6,62 +6,67 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
-use crate::ask::fuse::{self, Fused, Weights};
-use crate::ask::hit::{self, Found};
-use crate::ask::named::Names;
-use crate::ask::present::Presented;
-use crate::ask::{Asker, Outcome, Question, numbers, present, relevance, terms};
+use crate::ask::fuse::{self, FusedFile, Weights};
+use crate::ask::hit::{self, RankedHit};
+use crate::ask::named::NameMatches;
+use crate::ask::present::PresentedHits;
+use crate::ask::{Asker, Question, SearchOutcome, numbers, present, relevance, terms};
 use crate::error::{Error, Result};
-use crate::index::Served;
+use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::{FileSet, KeywordQuery};
 
 /// Fewest chunks from each leg. More cost time, fewer lose files that are good in one leg only.
 pub(super) const LEG_DEPTH: usize = 200;
 /// Further vector searches for other files if the chunks of a few long ones filled the leg.
-const MORE_ROUNDS: usize = 4;
+const MAX_VECTOR_ROUNDS: usize = 4;
 /// Retries of a search during which files were written: a commit takes longer than most searches.
-pub(super) const MOST_ANEW: usize = 2;
+pub(super) const MAX_SEARCH_RETRIES: usize = 2;
 /// The fused results of both legs.
-struct Legs {
-    fused: Vec<Fused>,
+struct FusedLegs {
+    fused: Vec<FusedFile>,
     /// The vector of the question, if it is known.
     query: Option<Vec<f32>>,
     warnings: Vec<String>,
 }
 
 /// The vector of a question, computed once.
-type Asked = OnceCell<Result<Vec<f32>>>;
+type QueryVector = OnceCell<Result<Vec<f32>>>;
 
 impl Asker {
     /// Searches the index. Retries if files were written during the search: their old passages are gone, and the new ones
     /// may be the answer.
-    pub(super) async fn find(&self, served: &Served, question: &Question) -> Result<Outcome> {
-        let asked = Asked::default();
-        for _ in 0..MOST_ANEW {
-            let (outcome, is_torn) = self.find_once(served, question, &asked).await?;
+    pub(super) async fn search_index(&self, served: &ServingTable, question: &Question) -> Result<SearchOutcome> {
+        let asked = QueryVector::default();
+        for _ in 0..MAX_SEARCH_RETRIES {
+            let (outcome, is_torn) = self.search_index_once(served, question, &asked).await?;
             if !is_torn {
                 return Ok(outcome);
             }
             tracing::debug!("files were written during a search: searching again");
         }
-        Ok(self.find_once(served, question, &asked).await?.0)
+        Ok(self.search_index_once(served, question, &asked).await?.0)
     }
 
     /// Searches the index once. Also returns whether files were written during the search.
-    async fn find_once(&self, served: &Served, question: &Question, asked: &Asked) -> Result<(Outcome, bool)> {
+    async fn search_index_once(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        asked: &QueryVector,
+    ) -> Result<(SearchOutcome, bool)> {
         let version = served.store.version();
-        let files = self.allowed(&question.filter).await?;
-        let files = terms::restrict(&*served.store, &self.catalog, files, &question.terms).await?;
-        let legs = self.legs(served, question, &files, asked);
-        let (names, legs) = tokio::try_join!(self.names(question, &files), legs)?;
-        let Legs { mut fused, query, mut warnings } = legs;
-        self.add_named(served, question, query.as_deref(), &names, &mut fused).await?;
+        let files = self.allowed_files(&question.filter).await?;
+        let files = terms::filter_files(&*served.store, &self.catalog, files, &question.terms).await?;
+        let legs = self.run_legs(served, question, &files, asked);
+        let (names, legs) = tokio::try_join!(self.search_names(question, &files), legs)?;
+        let FusedLegs { mut fused, query, mut warnings } = legs;
+        self.add_name_matches(served, question, query.as_deref(), &names, &mut fused).await?;
         let mut merged = fused.len();
-        let Presented { found: mut hits, is_torn, word_weights } =
-            self.present(served, question, fused, &mut warnings).await?;
+        let PresentedHits { found: mut hits, is_stale: is_torn, word_weights } =
+            self.build_hits(served, question, fused, &mut warnings).await?;
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
-        let unread = self.without_text(question, &names, hits.len(), speaks).await?;
+        let unread = self.hits_without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
         // A file with the whole question in its name ranks before weaker passages, and behind a passage that holds it too.
         let best = hits.first().and_then(|it| it.evidence.as_deref());
@@ -72,15 +77,21 @@ impl Asker {
             hits.insert(at, found);
         }
         hits.truncate(question.limit);
-        self.tell_names(&names, &mut hits).await?;
+        self.annotate_names(&names, &mut hits).await?;
         // A threshold and terms leave out files before their passages are read, so any new version counts.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
-        Ok((Outcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
+        Ok((SearchOutcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
     }
 
     /// Runs both legs in parallel, then computes the similarity of the chunks that only the keyword leg found.
-    async fn legs(&self, served: &Served, question: &Question, files: &FileSet, asked: &Asked) -> Result<Legs> {
+    async fn run_legs(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        files: &FileSet,
+        asked: &QueryVector,
+    ) -> Result<FusedLegs> {
         let depth = LEG_DEPTH.max(question.limit * 3);
         let text = question.text().unwrap_or_default();
         let keyword_leg = keyword_leg(served, text, files, depth);
@@ -90,20 +101,20 @@ impl Asker {
             Some(embedder) => {
                 let vector_leg = async {
                     let vector = asked.get_or_init(|| embedder.embed_query(text)).await.clone()?;
-                    let hits = self.nearest(served, &vector, files, depth, question.limit).await?;
+                    let hits = self.vector_leg_files(served, &vector, files, depth, question.limit).await?;
                     Ok::<_, Error>((vector, hits))
                 };
                 let (vector_result, keyword) = tokio::join!(vector_leg, keyword_leg);
                 let keyword = keyword?;
                 match vector_result {
                     Ok((asked, vector)) => {
-                        let only_keyword = missing_in(&keyword, &vector);
+                        let only_keyword = keyword_only_chunks(&keyword, &vector);
                         let extra = served.store.similarities(&asked, &only_keyword).await?;
                         query = Some(asked);
                         (keyword, vector, extra)
                     }
                     Err(error) => {
-                        warnings.push(format!("answered by keywords alone: {}", self.told(&error.message)));
+                        warnings.push(format!("answered by keywords alone: {}", self.redact_addresses(&error.message)));
                         (keyword, Vec::new(), Vec::new())
                     }
                 }
@@ -118,19 +129,19 @@ impl Asker {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
         }
         if let Some(query) = &query {
-            let best = present::compared(question.limit).min(fused.len());
-            let passages: Vec<_> = fused[..best].iter().flat_map(present::passages).collect();
+            let best = present::reranked_count(question.limit).min(fused.len());
+            let passages: Vec<_> = fused[..best].iter().flat_map(present::passage_keys).collect();
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
-            fuse::feed_back(&mut fused[..best], query, &vectors, &Weights::default());
+            fuse::apply_feedback(&mut fused[..best], query, &vectors, &Weights::default());
         }
-        Ok(Legs { fused, query, warnings })
+        Ok(FusedLegs { fused, query, warnings })
     }
 
     /// Repeats the vector leg until it has `limit` files or all there are, because the passages of a few long files could
     /// fill the leg.
-    pub(super) async fn nearest(
+    pub(super) async fn vector_leg_files(
         &self,
-        served: &Served,
+        served: &ServingTable,
         vector: &[f32],
         files: &FileSet,
         depth: usize,
@@ -138,7 +149,7 @@ impl Asker {
     ) -> Result<Vec<LegHit>> {
         let mut hits = served.store.vector_leg(vector, files, depth).await?;
         let mut seen: HashSet<FileId> = hits.iter().map(|it| it.file_id).collect();
-        for _ in 0..MORE_ROUNDS {
+        for _ in 0..MAX_VECTOR_ROUNDS {
             if seen.len() >= limit || hits.len() < depth {
                 break;
             }
@@ -158,37 +169,37 @@ impl Asker {
     }
 
     /// Lists files by metadata alone, newest first.
-    pub(super) async fn list(&self, question: &Question) -> Result<Outcome> {
+    pub(super) async fn list_files(&self, question: &Question) -> Result<SearchOutcome> {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
         let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
-        let mut hits: Vec<Found> = records.iter().map(|record| hit::from_listing(question, record)).collect();
-        self.tell_names(&Names::default(), &mut hits).await?;
-        Ok(Outcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..Outcome::default() })
+        let mut hits: Vec<RankedHit> = records.iter().map(|record| hit::from_listing(question, record)).collect();
+        self.annotate_names(&NameMatches::default(), &mut hits).await?;
+        Ok(SearchOutcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..SearchOutcome::default() })
     }
 
     /// Finds files by name alone, as long as no text is indexed.
-    pub(super) async fn by_name(&self, question: &Question) -> Result<Outcome> {
-        let files = self.allowed(&question.filter).await?;
-        let names = self.names(question, &files).await?;
-        let mut hits = self.called(question, &names, 0.0).await?;
+    pub(super) async fn search_by_name(&self, question: &Question) -> Result<SearchOutcome> {
+        let files = self.allowed_files(&question.filter).await?;
+        let names = self.search_names(question, &files).await?;
+        let mut hits = self.hits_by_name(question, &names, 0.0).await?;
         let merged = hits.len();
         hits.truncate(question.limit);
-        self.tell_names(&names, &mut hits).await?;
+        self.annotate_names(&names, &mut hits).await?;
         let warning = "nothing is indexed yet: only file names were searched; run `vic index`".to_string();
-        Ok(Outcome { merged, hits, warnings: vec![warning], ..Outcome::default() })
+        Ok(SearchOutcome { merged, hits, warnings: vec![warning], ..SearchOutcome::default() })
     }
 }
 
 /// Spawns the keyword leg as a task of its own: the vector leg compares millions of rows without a yield, and would block a
 /// future in the same task. Dropping the returned future ends the leg.
 fn keyword_leg(
-    served: &Served,
+    served: &ServingTable,
     text: &str,
     files: &FileSet,
     depth: usize,
 ) -> impl Future<Output = Result<Vec<LegHit>>> + use<> {
     let (store, files) = (served.store.clone(), files.clone());
-    let other_notations = numbers::keywords(text).join(" ");
+    let other_notations = numbers::alternative_keywords(text).join(" ");
     let keywords = KeywordQuery { text: format!("{text} {other_notations}") };
     let mut task = JoinSet::new();
     task.spawn(async move { store.keyword_leg(&keywords, &files, depth).await });
@@ -199,7 +210,7 @@ fn keyword_leg(
 }
 
 /// Returns the keyword leg's chunks that the vector leg did not reach.
-fn missing_in(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
+fn keyword_only_chunks(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
     // Compares by file too: copies of a file share chunk ids.
     let reached: HashSet<(FileId, &ChunkId)> = vector.iter().map(|it| (it.file_id, &it.chunk_id)).collect();
     keyword

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::ask::around::Folder;
+use crate::ask::around::SearchFolder;
 use crate::ask::fuse::{self, Weights};
-use crate::ask::hit::Found;
+use crate::ask::hit::RankedHit;
 use crate::ask::{Asker, Question, hit, retrieve};
 use crate::error::{Error, ErrorCode, Result};
-use crate::index::Served;
-use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest, path_of};
+use crate::index::ServingTable;
+use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest, parse_path};
 use crate::store::FileSet;
 
 impl Asker {
@@ -23,16 +23,16 @@ impl Asker {
     /// The file is not indexed, a filter is invalid, or the index cannot be read.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         let begun = Instant::now();
-        let limit = super::limit(request.limit)?;
-        let record = self.indexed(&path_of(&request.path)).await?;
+        let limit = super::checked_limit(request.limit)?;
+        let record = self.indexed_record(&parse_path(&request.path)).await?;
         let name = hit::shown_path(&record, None);
-        let folder = self.folder(request.warehouse_root.as_deref()).await;
-        let around = self.around(folder.as_ref()).await?;
-        let filter = self.filter(&request.filters, folder.as_ref().map(Folder::path))?;
-        let files = self.others(&filter, &record).await?;
+        let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
+        let around = self.read_index_state(folder.as_ref()).await?;
+        let filter = self.file_filter(&request.filters, folder.as_ref().map(SearchFolder::path))?;
+        let files = self.other_files(&filter, &record).await?;
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
-        let Some(mean) = mean(&vectors) else {
+        let Some(mean) = mean_vector(&vectors) else {
             let message = format!("`{name}` has no vectors yet: only its keywords are indexed so far");
             return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("`vic status` shows the progress"));
         };
@@ -45,55 +45,55 @@ impl Asker {
             plan: plan.clone(),
             privacy: self.privacy,
             warnings: Vec::new(),
-            model_away: false,
+            model_unavailable: false,
             terms: Arc::default(),
             words: Vec::new(),
             filter: FileFilter::default(),
             limit,
             explain: false,
         };
-        let (found, merged) = self.alike(&served, &question, &mean, &files, &mut warnings).await?;
+        let (found, merged) = self.find_similar(&served, &question, &mean, &files, &mut warnings).await?;
         let mut hits: Vec<_> = found.into_iter().map(|it| it.hit).collect();
         for hit in &mut hits {
             hit.reasoning = format!("similarity {:.2} to the mean of the passages of `{name}`", hit.score);
         }
-        let mut stats = self.stats(&served, around.folders, &hits, merged).await?;
+        let mut stats = self.response_stats(&served, around.folders, &hits, merged).await?;
         stats.latency_ms = Some(begun.elapsed().as_secs_f64() * 1e3);
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
     /// Returns the files with passages near a vector, and their number. Retries if files were written meanwhile.
-    async fn alike(
+    async fn find_similar(
         &self,
-        served: &Served,
+        served: &ServingTable,
         question: &Question,
         mean: &[f32],
         files: &FileSet,
         warnings: &mut Vec<String>,
-    ) -> Result<(Vec<Found>, usize)> {
+    ) -> Result<(Vec<RankedHit>, usize)> {
         let depth = retrieve::LEG_DEPTH.max(question.limit * 3);
         let mut looks = 0;
         loop {
-            let near = self.nearest(served, mean, files, depth, question.limit).await?;
+            let near = self.vector_leg_files(served, mean, files, depth, question.limit).await?;
             let mut fused = fuse::fuse(&[], &near, &[], &Weights::default());
             for file in &mut fused {
                 file.score = file.similarity.unwrap_or(0.0).clamp(0.0, 1.0);
             }
             let (merged, mut told) = (fused.len(), Vec::new());
-            let presented = self.present(served, question, fused, &mut told).await?;
+            let presented = self.build_hits(served, question, fused, &mut told).await?;
             looks += 1;
-            if !presented.is_torn || looks > retrieve::MOST_ANEW {
+            if !presented.is_stale || looks > retrieve::MAX_SEARCH_RETRIES {
                 warnings.append(&mut told);
                 return Ok((presented.found, merged));
             }
         }
     }
 
-    async fn indexed(&self, path: &Path) -> Result<FileRecord> {
+    async fn indexed_record(&self, path: &Path) -> Result<FileRecord> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
-        crate::index::at_named_file(named, &self.scope, move || {
-            let record = crate::index::locate(&catalog, &scope, &path)?;
+        crate::index::blocking_at_path(named, &self.scope, move || {
+            let record = crate::index::find_record(&catalog, &scope, &path)?;
             if record.state != FileState::Indexed {
                 let why = record.reason.map_or("it is not read yet", |it| it.name());
                 return Err(Error::new(
@@ -108,8 +108,8 @@ impl Asker {
     }
 
     /// Returns the files that pass the filter, without this one.
-    async fn others(&self, filter: &FileFilter, record: &FileRecord) -> Result<FileSet> {
-        let mut ids = match self.allowed(filter).await? {
+    async fn other_files(&self, filter: &FileFilter, record: &FileRecord) -> Result<FileSet> {
+        let mut ids = match self.allowed_files(filter).await? {
             FileSet::Only(ids) => ids.to_vec(),
             FileSet::All => self.index.serving().store.file_ids().await?,
         };
@@ -119,7 +119,7 @@ impl Asker {
 }
 
 /// Returns the normalised mean of vectors of norm 1; none if there are no vectors or they cancel out.
-fn mean(vectors: &[Vec<f32>]) -> Option<Vec<f32>> {
+fn mean_vector(vectors: &[Vec<f32>]) -> Option<Vec<f32>> {
     let mut sum = vec![0.0f32; vectors.first()?.len()];
     for vector in vectors {
         sum.iter_mut().zip(vector).for_each(|(sum, it)| *sum += it);
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn mean_is_normalised_and_none_without_vectors() {
-        assert_eq!(mean(&[vec![1.0, 0.0], vec![0.0, 1.0]]), Some(vec![0.5f32.sqrt(), 0.5f32.sqrt()]));
-        assert_eq!(mean(&[]), None);
-        assert_eq!(mean(&[vec![1.0, 0.0], vec![-1.0, 0.0]]), None);
+        assert_eq!(mean_vector(&[vec![1.0, 0.0], vec![0.0, 1.0]]), Some(vec![0.5f32.sqrt(), 0.5f32.sqrt()]));
+        assert_eq!(mean_vector(&[]), None);
+        assert_eq!(mean_vector(&[vec![1.0, 0.0], vec![-1.0, 0.0]]), None);
     }
 }

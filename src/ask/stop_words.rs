@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// Function and question words: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian, Turkish.
-const WORDS: &str = "a an and are as at be been being by can could did do does done for from had has have he her him his how i if in into is \
+const STOP_WORDS: &str = "a an and are as at be been being by can could did do does done for from had has have he her him his how i if in into is \
 it its me my no not of off on or our out she should so some than that the their them then there these they this those to too \
 us was we were what when where which while who whom whose why will with would you your whats whos does doesnt didnt many much any \
 please tell find show give know about say says said \
@@ -41,17 +41,17 @@ const PRONOUNS: &str = "it he she they this these that those its his her their t
 elles ce cela cette ces él ella ellos ellas esto este esta eso ese esa lo esso essa questo questa quello quella lui lei ele ela eles elas isto isso \
 hij zij ze het dit dat deze die on ona ono oni ten ta to те он она оно они это этот эта bu o onlar şu";
 
-static ALL: LazyLock<HashSet<&'static str>> = LazyLock::new(|| WORDS.split_whitespace().collect());
+static STOP_WORD_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
 
 /// Words that identify a German question.
-const GERMAN: &[&str] = &[
+const GERMAN_WORDS: &[&str] = &[
     "der", "die", "das", "wer", "wann", "wie", "wo", "warum", "welche", "welcher", "welches", "ist", "wurde", "wird",
     "nicht", "und", "für", "ein", "eine", "hat", "wir", "zu", "viele", "viel", "im", "am", "zum", "zur",
 ];
 
 /// Returns whether a lower-case word is a stop word.
-pub(super) fn is_one(word: &str) -> bool {
-    ALL.contains(word)
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORD_SET.contains(word)
 }
 
 /// Returns whether a lower-case word refers to the text before it.
@@ -62,7 +62,8 @@ pub(super) fn is_pronoun(word: &str) -> bool {
 /// Returns whether a question is German, where every noun has a capital.
 pub(super) fn is_german(question: &str) -> bool {
     let words: Vec<String> = question.split_whitespace().map(str::to_lowercase).collect();
-    let count = words.iter().filter(|it| GERMAN.contains(&it.trim_matches(|it: char| !it.is_alphanumeric()))).count();
+    let count =
+        words.iter().filter(|it| GERMAN_WORDS.contains(&it.trim_matches(|it: char| !it.is_alphanumeric()))).count();
     count >= 2 || words.first().is_some_and(|it| matches!(it.as_str(), "wer" | "wann" | "wo" | "wie" | "warum"))
 }
 
@@ -74,10 +75,10 @@ mod tests {
     fn stop_words_cover_ten_languages_but_no_content_words() {
         for word in ["the", "wann", "combien", "dónde", "perché", "quanto", "hoeveel", "gdzie", "сколько", "nerede"]
         {
-            assert!(is_one(word), "{word}");
+            assert!(is_stop_word(word), "{word}");
         }
         for word in ["rent", "miete", "loyer", "lease", "31", ""] {
-            assert!(!is_one(word), "{word}");
+            assert!(!is_stop_word(word), "{word}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::planner::syntax;
 use crate::store::{FileSet, Store};
 
 /// Most terms of one question: each is a bit.
-const MOST: usize = 64;
+const MAX_TERMS: usize = 64;
 
 /// The terms of a question, each a run of words.
 #[derive(Debug, Default, PartialEq)]
@@ -29,7 +29,7 @@ impl Terms {
     ///
     /// # Errors
     /// There are too many terms.
-    pub(crate) fn of(question: &str) -> Result<Terms> {
+    pub(crate) fn parse(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
         let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
             texts.map(|it| phrase::words(it)).filter(|it| !it.is_empty()).collect()
@@ -38,8 +38,8 @@ impl Terms {
             required: runs(&mut syntax.phrases.iter().chain(&syntax.must)),
             excluded: runs(&mut syntax.must_not.iter()),
         };
-        if terms.required.len() + terms.excluded.len() > MOST {
-            return Err(Error::invalid(format!("more than {MOST} words with `+`, `-` or quotes in one question")));
+        if terms.required.len() + terms.excluded.len() > MAX_TERMS {
+            return Err(Error::invalid(format!("more than {MAX_TERMS} words with `+`, `-` or quotes in one question")));
         }
         Ok(terms)
     }
@@ -50,7 +50,7 @@ impl Terms {
     }
 
     /// Describes the terms for the reasoning of a hit; empty if there are none.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let quoted =
             |runs: &[Vec<String>]| runs.iter().map(|it| format!("\"{}\"", it.join(" "))).collect::<Vec<_>>().join(", ");
         match (self.required.is_empty(), self.excluded.is_empty()) {
@@ -62,7 +62,7 @@ impl Terms {
     }
 
     /// Returns one bit for each required run in the text, and whether an excluded run is in it.
-    fn look(&self, text: &str) -> (u64, bool) {
+    fn match_text(&self, text: &str) -> (u64, bool) {
         let words = phrase::words(text);
         let stands = |run: &Vec<String>| words.windows(run.len()).any(|it| it == &run[..]);
         let bits = (0..).zip(&self.required).filter(|(_, run)| stands(run)).fold(0, |bits, (bit, _)| bits | 1 << bit);
@@ -71,38 +71,43 @@ impl Terms {
 }
 
 /// Returns those of the files that meet the terms.
-pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSet, terms: &Terms) -> Result<FileSet> {
+pub(crate) async fn filter_files(
+    store: &dyn Store,
+    catalog: &Catalog,
+    files: FileSet,
+    terms: &Terms,
+) -> Result<FileSet> {
     if terms.is_empty() {
         return Ok(files);
     }
     let (required, excluded) =
-        (with_names(catalog, &terms.required).await?, with_names(catalog, &terms.excluded).await?);
+        (files_by_name(catalog, &terms.required).await?, files_by_name(catalog, &terms.excluded).await?);
     let mut scope = files.clone();
     for (run, called) in terms.required.iter().zip(&required) {
         if let Some(mut found) = files_with(store, run, &scope).await? {
-            found.extend(called.iter().copied().filter(|it| scope.holds(*it)));
+            found.extend(called.iter().copied().filter(|it| scope.contains(*it)));
             found.sort_unstable();
             scope = FileSet::Only(found.into());
         }
     }
     if terms.required.is_empty() {
-        scope = suspects(store, &files, terms).await?;
+        scope = files_maybe_excluded(store, &files, terms).await?;
     }
     let mut seen: HashMap<FileId, (u64, bool)> = HashMap::new();
     store
         .scan(&scope, &mut |stored| {
-            let (bits, excluded) = terms.look(&stored.chunk.text);
+            let (bits, excluded) = terms.match_text(&stored.chunk.text);
             let entry = seen.entry(stored.file_id).or_default();
             *entry = (entry.0 | bits, entry.1 || excluded);
             true
         })
         .await?;
     for (bit, called) in (0..).zip(&required) {
-        let called = called.iter().filter(|it| files.holds(**it));
+        let called = called.iter().filter(|it| files.contains(**it));
         called.for_each(|it| seen.entry(*it).or_default().0 |= 1 << bit);
     }
     excluded.iter().flatten().for_each(|it| seen.entry(*it).or_default().1 = true);
-    let all = if terms.required.len() == MOST { u64::MAX } else { (1 << terms.required.len()) - 1 };
+    let all = if terms.required.len() == MAX_TERMS { u64::MAX } else { (1 << terms.required.len()) - 1 };
     let mut ids: Vec<FileId> = if terms.required.is_empty() {
         let excluded: HashSet<FileId> = seen.iter().filter(|(_, it)| it.1).map(|(id, _)| *id).collect();
         let ids = match files {
@@ -121,9 +126,9 @@ pub(crate) async fn restrict(store: &dyn Store, catalog: &Catalog, files: FileSe
 }
 
 /// Returns, for each of these runs, the files with it in their names.
-async fn with_names(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
+async fn files_by_name(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
     let (catalog, runs) = (catalog.clone(), runs.to_vec());
-    blocking(move || runs.iter().map(|it| catalog.with_name(it)).collect()).await
+    blocking(move || runs.iter().map(|it| catalog.with_name_phrase(it)).collect()).await
 }
 
 /// Returns those of the files that may hold a run, sorted, by the keyword index. Returns `None` if the index cannot tell: it
@@ -139,7 +144,7 @@ async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Resul
 }
 
 /// Returns the files that may hold an excluded term.
-async fn suspects(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
+async fn files_maybe_excluded(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
     let mut suspects: Vec<FileId> = Vec::new();
     for run in &terms.excluded {
         match files_with(store, run, files).await? {
@@ -157,8 +162,8 @@ mod tests {
     use super::*;
 
     fn check(question: &str, text: &str) -> bool {
-        let terms = Terms::of(question).unwrap();
-        let (bits, excluded) = terms.look(text);
+        let terms = Terms::parse(question).unwrap();
+        let (bits, excluded) = terms.match_text(text);
         bits.count_ones() as usize == terms.required.len() && !excluded
     }
 
@@ -180,8 +185,8 @@ mod tests {
 
     #[test]
     fn shown_lists_required_and_excluded_terms() {
-        let shown = Terms::of("\"old quay\" +lease -draft notice").unwrap().shown();
+        let shown = Terms::parse("\"old quay\" +lease -draft notice").unwrap().describe();
         assert_eq!(shown, "holds \"old quay\", \"lease\", without \"draft\"");
-        assert_eq!(Terms::of("plain words").unwrap(), Terms::default());
+        assert_eq!(Terms::parse("plain words").unwrap(), Terms::default());
     }
 }

@@ -5,22 +5,22 @@ use std::ops::Range;
 
 use crate::ask::Asker;
 use crate::error::{Error, Result};
-use crate::model::{Anchor, Block, BlockKind, Document, Place, Redaction, cells_of, span};
-use crate::secrets::{Censor, MARK};
+use crate::model::{Anchor, Block, BlockKind, Document, Place, Redaction, parse_cells, parse_span};
+use crate::secrets::{REDACTED, Redactor};
 
 /// Most names that an error lists.
-const MOST_TOLD: usize = 20;
+const MAX_LISTED_NAMES: usize = 20;
 
 /// Separator between the cells of a row.
-const BAR: &str = " | ";
+const CELL_SEPARATOR: &str = " | ";
 
 impl Asker {
     /// Cuts out a part of a document, see [`window`].
     ///
     /// # Errors
     /// See [`window`].
-    pub fn cut(&self, document: Document, place: &Place, raw: Option<&str>, name: &str) -> Result<Document> {
-        window(document, place, raw, self.redaction, name)
+    pub fn cut_part(&self, document: Document, place: &Place, raw: Option<&str>, name: &str) -> Result<Document> {
+        cut_document(document, place, raw, self.redaction, name)
     }
 }
 
@@ -29,10 +29,16 @@ impl Asker {
 ///
 /// # Errors
 /// `NotFound` with the existing places if there is no such place; `InvalidArgument` if the place is invalid.
-fn window(document: Document, place: &Place, raw: Option<&str>, redaction: Redaction, name: &str) -> Result<Document> {
-    let mut window = Window { document, name };
+fn cut_document(
+    document: Document,
+    place: &Place,
+    raw: Option<&str>,
+    redaction: Redaction,
+    name: &str,
+) -> Result<Document> {
+    let mut window = DocumentCutter { document, name };
     if let Some(member) = &place.member {
-        window.keep("member", member, |it| it.member.as_ref() == Some(member), |it| it.member.clone())?;
+        window.keep_matching("member", member, |it| it.member.as_ref() == Some(member), |it| it.member.clone())?;
     }
     // Line numbers suffice: the symbol before them may have been renamed since.
     let is_part_known =
@@ -40,33 +46,33 @@ fn window(document: Document, place: &Place, raw: Option<&str>, redaction: Redac
     if let Some(part) = &place.part
         && (place.lines.is_none() || is_part_known())
     {
-        window.keep("part", part, |it| it.is_part(part), |it| it.part.clone().or(it.symbol.clone()))?;
+        window.keep_matching("part", part, |it| it.is_part(part), |it| it.part.clone().or(it.symbol.clone()))?;
     }
     if let Some(sheet) = &place.sheet {
         let is_it = |it: &Anchor| it.sheet.as_ref().is_some_and(|it| it.to_lowercase() == sheet.to_lowercase());
-        window.keep("sheet", sheet, is_it, |it| it.sheet.clone())?;
+        window.keep_matching("sheet", sheet, is_it, |it| it.sheet.clone())?;
     }
     if let Some(cell) = &place.cell {
-        window.cells(cell)?;
+        window.keep_cells(cell)?;
     }
     if let Some(pages) = &place.page {
-        window.pages(span("page", pages)?)?;
+        window.keep_pages(parse_span("page", pages)?)?;
     }
     if let Some(lines) = &place.lines {
         let raw = raw.filter(|_| place.member.is_none());
-        window.lines(span("lines", lines)?, raw, redaction)?;
+        window.keep_lines(parse_span("lines", lines)?, raw, redaction)?;
     }
     Ok(window.document)
 }
 
-struct Window<'n> {
+struct DocumentCutter<'n> {
     document: Document,
     name: &'n str,
 }
 
-impl Window<'_> {
+impl DocumentCutter<'_> {
     /// Keeps the blocks that match a name.
-    fn keep(
+    fn keep_matching(
         &mut self,
         kind: &str,
         wanted: &str,
@@ -75,8 +81,8 @@ impl Window<'_> {
     ) -> Result<()> {
         if !self.document.blocks.iter().any(|it| is_it(&it.anchor)) {
             let names: BTreeSet<String> = self.document.blocks.iter().filter_map(|it| name(&it.anchor)).collect();
-            let more = names.len().saturating_sub(MOST_TOLD);
-            let mut told: Vec<String> = names.into_iter().take(MOST_TOLD).map(|it| format!("`{it}`")).collect();
+            let more = names.len().saturating_sub(MAX_LISTED_NAMES);
+            let mut told: Vec<String> = names.into_iter().take(MAX_LISTED_NAMES).map(|it| format!("`{it}`")).collect();
             told.extend((more > 0).then(|| format!("{more} more")));
             let there =
                 if told.is_empty() { format!("it has no {kind}s") } else { format!("there are {}", told.join(", ")) };
@@ -88,10 +94,10 @@ impl Window<'_> {
         Ok(())
     }
 
-    fn pages(&mut self, (first, last): (u32, u32)) -> Result<()> {
+    fn keep_pages(&mut self, (first, last): (u32, u32)) -> Result<()> {
         let blocks = &mut self.document.blocks;
         let most = blocks.iter().filter_map(|it| it.anchor.page).chain(self.document.pages).max();
-        check_range(self.name, "page", first, most)?;
+        ensure_in_range(self.name, "page", first, most)?;
         blocks.retain(|it| it.anchor.page.is_some_and(|page| (first..=last).contains(&page)));
         self.document.pages_without_text.retain(|it| (first..=last).contains(it));
         if blocks.is_empty() {
@@ -102,19 +108,19 @@ impl Window<'_> {
         Ok(())
     }
 
-    fn cells(&mut self, wanted: &str) -> Result<()> {
+    fn keep_cells(&mut self, wanted: &str) -> Result<()> {
         let wrong = || Error::invalid(format!("`{wanted}` is not a cell or range: use `B2` or `B2:D9`")).field("cell");
-        let area = cells_of(wanted).ok_or_else(wrong)?;
-        let place = |it: &Block| it.anchor.cell.as_deref().and_then(cells_of);
+        let area = parse_cells(wanted).ok_or_else(wrong)?;
+        let place = |it: &Block| it.anchor.cell.as_deref().and_then(parse_cells);
         let ranges: Vec<String> =
-            self.document.blocks.iter().filter(|it| place(it).is_some()).filter_map(cell_told).collect();
+            self.document.blocks.iter().filter(|it| place(it).is_some()).filter_map(describe_cells).collect();
         let (mut kept, mut blurred) = (Vec::new(), Vec::new());
         for mut block in std::mem::take(&mut self.document.blocks) {
-            let Some(both) = place(&block).and_then(|it| shared(it, area)) else { continue };
+            let Some(both) = place(&block).and_then(|it| intersection(it, area)) else { continue };
             match place(&block).and_then(|own| cut_cells(&block.text, own, both)) {
                 Some(text) => {
                     block.text = text;
-                    block.anchor.cell = Some(named(both));
+                    block.anchor.cell = Some(range_name(both));
                 }
                 None => blurred.extend(block.anchor.cell.clone()),
             }
@@ -123,7 +129,7 @@ impl Window<'_> {
             }
         }
         if kept.is_empty() {
-            let shown = ranges.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>().join(", ");
+            let shown = ranges.iter().take(MAX_LISTED_NAMES).cloned().collect::<Vec<_>>().join(", ");
             let there = if ranges.is_empty() { "it has no cells".to_string() } else { format!("there are {shown}") };
             let text = format!("`{}` holds no text at cell `{wanted}`: {there}", self.name);
             return Err(Error::not_found(text).field("cell"));
@@ -136,21 +142,21 @@ impl Window<'_> {
         Ok(())
     }
 
-    fn lines(&mut self, (first, last): (u32, u32), raw: Option<&str>, redaction: Redaction) -> Result<()> {
+    fn keep_lines(&mut self, (first, last): (u32, u32), raw: Option<&str>, redaction: Redaction) -> Result<()> {
         let blocks = self.document.blocks.iter().filter(|it| it.anchor.line_start.is_some());
         let known = blocks.filter_map(|it| it.anchor.line_end).max();
         let raw: Option<Vec<&str>> = raw.filter(|_| known.is_some()).map(|it| it.split_inclusive('\n').collect());
         let most = raw.as_ref().map(|it| u32::try_from(it.len()).unwrap_or(u32::MAX)).or(known);
-        check_range(self.name, "line", first, most)?;
+        ensure_in_range(self.name, "line", first, most)?;
         let last = last.min(most.unwrap_or(last));
         let mut shown = match &raw {
-            Some(raw) => censored(raw, first as usize - 1..last as usize, redaction),
+            Some(raw) => redacted_lines(raw, first as usize - 1..last as usize, redaction),
             None => vec![None; (last - first + 1) as usize],
         };
         for block in &self.document.blocks {
             // The document may have blacked out text that the file still shows.
-            if raw.is_none() || block.text.contains(MARK) {
-                lay(block, first, &mut shown);
+            if raw.is_none() || block.text.contains(REDACTED) {
+                overlay_block(block, first, &mut shown);
             }
         }
         let text = shown.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join("\n");
@@ -162,7 +168,7 @@ impl Window<'_> {
 }
 
 /// Checks that the first item of a range exists.
-fn check_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<()> {
+fn ensure_in_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<()> {
     let there = match most {
         Some(most) if first <= most => return Ok(()),
         Some(most) => format!("has no {kind} {first}: it has {kind}s 1-{most}"),
@@ -172,9 +178,9 @@ fn check_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<
 }
 
 /// Returns the lines of a range with their secrets blacked out.
-pub(super) fn censored(lines: &[&str], range: Range<usize>, redaction: Redaction) -> Vec<Option<String>> {
+pub(super) fn redacted_lines(lines: &[&str], range: Range<usize>, redaction: Redaction) -> Vec<Option<String>> {
     let text = lines.concat();
-    let places = Censor::new(redaction).places(&text);
+    let places = Redactor::new(redaction).secret_ranges(&text);
     let mut start: usize = lines[..range.start].iter().map(|it| it.len()).sum();
     let mut shown = Vec::with_capacity(range.len());
     for line in &lines[range] {
@@ -184,7 +190,7 @@ pub(super) fn censored(lines: &[&str], range: Range<usize>, redaction: Redaction
         let first = places.partition_point(|it| it.end <= from);
         for place in places[first..].iter().take_while(|it| it.start < end) {
             clean.push_str(&text[at..place.start.max(at)]);
-            clean.push_str(MARK);
+            clean.push_str(REDACTED);
             at = place.end.min(end);
         }
         clean.push_str(&text[at..end]);
@@ -194,7 +200,7 @@ pub(super) fn censored(lines: &[&str], range: Range<usize>, redaction: Redaction
 }
 
 /// Replaces the shown lines by the lines of a block. Text of the block beyond its last line is added to that line.
-fn lay(block: &Block, first: u32, shown: &mut [Option<String>]) {
+fn overlay_block(block: &Block, first: u32, shown: &mut [Option<String>]) {
     let (Some(start), Some(end)) = (block.anchor.line_start, block.anchor.line_end) else { return };
     let index = |line: u32| line.checked_sub(first).map(|it| it as usize).filter(|it| *it < shown.len());
     let (from, to) = (start.max(first), end.min(first.saturating_add(shown.len() as u32).saturating_sub(1)));
@@ -215,7 +221,7 @@ fn lay(block: &Block, first: u32, shown: &mut [Option<String>]) {
 type Cell = (u32, u32);
 
 /// Returns the intersection of two areas.
-fn shared((a, b): (Cell, Cell), (c, d): (Cell, Cell)) -> Option<(Cell, Cell)> {
+fn intersection((a, b): (Cell, Cell), (c, d): (Cell, Cell)) -> Option<(Cell, Cell)> {
     let (first, last) = ((a.0.max(c.0), a.1.max(c.1)), (b.0.min(d.0), b.1.min(d.1)));
     (first.0 <= last.0 && first.1 <= last.1).then_some((first, last))
 }
@@ -228,31 +234,31 @@ fn cut_cells(text: &str, own: (Cell, Cell), both: (Cell, Cell)) -> Option<String
     }
     let (height, width) = (own.1.0 - own.0.0 + 1, own.1.1 - own.0.1 + 1);
     let rows: Vec<&str> = text.split('\n').collect();
-    if rows.len() != height as usize || width as usize > crate::secrets::WIDEST_GAP {
+    if rows.len() != height as usize || width as usize > crate::secrets::MAX_GAP_BARS {
         return None;
     }
     let mut shown = Vec::new();
     for row in &rows[(both.0.0 - own.0.0) as usize..=(both.1.0 - own.0.0) as usize] {
         // The first row of a block has lost the space before its first bar.
         let row = if row.starts_with("| ") { format!(" {row}") } else { row.to_string() };
-        let cells: Vec<&str> = row.split(BAR).collect();
+        let cells: Vec<&str> = row.split(CELL_SEPARATOR).collect();
         if cells.len() > width as usize {
             return None;
         }
         let end = ((both.1.1 - own.0.1) as usize + 1).min(cells.len());
         let start = ((both.0.1 - own.0.1) as usize).min(end);
-        shown.push(cells[start..end].join(BAR));
+        shown.push(cells[start..end].join(CELL_SEPARATOR));
     }
     Some(shown.join("\n"))
 }
 
 /// Returns the range and the sheet of a block of cells.
-fn cell_told(block: &Block) -> Option<String> {
+fn describe_cells(block: &Block) -> Option<String> {
     let cell = block.anchor.cell.as_ref()?;
     Some(block.anchor.sheet.as_ref().map_or_else(|| cell.clone(), |sheet| format!("{cell} of sheet {sheet}")))
 }
 
-fn named((first, last): (Cell, Cell)) -> String {
+fn range_name((first, last): (Cell, Cell)) -> String {
     let name = |(row, column): Cell| {
         let (mut letters, mut rest) = (Vec::new(), column + 1);
         while rest > 0 {
@@ -279,7 +285,7 @@ mod tests {
 
     fn cut(blocks: &[Block], said: &str, raw: Option<&str>) -> Result<Document> {
         let document = Document { blocks: blocks.to_vec(), ..Document::default() };
-        window(document, &Place::parse(said).unwrap(), raw, Redaction::Keys, "f")
+        cut_document(document, &Place::parse(said).unwrap(), raw, Redaction::Keys, "f")
     }
 
     #[test]
@@ -317,7 +323,7 @@ mod tests {
     fn pages_and_parts_are_cut_and_errors_list_existing_ones() {
         let page = |it| block(&format!("p{it}"), Anchor { page: Some(it), ..Anchor::default() });
         let document = Document { blocks: vec![page(1), page(2), page(4)], pages: Some(5), ..Document::default() };
-        let of = |said: &str| window(document.clone(), &Place::parse(said).unwrap(), None, Redaction::Keys, "f");
+        let of = |said: &str| cut_document(document.clone(), &Place::parse(said).unwrap(), None, Redaction::Keys, "f");
         assert_eq!(of("pages 2-4").unwrap().text(), "p2\n\np4");
         assert_eq!(of("page 3").unwrap().problems, ["page 3 holds no text"]);
         assert!(of("page 6").unwrap_err().message.contains("no page 6: it has pages 1-5"));

@@ -16,49 +16,49 @@
 //! so that nonsense with one common word stays low. Words are equal if their first six letters are: that ranks as well as
 //! stems do (measured), and needs no stemmer for each language. Short words must be equal as a whole.
 
-use crate::ask::phrase::{Starts, key};
+use crate::ask::phrase::{FirstBytes, word_key};
 use crate::ask::{excerpt, phrase};
 
 /// Weight of each part. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
-const COVERAGE: f32 = 0.1;
-const NEARNESS: f32 = 0.2;
-const TITLE: f32 = 0.1;
+const COVERAGE_WEIGHT: f32 = 0.1;
+const NEARNESS_WEIGHT: f32 = 0.2;
+const TITLE_WEIGHT: f32 = 0.1;
 /// Large, because a caller who types a whole sentence wants the passage with it. To the fourth power, because half a
 /// sentence is worth little.
-const RUN: f32 = 0.4;
+const RUN_WEIGHT: f32 = 0.4;
 /// Distance in content words from which two words no longer count as near.
-const FARTHEST: u32 = 8;
+const MAX_WORD_DISTANCE: u32 = 8;
 /// Most content words of a question that count.
-const MOST_WORDS: usize = 64;
+const MAX_CONTENT_WORDS: usize = 64;
 
 /// The parsed words of a question.
-pub(super) struct Wording {
+pub(super) struct QuestionWords {
     /// All words, for the run.
     question: Vec<String>,
     /// The keys of the content words, without repeats.
     keys: Vec<String>,
-    starts: Starts,
+    starts: FirstBytes,
     /// Indices of neighbouring content words.
     pairs: Vec<(usize, usize)>,
 }
 
 /// Positions of the question's words in a passage.
 #[derive(Debug, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct PassageWords {
     /// The positions of each content word, counted in content words.
     places: Vec<Vec<u32>>,
     in_title: Vec<bool>,
     run: f32,
 }
 
-impl Wording {
+impl QuestionWords {
     /// Parses a question: `typed` is the text for the run, `searched` has the content words.
-    pub(super) fn of(typed: &str, searched: &str) -> Wording {
-        let plain = phrase::plain(searched);
+    pub(super) fn parse(typed: &str, searched: &str) -> QuestionWords {
+        let plain = phrase::normalize(searched);
         let mut keys: Vec<String> = Vec::new();
-        let content = phrase::split(&plain).filter(|it| !excerpt::is_function_word(it)).take(MOST_WORDS);
+        let content = phrase::split_words(&plain).filter(|it| !excerpt::is_function_word(it)).take(MAX_CONTENT_WORDS);
         let numbers: Vec<usize> = content
-            .map(key)
+            .map(word_key)
             .map(|key| {
                 keys.iter().position(|it| it == key).unwrap_or_else(|| {
                     keys.push(key.to_owned());
@@ -67,7 +67,7 @@ impl Wording {
             })
             .collect();
         let pairs = numbers.windows(2).filter(|it| it[0] != it[1]).map(|it| (it[0], it[1])).collect();
-        Wording { question: phrase::words(typed), starts: Starts::of(&keys), keys, pairs }
+        QuestionWords { question: phrase::words(typed), starts: FirstBytes::from_words(&keys), keys, pairs }
     }
 
     /// Returns the keys of the content words, without repeats.
@@ -76,35 +76,35 @@ impl Wording {
     }
 
     /// Returns the index of a content word.
-    fn number(&self, word: &str) -> Option<usize> {
-        if !self.starts.may_hold(word) {
+    fn word_index(&self, word: &str) -> Option<usize> {
+        if !self.starts.may_contain(word) {
             return None;
         }
-        let key = key(word);
+        let key = word_key(word);
         self.keys.iter().position(|it| it == key)
     }
 
     /// Reads a passage: its whole text, and its title.
-    pub(super) fn read(&self, text: &str, title: &str) -> Reading {
-        let plain = phrase::plain(text);
-        let words: Vec<&str> = phrase::split(&plain).collect();
+    pub(super) fn read_passage(&self, text: &str, title: &str) -> PassageWords {
+        let plain = phrase::normalize(text);
+        let words: Vec<&str> = phrase::split_words(&plain).collect();
         let mut places = vec![Vec::new(); self.keys.len()];
         for (place, word) in (0..).zip(words.iter().filter(|it| !excerpt::is_function_word(it))) {
-            if let Some(number) = self.number(word) {
+            if let Some(number) = self.word_index(word) {
                 places[number].push(place);
             }
         }
         let mut in_title = vec![false; self.keys.len()];
-        for word in phrase::split(&phrase::plain(title)) {
-            if let Some(number) = self.number(word) {
+        for word in phrase::split_words(&phrase::normalize(title)) {
+            if let Some(number) = self.word_index(word) {
                 in_title[number] = true;
             }
         }
-        Reading { places, in_title, run: phrase::share(&self.question, &words) }
+        PassageWords { places, in_title, run: phrase::shared_run_share(&self.question, &words) }
     }
 
     /// Returns the weight of each content word among these passages.
-    pub(super) fn weights<'a>(&self, passages: impl Iterator<Item = &'a Reading>) -> Vec<f32> {
+    pub(super) fn word_weights<'a>(&self, passages: impl Iterator<Item = &'a PassageWords>) -> Vec<f32> {
         let mut count = 0.0f32;
         let mut holding = vec![0.0f32; self.keys.len()];
         for passage in passages {
@@ -117,7 +117,7 @@ impl Wording {
     }
 
     /// Returns the merit of a passage, 0 to 1.
-    pub(super) fn merit(&self, weights: &[f32], passage: &Reading) -> f32 {
+    pub(super) fn wording_merit(&self, weights: &[f32], passage: &PassageWords) -> f32 {
         let held = |number: &usize| !passage.places[*number].is_empty();
         let all: f32 = weights.iter().sum();
         let covered: f32 = (0..weights.len()).filter(held).map(|it| weights[it]).sum();
@@ -126,19 +126,19 @@ impl Wording {
         let paired: f32 = self.pairs.iter().map(lesser).sum();
         let near: f32 =
             self.pairs.iter().map(|it| lesser(it) * nearness(&passage.places[it.0], &passage.places[it.1])).sum();
-        COVERAGE * part(covered, all)
-            + NEARNESS * part(near, paired)
-            + TITLE * part(titled, all)
-            + RUN * passage.run.powi(4)
+        COVERAGE_WEIGHT * ratio(covered, all)
+            + NEARNESS_WEIGHT * ratio(near, paired)
+            + TITLE_WEIGHT * ratio(titled, all)
+            + RUN_WEIGHT * passage.run.powi(4)
     }
 }
 
 /// Returns the score of a passage or file raised by its merit.
-pub(super) fn lift(score: f32, merit: f32) -> f32 {
+pub(super) fn boost_score(score: f32, merit: f32) -> f32 {
     score + (1.0 - score) * merit
 }
 
-fn part(some: f32, all: f32) -> f32 {
+fn ratio(some: f32, all: f32) -> f32 {
     if all > 0.0 { some / all } else { 0.0 }
 }
 
@@ -149,7 +149,7 @@ fn nearness(a: &[u32], b: &[u32]) -> f32 {
         least = least.min(x.abs_diff(*y));
         if x < y { i += 1 } else { j += 1 }
     }
-    if least <= FARTHEST { 1.0 / (least.max(1) as f32).sqrt() } else { 0.0 }
+    if least <= MAX_WORD_DISTANCE { 1.0 / (least.max(1) as f32).sqrt() } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -158,10 +158,11 @@ mod tests {
 
     /// Returns the merits of passages with titles.
     fn check(question: &str, passages: &[(&str, &str)]) -> Vec<f32> {
-        let wording = Wording::of(question, question);
-        let readings: Vec<Reading> = passages.iter().map(|(title, text)| wording.read(text, title)).collect();
-        let weights = wording.weights(readings.iter());
-        let merits: Vec<f32> = readings.iter().map(|it| wording.merit(&weights, it)).collect();
+        let wording = QuestionWords::parse(question, question);
+        let readings: Vec<PassageWords> =
+            passages.iter().map(|(title, text)| wording.read_passage(text, title)).collect();
+        let weights = wording.word_weights(readings.iter());
+        let merits: Vec<f32> = readings.iter().map(|it| wording.wording_merit(&weights, it)).collect();
         assert!(merits.iter().all(|it| (0.0..=1.0).contains(it)), "{merits:?}");
         merits
     }
@@ -220,13 +221,13 @@ mod tests {
 
     #[test]
     fn key_counts_characters_not_bytes() {
-        assert_eq!(key("übergröße"), "übergr");
+        assert_eq!(word_key("übergröße"), "übergr");
         assert!(check("договоры", &[("", "договора нет")])[0] > 0.0);
     }
 
     #[test]
     fn lifted_score_stays_at_most_one() {
-        assert_eq!(lift(1.0, 0.8), 1.0);
-        assert!(lift(0.9, 0.8) < 1.0);
+        assert_eq!(boost_score(1.0, 0.8), 1.0);
+        assert!(boost_score(0.9, 0.8) < 1.0);
     }
 }

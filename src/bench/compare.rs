@@ -4,30 +4,30 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::bench::figures::{Better, FIGURES};
+use crate::bench::figures::{Direction, FIGURES};
 use crate::bench::report::Report;
 use crate::error::{Error, IoContext, Result};
 
 /// An earlier report, written with `--format json`.
 #[derive(Clone, Debug)]
-pub struct Earlier {
+pub struct EarlierReport {
     name: String,
     json: Value,
 }
 
-impl Earlier {
+impl EarlierReport {
     /// Reads a report.
     ///
     /// # Errors
     /// The file does not exist, or is not a report.
-    pub fn read(path: &Path) -> Result<Earlier> {
-        let text = std::fs::read_to_string(path).at("read", path).map_err(|error| error.hint(HOW))?;
-        let wrong = || Error::invalid(format!("`{}` is not a report of `vic bench`", path.display())).hint(HOW);
+    pub fn read(path: &Path) -> Result<EarlierReport> {
+        let text = std::fs::read_to_string(path).io_context("read", path).map_err(|error| error.hint(REPORT_HINT))?;
+        let wrong = || Error::invalid(format!("`{}` is not a report of `vic bench`", path.display())).hint(REPORT_HINT);
         let json: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
         if !json["machine"].is_object() {
             return Err(wrong());
         }
-        Ok(Earlier { name: path.display().to_string(), json })
+        Ok(EarlierReport { name: path.display().to_string(), json })
     }
 
     /// The measured rows.
@@ -57,7 +57,7 @@ impl Earlier {
                 continue;
             };
             let mut ratios = Map::new();
-            for figure in FIGURES.iter().filter(|it| it.better != Better::Neither) {
+            for figure in FIGURES.iter().filter(|it| it.better != Direction::Neither) {
                 if let (Some(now), Some(then)) = (row.get(*figure), earlier[figure.key].as_f64())
                     && then != 0.0
                 {
@@ -66,7 +66,7 @@ impl Earlier {
             }
             rows.push(json!({
                 "label": row.label, "ratios": ratios,
-                "settings_changed": changed(&Value::Object(row.settings.clone()), &earlier["settings"]),
+                "settings_changed": changed_keys(&Value::Object(row.settings.clone()), &earlier["settings"]),
             }));
         }
         if rows.is_empty() {
@@ -75,7 +75,7 @@ impl Earlier {
         }
         let machine = json!(report.machine);
         let machine_changed: Vec<String> =
-            changed(&machine, &self.json["machine"]).into_iter().filter(|it| it != "load").collect();
+            changed_keys(&machine, &self.json["machine"]).into_iter().filter(|it| it != "load").collect();
         if !machine_changed.is_empty() {
             report.warnings.push(format!(
                 "`{}` was taken on another machine ({} differ): ratios compare the machines too",
@@ -91,18 +91,18 @@ impl Earlier {
     }
 }
 
-const HOW: &str = "write one with `vic bench ... --format json > FILE`";
+const REPORT_HINT: &str = "write one with `vic bench ... --format json > FILE`";
 
 /// Keys that both objects have with different values.
-fn changed(now: &Value, then: &Value) -> Vec<String> {
+fn changed_keys(now: &Value, then: &Value) -> Vec<String> {
     let (Some(now), Some(then)) = (now.as_object(), then.as_object()) else { return Vec::new() };
     now.iter().filter(|(key, value)| then.get(*key).is_some_and(|it| it != *value)).map(|it| it.0.clone()).collect()
 }
 
 /// Classifies a ratio as a gain or a loss of more than 3 %; less is noise on a shared machine.
-pub fn judged(key: &str, ratio: f64) -> &'static str {
-    let Some(figure) = crate::bench::figures::figure(key) else { return "" };
-    let gain = if figure.better == Better::Less { 1.0 / ratio } else { ratio };
+pub fn judge_ratio(key: &str, ratio: f64) -> &'static str {
+    let Some(figure) = crate::bench::figures::figure_by_key(key) else { return "" };
+    let gain = if figure.better == Direction::Less { 1.0 / ratio } else { ratio };
     match gain {
         it if it > 1.03 => "better",
         it if it < 1.0 / 1.03 => "worse",
@@ -116,11 +116,11 @@ mod tests {
     use crate::bench::figures::TOKENS_PER_SECOND;
     use crate::bench::report::tests::sample;
 
-    fn earlier(json: &Value) -> Result<Earlier> {
+    fn earlier(json: &Value) -> Result<EarlierReport> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("then.json");
         std::fs::write(&path, json.to_string()).unwrap();
-        Earlier::read(&path)
+        EarlierReport::read(&path)
     }
 
     #[test]
@@ -173,10 +173,10 @@ mod tests {
         for (text, code) in [("{}", 2), ("no json", 2)] {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("x"), text).unwrap();
-            let error = Earlier::read(&dir.path().join("x")).unwrap_err();
+            let error = EarlierReport::read(&dir.path().join("x")).unwrap_err();
             assert!(error.code.exit_code() == code && error.hint.is_some(), "{error}");
         }
-        assert!(Earlier::read(Path::new("/no/such/file")).unwrap_err().hint.is_some());
+        assert!(EarlierReport::read(Path::new("/no/such/file")).unwrap_err().hint.is_some());
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
             ("tokens_per_second", 1.01, "same"),
             ("peak_rss_mib", 1.2, "worse"),
         ] {
-            assert_eq!(judged(key, ratio), expected, "{key} {ratio}");
+            assert_eq!(judge_ratio(key, ratio), expected, "{key} {ratio}");
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::error::Result;
 ///
 /// # Errors
 /// [`crate::error::ErrorCode::FailedPrecondition`] with a hint.
-pub fn choose(device: EmbedDevice, config: &Config, fall_back: bool) -> Result<(EmbedDevice, Option<String>)> {
+pub fn choose_device(device: EmbedDevice, config: &Config, fall_back: bool) -> Result<(EmbedDevice, Option<String>)> {
     if device == EmbedDevice::Cpu {
         return Ok((device, None));
     }
-    match cuda::runtime(&ModelStore::new(config.model_dirs.clone())) {
+    match cuda::load_cuda_runtime(&ModelStore::new(config.model_dirs.clone())) {
         Ok(_) => Ok((device, None)),
         Err(error) if fall_back => {
             let said = format!("{}; measured on the CPU instead, as --fallback allows", error.message);

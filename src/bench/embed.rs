@@ -16,10 +16,10 @@ use crate::bench::figures::{
     BATCHES, CPU_PERCENT, PADDING_IF_SQUARE, PADDING_WASTE, PEAK_RSS_MIB, PEAK_SHARE, SECONDS_READY, TEXTS,
     TEXTS_PER_SECOND, TOKENS, TOKENS_PER_SECOND,
 };
-use crate::bench::peak::Peak;
+use crate::bench::peak::MatmulPeak;
 use crate::bench::report::Row;
-use crate::bench::times::Times;
-use crate::bench::usage::Usage;
+use crate::bench::times::Durations;
+use crate::bench::usage::ResourceUsage;
 use crate::config::{Config, EmbedBackend, EmbedDevice};
 use crate::daemon::Memory;
 use crate::embed::models::ModelStore;
@@ -28,10 +28,10 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// The size of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Batch {
+pub enum CallSize {
     /// As many texts as the embedder prefers.
     #[default]
-    Own,
+    Preferred,
     /// A number of texts.
     Texts(usize),
     /// As many texts as fit into a number of tokens, at least one.
@@ -40,38 +40,38 @@ pub enum Batch {
 
 /// Limits of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct MeasureLimits {
     /// Timeout of one call.
     pub call: Duration,
     /// No call starts after this time; calls already made count.
-    pub whole: Option<Duration>,
+    pub total: Option<Duration>,
     /// Upper limit of this process's resident memory in MiB, checked after each call.
     pub memory_mib: Option<f64>,
     /// The peak before the measurement in MiB, where the system cannot reset it. Set by [`measure`].
-    pub before_mib: f64,
+    pub initial_peak_mib: f64,
 }
 
-impl Default for Bounds {
-    fn default() -> Bounds {
-        Bounds { call: Duration::from_secs(120), whole: None, memory_mib: None, before_mib: 0.0 }
+impl Default for MeasureLimits {
+    fn default() -> MeasureLimits {
+        MeasureLimits { call: Duration::from_secs(120), total: None, memory_mib: None, initial_peak_mib: 0.0 }
     }
 }
 
-impl Bounds {
-    fn above(self, before_mib: f64) -> Bounds {
-        Bounds { before_mib, ..self }
+impl MeasureLimits {
+    fn with_initial_peak(self, before_mib: f64) -> MeasureLimits {
+        MeasureLimits { initial_peak_mib: before_mib, ..self }
     }
 }
 
 /// How texts are passed to the embedder.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct CallSettings {
     /// Size of a call.
-    pub batch: Batch,
+    pub batch: CallSize,
     /// Concurrent calls.
     pub callers: usize,
     /// Limits of the measurement.
-    pub bounds: Bounds,
+    pub bounds: MeasureLimits,
 }
 
 /// Opens the configured embedder, warms it up and measures it. A text that is too long counts with the tokens embedded.
@@ -79,29 +79,34 @@ pub struct Manner {
 /// # Errors
 /// There are no texts; the embedder cannot be opened or fails; a call exceeds its timeout
 /// ([`ErrorCode::DeadlineExceeded`]); memory exceeds its limit ([`ErrorCode::ResourceExhausted`]).
-pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Option<&Peak>) -> Result<Row> {
+pub async fn measure(
+    config: &Config,
+    texts: &[String],
+    manner: CallSettings,
+    peak: Option<&MatmulPeak>,
+) -> Result<Row> {
     if texts.is_empty() {
         return Err(Error::invalid("there are no texts to embed"));
     }
-    let usage = Usage::start();
-    let manner = Manner { bounds: manner.bounds.above(Memory::of_this_process().peak_mib), ..manner };
+    let usage = ResourceUsage::start();
+    let manner = CallSettings { bounds: manner.bounds.with_initial_peak(Memory::of_this_process().peak_mib), ..manner };
     let opened = tokio::time::timeout(manner.bounds.call, embed::open(config)).await;
-    let embedder = opened.map_err(|_| slow("does not open", manner.bounds.call))??;
+    let embedder = opened.map_err(|_| timeout_error("does not open", manner.bounds.call))??;
     let ready = usage.seconds();
-    let lengths = lengths(&*embedder, texts);
-    let calls = calls(&lengths, manner.batch, embedder.batch_size());
-    call(&*embedder, &texts[calls[0].clone()], &manner.bounds).await?;
-    let mut row = run(&embedder, texts, &lengths, &calls, &manner).await?;
+    let lengths = token_lengths(&*embedder, texts);
+    let calls = split_into_calls(&lengths, manner.batch, embedder.batch_size());
+    embed_call(&*embedder, &texts[calls[0].clone()], &manner.bounds).await?;
+    let mut row = run_calls(&embedder, texts, &lengths, &calls, &manner).await?;
     row.set(SECONDS_READY, ready);
     if config.embed.backend != EmbedBackend::Onnx {
         // Another process computes.
-        [CPU_PERCENT, PEAK_RSS_MIB].into_iter().for_each(|it| row.forget(it));
+        [CPU_PERCENT, PEAK_RSS_MIB].into_iter().for_each(|it| row.remove(it));
     }
-    describe(&mut row, config, &*embedder, &manner);
+    record_actual(&mut row, config, &*embedder, &manner);
     if let (Some(peak), Some(operations)) = (peak, operations_per_token(config)) {
         row.setting("peak", json!(peak));
         row.setting("operations_per_token", operations);
-        let most = embedder.precision().and_then(|it| peak.of(it));
+        let most = embedder.precision().and_then(|it| peak.operations_per_second(it));
         if let (Some(most), Some(speed)) = (most, row.get(TOKENS_PER_SECOND)) {
             row.set(PEAK_SHARE, speed * operations / most);
         }
@@ -110,7 +115,7 @@ pub async fn measure(config: &Config, texts: &[String], manner: Manner, peak: Op
 }
 
 /// The label of this configuration in tables.
-pub fn label(config: &Config) -> String {
+pub fn config_label(config: &Config) -> String {
     let embed = &config.embed;
     match embed.backend {
         EmbedBackend::Onnx if embed.device == EmbedDevice::Cuda => {
@@ -121,27 +126,27 @@ pub fn label(config: &Config) -> String {
     }
 }
 
-async fn run(
+async fn run_calls(
     embedder: &Arc<dyn Embedder>,
     texts: &[String],
     lengths: &[usize],
     calls: &[std::ops::Range<usize>],
-    manner: &Manner,
+    manner: &CallSettings,
 ) -> Result<Row> {
-    let usage = Usage::start();
-    let within = || manner.bounds.whole.is_none_or(|most| usage.seconds() < most.as_secs_f64());
+    let usage = ResourceUsage::start();
+    let within = || manner.bounds.total.is_none_or(|most| usage.seconds() < most.as_secs_f64());
     let begin = |at: &std::ops::Range<usize>| {
         let at = at.clone();
         async move {
             let begun = Instant::now();
-            call(&**embedder, &texts[at.clone()], &manner.bounds).await?;
+            embed_call(&**embedder, &texts[at.clone()], &manner.bounds).await?;
             Ok::<_, Error>((begun.elapsed().as_secs_f64() * 1_000.0, at))
         }
     };
     let under_way = futures::stream::iter(calls).take_while(|_| std::future::ready(within())).map(begin);
     let done: Vec<(f64, std::ops::Range<usize>)> = under_way.buffered(manner.callers.max(1)).try_collect().await?;
     let mut row = Row::default();
-    usage.fill(&mut row);
+    usage.write_to(&mut row);
     let seconds = usage.seconds();
     let measured = || done.iter().map(|it| it.1.clone());
     let tokens: usize = measured().map(|at| lengths[at].iter().sum::<usize>()).sum();
@@ -156,15 +161,15 @@ async fn run(
     if let Some(waste) = embedder.padding_waste() {
         row.set(PADDING_WASTE, waste);
     }
-    Times::new(done.into_iter().map(|it| it.0).collect()).fill(&mut row);
+    Durations::new(done.into_iter().map(|it| it.0).collect()).write_to(&mut row);
     Ok(row)
 }
 
 /// Makes one call within the limits.
-async fn call(embedder: &dyn Embedder, texts: &[String], bounds: &Bounds) -> Result<()> {
+async fn embed_call(embedder: &dyn Embedder, texts: &[String], bounds: &MeasureLimits) -> Result<()> {
     let vectors = tokio::time::timeout(bounds.call, embedder.embed_documents(texts))
         .await
-        .map_err(|_| slow(&format!("does not embed {} texts", texts.len()), bounds.call))??;
+        .map_err(|_| timeout_error(&format!("does not embed {} texts", texts.len()), bounds.call))??;
     if vectors.len() != texts.len() {
         return Err(Error::internal(format!("{} texts gave {} vectors", texts.len(), vectors.len())));
     }
@@ -172,9 +177,9 @@ async fn call(embedder: &dyn Embedder, texts: &[String], bounds: &Bounds) -> Res
 }
 
 /// Checks the memory peak since the start of the measurement, including the opening of the model.
-fn check_memory(bounds: &Bounds) -> Result<()> {
+fn check_memory(bounds: &MeasureLimits) -> Result<()> {
     let Memory { rss_mib, peak_mib, .. } = Memory::of_this_process();
-    let taken = if peak_mib > bounds.before_mib { peak_mib } else { rss_mib };
+    let taken = if peak_mib > bounds.initial_peak_mib { peak_mib } else { rss_mib };
     match bounds.memory_mib {
         Some(most) if taken > most => Err(Error::new(
             ErrorCode::ResourceExhausted,
@@ -185,25 +190,25 @@ fn check_memory(bounds: &Bounds) -> Result<()> {
     }
 }
 
-fn slow(what: &str, bound: Duration) -> Error {
+fn timeout_error(what: &str, bound: Duration) -> Error {
     Error::new(ErrorCode::DeadlineExceeded, format!("the backend {what} within {} s", bound.as_secs_f64()))
         .hint("take fewer texts in a call with --batch, or more time with --timeout")
 }
 
 /// Tokens of each text, up to the limit of the model.
-fn lengths(embedder: &dyn Embedder, texts: &[String]) -> Vec<usize> {
+fn token_lengths(embedder: &dyn Embedder, texts: &[String]) -> Vec<usize> {
     let counter = embedder.token_counter();
     texts.iter().map(|it| counter.token_spans(it).len().min(counter.max_chunk_tokens())).collect()
 }
 
 /// Splits the texts into calls, in order.
-fn calls(lengths: &[usize], batch: Batch, own: usize) -> Vec<std::ops::Range<usize>> {
+fn split_into_calls(lengths: &[usize], batch: CallSize, own: usize) -> Vec<std::ops::Range<usize>> {
     let texts = match batch {
-        Batch::Own => own,
-        Batch::Texts(texts) => texts,
-        Batch::Tokens(_) => usize::MAX,
+        CallSize::Preferred => own,
+        CallSize::Texts(texts) => texts,
+        CallSize::Tokens(_) => usize::MAX,
     };
-    let tokens = if let Batch::Tokens(tokens) = batch { tokens } else { usize::MAX };
+    let tokens = if let CallSize::Tokens(tokens) = batch { tokens } else { usize::MAX };
     let mut calls = Vec::new();
     let (mut start, mut held) = (0, 0_usize);
     for (at, length) in lengths.iter().enumerate() {
@@ -218,15 +223,15 @@ fn calls(lengths: &[usize], batch: Batch, own: usize) -> Vec<std::ops::Range<usi
 }
 
 /// A row for settings that could not be measured, with the error.
-pub fn failed(config: &Config, manner: &Manner, error: Error) -> Row {
-    let mut row = Row::failed(label(config), error);
+pub fn failed_row(config: &Config, manner: &CallSettings, error: Error) -> Row {
+    let mut row = Row::failed(config_label(config), error);
     row.setting("engine", config.embed.engine.name());
-    asked(&mut row, config, manner);
+    record_requested(&mut row, config, manner);
     row
 }
 
 /// Records the requested settings.
-fn asked(row: &mut Row, config: &Config, manner: &Manner) {
+fn record_requested(row: &mut Row, config: &Config, manner: &CallSettings) {
     let embed = &config.embed;
     row.setting("backend", embed.backend.name());
     row.setting("model", embed.model.clone());
@@ -238,22 +243,22 @@ fn asked(row: &mut Row, config: &Config, manner: &Manner) {
         row.setting("tokens", "estimated");
     }
     match manner.batch {
-        Batch::Tokens(tokens) => row.setting("batch_tokens", tokens),
-        Batch::Texts(texts) => row.setting("batch", texts),
-        Batch::Own => (),
+        CallSize::Tokens(tokens) => row.setting("batch_tokens", tokens),
+        CallSize::Texts(texts) => row.setting("batch", texts),
+        CallSize::Preferred => (),
     }
     row.setting("callers", manner.callers);
 }
 
-fn describe(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &Manner) {
-    row.label = label(config);
-    asked(row, config, manner);
+fn record_actual(row: &mut Row, config: &Config, embedder: &dyn Embedder, manner: &CallSettings) {
+    row.label = config_label(config);
+    record_requested(row, config, manner);
     if let Some(precision) = embedder.precision().filter(|it| *it != config.embed.precision) {
         row.label = format!("{} {precision}", config.embed.model);
         row.setting("precision", precision);
     }
     row.setting("engine", embedder.engine());
-    if manner.batch == Batch::Own {
+    if manner.batch == CallSize::Preferred {
         row.setting("batch", embedder.batch_size());
     }
     row.setting("dimension", embedder.dimension());
@@ -273,7 +278,7 @@ fn operations_per_token(config: &Config) -> Option<f64> {
         return None;
     }
     let model = &config.embed.model;
-    let path = match ModelStore::new(config.model_dirs.clone()).locate(model, "config.json") {
+    let path = match ModelStore::new(config.model_dirs.clone()).locate_file(model, "config.json") {
         Ok(path) => path,
         Err(_) => Path::new(model).join("config.json"),
     };
@@ -291,15 +296,15 @@ mod tests {
     fn calls_respect_batch_and_cover_each_text_once() {
         let lengths = [5, 5, 5, 100, 1];
         let check = |batch, ends: &[usize]| {
-            let calls = calls(&lengths, batch, 4);
+            let calls = split_into_calls(&lengths, batch, 4);
             assert_eq!(calls.iter().map(|it| it.end).collect::<Vec<_>>(), ends, "{batch:?}");
             assert_eq!(calls.into_iter().flatten().collect::<Vec<_>>(), [0, 1, 2, 3, 4], "{batch:?}");
         };
-        check(Batch::Own, &[4, 5]);
-        check(Batch::Texts(2), &[2, 4, 5]);
-        check(Batch::Texts(0), &[1, 2, 3, 4, 5]);
-        check(Batch::Tokens(10), &[2, 3, 4, 5]);
-        check(Batch::Tokens(1_000), &[5]);
+        check(CallSize::Preferred, &[4, 5]);
+        check(CallSize::Texts(2), &[2, 4, 5]);
+        check(CallSize::Texts(0), &[1, 2, 3, 4, 5]);
+        check(CallSize::Tokens(10), &[2, 3, 4, 5]);
+        check(CallSize::Tokens(1_000), &[5]);
     }
 
     #[tokio::test]
@@ -307,7 +312,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| dir.path().as_os_str().to_owned());
         let mut config = Config::from_lookup(&lookup).unwrap();
-        let manner = Manner { batch: Batch::Own, callers: 1, bounds: Bounds::default() };
+        let manner = CallSettings { batch: CallSize::Preferred, callers: 1, bounds: MeasureLimits::default() };
         assert!(measure(&config, &[], manner, None).await.unwrap_err().message.contains("no texts"));
         config.embed.model = "no-such-model".into();
         let error = measure(&config, &["a".into()], manner, None).await.unwrap_err();

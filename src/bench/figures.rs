@@ -3,7 +3,7 @@
 
 /// The better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub enum Direction {
     /// More is better.
     More,
     /// Less is better.
@@ -20,7 +20,7 @@ pub struct Figure {
     /// Title for people, short enough for a column.
     pub title: &'static str,
     /// Which direction is better.
-    pub better: Better,
+    pub better: Direction,
     /// Significant decimals.
     pub decimals: usize,
 }
@@ -30,7 +30,7 @@ macro_rules! figures {
         $(
             $(#[$doc])*
             pub const $name: Figure =
-                Figure { key: $key, title: $title, better: Better::$better, decimals: $decimals };
+                Figure { key: $key, title: $title, better: Direction::$better, decimals: $decimals };
         )*
 
         /// Every figure, in the order of tables.
@@ -108,7 +108,7 @@ figures! {
 }
 
 /// The figure with that key.
-pub fn figure(key: &str) -> Option<&'static Figure> {
+pub fn figure_by_key(key: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|it| it.key == key)
 }
 
@@ -155,7 +155,7 @@ mod tests {
             "pages_per_second",
             "peak_rss_mib",
         ] {
-            assert!(figure(key).is_some(), "{key}");
+            assert!(figure_by_key(key).is_some(), "{key}");
         }
     }
 

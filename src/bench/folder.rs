@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::files::{self, Leash, Rules, WalkReport};
+use crate::files::{self, Rules, WalkReport, WalkToken};
 
 /// A folder and its indexable files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Folder {
+pub(super) struct InputFolder {
     /// Absolute, without symbolic links.
     pub(super) root: PathBuf,
     /// Sorted paths relative to `root`, with sizes.
@@ -17,16 +17,21 @@ pub(super) struct Folder {
     pub(super) problems: Vec<String>,
 }
 
-impl Folder {
+impl InputFolder {
     /// Lists a folder, or takes a single file, and keeps the files that `wanted` accepts.
     ///
     /// # Errors
     /// The path does not exist, cannot be read, or holds no wanted file; `what` names the wanted files in the message.
-    pub(super) fn list(config: &Config, path: &Path, what: &str, wanted: impl Fn(&Path) -> bool) -> Result<Folder> {
-        let (root, only) = place(path)?;
+    pub(super) fn list(
+        config: &Config,
+        path: &Path,
+        what: &str,
+        wanted: impl Fn(&Path) -> bool,
+    ) -> Result<InputFolder> {
+        let (root, only) = resolve_input(path)?;
         let mut files = Vec::new();
         let rules = Rules::new(&config.walk)?;
-        let walked = files::walk(&root, &rules, only.as_deref(), &Leash::default(), |found| {
+        let walked = files::walk(&root, &rules, only.as_deref(), &WalkToken::default(), |found| {
             if found.skip.is_none() && wanted(&found.path) {
                 files.push((found.path, found.size));
             }
@@ -39,7 +44,7 @@ impl Folder {
             .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
         }
         files.sort_unstable();
-        Ok(Folder { root, files, problems: sentences(walked) })
+        Ok(InputFolder { root, files, problems: problem_sentences(walked) })
     }
 
     /// Total size in MiB.
@@ -49,14 +54,14 @@ impl Folder {
 }
 
 /// Problems of a walk; the figures exclude those entries.
-pub(super) fn sentences(walked: WalkReport) -> Vec<String> {
+pub(super) fn problem_sentences(walked: WalkReport) -> Vec<String> {
     walked.problems.into_iter().map(|it| it.sentence).collect()
 }
 
 /// The folder to walk, and the file in it if `path` is a file.
-fn place(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
+fn resolve_input(path: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     let cure = "name an existing folder or file";
-    let absolute = path.canonicalize().at("read", path).map_err(|error| match error.hint {
+    let absolute = path.canonicalize().io_context("read", path).map_err(|error| match error.hint {
         Some(_) => error,
         None => error.hint(cure),
     })?;
@@ -86,8 +91,8 @@ pub(super) mod tests {
             std::fs::write(dir.path().join(name), "x").unwrap();
         }
         let is_text = |path: &Path| path.extension().is_some_and(|it| it == "txt");
-        let list = |path: &Path| Folder::list(&config(dir.path()), path, "texts", is_text);
-        let names = |folder: Folder| folder.files.into_iter().map(|it| it.0).collect::<Vec<_>>();
+        let list = |path: &Path| InputFolder::list(&config(dir.path()), path, "texts", is_text);
+        let names = |folder: InputFolder| folder.files.into_iter().map(|it| it.0).collect::<Vec<_>>();
         assert_eq!(names(list(dir.path()).unwrap()), [Path::new("a.txt"), Path::new("b.txt")]);
         assert_eq!(names(list(&dir.path().join("b.txt")).unwrap()), [Path::new("b.txt")]);
         for (path, code) in [("gone", ErrorCode::NotFound), ("c.pdf", ErrorCode::FailedPrecondition)] {
@@ -100,6 +105,6 @@ pub(super) mod tests {
     fn unreadable_entries_become_problems() {
         let problem = WalkProblem { path: "locked".into(), sentence: "cannot read `/w/locked`".into() };
         let walked = WalkReport { problems: vec![problem], ..WalkReport::default() };
-        assert_eq!(sentences(walked), ["cannot read `/w/locked`"]);
+        assert_eq!(problem_sentences(walked), ["cannot read `/w/locked`"]);
     }
 }

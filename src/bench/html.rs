@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::bench::compare::judged;
-use crate::bench::figures::{Better, Figure, P50_MS, P99_MS};
-use crate::bench::plot::{self, Named, escape};
+use crate::bench::compare::judge_ratio;
+use crate::bench::figures::{Direction, Figure, P50_MS, P99_MS};
+use crate::bench::plot::{self, LabelledBar, escape};
 use crate::bench::report::{Report, Row};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1c2430}\
@@ -17,7 +17,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;ma
     @media(prefers-color-scheme:dark){body,svg text{background:#14181e;color:#dfe5ec;fill:#dfe5ec}th,td{border-color:#333c47}}";
 
 /// Renders the page.
-pub fn page(report: &Report) -> String {
+pub fn render_page(report: &Report) -> String {
     let mut html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>vic bench {0}</title><style>{STYLE}</style></head>\
@@ -29,18 +29,18 @@ pub fn page(report: &Report) -> String {
     for warning in &report.warnings {
         let _ = write!(html, "<p class=\"warning\">{}</p>", escape(warning));
     }
-    machine(&mut html, report);
-    table(&mut html, report);
-    comparison(&mut html, report);
-    for figure in report.columns().into_iter().filter(|it| it.better != Better::Neither) {
-        bars(&mut html, report, *figure);
+    write_machine(&mut html, report);
+    write_table(&mut html, report);
+    write_comparison(&mut html, report);
+    for figure in report.columns().into_iter().filter(|it| it.better != Direction::Neither) {
+        write_bars(&mut html, report, *figure);
     }
-    report.rows.iter().for_each(|row| times(&mut html, row));
-    settings(&mut html, report);
+    report.rows.iter().for_each(|row| write_histogram(&mut html, row));
+    write_settings(&mut html, report);
     html + "</body></html>\n"
 }
 
-fn machine(html: &mut String, report: &Report) {
+fn write_machine(html: &mut String, report: &Report) {
     let it = &report.machine;
     let gpus = if it.gpus.is_empty() { "none".to_string() } else { it.gpus.join(", ") };
     let load = it.load.map_or("not known".to_string(), |it| format!("{it:.1}"));
@@ -56,7 +56,7 @@ fn machine(html: &mut String, report: &Report) {
     );
 }
 
-fn table(html: &mut String, report: &Report) {
+fn write_table(html: &mut String, report: &Report) {
     let columns = report.columns();
     html.push_str("<h2>Figures</h2><div class=\"wide\"><table><tr><th></th>");
     for figure in &columns {
@@ -81,7 +81,7 @@ fn table(html: &mut String, report: &Report) {
     html.push_str("</table></div>");
 }
 
-fn comparison(html: &mut String, report: &Report) {
+fn write_comparison(html: &mut String, report: &Report) {
     let Some(compared) = &report.compared else { return };
     let _ = write!(
         html,
@@ -93,27 +93,27 @@ fn comparison(html: &mut String, report: &Report) {
         let _ = write!(html, "<tr><td>{}</td>", escape(row["label"].as_str().unwrap_or_default()));
         for (key, ratio) in row["ratios"].as_object().into_iter().flatten() {
             let ratio = ratio.as_f64().unwrap_or(0.0);
-            let _ = write!(html, "<td class=\"{}\">{}<br>{ratio:.2}</td>", judged(key, ratio), escape(key));
+            let _ = write!(html, "<td class=\"{}\">{}<br>{ratio:.2}</td>", judge_ratio(key, ratio), escape(key));
         }
         html.push_str("</tr>");
     }
     html.push_str("</table></div>");
 }
 
-fn bars(html: &mut String, report: &Report, figure: Figure) {
+fn write_bars(html: &mut String, report: &Report, figure: Figure) {
     let named = |row: &Row| {
         let value = row.get(figure)?;
-        Some(Named { name: row.label.clone(), value, shown: figure.show(value) })
+        Some(LabelledBar { name: row.label.clone(), value, value_text: figure.show(value) })
     };
-    let all: Vec<Named> = report.rows.iter().filter_map(named).collect();
+    let all: Vec<LabelledBar> = report.rows.iter().filter_map(named).collect();
     if all.len() < 2 {
         return;
     }
-    let direction = if figure.better == Better::More { "more" } else { "less" };
+    let direction = if figure.better == Direction::More { "more" } else { "less" };
     let _ = write!(html, "<h2>{} ({direction} is better)</h2>{}", escape(figure.title), plot::bars(&all));
 }
 
-fn times(html: &mut String, row: &Row) {
+fn write_histogram(html: &mut String, row: &Row) {
     if row.histogram_ms.len() < 2 {
         return;
     }
@@ -123,7 +123,7 @@ fn times(html: &mut String, row: &Row) {
     let _ = write!(html, "<h2>Times: {}</h2>{svg}", escape(&row.label));
 }
 
-fn settings(html: &mut String, report: &Report) {
+fn write_settings(html: &mut String, report: &Report) {
     html.push_str("<h2>Settings</h2><div class=\"wide\"><table>");
     for row in &report.rows {
         let _ = write!(html, "<tr><td>{}</td><td>", escape(&row.label));
@@ -134,10 +134,10 @@ fn settings(html: &mut String, report: &Report) {
         html.push_str("</td></tr>");
     }
     html.push_str("</table></div>");
-    let _ = write!(html, "<details><summary>As JSON</summary><pre>{}</pre></details>", escape(&pretty(report)));
+    let _ = write!(html, "<details><summary>As JSON</summary><pre>{}</pre></details>", escape(&pretty_json(report)));
 }
 
-fn pretty(report: &Report) -> String {
+fn pretty_json(report: &Report) -> String {
     let json: Value = report.to_json();
     serde_json::to_string_pretty(&json).unwrap_or_default()
 }
@@ -146,15 +146,15 @@ fn pretty(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::bench::report::tests::sample;
-    use crate::bench::times::Times;
+    use crate::bench::times::Durations;
     use crate::error::Error;
 
     #[test]
     fn page_has_no_external_resources_and_no_script() {
         let mut report = sample();
-        Times::new(vec![1.0, 2.0, 3.0, 50.0]).fill(&mut report.rows[0]);
+        Durations::new(vec![1.0, 2.0, 3.0, 50.0]).write_to(&mut report.rows[0]);
         report.rows.push(Row::failed("gone", Error::not_found("no model")));
-        let page = page(&report);
+        let page = render_page(&report);
         for sign in ["http:", "https:", "src=", "href=", "@import", "url(", "<script", "//"] {
             assert!(!page.contains(sign), "{sign}");
         }
@@ -168,7 +168,7 @@ mod tests {
         report.rows[0].label = "<script>alert(1)</script>".into();
         report.rows[0].setting("model", "<img src=x>");
         report.warnings.push("<b>".into());
-        let page = page(&report);
+        let page = render_page(&report);
         assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains("<b>"));
     }
 }

@@ -11,18 +11,18 @@ use crate::bench::figures::{
     TOKENS_PER_SECOND, UNREAD,
 };
 use crate::bench::report::Row;
-use crate::bench::texts::Mix;
+use crate::bench::texts::TextLengths;
 use crate::client::{self, Client};
 use crate::config::{Config, EmbedBackend, tuned_path};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{IndexRequest, JobSnapshot, JobState};
 
 /// Timeout of the daemon's start.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between checks of its readiness.
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Files generated when no folder is given.
-const MADE_FILES: usize = 256;
+const GENERATED_FILES: usize = 256;
 
 /// The folder and options of the indexing benchmark.
 #[derive(Clone, Debug)]
@@ -40,14 +40,14 @@ pub struct IndexPlan {
 pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<String>)> {
     let made = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
     let folder = match &plan.path {
-        Some(path) => path.canonicalize().at("read", path).map_err(|it| it.hint("name an existing folder"))?,
-        None => make_files(made.path())?,
+        Some(path) => path.canonicalize().io_context("read", path).map_err(|it| it.hint("name an existing folder"))?,
+        None => generate_files(made.path())?,
     };
     if !folder.is_dir() {
         return Err(Error::invalid(format!("`{}` is not a folder", folder.display())).hint("name a folder"));
     }
     let begun = Instant::now();
-    let daemon = Own::start(config).await?;
+    let daemon = PrivateDaemon::start(config).await?;
     let ready = begun.elapsed().as_secs_f64();
     let paths = vec![folder.to_str().ok_or_else(|| Error::invalid("the folder's path is not UTF-8"))?.to_string()];
     let request = IndexRequest { paths, ..plan.request.clone() };
@@ -86,19 +86,19 @@ pub async fn measure(config: &Config, plan: &IndexPlan) -> Result<(Row, Vec<Stri
 }
 
 /// A daemon that is stopped after the measurement.
-struct Own {
+struct PrivateDaemon {
     client: Client,
     /// Declared before `_data`, so that the process ends before its folder is deleted.
-    _child: Ending,
+    _child: KillOnDrop,
     _data: tempfile::TempDir,
 }
 
-impl Own {
-    async fn start(config: &Config) -> Result<Own> {
+impl PrivateDaemon {
+    async fn start(config: &Config) -> Result<PrivateDaemon> {
         let data = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
         for file in [config.data_dir.join("config.toml"), tuned_path(&config.data_dir)] {
             if let Some(name) = file.file_name().filter(|_| file.is_file()) {
-                std::fs::copy(&file, data.path().join(name)).at("copy", &file)?;
+                std::fs::copy(&file, data.path().join(name)).io_context("copy", &file)?;
             }
         }
         let mut config = config.clone();
@@ -107,7 +107,7 @@ impl Own {
         config.job_db_path = data.path().join("vic_jobs.sqlite");
         config.listen = ([127, 0, 0, 1], 0).into();
         let log = config.log_path();
-        let output = std::fs::File::create(&log).at("create", &log)?;
+        let output = std::fs::File::create(&log).io_context("create", &log)?;
         let mut command = client::vicd_command(&config);
         let program = PathBuf::from(command.get_program());
         // Watching and verification would disturb the measurement.
@@ -116,9 +116,9 @@ impl Own {
         let child = command
             .spawn()
             .map_err(|error| Error::io("start", &program, &error).hint("install `vicd` beside `vic`"))?;
-        let mut child = Ending(child);
+        let mut child = KillOnDrop(child);
         let client = child.connect(&config, &log).await?;
-        Ok(Own { client, _child: child, _data: data })
+        Ok(PrivateDaemon { client, _child: child, _data: data })
     }
 
     /// Runs a job to its end; returns its seconds and its last snapshot.
@@ -143,9 +143,9 @@ impl Own {
 }
 
 /// A child process that is killed on drop.
-struct Ending(Child);
+struct KillOnDrop(Child);
 
-impl Ending {
+impl KillOnDrop {
     async fn connect(&mut self, config: &Config, log: &Path) -> Result<Client> {
         let begun = Instant::now();
         loop {
@@ -155,7 +155,7 @@ impl Ending {
                 return Ok(client);
             }
             let ended = self.0.try_wait().ok().flatten();
-            if ended.is_some() || begun.elapsed() > START {
+            if ended.is_some() || begun.elapsed() > START_TIMEOUT {
                 let said = std::fs::read_to_string(log).unwrap_or_default();
                 let last = said.lines().rev().find(|it| !it.trim().is_empty()).unwrap_or("no output").to_string();
                 return Err(Error::new(
@@ -164,12 +164,12 @@ impl Ending {
                 )
                 .hint("check whether `vic daemon start` works"));
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // `kill` fails if the process has already ended.
         let _gone = self.0.kill();
@@ -178,12 +178,12 @@ impl Drop for Ending {
 }
 
 /// Writes generated texts as files, a few hundred tokens each.
-fn make_files(folder: &Path) -> Result<PathBuf> {
-    let folder = folder.canonicalize().at("read", folder)?.join("files");
-    std::fs::create_dir(&folder).at("create", &folder)?;
-    for (number, text) in Mix::Mixed.texts().into_iter().take(MADE_FILES).enumerate() {
+fn generate_files(folder: &Path) -> Result<PathBuf> {
+    let folder = folder.canonicalize().io_context("read", folder)?.join("files");
+    std::fs::create_dir(&folder).io_context("create", &folder)?;
+    for (number, text) in TextLengths::Mixed.generate().into_iter().take(GENERATED_FILES).enumerate() {
         let path = folder.join(format!("note {number}.md"));
-        std::fs::write(&path, text).at("write", &path)?;
+        std::fs::write(&path, text).io_context("write", &path)?;
     }
     Ok(folder)
 }
@@ -208,8 +208,8 @@ mod tests {
     fn generated_files_exist_and_are_deterministic() {
         let read = || {
             let dir = tempfile::tempdir().unwrap();
-            let folder = make_files(dir.path()).unwrap();
-            assert_eq!(folder.read_dir().unwrap().count(), MADE_FILES);
+            let folder = generate_files(dir.path()).unwrap();
+            assert_eq!(folder.read_dir().unwrap().count(), GENERATED_FILES);
             std::fs::read_to_string(folder.join("note 7.md")).unwrap()
         };
         assert_eq!(read(), read());

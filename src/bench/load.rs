@@ -15,7 +15,7 @@ use crate::embed::Random;
 use crate::error::{Error, ErrorCode, Result};
 
 /// Errors kept in full.
-const ERRORS_KEPT: usize = 3;
+const MAX_ERRORS: usize = 3;
 
 /// The offered load.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,12 @@ pub(super) struct Load {
     /// Clients; each waits for its answer before it takes the next question.
     pub(super) clients: usize,
     /// How long to wait for answers after the last question was due.
-    pub(super) patience: Duration,
+    pub(super) answer_timeout: Duration,
 }
 
 /// The result of a load.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct LoadResult {
     /// Milliseconds from due to answered, without the timer's lateness. For unsent or unanswered questions, from due to
     /// the end.
     pub(super) times: Vec<f64>,
@@ -50,30 +50,33 @@ pub(super) struct Outcome {
     pub(super) errors: Vec<Error>,
 }
 
-impl Outcome {
-    fn add(&mut self, other: Outcome) {
+impl LoadResult {
+    fn add(&mut self, other: LoadResult) {
         self.times.extend(other.times);
         self.service.extend(other.service);
         self.failed += other.failed;
         self.errors.extend(other.errors);
-        self.errors.truncate(ERRORS_KEPT);
+        self.errors.truncate(MAX_ERRORS);
     }
 }
 
 /// Offers the load. `ask` receives the number of the client and of the question.
-pub(super) async fn offer<Answer>(load: Load, ask: impl Fn(usize, usize) -> Answer + Clone + Send + 'static) -> Outcome
+pub(super) async fn offer_load<Answer>(
+    load: Load,
+    ask: impl Fn(usize, usize) -> Answer + Clone + Send + 'static,
+) -> LoadResult
 where
     Answer: Future<Output = Result<()>> + Send + 'static,
 {
-    let due = Arc::new(moments(load.rate, load.duration));
+    let due = Arc::new(arrival_times(load.rate, load.duration));
     let next = Arc::new(AtomicUsize::new(0));
     let begun = Instant::now();
-    let end = begun + due.last().copied().unwrap_or_default() + load.patience;
+    let end = begun + due.last().copied().unwrap_or_default() + load.answer_timeout;
     let mut tasks = tokio::task::JoinSet::new();
     for client in 0..load.clients.max(1) {
         let (due, next, ask) = (due.clone(), next.clone(), ask.clone());
         tasks.spawn(async move {
-            let mut outcome = Outcome::default();
+            let mut outcome = LoadResult::default();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(after) = due.get(number) else { return outcome };
@@ -85,11 +88,11 @@ where
                     // No client was free in time: this question and all later ones stay unsent.
                     return outcome;
                 }
-                one(ask(client, number), if was_free { now } else { moment }, end, &mut outcome).await;
+                send_question(ask(client, number), if was_free { now } else { moment }, end, &mut outcome).await;
             }
         });
     }
-    let mut outcome = tasks.join_all().await.into_iter().fold(Outcome::default(), |mut all, it| {
+    let mut outcome = tasks.join_all().await.into_iter().fold(LoadResult::default(), |mut all, it| {
         all.add(it);
         all
     });
@@ -104,7 +107,7 @@ where
 }
 
 /// Sends one question and waits for its answer, at most until `end`.
-async fn one(answer: impl Future<Output = Result<()>>, due: Instant, end: Instant, outcome: &mut Outcome) {
+async fn send_question(answer: impl Future<Output = Result<()>>, due: Instant, end: Instant, outcome: &mut LoadResult) {
     let sent = Instant::now();
     let answered = tokio::time::timeout_at(end, answer).await.unwrap_or_else(|_| {
         Err(Error::new(ErrorCode::DeadlineExceeded, "no answer before the end of the measurement"))
@@ -114,7 +117,7 @@ async fn one(answer: impl Future<Output = Result<()>>, due: Instant, end: Instan
         Ok(()) => outcome.service.push(sent.elapsed().as_secs_f64() * 1_000.0),
         Err(error) => {
             outcome.failed += 1;
-            if outcome.errors.len() < ERRORS_KEPT {
+            if outcome.errors.len() < MAX_ERRORS {
                 outcome.errors.push(error);
             }
         }
@@ -122,7 +125,7 @@ async fn one(answer: impl Future<Output = Result<()>>, due: Instant, end: Instan
 }
 
 /// Arrival times: exponential gaps from a fixed seed.
-fn moments(rate: f64, duration: Duration) -> Vec<Duration> {
+fn arrival_times(rate: f64, duration: Duration) -> Vec<Duration> {
     let mut random = Random::new(11);
     let mut at = 0.0;
     let mut all = Vec::new();
@@ -142,12 +145,12 @@ mod tests {
     /// Fifty questions per second for one second.
     fn load(clients: usize, patience_ms: u64) -> Load {
         let patience = Duration::from_millis(patience_ms);
-        Load { rate: 50.0, duration: Duration::from_secs(1), clients, patience }
+        Load { rate: 50.0, duration: Duration::from_secs(1), clients, answer_timeout: patience }
     }
 
     /// Offers it to a server with a fixed time per answer.
-    async fn served_in(milliseconds: u64, load: Load) -> Outcome {
-        offer(load, move |_, _| async move {
+    async fn served_in(milliseconds: u64, load: Load) -> LoadResult {
+        offer_load(load, move |_, _| async move {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             Ok(())
         })
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn arrivals_match_the_rate() {
-        let all = moments(50.0, Duration::from_secs(100));
+        let all = arrival_times(50.0, Duration::from_secs(100));
         assert!((4_800..5_200).contains(&all.len()), "{}", all.len());
         assert!(all.is_sorted());
     }
@@ -185,9 +188,9 @@ mod tests {
         let refused = |_: usize, number: usize| async move {
             if number.is_multiple_of(2) { Err(Error::not_found(format!("no {number}"))) } else { Ok(()) }
         };
-        let outcome = offer(load(4, 20_000), refused).await;
+        let outcome = offer_load(load(4, 20_000), refused).await;
         assert_eq!(outcome.failed, outcome.due.div_ceil(2));
-        assert_eq!(outcome.errors.len(), ERRORS_KEPT);
+        assert_eq!(outcome.errors.len(), MAX_ERRORS);
     }
 
     #[tokio::test]

@@ -24,8 +24,8 @@ pub mod tune;
 mod usage;
 pub mod walk;
 
-pub use compare::Earlier;
-pub use peak::Peak;
+pub use compare::EarlierReport;
+pub use peak::MatmulPeak;
 pub use report::{Report, Row};
-pub use texts::Mix;
-pub use times::{Bar, Times};
+pub use texts::TextLengths;
+pub use times::{Durations, HistogramBar};

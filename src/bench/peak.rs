@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::bench::times::Times;
+use crate::bench::times::Durations;
 
 /// Depth of the tile: both operands fit the L1 cache of every CPU of the last ten years.
-const DEPTH: usize = 128;
+const TILE_DEPTH: usize = 128;
 
 /// Duration of a round: much longer than a scheduler tick, the unit of CPU time.
-const ROUND: Duration = Duration::from_millis(300);
+const ROUND_DURATION: Duration = Duration::from_millis(300);
 
 /// Number of rounds; the median counts.
 const ROUNDS: usize = 5;
 
 /// Tiles between two clock reads.
-const TILES_A_LOOK: usize = 512;
+const TILES_PER_CLOCK_READ: usize = 512;
 
 /// The peak of this machine with a number of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Peak {
+pub struct MatmulPeak {
     /// Threads, one per core.
     pub threads: usize,
     /// Instructions of the fp32 tile.
@@ -40,22 +40,22 @@ pub struct Peak {
     pub int8_gops: Option<f64>,
 }
 
-impl Peak {
+impl MatmulPeak {
     /// Measures the peak; takes about three seconds.
-    pub fn measure(threads: usize) -> Peak {
+    pub fn measure(threads: usize) -> MatmulPeak {
         let threads = threads.max(1);
         let (fp32, int8) = (fp32(), int8());
-        Peak {
+        MatmulPeak {
             threads,
-            fp32_by: fp32.by,
-            fp32_gflops: speed(&fp32, threads, 0.5),
-            int8_by: int8.as_ref().map(|it| it.by),
-            int8_gops: int8.as_ref().map(|it| speed(it, threads, 0x0101_0101)),
+            fp32_by: fp32.instructions,
+            fp32_gflops: measure_speed(&fp32, threads, 0.5),
+            int8_by: int8.as_ref().map(|it| it.instructions),
+            int8_gops: int8.as_ref().map(|it| measure_speed(it, threads, 0x0101_0101)),
         }
     }
 
     /// The peak of a precision in operations per second.
-    pub fn of(&self, precision: &str) -> Option<f64> {
+    pub fn operations_per_second(&self, precision: &str) -> Option<f64> {
         match precision {
             "fp32" => Some(self.fp32_gflops * 1e9),
             "int8" => self.int8_gops.map(|it| it * 1e9),
@@ -66,7 +66,7 @@ impl Peak {
 
 /// A tile of a matrix product over four-byte elements: a float, or four small integers.
 struct Tile<T> {
-    by: &'static str,
+    instructions: &'static str,
     rows: usize,
     columns: usize,
     /// Operations per pair of elements.
@@ -76,28 +76,28 @@ struct Tile<T> {
 
 impl<T> Tile<T> {
     fn operations_of_all(&self) -> f64 {
-        (self.operations * self.rows * self.columns * DEPTH) as f64
+        (self.operations * self.rows * self.columns * TILE_DEPTH) as f64
     }
 }
 
 /// Billion operations per second of all threads together.
-fn speed<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
-    Times::new((0..ROUNDS).map(|_| round(tile, threads, value)).collect()).percentile(50) / 1e9
+fn measure_speed<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
+    Durations::new((0..ROUNDS).map(|_| run_round(tile, threads, value)).collect()).percentile(50) / 1e9
 }
 
-fn round<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
+fn run_round<T: Copy + Default + Send + Sync>(tile: &Tile<T>, threads: usize, value: T) -> f64 {
     let barrier = Barrier::new(threads);
     let one = || {
-        let (left, right) = (vec![value; tile.rows * DEPTH], vec![value; tile.columns * DEPTH]);
+        let (left, right) = (vec![value; tile.rows * TILE_DEPTH], vec![value; tile.columns * TILE_DEPTH]);
         let mut sums = vec![T::default(); tile.rows * tile.columns];
         (tile.run)(&left, &right, &mut sums);
         barrier.wait();
         let (begun, computed, mut tiles) = (Instant::now(), thread_seconds(), 0_u64);
-        while begun.elapsed() < ROUND {
-            for _ in 0..TILES_A_LOOK {
+        while begun.elapsed() < ROUND_DURATION {
+            for _ in 0..TILES_PER_CLOCK_READ {
                 (tile.run)(std::hint::black_box(&left), &right, &mut sums);
             }
-            tiles += TILES_A_LOOK as u64;
+            tiles += TILES_PER_CLOCK_READ as u64;
         }
         std::hint::black_box(&sums);
         let seconds = match (computed, thread_seconds()) {
@@ -118,7 +118,7 @@ fn thread_seconds() -> Option<f64> {
     text.split_whitespace().next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds / 1e9)
 }
 
-fn portable(left: &[f32], right: &[f32], sums: &mut [f32]) {
+fn portable_tile(left: &[f32], right: &[f32], sums: &mut [f32]) {
     const ROWS: usize = 4;
     const COLUMNS: usize = 8;
     let mut tile = [[0.0_f32; COLUMNS]; ROWS];
@@ -130,7 +130,7 @@ fn portable(left: &[f32], right: &[f32], sums: &mut [f32]) {
     sums.iter_mut().zip(tile.iter().flatten()).for_each(|(to, sum)| *to = *sum);
 }
 
-const PORTABLE: Tile<f32> = Tile { by: "portable", rows: 4, columns: 8, operations: 2, run: portable };
+const PORTABLE: Tile<f32> = Tile { instructions: "portable", rows: 4, columns: 8, operations: 2, run: portable_tile };
 
 #[cfg(not(target_arch = "x86_64"))]
 fn fp32() -> Tile<f32> {
@@ -196,12 +196,12 @@ mod x86 {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_512(a, b, sums) };
-            return Tile { by: "avx512f", rows: 12, columns: 32, operations: 2, run };
+            return Tile { instructions: "avx512f", rows: 12, columns: 32, operations: 2, run };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: as above.
             let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_256(a, b, sums) };
-            return Tile { by: "avx2", rows: 6, columns: 16, operations: 2, run };
+            return Tile { instructions: "avx2", rows: 6, columns: 16, operations: 2, run };
         }
         PORTABLE
     }
@@ -211,12 +211,12 @@ mod x86 {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
             // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_512(a, b, sums) };
-            return Some(Tile { by: "avx512vnni", rows: 12, columns: 32, operations: 8, run });
+            return Some(Tile { instructions: "avx512vnni", rows: 12, columns: 32, operations: 8, run });
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
             // SAFETY: as above.
             let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_256(a, b, sums) };
-            return Some(Tile { by: "avxvnni", rows: 6, columns: 16, operations: 8, run });
+            return Some(Tile { instructions: "avxvnni", rows: 6, columns: 16, operations: 8, run });
         }
         None
     }
@@ -228,8 +228,8 @@ mod tests {
 
     /// Runs a tile over small numbers; returns the rows of sums.
     fn product<T: Copy + Default>(tile: &Tile<T>, left: impl Fn(usize) -> T, right: impl Fn(usize) -> T) -> Vec<T> {
-        let left: Vec<T> = (0..tile.rows * DEPTH).map(left).collect();
-        let right: Vec<T> = (0..tile.columns * DEPTH).map(right).collect();
+        let left: Vec<T> = (0..tile.rows * TILE_DEPTH).map(left).collect();
+        let right: Vec<T> = (0..tile.columns * TILE_DEPTH).map(right).collect();
         let mut sums = vec![T::default(); tile.rows * tile.columns];
         (tile.run)(&left, &right, &mut sums);
         sums
@@ -243,8 +243,8 @@ mod tests {
             for row in 0..tile.rows {
                 for column in 0..tile.columns {
                     let expected: f32 =
-                        (0..DEPTH).map(|k| left(k * tile.rows + row) * right(k * tile.columns + column)).sum();
-                    assert_eq!(sums[row * tile.columns + column], expected, "{} {row} {column}", tile.by);
+                        (0..TILE_DEPTH).map(|k| left(k * tile.rows + row) * right(k * tile.columns + column)).sum();
+                    assert_eq!(sums[row * tile.columns + column], expected, "{} {row} {column}", tile.instructions);
                 }
             }
         }
@@ -259,7 +259,7 @@ mod tests {
         let sums = product(&tile, |at| i32::from_le_bytes(bytes(at)), |at| i32::from_le_bytes(signed(at)));
         for row in 0..tile.rows {
             for column in 0..tile.columns {
-                let expected: i32 = (0..DEPTH)
+                let expected: i32 = (0..TILE_DEPTH)
                     .flat_map(|k| bytes(k * tile.rows + row).into_iter().zip(signed(k * tile.columns + column)))
                     .map(|(a, b)| i32::from(a) * i32::from(b as i8))
                     .sum();
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn cpu_without_int8_has_no_int8_peak() {
-        let peak = Peak { threads: 1, fp32_by: "portable", fp32_gflops: 10.0, int8_by: None, int8_gops: None };
-        assert_eq!((peak.of("fp32"), peak.of("int8")), (Some(1e10), None));
+        let peak = MatmulPeak { threads: 1, fp32_by: "portable", fp32_gflops: 10.0, int8_by: None, int8_gops: None };
+        assert_eq!((peak.operations_per_second("fp32"), peak.operations_per_second("int8")), (Some(1e10), None));
     }
 }

@@ -8,10 +8,10 @@ use std::time::Instant;
 use futures::StreamExt;
 
 use crate::bench::figures::{FILES, FILES_PER_SECOND, MIB_PER_SECOND, PAGES, PAGES_PER_SECOND, PEAK_RSS_MIB, UNREAD};
-use crate::bench::folder::Folder;
+use crate::bench::folder::InputFolder;
 use crate::bench::report::Row;
-use crate::bench::times::Times;
-use crate::bench::usage::Usage;
+use crate::bench::times::Durations;
+use crate::bench::usage::ResourceUsage;
 use crate::config::Config;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
@@ -22,13 +22,13 @@ use crate::model::{Document, ExtractFailure, ExtractLimits, FileKind, Reason};
 use crate::{client, skills};
 
 /// Seconds per OCR call on one file; the next call continues where it stopped.
-const PICTURE_SECONDS: u32 = 120;
+const OCR_CALL_SECONDS: u32 = 120;
 
 /// Upper limit of calls per file.
-const MOST_CALLS: usize = 50;
+const MAX_OCR_CALLS: usize = 50;
 
 /// The result of one file.
-struct Done {
+struct FileResult {
     milliseconds: f64,
     /// `None` if the file could not be read.
     pages: Option<u32>,
@@ -38,14 +38,14 @@ struct Done {
 ///
 /// # Errors
 /// The path does not exist or holds no file; no worker can be started, or a required jail is not available.
-pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
-    let folder = Folder::list(config, path, "files that vic reads", has_reader)?;
+pub async fn measure_extraction(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
+    let folder = InputFolder::list(config, path, "files that vic reads", has_reader)?;
     let pdfium = ModelStore::new(config.model_dirs.clone()).library("pdfium").ok();
     let mut warnings = Vec::new();
     if pdfium.is_none() {
         warnings.push("pdfium is missing, so PDFs are read by the weaker reader: `vic models pull pdfium`".to_string());
     }
-    let pool = start(config, config.workers, config.limits.clone(), Tools { pdfium, ocr: None }).await?;
+    let pool = start_pool(config, config.workers, config.limits.clone(), Tools { pdfium, ocr: None }).await?;
     let mut by_kind: BTreeMap<String, Vec<(PathBuf, u64)>> = BTreeMap::new();
     for file in &folder.files {
         let extension = file.0.extension().unwrap_or_default().to_string_lossy().to_lowercase();
@@ -54,11 +54,11 @@ pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<R
             .or_default()
             .push(file.clone());
     }
-    let mut rows = vec![read(&pool, &folder, "all files", config.workers, runs, None).await?];
+    let mut rows = vec![measure_reads(&pool, &folder, "all files", config.workers, runs, None).await?];
     if by_kind.len() > 1 {
         for (kind, files) in by_kind {
-            let part = Folder { root: folder.root.clone(), files, problems: Vec::new() };
-            rows.push(read(&pool, &part, &kind, config.workers, runs, None).await?);
+            let part = InputFolder { root: folder.root.clone(), files, problems: Vec::new() };
+            rows.push(measure_reads(&pool, &part, &kind, config.workers, runs, None).await?);
         }
     }
     Ok((rows, warnings.into_iter().chain(pool.problems()).chain(folder.problems).collect()))
@@ -68,17 +68,17 @@ pub async fn extract(config: &Config, path: &Path, runs: usize) -> Result<(Vec<R
 ///
 /// # Errors
 /// As [`extract()`]; or the OCR models are missing ([`ErrorCode::NotFound`], with the command to fetch them).
-pub async fn ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
+pub async fn measure_ocr(config: &Config, path: &Path, runs: usize) -> Result<(Vec<Row>, Vec<String>)> {
     let has_pictures = |path: &Path| {
-        let kind = path.extension().and_then(OsStr::to_str).map(|it| FileKind::of_extension(&it.to_lowercase()));
+        let kind = path.extension().and_then(OsStr::to_str).map(|it| FileKind::from_extension(&it.to_lowercase()));
         matches!(kind, Some(FileKind::Image | FileKind::Pdf))
     };
-    let folder = Folder::list(config, path, "images or PDFs", has_pictures)?;
+    let folder = InputFolder::list(config, path, "images or PDFs", has_pictures)?;
     let models = ModelStore::new(config.model_dirs.clone());
     let tools = ocr_tools(&models)?;
     let limits = skills::pool_settings(&models, &config.limits).limits;
-    let pool = start(config, 1, limits, tools.clone()).await?;
-    let row = read(&pool, &folder, "pictures", 1, runs, Some(&tools)).await?;
+    let pool = start_pool(config, 1, limits, tools.clone()).await?;
+    let row = measure_reads(&pool, &folder, "pictures", 1, runs, Some(&tools)).await?;
     Ok((vec![row], pool.problems().into_iter().chain(folder.problems).collect()))
 }
 
@@ -86,7 +86,7 @@ fn has_reader(path: &Path) -> bool {
     path.file_name().and_then(OsStr::to_str).is_some_and(extract::is_readable_name)
 }
 
-async fn start(config: &Config, workers: usize, limits: ExtractLimits, tools: Tools) -> Result<WorkerPool> {
+async fn start_pool(config: &Config, workers: usize, limits: ExtractLimits, tools: Tools) -> Result<WorkerPool> {
     let program = PathBuf::from(client::vicd_command(config).get_program());
     // `skills`: query workers have a higher scheduling priority than those of background work.
     let pool = WorkerPool::new(program, PoolSettings { workers, limits, tools, skills: true });
@@ -99,26 +99,26 @@ async fn start(config: &Config, workers: usize, limits: ExtractLimits, tools: To
 }
 
 /// Warms up on the first files, then reads all files `runs` times; returns the row.
-async fn read(
+async fn measure_reads(
     pool: &WorkerPool,
-    folder: &Folder,
+    folder: &InputFolder,
     label: &str,
     workers: usize,
     runs: usize,
     pictures: Option<&Tools>,
 ) -> Result<Row> {
-    let pass = async |files: &[(PathBuf, u64)]| -> Result<Vec<Done>> {
+    let pass = async |files: &[(PathBuf, u64)]| -> Result<Vec<FileResult>> {
         let one = |file: &(PathBuf, u64)| {
             let path = file.0.clone();
-            async move { read_one(pool, &folder.root, &path, pictures).await }
+            async move { read_file(pool, &folder.root, &path, pictures).await }
         };
-        let all: Vec<Result<Done>> =
+        let all: Vec<Result<FileResult>> =
             futures::stream::iter(files).map(one).buffer_unordered(workers.max(1)).collect().await;
         all.into_iter().collect()
     };
     pass(&folder.files[..folder.files.len().min(workers.max(1))]).await?;
     let (runs, mut done) = (runs.max(1), Vec::new());
-    let usage = Usage::start();
+    let usage = ResourceUsage::start();
     for _ in 0..runs {
         done.extend(pass(&folder.files).await?);
     }
@@ -136,7 +136,7 @@ async fn read(
     }
     // Worker processes read the files, so their memory counts.
     row.set(PEAK_RSS_MIB, pool.peak_mib() as f64);
-    Times::new(done.iter().map(|it| it.milliseconds).collect()).fill(&mut row);
+    Durations::new(done.iter().map(|it| it.milliseconds).collect()).write_to(&mut row);
     row.setting("path", folder.root.to_string_lossy());
     row.setting("workers", workers);
     row.setting("runs", runs);
@@ -144,13 +144,13 @@ async fn read(
     Ok(row)
 }
 
-async fn read_one(pool: &WorkerPool, root: &Path, path: &Path, pictures: Option<&Tools>) -> Result<Done> {
+async fn read_file(pool: &WorkerPool, root: &Path, path: &Path, pictures: Option<&Tools>) -> Result<FileResult> {
     let begun = Instant::now();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let document = match open_beneath(root, path) {
         Ok(file) => match pictures {
             None => pool.extract(file, &name).await.map(|document| document.pages.unwrap_or(0)),
-            Some(tools) => read_pictures(pool, &file, &name, tools).await,
+            Some(tools) => ocr_file(pool, &file, &name, tools).await,
         },
         Err(OpenProblem::Bad(failure)) => Err(failure),
         Err(OpenProblem::Gone) => Err(ExtractFailure { reason: Reason::Empty, detail: "gone".into() }),
@@ -162,23 +162,18 @@ async fn read_one(pool: &WorkerPool, root: &Path, path: &Path, pictures: Option<
         }
         Err(_) => None,
     };
-    Ok(Done { milliseconds: begun.elapsed().as_secs_f64() * 1_000.0, pages })
+    Ok(FileResult { milliseconds: begun.elapsed().as_secs_f64() * 1_000.0, pages })
 }
 
 /// Reads all pages, in as many calls as needed; returns the number of pages.
-async fn read_pictures(
-    pool: &WorkerPool,
-    file: &std::fs::File,
-    name: &str,
-    tools: &Tools,
-) -> Result<u32, ExtractFailure> {
+async fn ocr_file(pool: &WorkerPool, file: &std::fs::File, name: &str, tools: &Tools) -> Result<u32, ExtractFailure> {
     let (mut pages, mut left) = (None, usize::MAX);
     let mut document = Document::default();
-    for _ in 0..MOST_CALLS {
+    for _ in 0..MAX_OCR_CALLS {
         let job = SkillJob {
             skill: skills::OCR_IMAGE.into(),
             pages: pages.take(),
-            seconds: PICTURE_SECONDS,
+            seconds: OCR_CALL_SECONDS,
             purpose: Purpose::EveryText,
             tools: tools.clone(),
             ..SkillJob::default()

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::bench::figures::{Better, FIGURES, Figure};
-use crate::bench::times::Bar;
+use crate::bench::figures::{Direction, FIGURES, Figure};
+use crate::bench::times::HistogramBar;
 use crate::error::Error;
 use crate::machine::Machine;
 
@@ -20,7 +20,7 @@ pub struct Row {
     /// Its figures by key.
     figures: Map<String, Value>,
     /// Histogram of the unit times, if there are many units.
-    pub histogram_ms: Vec<Bar>,
+    pub histogram_ms: Vec<HistogramBar>,
     /// Why there are no figures.
     pub error: Option<Error>,
 }
@@ -44,7 +44,7 @@ impl Row {
     }
 
     /// Removes a figure.
-    pub fn forget(&mut self, figure: Figure) {
+    pub fn remove(&mut self, figure: Figure) {
         self.figures.shift_remove(figure.key);
     }
 
@@ -88,7 +88,7 @@ pub struct Report {
     /// Name of the benchmark, e.g. `embed`.
     pub bench: &'static str,
     /// The figure that ranks the rows; `None` if they are not comparable.
-    pub by: Option<Figure>,
+    pub ranking_figure: Option<Figure>,
     /// The measurements.
     pub rows: Vec<Row>,
     /// Warnings for the reader, one sentence each.
@@ -103,13 +103,13 @@ pub struct Report {
 
 impl Report {
     /// Makes a report of this machine, at this time.
-    pub fn new(bench: &'static str, by: Option<Figure>) -> Report {
+    pub fn new(bench: &'static str, ranking_figure: Option<Figure>) -> Report {
         Report {
             bench,
-            by,
+            ranking_figure,
             rows: Vec::new(),
             warnings: Vec::new(),
-            machine: Machine::here(),
+            machine: Machine::detect(),
             taken_at: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
             compared: None,
         }
@@ -117,8 +117,8 @@ impl Report {
 
     /// Returns the best row by [`Report::by`]; the first row if there is no such figure.
     pub fn main_row(&self) -> Option<&Row> {
-        let value = |row: &Row| self.by.and_then(|by| row.get(by));
-        let sign = if self.by.is_some_and(|it| it.better == Better::Less) { -1.0 } else { 1.0 };
+        let value = |row: &Row| self.ranking_figure.and_then(|by| row.get(by));
+        let sign = if self.ranking_figure.is_some_and(|it| it.better == Direction::Less) { -1.0 } else { 1.0 };
         let measured = self.rows.iter().filter_map(|row| Some((row, sign * value(row)?)));
         let best = measured.reduce(|best, it| if it.1 > best.1 { it } else { best });
         best.map(|it| it.0).or(self.rows.first())

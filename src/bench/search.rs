@@ -8,9 +8,9 @@ use crate::bench::figures::{
     ANSWERED, CHUNKS, DUE, FAILED, OFFERED_PER_SECOND, PEAK_RSS_MIB, QUERIES_PER_SECOND, SECONDS, SERVICE_P50_MS,
     SERVICE_P99_MS, UNSENT,
 };
-use crate::bench::load::{Load, Outcome, offer};
+use crate::bench::load::{Load, LoadResult, offer_load};
 use crate::bench::report::Row;
-use crate::bench::times::Times;
+use crate::bench::times::Durations;
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
@@ -18,14 +18,14 @@ use crate::model::AskRequest;
 
 /// Questions asked before the measurement, one after the other. They fill caches, and their median gives the default
 /// rate.
-const WARM_UP: usize = 20;
+const WARM_UP_QUESTIONS: usize = 20;
 
 /// Default load as a share of the rate that one sequential client reaches. At the full rate, queues would grow without
 /// bound.
-const USUAL_LOAD: f64 = 0.5;
+const DEFAULT_LOAD_SHARE: f64 = 0.5;
 
 /// How long to wait for answers after the last question was due.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to ask the questions.
 #[derive(Clone, Debug)]
@@ -65,14 +65,18 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
         clients.push(Client::connect(config).await?);
     }
     let median = warm_up(&clients[0], plan).await?;
-    let rate = plan.rate.unwrap_or(USUAL_LOAD * 1_000.0 / median.max(0.1));
-    let load =
-        Load { rate, duration: Duration::from_secs_f64(plan.seconds), clients: clients.len(), patience: PATIENCE };
+    let rate = plan.rate.unwrap_or(DEFAULT_LOAD_SHARE * 1_000.0 / median.max(0.1));
+    let load = Load {
+        rate,
+        duration: Duration::from_secs_f64(plan.seconds),
+        clients: clients.len(),
+        answer_timeout: ANSWER_TIMEOUT,
+    };
     let (queries, limit, asked) = (plan.queries.clone(), plan.limit, clients.clone());
     let said: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
     let heard = said.clone();
-    let outcome = offer(load, move |client, number| {
-        let (client, request) = (asked[client].clone(), request(&queries[number % queries.len()], limit));
+    let outcome = offer_load(load, move |client, number| {
+        let (client, request) = (asked[client].clone(), ask_request(&queries[number % queries.len()], limit));
         let heard = heard.clone();
         async move {
             let answer = client.search(request).await?;
@@ -86,10 +90,10 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
         let why = outcome.errors.first().cloned();
         return Err(why.unwrap_or_else(|| Error::invalid("no question was due").hint("take more --seconds or --rate")));
     }
-    warnings.extend(complaints(&outcome));
+    warnings.extend(load_warnings(&outcome));
     let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
-    warnings.extend(reservations(said));
-    let mut row = row(&outcome, plan, rate);
+    warnings.extend(answer_warnings(said));
+    let mut row = result_row(&outcome, plan, rate);
     // Report the daemon's memory, not that of the clients.
     let status = clients[0].status().await?;
     row.set(PEAK_RSS_MIB, status.peak_rss_mib);
@@ -101,19 +105,19 @@ pub async fn measure(config: &Config, plan: &SearchPlan) -> Result<(Row, Vec<Str
 /// Asks up to the warm-up limit of questions one after the other; returns the median in milliseconds.
 async fn warm_up(client: &Client, plan: &SearchPlan) -> Result<f64> {
     let mut times = Vec::new();
-    for query in plan.queries.iter().take(WARM_UP) {
+    for query in plan.queries.iter().take(WARM_UP_QUESTIONS) {
         let begun = std::time::Instant::now();
-        client.search(request(query, plan.limit)).await?;
+        client.search(ask_request(query, plan.limit)).await?;
         times.push(begun.elapsed().as_secs_f64() * 1_000.0);
     }
-    Ok(Times::new(times).percentile(50))
+    Ok(Durations::new(times).percentile(50))
 }
 
-fn request(query: &str, limit: u32) -> AskRequest {
+fn ask_request(query: &str, limit: u32) -> AskRequest {
     AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() }
 }
 
-fn row(outcome: &Outcome, plan: &SearchPlan, rate: f64) -> Row {
+fn result_row(outcome: &LoadResult, plan: &SearchPlan, rate: f64) -> Row {
     let mut row = Row::new(format!("{} clients", plan.clients.max(1)));
     let answered = outcome.service.len();
     row.rate(QUERIES_PER_SECOND, answered as f64, outcome.seconds);
@@ -123,8 +127,8 @@ fn row(outcome: &Outcome, plan: &SearchPlan, rate: f64) -> Row {
     row.set(FAILED, outcome.failed as f64);
     row.set(UNSENT, outcome.unsent as f64);
     row.set(SECONDS, outcome.seconds);
-    Times::new(outcome.times.clone()).fill(&mut row);
-    let service = Times::new(outcome.service.clone());
+    Durations::new(outcome.times.clone()).write_to(&mut row);
+    let service = Durations::new(outcome.service.clone());
     row.set(SERVICE_P50_MS, service.percentile(50));
     row.set(SERVICE_P99_MS, service.percentile(99));
     row.setting("clients", plan.clients.max(1));
@@ -135,17 +139,17 @@ fn row(outcome: &Outcome, plan: &SearchPlan, rate: f64) -> Row {
 }
 
 /// Upper limit of reported kinds of warnings.
-const WARNINGS_TOLD: usize = 5;
+const MAX_WARNINGS: usize = 5;
 
 /// Warnings of the answers, most frequent first. They matter: an answer by keywords alone is faster than a hybrid one.
-fn reservations(said: BTreeMap<String, u64>) -> Vec<String> {
+fn answer_warnings(said: BTreeMap<String, u64>) -> Vec<String> {
     let mut said: Vec<(String, u64)> = said.into_iter().collect();
     said.sort_by_key(|it| std::cmp::Reverse(it.1));
-    said.into_iter().take(WARNINGS_TOLD).map(|(warning, count)| format!("{count} answers warn: {warning}")).collect()
+    said.into_iter().take(MAX_WARNINGS).map(|(warning, count)| format!("{count} answers warn: {warning}")).collect()
 }
 
 /// Warnings on unsent and failed questions.
-fn complaints(outcome: &Outcome) -> Vec<String> {
+fn load_warnings(outcome: &LoadResult) -> Vec<String> {
     let mut all = Vec::new();
     if outcome.unsent > 0 {
         all.push(format!(
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn row_counts_answered_failed_and_unsent() {
-        let outcome = Outcome {
+        let outcome = LoadResult {
             times: vec![10.0, 20.0, 900.0, 1_000.0],
             service: vec![10.0, 11.0],
             due: 4,
@@ -177,18 +181,18 @@ mod tests {
             errors: vec![Error::not_found("no such thing")],
         };
         let plan = SearchPlan { queries: vec!["x".into()], clients: 2, rate: None, seconds: 2.0, limit: 10 };
-        let row = row(&outcome, &plan, 2.0);
+        let row = result_row(&outcome, &plan, 2.0);
         assert_eq!(row.get(QUERIES_PER_SECOND), Some(1.0));
         assert_eq!((row.get(UNSENT), row.get(FAILED), row.get(ANSWERED)), (Some(1.0), Some(1.0), Some(2.0)));
         assert_eq!((row.get(P99_MS), row.get(SERVICE_P99_MS)), (Some(1_000.0), Some(11.0)));
-        let said = complaints(&outcome).join("\n");
+        let said = load_warnings(&outcome).join("\n");
         assert!(said.contains("1 of 4 questions were never sent") && said.contains("no such thing"), "{said}");
     }
 
     #[test]
     fn answer_warnings_are_counted() {
         let said = [("vectors are to follow", 3), ("answered by keywords alone", 40)];
-        let told = reservations(said.into_iter().map(|(it, count)| (it.to_string(), count)).collect());
+        let told = answer_warnings(said.into_iter().map(|(it, count)| (it.to_string(), count)).collect());
         assert_eq!(told, ["40 answers warn: answered by keywords alone", "3 answers warn: vectors are to follow"]);
     }
 }

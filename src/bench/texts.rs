@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::embed::sample_texts_of;
+use crate::embed::sample_texts_with_lengths;
 use crate::error::{Error, IoContext, Result};
 
 /// Length of generated texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Mix {
+pub enum TextLengths {
     /// 5 to 30 words: titles, questions, messages
     Short,
     /// 10 to 300 words, as chunks of documents are
@@ -17,27 +17,27 @@ pub enum Mix {
     Long,
 }
 
-impl Mix {
+impl TextLengths {
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Mix::Short => "short",
-            Mix::Mixed => "mixed",
-            Mix::Long => "long",
+            TextLengths::Short => "short",
+            TextLengths::Mixed => "mixed",
+            TextLengths::Long => "long",
         }
     }
 
-    fn words(self) -> std::ops::RangeInclusive<usize> {
+    fn word_range(self) -> std::ops::RangeInclusive<usize> {
         match self {
-            Mix::Short => 5..=30,
-            Mix::Mixed => 10..=300,
-            Mix::Long => 250..=300,
+            TextLengths::Short => 5..=30,
+            TextLengths::Mixed => 10..=300,
+            TextLengths::Long => 250..=300,
         }
     }
 
     /// Generates the texts, the same every time.
-    pub fn texts(self) -> Vec<String> {
-        sample_texts_of(self.words())
+    pub fn generate(self) -> Vec<String> {
+        sample_texts_with_lengths(self.word_range())
     }
 }
 
@@ -45,10 +45,10 @@ impl Mix {
 ///
 /// # Errors
 /// The file cannot be read, a line is not JSON or has none of the fields, or the file is empty.
-pub fn read_lines(path: &Path, fields: &[&str]) -> Result<Vec<String>> {
+pub fn read_json_lines(path: &Path, fields: &[&str]) -> Result<Vec<String>> {
     let names = fields.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(" or ");
     let cure = format!("each line is a JSON object with {names}");
-    let content = std::fs::read_to_string(path).at("read", path).map_err(|error| match error.hint {
+    let content = std::fs::read_to_string(path).io_context("read", path).map_err(|error| match error.hint {
         Some(_) => error,
         None => error.hint(cure.clone()),
     })?;
@@ -77,7 +77,7 @@ mod tests {
         let check = |content: &str| {
             let path = dir.path().join("x.jsonl");
             std::fs::write(&path, content).unwrap();
-            read_lines(&path, &["query", "text"])
+            read_json_lines(&path, &["query", "text"])
         };
         assert_eq!(check("{\"text\": \"a\"}\n\n{\"query\": \"b\", \"text\": \"c\"}\n").unwrap(), ["a", "b"]);
         for (content, told) in
@@ -86,6 +86,6 @@ mod tests {
             let error = check(content).unwrap_err();
             assert!(error.message.contains(told) && error.hint.is_some(), "{error}");
         }
-        assert!(read_lines(&dir.path().join("gone"), &["text"]).unwrap_err().hint.is_some());
+        assert!(read_json_lines(&dir.path().join("gone"), &["text"]).unwrap_err().hint.is_some());
     }
 }

@@ -6,31 +6,31 @@ use crate::bench::figures::{MAX_MS, P50_MS, P90_MS, P99_MS};
 use crate::bench::report::Row;
 
 /// Histogram bars per doubling of time: each is about 19 % wide.
-const BARS_A_DOUBLING: f64 = 4.0;
+const BARS_PER_DOUBLING: f64 = 4.0;
 
 /// Lower edge of the histogram: no measured unit takes less.
-const SHORTEST_MS: f64 = 0.001;
+const MIN_MS: f64 = 0.001;
 
 /// Milliseconds, or other measured numbers. Keeps every value: a benchmark has thousands, not millions.
 #[derive(Clone, Debug, Default)]
-pub struct Times {
+pub struct Durations {
     sorted: Vec<f64>,
 }
 
 /// The number of units above the previous bar's limit and up to this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bar {
+pub struct HistogramBar {
     /// Upper limit of the bar in milliseconds.
     pub to_ms: f64,
     /// Number of units.
     pub count: u64,
 }
 
-impl Times {
+impl Durations {
     /// Takes times in milliseconds, in any order.
-    pub fn new(mut milliseconds: Vec<f64>) -> Times {
+    pub fn new(mut milliseconds: Vec<f64>) -> Durations {
         milliseconds.sort_by(f64::total_cmp);
-        Times { sorted: milliseconds }
+        Durations { sorted: milliseconds }
     }
 
     /// The smallest time that at least `percent` of all do not exceed; 0 if there are none.
@@ -40,7 +40,7 @@ impl Times {
     }
 
     /// Writes percentiles and histogram to a row; does nothing if there are no times.
-    pub fn fill(&self, row: &mut Row) {
+    pub fn write_to(&self, row: &mut Row) {
         if self.sorted.is_empty() {
             return;
         }
@@ -51,14 +51,14 @@ impl Times {
     }
 
     /// The non-empty bars, shortest first. Their edges are the same in every run.
-    pub fn histogram(&self) -> Vec<Bar> {
-        let mut bars: Vec<Bar> = Vec::new();
+    pub fn histogram(&self) -> Vec<HistogramBar> {
+        let mut bars: Vec<HistogramBar> = Vec::new();
         for time in &self.sorted {
-            let step = ((time.max(SHORTEST_MS) / SHORTEST_MS).log2() * BARS_A_DOUBLING).ceil();
-            let to_ms = SHORTEST_MS * (step / BARS_A_DOUBLING).exp2();
+            let step = ((time.max(MIN_MS) / MIN_MS).log2() * BARS_PER_DOUBLING).ceil();
+            let to_ms = MIN_MS * (step / BARS_PER_DOUBLING).exp2();
             match bars.last_mut() {
                 Some(last) if last.to_ms == to_ms => last.count += 1,
-                _ => bars.push(Bar { to_ms, count: 1 }),
+                _ => bars.push(HistogramBar { to_ms, count: 1 }),
             }
         }
         bars
@@ -71,15 +71,15 @@ mod tests {
 
     #[test]
     fn percentile_is_a_measured_value() {
-        let times = Times::new(vec![3.0, 1.0, 4.0, 2.0]);
+        let times = Durations::new(vec![3.0, 1.0, 4.0, 2.0]);
         assert_eq!((times.percentile(50), times.percentile(99), times.percentile(100)), (2.0, 4.0, 4.0));
-        assert_eq!(Times::default().percentile(50), 0.0);
+        assert_eq!(Durations::default().percentile(50), 0.0);
     }
 
     #[test]
     fn every_time_falls_into_exactly_one_bar() {
         let times: Vec<f64> = (0..1_000).map(|it| f64::from(it) * 0.37).collect();
-        let bars = Times::new(times).histogram();
+        let bars = Durations::new(times).histogram();
         assert_eq!(bars.iter().map(|it| it.count).sum::<u64>(), 1_000);
         assert!(bars.is_sorted_by(|a, b| a.to_ms < b.to_ms));
         let last = bars.last().unwrap();

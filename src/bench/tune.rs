@@ -6,24 +6,24 @@
 
 use std::time::Duration;
 
-use crate::bench::embed::{self, Batch, Bounds, Manner};
+use crate::bench::embed::{self, CallSettings, CallSize, MeasureLimits};
 use crate::bench::figures::TOKENS_PER_SECOND;
 use crate::bench::report::Row;
 use crate::config::{Config, EmbedBackend};
 use crate::error::Result;
 
 /// Measurements per setting.
-const TURNS: usize = 3;
+const RUNS_PER_SETTING: usize = 3;
 
 /// A setting that uses more of the machine must be faster by more than this factor.
-const WORTH: f64 = 1.03;
+const MIN_SPEEDUP: f64 = 1.03;
 
 /// Default batch sizes to try.
-const BATCHES: [usize; 4] = [32, 64, 128, 256];
+const DEFAULT_BATCHES: [usize; 4] = [32, 64, 128, 256];
 
 /// A tuned setting. Ordered by resource use: less first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tuned {
+pub struct TunedSetting {
     /// Threads; 0 if the backend has none.
     pub threads: usize,
     /// Texts per call.
@@ -40,7 +40,7 @@ pub struct Candidates {
     /// Duration of one measurement.
     pub seconds: f64,
     /// Limits of a measurement.
-    pub bounds: Bounds,
+    pub bounds: MeasureLimits,
 }
 
 /// Measures the candidates: threads first, then texts per call with the best number of threads. Calls `told` for each
@@ -53,43 +53,44 @@ pub async fn tune(
     texts: &[String],
     candidates: &Candidates,
     mut told: impl FnMut(&Row),
-) -> Result<(Tuned, Vec<Row>)> {
+) -> Result<(TunedSetting, Vec<Row>)> {
     let own = config.embed.backend == EmbedBackend::Onnx;
     let threads = match (own, candidates.threads.is_empty()) {
         (false, _) => vec![0],
         (true, true) => doublings(std::thread::available_parallelism().map_or(1, usize::from)),
         (true, false) => candidates.threads.clone(),
     };
-    let batches = if candidates.batches.is_empty() { BATCHES.to_vec() } else { candidates.batches.clone() };
+    let batches = if candidates.batches.is_empty() { DEFAULT_BATCHES.to_vec() } else { candidates.batches.clone() };
     let middle = batches[batches.len() / 2];
-    let first: Vec<Tuned> = threads.iter().map(|it| Tuned { threads: *it, batch: middle }).collect();
-    let mut rows = by_turns(config, texts, &first, candidates, &mut told).await?;
-    let best = pick(&speeds(&rows)).map_or(threads[0], |it| it.threads);
-    let second: Vec<Tuned> =
-        batches.iter().filter(|it| **it != middle).map(|it| Tuned { threads: best, batch: *it }).collect();
-    rows.extend(by_turns(config, texts, &second, candidates, &mut told).await?);
-    let with_best: Vec<(Tuned, f64)> = speeds(&rows).into_iter().filter(|it| it.0.threads == best).collect();
-    let found = pick(&with_best).unwrap_or(Tuned { threads: best, batch: middle });
+    let first: Vec<TunedSetting> = threads.iter().map(|it| TunedSetting { threads: *it, batch: middle }).collect();
+    let mut rows = measure_in_turns(config, texts, &first, candidates, &mut told).await?;
+    let best = pick_cheapest_fast(&speeds(&rows)).map_or(threads[0], |it| it.threads);
+    let second: Vec<TunedSetting> =
+        batches.iter().filter(|it| **it != middle).map(|it| TunedSetting { threads: best, batch: *it }).collect();
+    rows.extend(measure_in_turns(config, texts, &second, candidates, &mut told).await?);
+    let with_best: Vec<(TunedSetting, f64)> = speeds(&rows).into_iter().filter(|it| it.0.threads == best).collect();
+    let found = pick_cheapest_fast(&with_best).unwrap_or(TunedSetting { threads: best, batch: middle });
     Ok((found, rows.into_iter().map(|it| it.1).collect()))
 }
 
 /// Measures each setting [`TURNS`] times in rotation; returns the median row of each.
-async fn by_turns(
+async fn measure_in_turns(
     config: &Config,
     texts: &[String],
-    settings: &[Tuned],
+    settings: &[TunedSetting],
     candidates: &Candidates,
     told: &mut impl FnMut(&Row),
-) -> Result<Vec<(Tuned, Row)>> {
+) -> Result<Vec<(TunedSetting, Row)>> {
     let mut turns: Vec<Vec<Row>> = vec![Vec::new(); settings.len()];
-    for _ in 0..TURNS {
+    for _ in 0..RUNS_PER_SETTING {
         for (setting, rows) in settings.iter().zip(&mut turns) {
             let mut config = config.clone();
             config.embed.threads = setting.threads;
-            let bounds = Bounds { whole: Some(Duration::from_secs_f64(candidates.seconds)), ..candidates.bounds };
-            let manner = Manner { batch: Batch::Texts(setting.batch), callers: CALLERS, bounds };
+            let bounds =
+                MeasureLimits { total: Some(Duration::from_secs_f64(candidates.seconds)), ..candidates.bounds };
+            let manner = CallSettings { batch: CallSize::Texts(setting.batch), callers: CONCURRENT_CALLS, bounds };
             let measured = embed::measure(&config, texts, manner, None).await;
-            let mut row = measured.unwrap_or_else(|error| embed::failed(&config, &manner, error));
+            let mut row = measured.unwrap_or_else(|error| embed::failed_row(&config, &manner, error));
             row.label = match setting.threads {
                 0 => format!("{} texts a call", setting.batch),
                 threads => format!("{threads} threads, {} texts a call", setting.batch),
@@ -104,7 +105,7 @@ async fn by_turns(
         let failed = rows.iter().position(|it| it.error.is_some());
         rows.swap_remove(failed.unwrap_or(rows.len() / 2))
     };
-    let rows: Vec<(Tuned, Row)> = settings.iter().copied().zip(turns.into_iter().map(median)).collect();
+    let rows: Vec<(TunedSetting, Row)> = settings.iter().copied().zip(turns.into_iter().map(median)).collect();
     match rows.iter().find_map(|it| it.1.error.clone()) {
         Some(error) if rows.iter().all(|it| it.1.error.is_some()) => Err(error),
         _ => Ok(rows),
@@ -112,20 +113,20 @@ async fn by_turns(
 }
 
 /// Concurrent calls, as in indexing.
-pub const CALLERS: usize = 2;
+pub const CONCURRENT_CALLS: usize = 2;
 
 fn speed(row: &Row) -> f64 {
     row.get(TOKENS_PER_SECOND).unwrap_or(0.0)
 }
 
-fn speeds(rows: &[(Tuned, Row)]) -> Vec<(Tuned, f64)> {
+fn speeds(rows: &[(TunedSetting, Row)]) -> Vec<(TunedSetting, f64)> {
     rows.iter().filter(|it| it.1.error.is_none()).map(|(setting, row)| (*setting, speed(row))).collect()
 }
 
 /// The setting with the least resource use among those about as fast as the fastest.
-fn pick(measured: &[(Tuned, f64)]) -> Option<Tuned> {
+fn pick_cheapest_fast(measured: &[(TunedSetting, f64)]) -> Option<TunedSetting> {
     let fastest = measured.iter().map(|it| it.1).fold(0.0, f64::max);
-    measured.iter().filter(|it| it.1 * WORTH >= fastest).map(|it| it.0).min()
+    measured.iter().filter(|it| it.1 * MIN_SPEEDUP >= fastest).map(|it| it.0).min()
 }
 
 /// 1, 2, 4 and so on below `most`, and `most` itself.
@@ -141,8 +142,8 @@ mod tests {
 
     #[test]
     fn cheapest_of_the_fastest_is_picked() {
-        let setting = |threads, batch| Tuned { threads, batch };
-        let check = |measured: &[(Tuned, f64)], expected| assert_eq!(pick(measured), expected);
+        let setting = |threads, batch| TunedSetting { threads, batch };
+        let check = |measured: &[(TunedSetting, f64)], expected| assert_eq!(pick_cheapest_fast(measured), expected);
         check(&[(setting(1, 64), 100.0), (setting(2, 64), 190.0)], Some(setting(2, 64)));
         check(&[(setting(2, 64), 190.0), (setting(4, 64), 191.0)], Some(setting(2, 64)));
         check(&[(setting(2, 256), 190.0), (setting(2, 64), 188.0)], Some(setting(2, 64)));

@@ -10,22 +10,22 @@ use crate::daemon::Memory;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Minimum duration for CPU figures, because CPU time is counted in hundredths of a second.
-const SHORTEST_SECONDS: f64 = 0.2;
+const MIN_CPU_SECONDS: f64 = 0.2;
 
 /// Measures from its creation.
 #[derive(Debug)]
-pub(super) struct Usage {
+pub(super) struct ResourceUsage {
     begun: Instant,
     cpu_before: Option<f64>,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Starts measuring. Resets the memory peak if the system allows it.
-    pub(super) fn start() -> Usage {
+    pub(super) fn start() -> ResourceUsage {
         return_free_memory();
         // 5 resets the peak resident memory of this process; refused on other systems and in some containers.
         let _kept = std::fs::write("/proc/self/clear_refs", "5");
-        Usage { begun: Instant::now(), cpu_before: cpu_seconds() }
+        ResourceUsage { begun: Instant::now(), cpu_before: cpu_seconds() }
     }
 
     /// Seconds since the start.
@@ -34,11 +34,11 @@ impl Usage {
     }
 
     /// Writes seconds, CPU use and peak memory to a row.
-    pub(super) fn fill(&self, row: &mut Row) {
+    pub(super) fn write_to(&self, row: &mut Row) {
         let seconds = self.seconds();
         row.set(SECONDS, seconds);
         if let (Some(before), Some(now)) = (self.cpu_before, cpu_seconds())
-            && seconds >= SHORTEST_SECONDS
+            && seconds >= MIN_CPU_SECONDS
         {
             row.set(CPU_PERCENT, (now - before) / seconds * 100.0);
         }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn busy_thread_counts_as_one_core_with_its_memory() {
-        let usage = Usage::start();
+        let usage = ResourceUsage::start();
         let block = vec![1_u8; 64 << 20];
         let mut sum = 0_u64;
         while usage.begun.elapsed() < Duration::from_millis(600) {
@@ -85,7 +85,7 @@ mod tests {
         }
         assert!(sum > 0);
         let mut row = Row::new("x");
-        usage.fill(&mut row);
+        usage.write_to(&mut row);
         // No upper bound: other tests run in this process.
         assert!(row.get(CPU_PERCENT).is_some_and(|it| it > 5.0), "{row:?}");
         assert!(row.get(PEAK_RSS_MIB).is_some_and(|it| it > 64.0), "{row:?}");

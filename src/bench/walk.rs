@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::bench::figures::{FILES, FILES_PER_SECOND, SECONDS_COLD, SECONDS_RESCAN};
-use crate::bench::folder::sentences;
+use crate::bench::folder::problem_sentences;
 use crate::bench::report::Row;
-use crate::bench::times::Times;
-use crate::bench::usage::Usage;
-use crate::catalog::{Belief, Catalog};
+use crate::bench::times::Durations;
+use crate::bench::usage::ResourceUsage;
+use crate::catalog::{Catalog, DeletionPolicy};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::files::{self, Leash, Rules, WalkReport};
+use crate::files::{self, Rules, WalkReport, WalkToken};
 
 /// Walks a folder `runs` times after a warm-up. Then scans it `runs` times into a new temporary catalog, each time with
 /// a rescan. Speed and times are those of the walk alone; cold and rescan seconds include the catalog. Warnings name
@@ -20,7 +20,7 @@ use crate::files::{self, Leash, Rules, WalkReport};
 /// # Errors
 /// The folder does not exist, is empty or cannot be read; or the catalog cannot be written.
 pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<String>)> {
-    let root = path.canonicalize().at("read", path).map_err(|it| it.hint("name an existing folder"))?;
+    let root = path.canonicalize().io_context("read", path).map_err(|it| it.hint("name an existing folder"))?;
     if !root.is_dir() {
         return Err(Error::invalid(format!("`{}` is not a folder", path.display())).hint("name a folder"));
     }
@@ -31,22 +31,22 @@ pub fn measure(config: &Config, path: &Path, runs: usize) -> Result<(Row, Vec<St
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("there are no files in `{}`", path.display()))
             .hint("name a folder that has some; hidden and ignored files are left out, as in `vic index`"));
     }
-    let (mut row, usage) = (Row::new("walk"), Usage::start());
-    let alone = times_of(runs, || walk(&root, &rules).map(|_| ()))?;
-    usage.fill(&mut row);
+    let (mut row, usage) = (Row::new("walk"), ResourceUsage::start());
+    let alone = time_runs(runs, || walk(&root, &rules).map(|_| ()))?;
+    usage.write_to(&mut row);
     row.set(FILES, files as f64);
     row.rate(FILES_PER_SECOND, files as f64, alone.percentile(50) / 1_000.0);
-    alone.fill(&mut row);
-    let (cold, again) = with_catalog(&root, &rules, runs)?;
+    alone.write_to(&mut row);
+    let (cold, again) = measure_catalog_scans(&root, &rules, runs)?;
     row.set(SECONDS_COLD, cold);
     row.set(SECONDS_RESCAN, again);
     row.setting("path", root.to_string_lossy());
     row.setting("runs", runs);
-    Ok((row, sentences(first)))
+    Ok((row, problem_sentences(first)))
 }
 
 /// Median seconds of a scan into an empty catalog, and of an unchanged rescan.
-fn with_catalog(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
+fn measure_catalog_scans(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
     let (mut cold, mut again) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let dir = tempfile::Builder::new().prefix("vic-bench-").tempdir().map_err(Error::internal)?;
@@ -54,28 +54,28 @@ fn with_catalog(root: &Path, rules: &Rules, runs: usize) -> Result<(f64, f64)> {
         let id = catalog.add_root(root)?.id;
         let scan = || {
             let mut found = Vec::new();
-            let report = files::walk(root, rules, None, &Leash::default(), |file| found.push(file))?;
-            catalog.apply_scan(id, None, found, &report.unreadable, report.complete, Belief::All).map(|_| ())
+            let report = files::walk(root, rules, None, &WalkToken::default(), |file| found.push(file))?;
+            catalog.apply_scan(id, None, found, &report.unreadable, report.complete, DeletionPolicy::All).map(|_| ())
         };
-        cold.push(times_of(1, scan)?.percentile(50) / 1_000.0);
-        again.push(times_of(1, scan)?.percentile(50) / 1_000.0);
+        cold.push(time_runs(1, scan)?.percentile(50) / 1_000.0);
+        again.push(time_runs(1, scan)?.percentile(50) / 1_000.0);
     }
-    let median = |seconds: Vec<f64>| Times::new(seconds).percentile(50);
+    let median = |seconds: Vec<f64>| Durations::new(seconds).percentile(50);
     Ok((median(cold), median(again)))
 }
 
-fn times_of(runs: usize, work: impl Fn() -> Result<()>) -> Result<Times> {
+fn time_runs(runs: usize, work: impl Fn() -> Result<()>) -> Result<Durations> {
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
         let begun = Instant::now();
         work()?;
         times.push(begun.elapsed().as_secs_f64() * 1_000.0);
     }
-    Ok(Times::new(times))
+    Ok(Durations::new(times))
 }
 
 fn walk(root: &Path, rules: &Rules) -> Result<WalkReport> {
-    files::walk(root, rules, None, &Leash::default(), |_| ())
+    files::walk(root, rules, None, &WalkToken::default(), |_| ())
 }
 
 #[cfg(test)]

@@ -17,19 +17,19 @@ use vic::error::{Error, Result};
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// How long threads that read or compute may take to end after all data is on disk.
-const REST: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     // Runs before any thread starts: ONNX Runtime reads the environment when it loads.
     vic::embed::disable_telemetry();
-    vic::store::bound_library();
+    vic::store::limit_library();
     vic::daemon::return_memory_early();
     let argument = std::env::args().nth(1);
     let outcome =
         match argument.as_deref() {
             Some("worker") => vic::extract::run_worker(vic::skills::HANDLERS).map_err(Error::internal),
             Some("--version" | "-V") => {
-                eprintln_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
+                write_stderr_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
                 Ok(())
             }
             Some("command") => return vic::commands::main(std::env::args_os().skip(2)),
@@ -41,9 +41,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln_line(&format!("error: {error}"));
+            write_stderr_line(&format!("error: {error}"));
             if let Some(hint) = &error.hint {
-                eprintln_line(&format!("hint: {hint}"));
+                write_stderr_line(&format!("hint: {hint}"));
             }
             ExitCode::from(error.code.exit_code())
         }
@@ -52,9 +52,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let config = Config::load()?;
-    vic::daemon::keep_files_private();
+    vic::daemon::set_private_umask();
     vic::daemon::start_logging(&config.log_level)?;
-    for stranger in vic::config::strangers() {
+    for stranger in vic::config::unknown_variables() {
         tracing::warn!("{stranger} is not a setting of vic and is ignored; `vic config show` lists the settings");
     }
     // The background thread returns free memory even when no allocation happens any more.
@@ -67,7 +67,7 @@ fn run() -> Result<()> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(vic::daemon::run(config, program));
     // A short limit suffices: the remaining work has no consumer.
-    runtime.shutdown_timeout(REST);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
 }
 
@@ -79,7 +79,7 @@ fn doctor(option: Option<&str>) -> Result<()> {
         Some(other) => return Err(Error::invalid(format!("unknown argument `{other}`"))),
     };
     let config = Config::load()?;
-    vic::daemon::keep_files_private();
+    vic::daemon::set_private_umask();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let report = runtime.block_on(vic::daemon::doctor(&config, fix))?;
     let text = serde_json::to_string(&report).map_err(Error::internal)?;
@@ -87,6 +87,6 @@ fn doctor(option: Option<&str>) -> Result<()> {
 }
 
 /// The process that starts the daemon reads its final error here.
-fn eprintln_line(text: &str) {
+fn write_stderr_line(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
 }

@@ -8,25 +8,25 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode as Sqlite, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::watch;
 
-use crate::error::{DISK_REFUSES, Error, ErrorCode, Result};
+use crate::error::{DISK_ERROR_HINT, Error, ErrorCode, Result};
 
 /// Idle reader connections kept: as many as there are usually questions at a time.
 const IDLE_READERS: usize = 4;
 
 /// Wait for a lock of another process, such as a backup or the `sqlite3` shell.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Prepared statements cached by each connection; more than this module has.
-const STATEMENTS: usize = 64;
+const CACHED_STATEMENTS: usize = 64;
 
 /// Page cache of the writer, in KiB, for a database in which every change looks up rows all over it. Twice as many pages do
 /// not speed up a walk of 200,000 files.
-pub(super) const LOOKED_UP_KIB: u32 = 16 << 10;
+pub(super) const RANDOM_ACCESS_CACHE_KIB: u32 = 16 << 10;
 
 /// Page cache of the writer, in KiB, for an append-mostly database: SQLite's default. A writer keeps its written pages
 /// until the cache is full: with 32 MiB, one save a second made the daemon grow for four hours. A larger cache does not
 /// speed up inserting 300,000 vectors, because the page cache of the system holds the file too.
-pub(super) const ADDED_TO_KIB: u32 = 2 << 10;
+pub(super) const APPEND_CACHE_KIB: u32 = 2 << 10;
 
 /// Which commits survive a power loss. All survive the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) struct Database {
     /// Counts the commits since it was opened.
     commits: watch::Sender<u64>,
     /// The path of the corrupt database that this one replaced when it was opened.
-    pub(super) set_aside: Option<PathBuf>,
+    pub(super) quarantined: Option<PathBuf>,
 }
 
 impl Database {
@@ -73,24 +73,24 @@ impl Database {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, &error))?;
         }
-        Ok(Database::of(path, format, prepare(path, format).map_err(|it| it.explain(path, format))?))
+        Ok(Database::new(path, format, open_and_migrate(path, format).map_err(|it| it.explain(path, format))?))
     }
 
     /// Opens the file read-only as it is.
-    pub(super) fn open_to_look(path: &Path, format: &Format) -> Result<Database> {
-        let look = || -> Result<Connection, Failure> {
-            let db = read_only(path)?;
+    pub(super) fn open_read_only(path: &Path, format: &Format) -> Result<Database> {
+        let look = || -> Result<Connection, OpenError> {
+            let db = open_connection_read_only(path)?;
             match stored_version(&db, format)? {
-                version if version < format.version => Err(Failure::Older(version)),
+                version if version < format.version => Err(OpenError::Older(version)),
                 _ => Ok(db),
             }
         };
-        Ok(Database::of(path, format, look().map_err(|it| it.explain(path, format))?))
+        Ok(Database::new(path, format, look().map_err(|it| it.explain(path, format))?))
     }
 
-    fn of(path: &Path, format: &Format, writer: Connection) -> Database {
+    fn new(path: &Path, format: &Format, writer: Connection) -> Database {
         let (writer, readers, commits) = (Mutex::new(writer), Mutex::default(), watch::Sender::new(0));
-        Database { path: path.into(), hint: format.hint, writer, readers, commits, set_aside: None }
+        Database { path: path.into(), hint: format.hint, writer, readers, commits, quarantined: None }
     }
 
     /// Returns a receiver of the commit counter of this process.
@@ -99,10 +99,10 @@ impl Database {
     }
 
     /// Runs `work` in one transaction, which is committed when it returns `Ok`.
-    pub(super) fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Failed>) -> Result<T> {
+    pub(super) fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, DbError>) -> Result<T> {
         // A panic in `work` drops its transaction, which rolls back: the connection stays good.
         let mut writer = lock(&self.writer);
-        let run = || -> Result<T, Failed> {
+        let run = || -> Result<T, DbError> {
             let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
@@ -114,14 +114,14 @@ impl Database {
     }
 
     /// Runs `work` on one consistent snapshot, concurrently with the writer.
-    pub(super) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, Failed>) -> Result<T> {
+    pub(super) fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, DbError>) -> Result<T> {
         let idle = lock(&self.readers).pop();
         let mut reader = match idle {
             Some(reader) => reader,
             None => self.reader().map_err(|error| self.explain(error.into()))?,
         };
         let value = {
-            let run = || -> Result<T, Failed> {
+            let run = || -> Result<T, DbError> {
                 let transaction = reader.transaction()?;
                 work(&transaction)
             };
@@ -150,15 +150,15 @@ impl Database {
     }
 
     fn reader(&self) -> rusqlite::Result<Connection> {
-        let reader = read_only(&self.path)?;
-        keep_statements(&reader)?;
+        let reader = open_connection_read_only(&self.path)?;
+        cache_statements(&reader)?;
         Ok(reader)
     }
 
     /// Memory of the pages in the writer's cache, in KiB.
     #[cfg(test)]
     #[expect(unsafe_code, reason = "this number of SQLite's has no safe interface")]
-    pub(super) fn kept_kib(&self) -> u32 {
+    pub(super) fn cache_used_kib(&self) -> u32 {
         use rusqlite::ffi;
         let writer = lock(&self.writer);
         let (mut bytes, mut peak) = (0, 0);
@@ -171,17 +171,17 @@ impl Database {
     }
 
     /// Turns an error of a transaction into one for the user.
-    pub(super) fn explain(&self, error: Failed) -> Error {
+    pub(super) fn explain(&self, error: DbError) -> Error {
         match error {
-            Failed::Sqlite(error) => explain(&error, &self.path, self.hint),
-            Failed::Other(error) => error,
+            DbError::Sqlite(error) => explain_sqlite(&error, &self.path, self.hint),
+            DbError::Other(error) => error,
         }
     }
 }
 
-fn read_only(path: &Path) -> rusqlite::Result<Connection> {
+fn open_connection_read_only(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    db.busy_timeout(BUSY)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     Ok(db)
 }
 
@@ -194,7 +194,7 @@ pub fn check_database(path: &Path) -> Result<()> {
         return Ok(());
     }
     let read = || -> rusqlite::Result<String> {
-        let db = read_only(path)?;
+        let db = open_connection_read_only(path)?;
         db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
     };
     let hint = "run `vic doctor --fix`: it is renamed and replaced by a new one";
@@ -204,7 +204,7 @@ pub fn check_database(path: &Path) -> Result<()> {
             let message = format!("`{}` is damaged: {found}", path.display());
             Err(Error::new(ErrorCode::DataLoss, message).hint(hint))
         }
-        Err(error) => Err(explain(&error, path, hint)),
+        Err(error) => Err(explain_sqlite(&error, path, hint)),
     }
 }
 
@@ -220,33 +220,33 @@ pub fn flush_database(path: &Path) -> Result<()> {
     let flush = || -> rusqlite::Result<()> {
         let db =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        db.busy_timeout(BUSY)?;
+        db.busy_timeout(BUSY_TIMEOUT)?;
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
     };
-    flush().map_err(|error| explain(&error, path, "run `vic doctor`"))
+    flush().map_err(|error| explain_sqlite(&error, path, "run `vic doctor`"))
 }
 
 /// An error inside a transaction.
-pub(super) enum Failed {
+pub(super) enum DbError {
     /// From SQLite; the path is added later.
     Sqlite(rusqlite::Error),
     /// Anything else.
     Other(Error),
 }
 
-impl From<rusqlite::Error> for Failed {
-    fn from(error: rusqlite::Error) -> Failed {
-        Failed::Sqlite(error)
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> DbError {
+        DbError::Sqlite(error)
     }
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        Failed::Other(error)
+impl From<Error> for DbError {
+    fn from(error: Error) -> DbError {
+        DbError::Other(error)
     }
 }
 
-enum Failure {
+enum OpenError {
     Sqlite(rusqlite::Error),
     Newer(i64),
     /// Opened read-only, so that it cannot be migrated.
@@ -254,20 +254,20 @@ enum Failure {
     Foreign,
 }
 
-impl Failure {
+impl OpenError {
     fn explain(self, path: &Path, format: &Format) -> Error {
         let (name, shown, known) = (format.name, path.display(), format.version);
         let (message, cure) = match self {
-            Failure::Sqlite(error) => return explain(&error, path, format.hint),
-            Failure::Foreign => (
+            OpenError::Sqlite(error) => return explain_sqlite(&error, path, format.hint),
+            OpenError::Foreign => (
                 format!("`{shown}` is another program's database, not vic's {name}"),
                 "point VIC_DATA_DIR, or the variable of this file, at another place",
             ),
-            Failure::Newer(version) => (
+            OpenError::Newer(version) => (
                 format!("the {name} `{shown}` has format {version}, this vic knows {known}"),
                 "use the newer vic, or another VIC_DATA_DIR",
             ),
-            Failure::Older(version) => (
+            OpenError::Older(version) => (
                 format!("the {name} `{shown}` has format {version}, that of an older vic"),
                 "start the daemon, which brings it up to date",
             ),
@@ -276,26 +276,26 @@ impl Failure {
     }
 }
 
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Failure {
-        Failure::Sqlite(error)
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> OpenError {
+        OpenError::Sqlite(error)
     }
 }
 
 /// Returns the stored format version, which is vic's and not newer; 0 for an empty file.
-fn stored_version(db: &Connection, format: &Format) -> Result<i64, Failure> {
+fn stored_version(db: &Connection, format: &Format) -> Result<i64, OpenError> {
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > format.version {
-        return Err(Failure::Newer(version));
+        return Err(OpenError::Newer(version));
     }
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
-    if version == 0 && tables > 0 { Err(Failure::Foreign) } else { Ok(version) }
+    if version == 0 && tables > 0 { Err(OpenError::Foreign) } else { Ok(version) }
 }
 
-fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
+fn open_and_migrate(path: &Path, format: &Format) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(BUSY)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     // The version is read before anything is set: switching to WAL would already write to a newer vic's file.
     let version = stored_version(&db, format)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
@@ -307,7 +307,7 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
     db.pragma_update(None, "secure_delete", true)?;
     // Negative means KiB, positive pages.
     db.pragma_update(None, "cache_size", -i64::from(format.cache_kib))?;
-    keep_statements(&db)?;
+    cache_statements(&db)?;
     if version < format.version {
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         match usize::try_from(version - 1) {
@@ -322,13 +322,13 @@ fn prepare(path: &Path, format: &Format) -> Result<Connection, Failure> {
 
 /// Caches prepared statements with a stable query plan. Without that SQLite prepares a statement again for each bound
 /// value, because the plan might depend on it: looking up one path took twice as long.
-fn keep_statements(db: &Connection) -> rusqlite::Result<()> {
+fn cache_statements(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    db.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     Ok(())
 }
 
-fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
+fn explain_sqlite(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     let code = match error.sqlite_error_code() {
         Some(Sqlite::NotADatabase | Sqlite::DatabaseCorrupt) => ErrorCode::DataLoss,
         Some(Sqlite::DiskFull) => ErrorCode::StorageFull,
@@ -348,7 +348,7 @@ fn explain(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))
         }
-        ErrorCode::Unavailable => Error::new(code, message).hint(DISK_REFUSES),
+        ErrorCode::Unavailable => Error::new(code, message).hint(DISK_ERROR_HINT),
         _ => Error::new(code, message),
     }
 }
@@ -367,7 +367,7 @@ mod tests {
         version: 3,
         upgrades: &["ALTER TABLE t ADD COLUMN y INTEGER NOT NULL DEFAULT 7", "UPDATE t SET y = y + 1"],
         durability: Durability::Full,
-        cache_kib: ADDED_TO_KIB,
+        cache_kib: APPEND_CACHE_KIB,
         hint: "move it aside",
         schema: "CREATE TABLE t (x INTEGER NOT NULL, y INTEGER NOT NULL DEFAULT 7)",
     };

@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_KIB};
-use crate::catalog::files::row::path_of;
+use crate::catalog::database::{Database, DbError, Durability, Format, RANDOM_ACCESS_CACHE_KIB};
+use crate::catalog::files::row::path_from_bytes;
 use crate::catalog::{Catalog, quarantine};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, FileId, GraphPart, GraphSource};
 
 /// Largest entity id: ids are part of the API and have 32 bits.
-const MOST_ENTITIES: i64 = u32::MAX as i64;
+const MAX_ENTITY_ID: i64 = u32::MAX as i64;
 
 const FORMAT: Format = Format {
     name: "graph",
     version: 1,
     upgrades: &[],
     durability: Durability::Full,
-    cache_kib: LOOKED_UP_KIB,
+    cache_kib: RANDOM_ACCESS_CACHE_KIB,
     hint: "move it aside; what files say is made again, imports have to be imported again",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -39,7 +39,7 @@ const FORMAT: Format = Format {
 
 /// The result of a replacement.
 #[derive(Debug, Default)]
-pub struct Replaced {
+pub struct Replacement {
     /// Ids of the dropped sources.
     pub dropped: Vec<i64>,
     /// Ids of the stored sources, in the order given.
@@ -59,12 +59,12 @@ impl GraphStore {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<GraphStore> {
-        Ok(GraphStore { database: quarantine::open_or_begin_anew(path, &FORMAT)? })
+        Ok(GraphStore { database: quarantine::open_or_replace(path, &FORMAT)? })
     }
 
     /// Returns the path of the corrupt graph that this one replaced when it was opened.
-    pub fn set_aside(&self) -> Option<&Path> {
-        self.database.set_aside.as_deref()
+    pub fn quarantined(&self) -> Option<&Path> {
+        self.database.quarantined.as_deref()
     }
 
     /// Returns the value that was last set for `key`.
@@ -94,7 +94,7 @@ impl GraphStore {
     }
 
     /// Drops sources and replaces others in one transaction; new entities get ids.
-    pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replaced> {
+    pub fn replace(&self, dropped: &[String], parts: &[(GraphSource, GraphPart)]) -> Result<Replacement> {
         self.replace_with(dropped, |put| parts.iter().try_for_each(|(source, part)| put(source, part)))
     }
 
@@ -103,31 +103,31 @@ impl GraphStore {
         &self,
         dropped: &[String],
         fill: impl FnOnce(&mut dyn FnMut(&GraphSource, &GraphPart) -> Result<()>) -> Result<()>,
-    ) -> Result<Replaced> {
+    ) -> Result<Replacement> {
         self.database.write(|db| {
-            let mut replaced = Replaced::default();
+            let mut replaced = Replacement::default();
             for name in dropped {
                 let mut statement = db.prepare_cached("DELETE FROM sources WHERE name = ?1 RETURNING id")?;
                 let gone = statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
                 replaced.dropped.extend(gone);
             }
-            let mut numbers = Numbers::load(db)?;
+            let mut numbers = EntityIds::load(db)?;
             fill(&mut |source, part| {
-                put(db, source, part, &mut numbers, &mut replaced).map_err(|error| self.database.explain(error))
+                put_source(db, source, part, &mut numbers, &mut replaced).map_err(|error| self.database.explain(error))
             })?;
-            numbers.keep(db)?;
+            numbers.save(db)?;
             Ok(replaced)
         })
     }
 
     /// Passes every source with its id and statements to `take`, in the order of the ids, which is the order of creation. A
     /// replaced source keeps its id; the id of a dropped one is never reused.
-    pub fn each(&self, mut take: impl FnMut(i64, GraphSource, GraphPart) -> Result<()>) -> Result<()> {
+    pub fn for_each_source(&self, mut take: impl FnMut(i64, GraphSource, GraphPart) -> Result<()>) -> Result<()> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version, part, id FROM sources ORDER BY id")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let (source, part) = said(row)?;
+                let (source, part) = read_source(row)?;
                 take(row.get(4)?, source, part)?;
             }
             Ok(())
@@ -139,12 +139,12 @@ impl GraphStore {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version, part FROM sources WHERE id = ?1")?;
             let mut rows = statement.query([number])?;
-            rows.next()?.map(said).transpose()
+            rows.next()?.map(read_source).transpose()
         })
     }
 
     /// Returns the ids of all entities by key.
-    pub fn numbers(&self) -> Result<HashMap<String, u32>> {
+    pub fn entity_ids(&self) -> Result<HashMap<String, u32>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT key, id FROM entities")?;
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -158,7 +158,7 @@ impl GraphStore {
     }
 
     /// Deletes entities that no source states any more. Their ids are not reused. Returns how many.
-    pub fn forget(&self, stated: &HashSet<u32>) -> Result<u64> {
+    pub fn forget_unstated(&self, stated: &HashSet<u32>) -> Result<u64> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("SELECT id FROM entities")?;
             let all = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<u32>>>()?;
@@ -172,13 +172,13 @@ impl GraphStore {
 }
 
 /// Stores the statements of a source, and assigns ids to its entities.
-fn put(
+fn put_source(
     db: &Transaction<'_>,
     source: &GraphSource,
     part: &GraphPart,
-    numbers: &mut Numbers,
-    replaced: &mut Replaced,
-) -> Result<(), Failed> {
+    numbers: &mut EntityIds,
+    replaced: &mut Replacement,
+) -> Result<(), DbError> {
     let blob = serde_json::to_vec(part).map_err(Error::internal)?;
     let sql = "INSERT INTO sources (name, path, version, part) VALUES (?1, ?2, ?3, ?4) \
                ON CONFLICT (name) DO UPDATE SET path = ?2, version = ?3, part = ?4 RETURNING id";
@@ -186,14 +186,14 @@ fn put(
     let values = params![source.name, source.path, source.version, blob];
     replaced.stored.push(statement.query_row(values, |row| row.get(0))?);
     for node in &part.nodes {
-        let number = numbers.give(db, &node.key, node.id)?;
+        let number = numbers.assign(db, &node.key, node.id)?;
         replaced.entities.insert(node.key.clone(), number);
     }
     Ok(())
 }
 
 /// Reads a source and its statements from the columns name, path, version, part.
-fn said(row: &Row<'_>) -> Result<(GraphSource, GraphPart), Failed> {
+fn read_source(row: &Row<'_>) -> Result<(GraphSource, GraphPart), DbError> {
     let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
     let blob = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
     let part = serde_json::from_slice(blob).map_err(|error| {
@@ -218,14 +218,14 @@ pub struct FileVersion {
 
 impl Catalog {
     /// Returns the version of every file, by id.
-    pub fn versions(&self) -> Result<Vec<FileVersion>> {
+    pub fn file_versions(&self) -> Result<Vec<FileVersion>> {
         let sql = "SELECT f.id, r.path, f.path, f.state, f.hash, f.chunks FROM files f JOIN roots r ON r.id = f.root_id \
                    WHERE f.deleted_ns IS NULL ORDER BY f.id";
         self.database.read(|db| {
             let mut statement = db.prepare_cached(sql)?;
             let rows = statement.query_map([], |row| {
-                let root = path_of(row.get(1)?);
-                let path = root.join(path_of(row.get(2)?));
+                let root = path_from_bytes(row.get(1)?);
+                let path = root.join(path_from_bytes(row.get(2)?));
                 let hash: Option<[u8; 32]> = row.get(4)?;
                 let content = match row.get_ref(3)?.as_str()? {
                     "pending" => None,
@@ -244,28 +244,28 @@ impl Catalog {
 }
 
 /// Assigns entity ids.
-struct Numbers {
+struct EntityIds {
     next: i64,
 }
 
-const NEXT: &str = "next_id";
+const NEXT_ID_KEY: &str = "next_id";
 
-impl Numbers {
-    fn load(db: &Transaction<'_>) -> Result<Numbers, Failed> {
+impl EntityIds {
+    fn load(db: &Transaction<'_>) -> Result<EntityIds, DbError> {
         let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-        let next: Option<String> = statement.query_row([NEXT], |row| row.get(0)).optional()?;
-        Ok(Numbers { next: next.and_then(|it| it.parse().ok()).unwrap_or(0) })
+        let next: Option<String> = statement.query_row([NEXT_ID_KEY], |row| row.get(0)).optional()?;
+        Ok(EntityIds { next: next.and_then(|it| it.parse().ok()).unwrap_or(0) })
     }
 
     /// Returns the id of an entity. A new entity gets the id it wants if that was never assigned, else the next one.
-    fn give(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<u32, Failed> {
+    fn assign(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<u32, DbError> {
         let mut statement = db.prepare_cached("SELECT id FROM entities WHERE key = ?1")?;
         if let Some(known) = statement.query_row([key], |row| row.get(0)).optional()? {
             return Ok(known);
         }
         let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
-        if id > MOST_ENTITIES {
-            let message = format!("the graph has used up its {MOST_ENTITIES} entity ids");
+        if id > MAX_ENTITY_ID {
+            let message = format!("the graph has used up its {MAX_ENTITY_ID} entity ids");
             return Err(Error::new(ErrorCode::ResourceExhausted, message).hint(FORMAT.hint).into());
         }
         db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;
@@ -273,9 +273,9 @@ impl Numbers {
         Ok(id as u32)
     }
 
-    fn keep(&self, db: &Transaction<'_>) -> Result<(), Failed> {
+    fn save(&self, db: &Transaction<'_>) -> Result<(), DbError> {
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-        db.prepare_cached(sql)?.execute(params![NEXT, self.next.to_string()])?;
+        db.prepare_cached(sql)?.execute(params![NEXT_ID_KEY, self.next.to_string()])?;
         Ok(())
     }
 }
@@ -299,12 +299,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = GraphStore::open(&dir.path().join("g.sqlite")).unwrap();
         store.replace(&[], &[(source("a"), part(&[("x", None), ("y", Some(7)), ("z", Some(3))]))]).unwrap();
-        let numbers = store.numbers().unwrap();
+        let numbers = store.entity_ids().unwrap();
         assert_eq!((numbers["x"], numbers["y"], numbers["z"]), (0, 7, 8), "3 may have belonged to another entity");
         store.replace(&["a".into()], &[(source("b"), part(&[("y", None)]))]).unwrap();
-        assert_eq!(store.forget(&HashSet::from([7])).unwrap(), 2);
+        assert_eq!(store.forget_unstated(&HashSet::from([7])).unwrap(), 2);
         store.replace(&[], &[(source("a"), part(&[("x", None)]))]).unwrap();
-        let numbers = store.numbers().unwrap();
+        let numbers = store.entity_ids().unwrap();
         assert_eq!((numbers["x"], numbers["y"], numbers.len()), (9, 7, 2));
     }
 
@@ -320,7 +320,7 @@ mod tests {
         let mut seen = Vec::new();
         let store = GraphStore::open(&path).unwrap();
         store
-            .each(|_, source, part| {
+            .for_each_source(|_, source, part| {
                 seen.push((source.name, part.nodes[0].key.clone()));
                 Ok(())
             })

@@ -23,51 +23,51 @@ use std::sync::Arc;
 use rusqlite::OptionalExtension;
 
 pub use crate::catalog::caches::evidence::{EvidenceCache, EvidenceKey};
-pub use crate::catalog::caches::vectors::{Key as VectorKey, VectorCache};
+pub use crate::catalog::caches::vectors::{VectorCache, VectorKey};
 pub use crate::catalog::corpus_db::sessions::SessionFile;
-pub use crate::catalog::corpus_db::store::{BookedJob, BookedResult, CorpusBook};
-pub use crate::catalog::files::name_index::{NameWord, Named, name_words};
+pub use crate::catalog::corpus_db::store::{CorpusStore, StoredJob, StoredResult};
+pub use crate::catalog::files::name_index::{NameMatch, NameWord, name_words};
 pub use crate::catalog::files::query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
-pub use crate::catalog::files::roots::ROOT_CURE;
-pub use crate::catalog::files::row_predicate::{Cell, Column, SievedRow};
-pub use crate::catalog::files::scan::{Belief, Look, ScanOutcome, Walked};
+pub use crate::catalog::files::roots::ROOT_HINT;
+pub use crate::catalog::files::row_predicate::{Cell, Column, PredicateRow};
+pub use crate::catalog::files::scan::{DeletionPolicy, ScanOutcome, ScanPass, WalkResult};
 pub use crate::catalog::files::transitions::{
-    AsRead, EvidenceMark, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope,
+    EvidenceMark, FileStamp, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope,
 };
 pub use crate::catalog::logs::audit::AuditLog;
-pub use crate::catalog::logs::jobs::Jobs;
+pub use crate::catalog::logs::jobs::JobLog;
 pub use crate::catalog::logs::transcripts::TranscriptLog;
-pub use crate::catalog::quarantine::put_database_aside;
-pub use crate::catalog::recovery::Rescue;
-pub(crate) use crate::catalog::recovery::listed_roots;
+pub use crate::catalog::quarantine::quarantine_database;
+pub use crate::catalog::recovery::Recovery;
+pub(crate) use crate::catalog::recovery::listed_root_count;
 pub use database::{check_database, flush_database};
-pub use graph::{FileVersion, GraphStore, Replaced};
+pub use graph::{FileVersion, GraphStore, Replacement};
 
-use crate::catalog::database::{Database, Durability, Format, LOOKED_UP_KIB};
+use crate::catalog::database::{Database, Durability, Format, RANDOM_ACCESS_CACHE_KIB};
 use crate::catalog::files::owners::Owners;
 use crate::error::Result;
 
 /// A catalog up to this size, about 150,000 files, is checked at every start: that takes 0.1 s.
-const CHECKED_BYTES: u64 = 64 << 20;
+const MAX_CHECKED_BYTES: u64 = 64 << 20;
 
 /// Format 2: the number of chunks that wait for their vectors.
-const TO_2: &str = "
+const MIGRATION_2: &str = "
     ALTER TABLE files ADD COLUMN awaiting INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
 ";
 
 /// Format 3: the number of crashes and hangs of a pending file's readers.
-const TO_3: &str = "
+const MIGRATION_3: &str = "
     ALTER TABLE files ADD COLUMN strikes INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
 ";
 
 /// Format 4: the content hash that a file had before it was queued to be read again.
-const TO_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
+const MIGRATION_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 
 /// Format 5: names inside files, dates of mails, and the full-text index of names, which is filled in the background. Files
 /// that may hold inner names are read again.
-const TO_5: &str = "
+const MIGRATION_5: &str = "
     ALTER TABLE files ADD COLUMN inner_names TEXT;
     ALTER TABLE files ADD COLUMN mail_first_ns INTEGER;
     ALTER TABLE files ADD COLUMN mail_last_ns INTEGER;
@@ -81,7 +81,7 @@ const TO_5: &str = "
 ";
 
 /// Format 6: the root that contains this root and owns its files.
-const TO_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
+const MIGRATION_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 
 /// In `files`, `path` is the bytes below the root. `name` is its last component, lower case and NFC, for searching. `skip`
 /// is the walk's own reason; it is kept apart from `reason`, so that a walk only undoes what a walk did. States and reasons
@@ -96,9 +96,9 @@ const TO_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 const FORMAT: Format = Format {
     name: "catalog",
     version: 6,
-    upgrades: &[TO_2, TO_3, TO_4, TO_5, TO_6],
+    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6],
     durability: Durability::Full,
-    cache_kib: LOOKED_UP_KIB,
+    cache_kib: RANDOM_ACCESS_CACHE_KIB,
     hint: "move it aside; it is rebuilt from the files themselves",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -183,8 +183,8 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::open`]; also when the format is an older one.
-    pub fn open_to_look(path: &Path) -> Result<Catalog> {
-        let database = Arc::new(Database::open_to_look(path, &FORMAT)?);
+    pub fn open_read_only(path: &Path) -> Result<Catalog> {
+        let database = Arc::new(Database::open_read_only(path, &FORMAT)?);
         Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
     }
 
@@ -194,13 +194,13 @@ impl Catalog {
     /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt.
     pub fn check(&self) -> Result<()> {
         match std::fs::metadata(&self.path).map_or(0, |it| it.len()) {
-            large if large > CHECKED_BYTES => Ok(()),
+            large if large > MAX_CHECKED_BYTES => Ok(()),
             _ => self.database.check(),
         }
     }
 
     /// Returns a counter that grows with every commit.
-    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+    pub fn commit_counter(&self) -> tokio::sync::watch::Receiver<u64> {
         self.database.commits()
     }
 

@@ -7,23 +7,23 @@ use crate::catalog::database::{Database, Format};
 use crate::error::{ErrorCode, IoContext, Result};
 
 /// Suffixes of the files that SQLite keeps beside a database.
-const BESIDE: [&str; 2] = ["-wal", "-shm"];
+const SQLITE_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
 /// Opens a database. A corrupt one is quarantined and replaced; the new one knows the path of the old one.
 ///
 /// # Errors
 /// Those other than corruption: permissions, another program's file, a newer format, a full disk.
-pub(super) fn open_or_begin_anew(path: &Path, format: &Format) -> Result<Database> {
-    let (mut database, set_aside) = begin_anew_if_damaged(path, || Database::open(path, format))?;
-    database.set_aside = set_aside;
+pub(super) fn open_or_replace(path: &Path, format: &Format) -> Result<Database> {
+    let (mut database, set_aside) = replace_if_corrupt(path, || Database::open(path, format))?;
+    database.quarantined = set_aside;
     Ok(database)
 }
 
 /// As [`open_or_begin_anew`], with a custom `open`. Also returns the new path of the corrupt file.
-pub(super) fn begin_anew_if_damaged<T>(path: &Path, open: impl Fn() -> Result<T>) -> Result<(T, Option<PathBuf>)> {
+pub(super) fn replace_if_corrupt<T>(path: &Path, open: impl Fn() -> Result<T>) -> Result<(T, Option<PathBuf>)> {
     match open() {
         Err(error) if error.code == ErrorCode::DataLoss => {
-            let aside = put_aside(path)?;
+            let aside = quarantine(path)?;
             tracing::warn!("{error}; it was renamed to `{}` and replaced by a new one", aside.display());
             Ok((open()?, Some(aside)))
         }
@@ -33,22 +33,24 @@ pub(super) fn begin_anew_if_damaged<T>(path: &Path, open: impl Fn() -> Result<T>
 
 /// Renames a file, together with the files of SQLite beside it, to the first free name of `<path>.damaged`,
 /// `<path>.damaged-2` and so on; returns that name.
-pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
+pub(super) fn quarantine(path: &Path) -> Result<PathBuf> {
     let named = |number: u32| match number {
-        1 => with(path, ".damaged"),
-        more => with(path, &format!(".damaged-{more}")),
+        1 => append_suffix(path, ".damaged"),
+        more => append_suffix(path, &format!(".damaged-{more}")),
     };
     let aside = (1..).map(named).find(|it| it.symlink_metadata().is_err()).unwrap_or_else(|| named(0));
     // The main file is renamed last: while it has its name, the next start repeats this.
-    for suffix in BESIDE.into_iter().chain([""]) {
-        let from = with(path, suffix);
-        match std::fs::rename(&from, with(&aside, suffix)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).at("put aside", &from),
+    for suffix in SQLITE_SUFFIXES.into_iter().chain([""]) {
+        let from = append_suffix(path, suffix);
+        match std::fs::rename(&from, append_suffix(&aside, suffix)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).io_context("put aside", &from);
+            }
             _ => {}
         }
     }
     if let Some(dir) = path.parent() {
-        File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)?;
+        File::open(dir).and_then(|it| it.sync_all()).io_context("sync", dir)?;
     }
     Ok(aside)
 }
@@ -57,11 +59,11 @@ pub(super) fn put_aside(path: &Path) -> Result<PathBuf> {
 ///
 /// # Errors
 /// When it cannot be renamed.
-pub fn put_database_aside(path: &Path) -> Result<()> {
-    put_aside(path).map(drop)
+pub fn quarantine_database(path: &Path) -> Result<()> {
+    quarantine(path).map(drop)
 }
 
-fn with(path: &Path, suffix: &str) -> PathBuf {
+fn append_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -77,8 +79,8 @@ mod tests {
         let path = dir.path().join("c.sqlite");
         for content in ["first", "second"] {
             std::fs::write(&path, content).unwrap();
-            std::fs::write(with(&path, "-wal"), format!("{content} wal")).unwrap();
-            put_aside(&path).unwrap();
+            std::fs::write(append_suffix(&path, "-wal"), format!("{content} wal")).unwrap();
+            quarantine(&path).unwrap();
         }
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!((read("c.sqlite.damaged"), read("c.sqlite.damaged-wal")), ("first".into(), "first wal".into()));

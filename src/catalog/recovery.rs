@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::catalog::files::roots;
-use crate::catalog::files::row::{bytes, path_of};
+use crate::catalog::files::row::{path_bytes, path_from_bytes};
 use crate::catalog::{Catalog, quarantine};
 use crate::error::{IoContext, Result};
 use crate::model::Root;
@@ -20,7 +20,7 @@ const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Describes a catalog that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rescue {
+pub struct Recovery {
     /// The new name of the corrupt catalog.
     pub set_aside: PathBuf,
     /// The roots that were restored.
@@ -32,23 +32,23 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::open`], except for corruption.
-    pub fn open_or_rescue(path: &Path) -> Result<(Catalog, Option<Rescue>)> {
-        let list = list_path(path);
-        let (catalog, set_aside) = quarantine::begin_anew_if_damaged(path, || {
+    pub fn open_or_recover(path: &Path) -> Result<(Catalog, Option<Recovery>)> {
+        let list = root_list_path(path);
+        let (catalog, set_aside) = quarantine::replace_if_corrupt(path, || {
             let catalog = Catalog::open(path)?;
             catalog.check()?;
             Ok(catalog)
         })?;
-        let listed = read_list(&list)?;
+        let listed = read_root_list(&list)?;
         let roots = match (listed, &set_aside) {
             (Some(roots), _) if !roots.is_empty() => roots,
             // An empty list may be the rest of a truncated one.
-            (_, Some(damaged)) => salvage(damaged),
+            (_, Some(damaged)) => salvage_roots(damaged),
             (_, None) => Vec::new(),
         };
         catalog.add_lost_roots(&roots, set_aside.is_some())?;
-        catalog.keep_list_of_roots()?;
-        Ok((catalog, set_aside.map(|set_aside| Rescue { set_aside, roots })))
+        catalog.write_root_list()?;
+        Ok((catalog, set_aside.map(|set_aside| Recovery { set_aside, roots })))
     }
 
     /// Adds roots that the catalog lacks. In an intact database, they were lost with the end of its log.
@@ -59,53 +59,53 @@ impl Catalog {
             tracing::warn!("the catalog had lost the root `{}`; its files are read again", root.display());
         }
         self.database.write(|db| {
-            lost.iter().try_for_each(|root| roots::add(db, root).map(drop))?;
+            lost.iter().try_for_each(|root| roots::add_root(db, root).map(drop))?;
             Ok(())
         })
     }
 
     /// Writes the list of roots beside the catalog, unless it is up to date.
-    pub(super) fn keep_list_of_roots(&self) -> Result<()> {
-        self.write_list_of_roots(&self.named_roots()?)
+    pub(super) fn write_root_list(&self) -> Result<()> {
+        self.write_root_list_of(&self.named_roots()?)
     }
 
     /// As [`Catalog::keep_list_of_roots`], with the roots that will be left after a change.
-    pub(super) fn write_list_of_roots(&self, roots: &[Root]) -> Result<()> {
-        let line = |root: &Root| format!("{}\n", percent_encode(bytes(&root.path), ESCAPED));
+    pub(super) fn write_root_list_of(&self, roots: &[Root]) -> Result<()> {
+        let line = |root: &Root| format!("{}\n", percent_encode(path_bytes(&root.path), ESCAPED));
         let text: String = roots.iter().map(line).collect();
-        let path = list_path(&self.path);
+        let path = root_list_path(&self.path);
         if std::fs::read_to_string(&path).is_ok_and(|it| it == text) {
             return Ok(());
         }
         let dir = path.parent().unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(dir).at("create a file in", dir)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).at("write", &path)?;
-        file.persist(&path).map_err(|error| error.error).at("write", &path)?;
-        std::fs::File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)
+        let mut file = tempfile::NamedTempFile::new_in(dir).io_context("create a file in", dir)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).io_context("write", &path)?;
+        file.persist(&path).map_err(|error| error.error).io_context("write", &path)?;
+        std::fs::File::open(dir).and_then(|it| it.sync_all()).io_context("sync", dir)
     }
 }
 
 /// Returns the path of `roots.txt` beside the catalog.
-fn list_path(catalog: &Path) -> PathBuf {
+fn root_list_path(catalog: &Path) -> PathBuf {
     catalog.with_file_name("roots.txt")
 }
 
 /// Returns how many roots are listed beside a catalog; 0 when the list cannot be read.
-pub(crate) fn listed_roots(catalog: &Path) -> usize {
-    std::fs::read_to_string(list_path(catalog)).map_or(0, |it| it.lines().filter(|it| !it.is_empty()).count())
+pub(crate) fn listed_root_count(catalog: &Path) -> usize {
+    std::fs::read_to_string(root_list_path(catalog)).map_or(0, |it| it.lines().filter(|it| !it.is_empty()).count())
 }
 
-fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
+fn read_root_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         // The list is only a backup: without it, the roots in the catalog count.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            let aside = quarantine::put_aside(path)?;
+            let aside = quarantine::quarantine(path)?;
             tracing::warn!("cannot understand `{}`; it is kept as `{}`", path.display(), aside.display());
             return Ok(None);
         }
-        Err(error) => return Err(error).at("read", path),
+        Err(error) => return Err(error).io_context("read", path),
     };
     let decode = |line: &str| {
         let bytes: Vec<u8> = percent_decode_str(line).collect();
@@ -115,11 +115,11 @@ fn read_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
 }
 
 /// Returns the roots that can still be read from a corrupt catalog.
-fn salvage(damaged: &Path) -> Vec<PathBuf> {
+fn salvage_roots(damaged: &Path) -> Vec<PathBuf> {
     let read = || -> rusqlite::Result<Vec<PathBuf>> {
         let db = Connection::open_with_flags(damaged, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let mut statement = db.prepare("SELECT path FROM roots")?;
-        let roots = statement.query_map([], |row| Ok(path_of(row.get(0)?)))?;
+        let roots = statement.query_map([], |row| Ok(path_from_bytes(row.get(0)?)))?;
         roots.collect()
     };
     read().unwrap_or_else(|error| {
@@ -139,7 +139,7 @@ mod tests {
         let names: [&[u8]; 3] = [b"plain", b"caf\xe9", b"with\na line and 100%"];
         let roots: Vec<PathBuf> = names.iter().map(|it| dir.path().join(OsStr::from_bytes(it))).collect();
         {
-            let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
+            let (catalog, rescue) = Catalog::open_or_recover(&path).unwrap();
             assert_eq!(rescue, None);
             for root in &roots {
                 std::fs::create_dir(root).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         std::fs::remove_file(path.with_extension("sqlite-wal")).ok();
         let garbage = b"garbage ".repeat(4_000);
         std::fs::write(&path, &garbage).unwrap();
-        let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
+        let (catalog, rescue) = Catalog::open_or_recover(&path).unwrap();
         let rescue = rescue.unwrap();
         assert_eq!(rescue.roots, roots);
         assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), roots);
@@ -162,14 +162,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let [kept, lost] = ["kept", "lost"].map(|it| dir.path().join(it));
-        let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
+        let (catalog, _) = Catalog::open_or_recover(&path).unwrap();
         for root in [&kept, &lost] {
             std::fs::create_dir(root).unwrap();
             catalog.add_root(root).unwrap();
         }
         catalog.database.write(|db| Ok(db.execute("DELETE FROM roots WHERE id = 2", []).map(drop)?)).unwrap();
         drop(catalog);
-        let (catalog, rescue) = Catalog::open_or_rescue(&path).unwrap();
+        let (catalog, rescue) = Catalog::open_or_recover(&path).unwrap();
         assert_eq!(rescue, None);
         assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), [kept, lost]);
     }
@@ -179,22 +179,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let [kept, removed] = ["kept", "removed"].map(|it| dir.path().join(it));
-        let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
+        let (catalog, _) = Catalog::open_or_recover(&path).unwrap();
         for root in [&kept, &removed] {
             std::fs::create_dir(root).unwrap();
             catalog.add_root(root).unwrap();
         }
         let paths = |it: &Catalog| it.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>();
         // Renaming a file over a folder fails.
-        std::fs::remove_file(list_path(&path)).unwrap();
-        std::fs::create_dir(list_path(&path)).unwrap();
+        std::fs::remove_file(root_list_path(&path)).unwrap();
+        std::fs::create_dir(root_list_path(&path)).unwrap();
         catalog.remove_root(2).unwrap_err();
         assert_eq!(paths(&catalog), [kept.clone(), removed.clone()]);
-        std::fs::remove_dir(list_path(&path)).unwrap();
+        std::fs::remove_dir(root_list_path(&path)).unwrap();
         catalog.remove_root(2).unwrap();
         assert_eq!(paths(&catalog), std::slice::from_ref(&kept));
         drop(catalog);
-        assert_eq!(paths(&Catalog::open_or_rescue(&path).unwrap().0), [kept]);
+        assert_eq!(paths(&Catalog::open_or_recover(&path).unwrap().0), [kept]);
     }
 
     #[test]
@@ -203,14 +203,14 @@ mod tests {
         let path = dir.path().join("catalog.sqlite");
         let root = dir.path().join("root");
         std::fs::create_dir(&root).unwrap();
-        Catalog::open_or_rescue(&path).unwrap().0.add_root(&root).unwrap();
-        let listed = std::fs::read(list_path(&path)).unwrap();
+        Catalog::open_or_recover(&path).unwrap().0.add_root(&root).unwrap();
+        let listed = std::fs::read(root_list_path(&path)).unwrap();
         for garbage in [&b"\xff\xfe/garbage"[..], b"", b"no path"] {
-            std::fs::write(list_path(&path), garbage).unwrap();
-            let (catalog, _) = Catalog::open_or_rescue(&path).unwrap();
+            std::fs::write(root_list_path(&path), garbage).unwrap();
+            let (catalog, _) = Catalog::open_or_recover(&path).unwrap();
             let roots: Vec<_> = catalog.roots().unwrap().into_iter().map(|it| it.path).collect();
             assert_eq!(roots, std::slice::from_ref(&root));
-            assert_eq!(std::fs::read(list_path(&path)).unwrap(), listed);
+            assert_eq!(std::fs::read(root_list_path(&path)).unwrap(), listed);
         }
         assert_eq!(std::fs::read(dir.path().join("roots.txt.damaged")).unwrap(), b"\xff\xfe/garbage");
     }
@@ -223,7 +223,7 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         Catalog::open(&path).unwrap().add_root(&root).unwrap();
         // Emptied, as after a truncation.
-        std::fs::write(list_path(&path), "").unwrap();
+        std::fs::write(root_list_path(&path), "").unwrap();
         let db = Connection::open(&path).unwrap();
         let page: i64 =
             db.query_row("SELECT rootpage FROM sqlite_master WHERE name = 'files'", [], |it| it.get(0)).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         let start = ((page - 1) * size) as usize;
         content[start..start + size as usize].fill(0xa5);
         std::fs::write(&path, content).unwrap();
-        let (_, rescue) = Catalog::open_or_rescue(&path).unwrap();
+        let (_, rescue) = Catalog::open_or_recover(&path).unwrap();
         assert_eq!(rescue.unwrap().roots, [root]);
     }
 }

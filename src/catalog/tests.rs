@@ -17,35 +17,35 @@ use rusqlite::{StatementStatus, params};
 
 use super::*;
 use crate::config::WalkConfig;
-use crate::files::{Leash, Rules, walk};
+use crate::files::{Rules, WalkToken, walk};
 use crate::model::{
     ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope,
 };
 
 /// The deletion policy of the index, with every file system mounted.
-const CAREFUL: Belief<'static> = Belief::Careful(&|_, _| false);
+const CAUTIOUS: DeletionPolicy<'static> = DeletionPolicy::Cautious(&|_, _| false);
 
 /// A real folder and its catalog.
-struct Scene {
+struct CatalogFixture {
     dir: tempfile::TempDir,
     catalog: Catalog,
     root: Root,
 }
 
-impl Scene {
-    fn new(files: &[&str]) -> Scene {
+impl CatalogFixture {
+    fn new(files: &[&str]) -> CatalogFixture {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("root")).unwrap();
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
         let root = catalog.add_root(&dir.path().join("root")).unwrap();
-        let scene = Scene { dir, catalog, root };
+        let scene = CatalogFixture { dir, catalog, root };
         files.iter().for_each(|it| scene.write(it, it));
         scene
     }
 
     /// Returns a scene in which every file is indexed.
-    fn indexed(files: &[&str]) -> Scene {
-        let scene = Scene::new(files);
+    fn indexed(files: &[&str]) -> CatalogFixture {
+        let scene = CatalogFixture::new(files);
         scene.scan();
         scene.index();
         scene
@@ -61,10 +61,15 @@ impl Scene {
     }
 
     fn walk(&self, within: Option<&str>) -> Vec<FoundFile> {
-        let config =
-            WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1000, watch: false, rescan_seconds: 0 };
+        let config = WalkConfig {
+            ignore: Vec::new(),
+            include_hidden: false,
+            max_file_bytes: 1000,
+            watch: false,
+            rescan_seconds: 0,
+        };
         let mut found = Vec::new();
-        let (rules, leash) = (Rules::new(&config).unwrap(), Leash::default());
+        let (rules, leash) = (Rules::new(&config).unwrap(), WalkToken::default());
         walk(&self.root.path, &rules, within.map(Path::new), &leash, |it| found.push(it)).unwrap();
         found
     }
@@ -74,7 +79,7 @@ impl Scene {
     }
 
     fn scan_within(&self, within: Option<&str>) -> ScanOutcome {
-        self.catalog.apply_scan(self.root.id, within.map(Path::new), self.walk(within), &[], true, CAREFUL).unwrap()
+        self.catalog.apply_scan(self.root.id, within.map(Path::new), self.walk(within), &[], true, CAUTIOUS).unwrap()
     }
 
     /// Marks every pending file as indexed.
@@ -84,7 +89,7 @@ impl Scene {
     }
 
     /// Reports a rename that happened some time ago.
-    fn hear_of_move(&self, from: &str, to: &str) {
+    fn apply_rename_event(&self, from: &str, to: &str) {
         let on_disk = |path: &Path| {
             let found = self.path(path.to_str()?).symlink_metadata().ok()?;
             Some((found.dev(), found.ino()))
@@ -117,7 +122,7 @@ fn mark(record: &FileRecord) -> IndexedMark {
     IndexedMark {
         awaiting: 0,
         contents: Contents::default(),
-        file: AsRead::of(record),
+        file: FileStamp::new(record),
         hash: ContentHash(hash),
         kind: FileKind::Text,
         media_type: "text/plain".into(),
@@ -132,7 +137,7 @@ fn outcome(added: u64, changed: u64, unchanged: u64, renamed: u64, removed: u64)
 
 #[test]
 fn select_part_is_none_for_folder_above_all_roots() {
-    let scene = Scene::indexed(&["a/one.txt", "b/two.txt"]);
+    let scene = CatalogFixture::indexed(&["a/one.txt", "b/two.txt"]);
     let selected = |filter: FileFilter| scene.catalog.select_part(&filter).unwrap().map(|it| it.len());
     let under = |path: PathBuf| FileFilter { under: Some(path), ..FileFilter::default() };
     assert_eq!(selected(under(scene.root.path.clone())), None);
@@ -141,7 +146,7 @@ fn select_part_is_none_for_folder_above_all_roots() {
     let large = FileFilter { min_size: Some(1 << 20), ..under(scene.root.path.clone()) };
     assert_eq!(selected(large), Some(0));
     let within = Scope::Folders(vec![scene.path("b")].into());
-    assert_eq!(selected(FileFilter { within, ..under(scene.root.path.clone()) }), Some(1));
+    assert_eq!(selected(FileFilter { scope: within, ..under(scene.root.path.clone()) }), Some(1));
     fs::create_dir(scene.dir.path().join("other")).unwrap();
     scene.catalog.add_root(&scene.dir.path().join("other")).unwrap();
     assert_eq!(selected(under(scene.root.path.clone())), Some(2));
@@ -149,7 +154,7 @@ fn select_part_is_none_for_folder_above_all_roots() {
 
 #[test]
 fn scan_counts_added_changed_unchanged_removed() {
-    let scene = Scene::new(&["a.txt", "b.txt", "sub/c.txt"]);
+    let scene = CatalogFixture::new(&["a.txt", "b.txt", "sub/c.txt"]);
     assert_eq!(scene.scan(), outcome(3, 0, 0, 0, 0));
     assert_eq!(scene.index(), 3);
     assert_eq!(scene.scan(), outcome(0, 0, 3, 0, 0));
@@ -170,7 +175,7 @@ fn scan_counts_added_changed_unchanged_removed() {
 
 #[test]
 fn mode_change_requeues_file_and_keeps_hash() {
-    let scene = Scene::indexed(&["a.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt"]);
     let hash = scene.record("a.txt").unwrap().hash;
     fs::set_permissions(scene.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(scene.scan(), outcome(0, 1, 0, 0, 0));
@@ -180,7 +185,7 @@ fn mode_change_requeues_file_and_keeps_hash() {
 
 #[test]
 fn restored_mtime_still_counts_as_change() {
-    let scene = Scene::indexed(&["a.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt"]);
     let time = scene.path("a.txt").metadata().unwrap().modified().unwrap();
     scene.write("a.txt", "a.tx!");
     fs::File::options().write(true).open(scene.path("a.txt")).unwrap().set_modified(time).unwrap();
@@ -189,7 +194,7 @@ fn restored_mtime_still_counts_as_change() {
 
 #[test]
 fn rename_to_new_extension_or_secret_is_reclassified() {
-    let scene = Scene::indexed(&["a.txt", "b.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt", "b.txt"]);
     fs::rename(scene.path("a.txt"), scene.path("a.md")).unwrap();
     fs::rename(scene.path("b.txt"), scene.path("b.pem")).unwrap();
     assert_eq!(scene.scan().renamed, 2);
@@ -201,23 +206,23 @@ fn rename_to_new_extension_or_secret_is_reclassified() {
 
 #[test]
 fn apply_walks_commits_once() {
-    let scene = Scene::indexed(&["a.md", "b.md", "c.md", "d/e.md"]);
+    let scene = CatalogFixture::indexed(&["a.md", "b.md", "c.md", "d/e.md"]);
     fs::remove_file(scene.path("a.md")).unwrap();
     scene.write("b.md", "another");
     scene.write("new.md", "new");
     fs::remove_dir_all(scene.path("d")).unwrap();
-    let commits = scene.catalog.changes();
+    let commits = scene.catalog.commit_counter();
     let before = *commits.borrow();
     let places = ["a.md", "b.md", "c.md", "d", "new.md"].map(Path::new);
-    let walks = places.iter().map(|place| Walked {
+    let walks = places.iter().map(|place| WalkResult {
         root: scene.root.id,
         within: Some(place),
         found: scene.walk(place.to_str()),
         unreadable: &[],
         complete: true,
-        left_out: HashSet::new(),
+        ignored: HashSet::new(),
     });
-    let outcomes = scene.catalog.apply_walks(walks.collect(), CAREFUL, Look::First).unwrap();
+    let outcomes = scene.catalog.apply_walks(walks.collect(), CAUTIOUS, ScanPass::First).unwrap();
     let expected =
         [(0, 0, 0, 0, 1), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0)].map(|it| Some(outcome(it.0, it.1, it.2, it.3, it.4)));
     assert_eq!(outcomes[..3], expected);
@@ -228,9 +233,9 @@ fn apply_walks_commits_once() {
 
 #[test]
 fn unreadable_root_is_not_treated_as_empty() {
-    let scene = Scene::indexed(&["mount/a.md", "mount/b.md"]);
+    let scene = CatalogFixture::indexed(&["mount/a.md", "mount/b.md"]);
     let seen = |unreadable: &[PathBuf]| {
-        scene.catalog.apply_scan(scene.root.id, None, vec![], unreadable, true, CAREFUL).unwrap();
+        scene.catalog.apply_scan(scene.root.id, None, vec![], unreadable, true, CAUTIOUS).unwrap();
         let root = scene.catalog.roots().unwrap().remove(0);
         assert_eq!(scene.record("mount/a.md").unwrap().state, FileState::Indexed);
         root.available
@@ -241,7 +246,7 @@ fn unreadable_root_is_not_treated_as_empty() {
 
 #[test]
 fn walk_skip_is_undone_only_by_walk() {
-    let scene = Scene::new(&["empty.txt", "large.txt", "odd.txt"]);
+    let scene = CatalogFixture::new(&["empty.txt", "large.txt", "odd.txt"]);
     scene.write("empty.txt", "");
     scene.write("large.txt", &"x".repeat(2000));
     scene.scan();
@@ -249,7 +254,7 @@ fn walk_skip_is_undone_only_by_walk() {
     assert_eq!(scene.record("large.txt").unwrap().reason, Some(Reason::TooLarge));
     let odd = scene.record("odd.txt").unwrap();
     let reason = |reason| ReasonMark {
-        file: AsRead::of(&odd),
+        file: FileStamp::new(&odd),
         reason,
         detail: "why".into(),
         hash: None,
@@ -274,7 +279,7 @@ fn walk_skip_is_undone_only_by_walk() {
 
 #[test]
 fn next_pending_returns_pages() {
-    let scene = Scene::new(&["a", "b", "c", "d", "e"]);
+    let scene = CatalogFixture::new(&["a", "b", "c", "d", "e"]);
     scene.scan();
     let mut seen = Vec::new();
     loop {
@@ -291,11 +296,11 @@ fn next_pending_returns_pages() {
 
 #[test]
 fn begin_untried_takes_pending_files_once() {
-    let scene = Scene::indexed(&["old.txt"]);
+    let scene = CatalogFixture::indexed(&["old.txt"]);
     ["d/a.txt", "d/b.txt", "d-2/c.txt"].iter().for_each(|it| scene.write(it, it));
     scene.scan();
     let check = |path: &str, limit: usize, expected: usize| {
-        let files = scene.catalog.untried(scene.root.id, &[path.into()], limit).unwrap().concat();
+        let files = scene.catalog.untried_below(scene.root.id, &[path.into()], limit).unwrap().concat();
         assert_eq!(files.len(), expected, "{path}");
         files.into_iter().map(|it| it.0).collect::<Vec<_>>()
     };
@@ -303,7 +308,7 @@ fn begin_untried_takes_pending_files_once() {
         check(path, limit, expected);
     }
     let several = ["d/a.txt", "old.txt"].map(PathBuf::from);
-    let found = scene.catalog.untried(scene.root.id, &several, 9).unwrap();
+    let found = scene.catalog.untried_below(scene.root.id, &several, 9).unwrap();
     assert_eq!(found, [vec![(scene.id("d/a.txt"), 7)], vec![]]);
     assert_eq!([0, 2, 3, 9].map(|most| scene.catalog.pending_up_to(most).unwrap()), [0, 2, 3, 3]);
     let ids = [check("d", 9, 2), vec![scene.id("old.txt"), 99]].concat();
@@ -314,7 +319,7 @@ fn begin_untried_takes_pending_files_once() {
 
 #[test]
 fn same_content_finds_copy_while_original_is_indexed() {
-    let scene = Scene::indexed(&["a.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt"]);
     let record = scene.record("a.txt").unwrap();
     assert_eq!(scene.catalog.same_content(record.hash.unwrap()).unwrap(), Some(record.id));
     assert_eq!(scene.catalog.same_content(ContentHash([7; 32])).unwrap(), None);
@@ -325,7 +330,7 @@ fn same_content_finds_copy_while_original_is_indexed() {
 
 #[test]
 fn requeue_respects_scope() {
-    let scene = Scene::indexed(&["a.txt", "d/b.txt", "d/c.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt", "d/b.txt", "d/c.txt"]);
     let count = |scope| {
         let requeued = scene.catalog.requeue(&scope).unwrap();
         assert_eq!(scene.catalog.pending_count(None).unwrap(), requeued);
@@ -341,13 +346,13 @@ fn requeue_respects_scope() {
 
 #[test]
 fn parent_root_adopts_files_of_nested_roots() {
-    let scene = Scene::new(&[]);
+    let scene = CatalogFixture::new(&[]);
     let (x, y) = (scene.dir.path().join("above/x"), scene.dir.path().join("above/y"));
     fs::create_dir_all(x.join("sub")).unwrap();
     fs::create_dir_all(&y).unwrap();
     let name = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
     fs::write(x.join(name), "x").unwrap();
-    let scene = Scene { root: scene.catalog.add_root(&x).unwrap(), ..scene };
+    let scene = CatalogFixture { root: scene.catalog.add_root(&x).unwrap(), ..scene };
     assert_eq!(scene.catalog.add_root(&x.join("sub/../sub")).unwrap().id, scene.root.id);
     scene.catalog.add_root(&y).unwrap();
     scene.scan();
@@ -355,7 +360,7 @@ fn parent_root_adopts_files_of_nested_roots() {
     let id = scene.catalog.record_by_path(&scene.root.path.join(name)).unwrap().unwrap().id;
     let above = scene.catalog.add_root(&scene.dir.path().join("above")).unwrap();
     assert_eq!(scene.catalog.roots().unwrap().len(), 2);
-    let scene = Scene { root: above, ..scene };
+    let scene = CatalogFixture { root: above, ..scene };
     assert_eq!(scene.scan(), outcome(0, 0, 1, 0, 0));
     let record = scene.catalog.records(&[id]).unwrap().remove(0);
     assert_eq!((record.found.path, record.state), (Path::new("x").join(name), FileState::Indexed));
@@ -365,19 +370,19 @@ fn parent_root_adopts_files_of_nested_roots() {
 
 #[test]
 fn nested_root_survives_adding_and_removing_parent() {
-    let scene = Scene::new(&[]);
+    let scene = CatalogFixture::new(&[]);
     let above = scene.dir.path().canonicalize().unwrap().join("above");
     let (x, sub) = (above.join("x"), above.join("x/sub"));
     fs::create_dir_all(&sub).unwrap();
     for file in [above.join("out.txt"), x.join("in.txt"), sub.join("deep.txt")] {
         fs::write(file, "x").unwrap();
     }
-    let scene = Scene { root: scene.catalog.add_root(&x).unwrap(), ..scene };
+    let scene = CatalogFixture { root: scene.catalog.add_root(&x).unwrap(), ..scene };
     scene.scan();
     scene.index();
     let ids = [scene.id("in.txt"), scene.id("sub/deep.txt")];
     let inner = scene.root.id;
-    let scene = Scene { root: scene.catalog.add_root(&above).unwrap(), ..scene };
+    let scene = CatalogFixture { root: scene.catalog.add_root(&above).unwrap(), ..scene };
     scene.catalog.add_root(&sub).unwrap();
     scene.scan();
     scene.index();
@@ -400,9 +405,9 @@ fn nested_root_survives_adding_and_removing_parent() {
 
 #[test]
 fn removed_root_rejects_scans_and_keeps_id_retired() {
-    let scene = Scene::indexed(&["a.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt"]);
     scene.catalog.remove_root(scene.root.id).unwrap();
-    let error = scene.catalog.apply_scan(scene.root.id, None, scene.walk(None), &[], true, CAREFUL).unwrap_err();
+    let error = scene.catalog.apply_scan(scene.root.id, None, scene.walk(None), &[], true, CAUTIOUS).unwrap_err();
     assert_eq!(error.code, crate::error::ErrorCode::NotFound);
     assert!(scene.catalog.add_root(&scene.root.path).unwrap().id > scene.root.id);
 }
@@ -419,7 +424,7 @@ fn corrupt_catalog_error_names_path_and_hint() {
 
 #[test]
 fn meta_set_overwrites_value_by_key() {
-    let scene = Scene::new(&[]);
+    let scene = CatalogFixture::new(&[]);
     assert_eq!(scene.catalog.meta_get("model").unwrap(), None);
     scene.catalog.meta_set("model", "a").unwrap();
     scene.catalog.meta_set("model", "b").unwrap();
@@ -428,7 +433,7 @@ fn meta_set_overwrites_value_by_key() {
 
 #[test]
 fn prepared_statement_is_not_replanned() {
-    let scene = Scene::indexed(&["d/a.txt", "d/b.txt"]);
+    let scene = CatalogFixture::indexed(&["d/a.txt", "d/b.txt"]);
     let root = scene.root.id;
     let planned = scene.catalog.database.read(|db| {
         let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND root_id = ?1 AND path >= ?2 AND path < ?3";

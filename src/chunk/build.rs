@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::chunk::section::{Outline, one_line};
 use crate::chunk::segment::Segment;
-use crate::model::place::{self, HEADINGS_BETWEEN, Lines, line_breaks};
-use crate::model::{Anchor, Block, BlockKind, Chunk, ChunkId, ChunkPiece, Document, Pieces, Tier, TokenCounter};
+use crate::model::place::{self, HEADING_SEPARATOR, LineCounts, line_breaks};
+use crate::model::{Anchor, Block, BlockKind, Chunk, ChunkId, ChunkPiece, Document, EncodedPieces, Tier, TokenCounter};
 
 /// Builds the chunks of one document.
 pub(super) struct Builder<'a> {
@@ -46,7 +46,7 @@ impl<'a> Builder<'a> {
         counter: &'a dyn TokenCounter,
         context_limit: usize,
     ) -> Builder<'a> {
-        let title = clip(counter, &one_line(document.title.as_deref().unwrap_or_default()), context_limit);
+        let title = clip_to_tokens(counter, &one_line(document.title.as_deref().unwrap_or_default()), context_limit);
         let title_tokens = counter.token_spans(&title).len();
         let breaks = document.blocks.iter().map(|it| line_breaks(it.text.trim_end())).collect();
         Builder { document, outline, segments, counter, breaks, title, title_tokens, context_limit }
@@ -61,49 +61,53 @@ impl<'a> Builder<'a> {
     pub(super) fn context(&self, path: &[String], body: &str) -> Context {
         let repeated = path.iter().any(|it| it.eq_ignore_ascii_case(&self.title)) || body.starts_with(&self.title);
         let title = if repeated { "" } else { self.title.as_str() };
-        let context = self.lines(title, path, true);
+        let context = self.join_context(title, path, true);
         if context.tokens <= self.context_limit {
             return context;
         }
-        let title = if path.is_empty() { title.to_owned() } else { clip(self.counter, title, self.context_limit / 2) };
+        let title = if path.is_empty() {
+            title.to_owned()
+        } else {
+            clip_to_tokens(self.counter, title, self.context_limit / 2)
+        };
         for skipped in 1..path.len() {
-            let context = self.lines(&title, &path[skipped..], false);
+            let context = self.join_context(&title, &path[skipped..], false);
             if context.tokens <= self.context_limit {
                 return context;
             }
         }
-        let innermost = path.last().map(|it| clip(self.counter, it, self.context_limit / 2));
-        self.lines(&title, innermost.as_slice(), false)
+        let innermost = path.last().map(|it| clip_to_tokens(self.counter, it, self.context_limit / 2));
+        self.join_context(&title, innermost.as_slice(), false)
     }
 
-    fn lines(&self, title: &str, path: &[String], complete: bool) -> Context {
+    fn join_context(&self, title: &str, path: &[String], complete: bool) -> Context {
         let mut text = title.to_owned();
         if !text.is_empty() && !path.is_empty() {
             text.push('\n');
         }
-        text.push_str(&path.join(HEADINGS_BETWEEN));
+        text.push_str(&path.join(HEADING_SEPARATOR));
         let tokens = if text.is_empty() { 0 } else { self.counter.token_spans(&text).len() };
         Context { text, tokens, complete }
     }
 
     /// Builds the chunk of these segments, without id and ordinal. Returns `None` if they hold only white space.
     pub(super) fn chunk(&self, range: Range<usize>) -> Option<Chunk> {
-        let (lifted, path) = self.lift(&range);
+        let (lifted, path) = self.split_headings(&range);
         let body = range.start + lifted..range.end;
-        self.assemble(self.pieces(range.start..body.start), self.pieces(body), path)
+        self.assemble_chunk(self.segment_pieces(range.start..body.start), self.segment_pieces(body), path)
     }
 
     /// Splits one segment that exceeds `max_tokens` on its own into several chunks.
-    pub(super) fn halves(&self, segment: usize, max_tokens: usize) -> Vec<Chunk> {
+    pub(super) fn split_segment(&self, segment: usize, max_tokens: usize) -> Vec<Chunk> {
         let Segment { block, range, lines_before, .. } = self.segments[segment].clone();
-        let (_, path) = self.lift(&(segment..segment + 1));
+        let (_, path) = self.split_headings(&(segment..segment + 1));
         let text = &self.document.blocks[block].text;
         let mut open = vec![range.clone()];
         let mut chunks = Vec::new();
         while let Some(part) = open.pop() {
             let lines = lines_before + line_breaks(&text[range.start..part.start]);
             let piece = Piece { block, range: part.clone(), lines_before: lines };
-            let Some(chunk) = self.assemble(Vec::new(), vec![piece], path) else { continue };
+            let Some(chunk) = self.assemble_chunk(Vec::new(), vec![piece], path) else { continue };
             let middle = text.floor_char_boundary(part.start + part.len() / 2);
             if chunk.tokens as usize <= max_tokens || middle == part.start {
                 chunks.push(chunk);
@@ -117,13 +121,13 @@ impl<'a> Builder<'a> {
 
     /// Returns how many leading segments are headings that move into the context, and the headings of that context. A
     /// heading stays in the body if it does not apply to the whole chunk, nothing follows it, or the context is full.
-    fn lift(&self, range: &Range<usize>) -> (usize, &'a [String]) {
+    fn split_headings(&self, range: &Range<usize>) -> (usize, &'a [String]) {
         let shared = self.outline.path_of(range);
         let section = &self.outline.sections[self.outline.sections_of(range).start];
         if range.start >= section.headings.end {
             return (0, shared);
         }
-        let own = self.blocks(&section.headings);
+        let own = self.block_count(&section.headings);
         let above = section.path.len() - own.min(section.path.len());
         let outer = &shared[..above.min(shared.len())];
         if range.start > section.headings.start || range.end <= section.headings.end {
@@ -138,7 +142,7 @@ impl<'a> Builder<'a> {
         (segments.iter().take_while(|it| it.block < first + held).count(), shared)
     }
 
-    fn blocks(&self, range: &Range<usize>) -> usize {
+    fn block_count(&self, range: &Range<usize>) -> usize {
         match (self.segments[range.clone()].first(), self.segments[range.clone()].last()) {
             (Some(first), Some(last)) => last.block - first.block + 1,
             _ => 0,
@@ -146,7 +150,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Joins neighbouring segments of the same block into one piece.
-    fn pieces(&self, range: Range<usize>) -> Vec<Piece> {
+    fn segment_pieces(&self, range: Range<usize>) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for segment in &self.segments[range] {
             match pieces.last_mut() {
@@ -161,12 +165,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Assembles a chunk from its body and from the headings that move into the context (the last ones of `path`).
-    fn assemble(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
+    fn assemble_chunk(&self, headings: Vec<Piece>, mut body: Vec<Piece>, path: &[String]) -> Option<Chunk> {
         body.retain_mut(|piece| piece.trim(&self.document.blocks[piece.block]));
-        let (text, parts) = self.body(&body);
-        let anchor = whole(&parts)?;
+        let (text, parts) = self.join_pieces(&body);
+        let anchor = covering_anchor(&parts)?;
         let mut whole = self.context(path, &text).text;
-        let mut pieces = self.lifted(&headings, path, &whole);
+        let mut pieces = self.heading_pieces(&headings, path, &whole);
         if !whole.is_empty() {
             whole.push('\n');
         }
@@ -175,7 +179,7 @@ impl<'a> Builder<'a> {
         whole.push_str(&text);
         let moved = |it: ChunkPiece| ChunkPiece { range: start + it.range.start..start + it.range.end, ..it };
         pieces.extend(parts.into_iter().map(moved));
-        let pieces = Pieces::new(&whole, start, &pieces);
+        let pieces = EncodedPieces::new(&whole, start, &pieces);
         let tokens = u32::try_from(self.counter.token_spans(&whole).len()).unwrap_or(u32::MAX);
         let heading_path = path.to_vec();
         let id = ChunkId(String::new());
@@ -183,7 +187,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes the text of some pieces and returns the position of each part in it.
-    fn body(&self, pieces: &[Piece]) -> (String, Vec<ChunkPiece>) {
+    fn join_pieces(&self, pieces: &[Piece]) -> (String, Vec<ChunkPiece>) {
         let mut text = String::new();
         let mut parts = Vec::with_capacity(pieces.len());
         for (index, piece) in pieces.iter().enumerate() {
@@ -193,17 +197,17 @@ impl<'a> Builder<'a> {
             }
             let (at, from) = (text.len(), piece.range.start);
             text.push_str(&block.text[piece.range.clone()]);
-            parts.extend(piece.at_gaps(block).iter().map(|it| {
+            parts.extend(piece.split_at_gaps(block).iter().map(|it| {
                 let range = at + (it.range.start - from)..at + (it.range.end - from);
                 ChunkPiece { range, anchor: it.anchor(block, self.breaks[it.block]) }
             }));
         }
-        let parts = place::joined(&text, parts);
+        let parts = place::join_contiguous(&text, parts);
         (text, parts)
     }
 
     /// Returns the positions of the headings that end the context.
-    fn lifted(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
+    fn heading_pieces(&self, headings: &[Piece], path: &[String], context: &str) -> Vec<ChunkPiece> {
         let mut end = context.len();
         let mut lifted = Vec::with_capacity(headings.len());
         for (piece, shown) in headings.iter().rev().zip(path.iter().rev()) {
@@ -214,7 +218,7 @@ impl<'a> Builder<'a> {
             let mut anchor = piece.anchor(block, self.breaks[piece.block]);
             anchor.verbatim &= *shown == block.text;
             lifted.push(ChunkPiece { range: end - shown.len()..end, anchor });
-            end = end.saturating_sub(shown.len() + HEADINGS_BETWEEN.len());
+            end = end.saturating_sub(shown.len() + HEADING_SEPARATOR.len());
         }
         lifted.reverse();
         lifted
@@ -236,7 +240,7 @@ impl Piece {
     }
 
     /// Splits the piece at each line that does not directly follow the line before it in the file.
-    fn at_gaps(&self, block: &Block) -> Vec<Piece> {
+    fn split_at_gaps(&self, block: &Block) -> Vec<Piece> {
         if block.anchor.gaps.is_empty() {
             return vec![self.clone()];
         }
@@ -259,17 +263,17 @@ impl Piece {
     /// Narrows the anchor of the block to this piece, as far as the block's data allow.
     fn anchor(&self, block: &Block, all: u32) -> Anchor {
         let breaks = line_breaks(&block.text[self.range.clone()]);
-        block.anchor.narrowed(&self.range, Lines { above: self.lines_before, breaks, all })
+        block.anchor.narrow(&self.range, LineCounts { above: self.lines_before, breaks, all })
     }
 }
 
 /// Returns one anchor that covers all parts. Parts on several pages get no page, as it would be wrong for most of them.
-fn whole(parts: &[ChunkPiece]) -> Option<Anchor> {
+fn covering_anchor(parts: &[ChunkPiece]) -> Option<Anchor> {
     let (first, last) = (&parts.first()?.anchor, &parts.last()?.anchor);
     if parts.len() < 2 {
         return Some(first.clone());
     }
-    let anchor = first.clone().up_to(last);
+    let anchor = first.clone().through(last);
     let is_one_page = parts.iter().all(|it| it.anchor.page == anchor.page || it.anchor.page.is_none());
     Some(if is_one_page { anchor } else { Anchor { page: None, region: None, ..anchor } })
 }
@@ -285,7 +289,7 @@ fn separator(before: BlockKind, after: BlockKind) -> &'static str {
 }
 
 /// Cuts a line after `tokens` tokens.
-fn clip(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
+fn clip_to_tokens(counter: &dyn TokenCounter, line: &str, tokens: usize) -> String {
     // Some tokenizers count an unknown word of any length as one token.
     let line = &line[..line.floor_char_boundary(tokens * 16)];
     match counter.token_spans(line).get(tokens) {

@@ -38,7 +38,7 @@ pub const DEFAULT_TARGET_TOKENS: usize = 384;
 pub const DEFAULT_OVERLAP_TOKENS: usize = 32;
 
 /// Title and headings may take one part in this many of a chunk.
-const CONTEXT_PART: usize = 4;
+const CONTEXT_SHARE: usize = 4;
 
 /// Smallest useful `max_tokens`: below it, overlap and context leave no space for text.
 const MIN_MAX_TOKENS: usize = 16;
@@ -65,13 +65,13 @@ impl Default for ChunkSettings {
 }
 
 /// Returns the version of the cutting rules. Chunks made under another version are outdated.
-pub(crate) fn rules() -> String {
+pub(crate) fn version() -> String {
     format!("{CUT_VERSION}.{PLACES_VERSION}")
 }
 
 impl ChunkSettings {
     /// Clamps the sizes to the embedder's limit and to each other.
-    fn bounded(self, limit: usize) -> ChunkSettings {
+    fn clamped(self, limit: usize) -> ChunkSettings {
         let max_tokens = self.max_tokens.min(limit).max(MIN_MAX_TOKENS);
         let target_tokens = self.target_tokens.clamp(max_tokens / 2, max_tokens);
         ChunkSettings { max_tokens, target_tokens, overlap_tokens: self.overlap_tokens.min(target_tokens / 4) }
@@ -88,26 +88,26 @@ pub struct Chunker {
 impl Chunker {
     /// Makes a chunker. Sizes above the embedder's limit are lowered to it.
     pub fn new(counter: Arc<dyn TokenCounter>, settings: ChunkSettings) -> Chunker {
-        let settings = settings.bounded(counter.max_chunk_tokens());
+        let settings = settings.clamped(counter.max_chunk_tokens());
         Chunker { counter, settings }
     }
 
     /// Cuts a document into chunks, in reading order. Every non-white-space character of every block is in at least one
     /// chunk. `hash` is the hash of the file's content and goes into the ids.
     pub fn chunk(&self, document: &Document, hash: &ContentHash) -> Vec<Chunk> {
-        let limit = self.settings.max_tokens - self.settings.max_tokens / CONTEXT_PART;
-        let segments = segment::cut(document, self.counter.as_ref(), limit);
+        let limit = self.settings.max_tokens - self.settings.max_tokens / CONTEXT_SHARE;
+        let segments = segment::cut_into_segments(document, self.counter.as_ref(), limit);
         let outline = Outline::new(document, &segments);
-        let context = self.settings.max_tokens / CONTEXT_PART;
+        let context = self.settings.max_tokens / CONTEXT_SHARE;
         let builder = Builder::new(document, &outline, &segments, self.counter.as_ref(), context);
         let ranges = pack::pack(&builder, &self.settings);
         let mut chunks = Vec::with_capacity(ranges.len());
         for range in ranges {
-            self.add(&builder, range, &mut chunks);
+            self.add_chunk(&builder, range, &mut chunks);
         }
         for (ordinal, chunk) in (0..).zip(&mut chunks) {
             chunk.ordinal = ordinal;
-            chunk.id = self.id(hash, ordinal);
+            chunk.id = self.chunk_id(hash, ordinal);
         }
         chunks
     }
@@ -116,12 +116,18 @@ impl Chunker {
     /// their own, with its own place on the page, below its headings. Running text is cut as in [`Self::chunk`].
     /// Ordinals begin at `first_ordinal`, so that ids differ from those of the file's own text. Each heading path
     /// begins with `skill`, which is not part of the text.
-    pub fn chunk_found(&self, document: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
+    pub fn chunk_skill_result(
+        &self,
+        document: &Document,
+        hash: &ContentHash,
+        skill: &str,
+        first_ordinal: u32,
+    ) -> Vec<Chunk> {
         let mut chunks: Vec<Chunk> =
-            skill_parts::parts(document).iter().flat_map(|part| self.chunk(part, hash)).collect();
+            skill_parts::split_document(document).iter().flat_map(|part| self.chunk(part, hash)).collect();
         for (ordinal, chunk) in (first_ordinal..).zip(&mut chunks) {
             chunk.ordinal = ordinal;
-            chunk.id = self.id(hash, ordinal);
+            chunk.id = self.chunk_id(hash, ordinal);
             chunk.tier = Tier::L2;
             chunk.heading_path.insert(0, skill.to_owned());
         }
@@ -129,20 +135,20 @@ impl Chunker {
     }
 
     /// Adds the chunk of these segments. If the joined text exceeds `max_tokens`, the range is split in two.
-    fn add(&self, builder: &Builder, range: Range<usize>, chunks: &mut Vec<Chunk>) {
+    fn add_chunk(&self, builder: &Builder, range: Range<usize>, chunks: &mut Vec<Chunk>) {
         let Some(chunk) = builder.chunk(range.clone()) else { return };
         if chunk.tokens as usize <= self.settings.max_tokens {
             chunks.push(chunk);
         } else if range.len() > 1 {
             let middle = range.start + range.len() / 2;
-            self.add(builder, range.start..middle, chunks);
-            self.add(builder, middle..range.end, chunks);
+            self.add_chunk(builder, range.start..middle, chunks);
+            self.add_chunk(builder, middle..range.end, chunks);
         } else {
-            chunks.extend(builder.halves(range.start, self.settings.max_tokens));
+            chunks.extend(builder.split_segment(range.start, self.settings.max_tokens));
         }
     }
 
-    fn id(&self, hash: &ContentHash, ordinal: u32) -> ChunkId {
+    fn chunk_id(&self, hash: &ContentHash, ordinal: u32) -> ChunkId {
         let ChunkSettings { target_tokens, max_tokens, overlap_tokens } = &self.settings;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&hash.0);

@@ -12,10 +12,10 @@ use crate::model::BlockKind;
 const MAJOR_LEVEL: u8 = 2;
 
 /// How far, in percent, the end of a chunk may move from the even cut to reach a better break.
-const SLACK_PERCENT: usize = 30;
+const MAX_SHIFT_PERCENT: usize = 30;
 
 /// Score of one step of [`Break`], in percent of distance from the even cut.
-const BREAK_WORTH: i64 = 12;
+const BREAK_SCORE: i64 = 12;
 
 /// Returns the segment range of each chunk, in order. Neighbouring ranges overlap inside running text.
 pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usize>> {
@@ -24,26 +24,26 @@ pub(super) fn pack(builder: &Builder, settings: &ChunkSettings) -> Vec<Range<usi
     let mut first = 0;
     let mut cost = 0;
     for (index, section) in sections.iter().enumerate() {
-        if index > first && !joins(section, cost, builder.title_tokens(), settings) {
-            close(builder, settings, first..index, cost, &mut chunks);
+        if index > first && !may_join(section, cost, builder.title_tokens(), settings) {
+            close_chunk(builder, settings, first..index, cost, &mut chunks);
             first = index;
             cost = 0;
         }
         cost += section.cost;
     }
     if first < sections.len() {
-        close(builder, settings, first..sections.len(), cost, &mut chunks);
+        close_chunk(builder, settings, first..sections.len(), cost, &mut chunks);
     }
     chunks
 }
 
 /// Returns whether a section may share a chunk with the sections before it, which cost `cost`.
-fn joins(section: &Section, cost: usize, title: usize, settings: &ChunkSettings) -> bool {
+fn may_join(section: &Section, cost: usize, title: usize, settings: &ChunkSettings) -> bool {
     let enough = settings.target_tokens / if section.level <= MAJOR_LEVEL { 4 } else { 2 };
     section.joins && cost < enough && title + cost + section.cost <= settings.max_tokens
 }
 
-fn close(
+fn close_chunk(
     builder: &Builder,
     settings: &ChunkSettings,
     sections: Range<usize>,
@@ -65,12 +65,12 @@ fn close(
         return;
     }
     let at = chunks.len();
-    split(builder, settings, body, room, chunks);
+    split_evenly(builder, settings, body, room, chunks);
     chunks[at].start = whole.start;
 }
 
 /// Cuts segments that exceed one chunk into as few chunks as possible, of about equal size.
-fn split(
+fn split_evenly(
     builder: &Builder,
     settings: &ChunkSettings,
     range: Range<usize>,
@@ -94,7 +94,7 @@ fn split(
 
 /// Returns the end of the chunk from `start`: the best break near the even cut, at least one segment after `done`.
 fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: usize, room: usize) -> usize {
-    let (least, most) = (even - even * SLACK_PERCENT / 100, (even + even * SLACK_PERCENT / 100).min(room));
+    let (least, most) = (even - even * MAX_SHIFT_PERCENT / 100, (even + even * MAX_SHIFT_PERCENT / 100).min(room));
     let mut cost = 0;
     let mut best = (i64::MIN, done + 1);
     for (index, segment) in segments.iter().enumerate().take(end).skip(start) {
@@ -111,7 +111,7 @@ fn chunk_end(segments: &[Segment], start: usize, done: usize, end: usize, even: 
         }
         let distance = (100 * cost.abs_diff(even) / even.max(1)) as i64;
         let early = if cost < least { 1_000 } else { 0 };
-        let score = segments[index].after as i64 * BREAK_WORTH - distance - early;
+        let score = segments[index].after as i64 * BREAK_SCORE - distance - early;
         if score >= best.0 {
             best = (score, index + 1);
         }

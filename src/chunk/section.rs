@@ -46,7 +46,7 @@ impl Outline {
             let index = segments[at].block;
             let len = segments[at..].iter().take_while(|it| it.block == index).count();
             let cost = segments[at..at + len].iter().map(|it| it.cost).sum();
-            builder.add(&document.blocks[index], at..at + len, cost);
+            builder.add_block(&document.blocks[index], at..at + len, cost);
             at += len;
         }
         Outline { sections: builder.sections }
@@ -91,7 +91,7 @@ struct OutlineBuilder {
 }
 
 impl OutlineBuilder {
-    fn add(&mut self, block: &Block, range: Range<usize>, cost: usize) {
+    fn add_block(&mut self, block: &Block, range: Range<usize>, cost: usize) {
         let metadata = block.kind == BlockKind::Metadata;
         let (moved, switched) = match &self.place {
             None => (true, false),
@@ -104,17 +104,17 @@ impl OutlineBuilder {
         let joins = !moved && !(switched && (metadata || self.last_cost() > TINY_METADATA));
         self.place = Some((block.anchor.clone(), metadata));
         match heading_level(block) {
-            Some(level) => self.heading(block, level, range, cost, joins),
-            None if moved || switched => self.open(NO_HEADING, range.start..range.start, range, cost, joins),
-            None => self.extend(range, cost),
+            Some(level) => self.add_heading(block, level, range, cost, joins),
+            None if moved || switched => self.open_section(NO_HEADING, range.start..range.start, range, cost, joins),
+            None => self.extend_section(range, cost),
         }
     }
 
-    fn heading(&mut self, block: &Block, level: u8, range: Range<usize>, cost: usize, joins: bool) {
+    fn add_heading(&mut self, block: &Block, level: u8, range: Range<usize>, cost: usize, joins: bool) {
         let deeper = self.open_headings.last().is_some_and(|(above, _)| *above < level);
         self.open_headings.retain(|(above, _)| *above < level);
         self.open_headings.push((level, one_line(&block.text)));
-        let path = self.path();
+        let path = self.open_path();
         match self.sections.last_mut() {
             Some(last) if joins && deeper && last.body.is_empty() && !last.headings.is_empty() => {
                 last.headings.end = range.end;
@@ -122,22 +122,22 @@ impl OutlineBuilder {
                 last.path = path;
                 last.cost += cost;
             }
-            _ => self.open(level, range.clone(), range.end..range.end, cost, joins),
+            _ => self.open_section(level, range.clone(), range.end..range.end, cost, joins),
         }
     }
 
-    fn open(&mut self, level: u8, headings: Range<usize>, body: Range<usize>, cost: usize, joins: bool) {
-        let path = self.path();
+    fn open_section(&mut self, level: u8, headings: Range<usize>, body: Range<usize>, cost: usize, joins: bool) {
+        let path = self.open_path();
         self.sections.push(Section { headings, body, path, level, cost, joins });
     }
 
-    fn extend(&mut self, range: Range<usize>, cost: usize) {
+    fn extend_section(&mut self, range: Range<usize>, cost: usize) {
         let section = self.sections.last_mut().expect("the first block always opens a section");
         section.body.end = range.end;
         section.cost += cost;
     }
 
-    fn path(&self) -> Vec<String> {
+    fn open_path(&self) -> Vec<String> {
         self.open_headings.iter().map(|(_, text)| text.clone()).collect()
     }
 

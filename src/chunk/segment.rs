@@ -47,7 +47,7 @@ pub(super) struct Segment {
 }
 
 /// Cuts every block of the document into segments that cost at most `limit`.
-pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize) -> Vec<Segment> {
+pub(super) fn cut_into_segments(document: &Document, counter: &dyn TokenCounter, limit: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     for (index, block) in document.blocks.iter().enumerate() {
         let first = segments.len();
@@ -59,7 +59,7 @@ pub(super) fn cut(document: &Document, counter: &dyn TokenCounter, limit: usize)
         };
         let mut lines = 0;
         for (range, after) in pieces {
-            for (part, after) in tokens.bounded(range, after) {
+            for (part, after) in tokens.split_to_limit(range, after) {
                 let cost = tokens.cost(&part);
                 let breaks = line_breaks(&block.text[part.clone()]);
                 segments.push(Segment { block: index, range: part, cost, lines_before: lines, after });
@@ -106,12 +106,12 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    fn index(&self, byte: usize) -> usize {
+    fn token_index(&self, byte: usize) -> usize {
         self.starts.partition_point(|start| *start < byte)
     }
 
     fn cost(&self, range: &Range<usize>) -> usize {
-        let tokens = self.index(range.end) - self.index(range.start);
+        let tokens = self.token_index(range.end) - self.token_index(range.start);
         tokens.max(range.len().div_ceil(MAX_BYTES_PER_TOKEN))
     }
 
@@ -154,7 +154,7 @@ impl Tokens<'_> {
     }
 
     /// Splits a piece that costs more than the limit, between words if possible.
-    fn bounded(&self, range: Range<usize>, after: Break) -> Vec<(Range<usize>, Break)> {
+    fn split_to_limit(&self, range: Range<usize>, after: Break) -> Vec<(Range<usize>, Break)> {
         let mut parts = Vec::new();
         let mut start = range.start;
         while self.cost(&(start..range.end)) > self.limit {
@@ -169,7 +169,7 @@ impl Tokens<'_> {
     /// Returns the end of the longest part from `start` within the limit, moved back to the last space if there is one
     /// in its second half.
     fn part_end(&self, start: usize, end: usize) -> usize {
-        let by_tokens = self.starts.get(self.index(start) + self.limit).copied().unwrap_or(end);
+        let by_tokens = self.starts.get(self.token_index(start) + self.limit).copied().unwrap_or(end);
         let by_bytes = self.text.floor_char_boundary(start + self.limit * MAX_BYTES_PER_TOKEN);
         let most = by_tokens.min(by_bytes).min(end);
         let half = self.text.floor_char_boundary(start + (most - start) / 2);

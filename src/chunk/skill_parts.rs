@@ -11,39 +11,39 @@ struct Headings {
 
 /// Splits a document into documents of one table, one list of facts, one program, or one run of text, each with its
 /// title and headings. A heading with nothing below it becomes a part too.
-pub(super) fn parts(document: &Document) -> Vec<Document> {
+pub(super) fn split_document(document: &Document) -> Vec<Document> {
     let mut parts = Vec::new();
     let mut headings = Headings::default();
     let mut text: Vec<Block> = Vec::new();
     for block in &document.blocks {
         match block.kind {
             BlockKind::Heading(level) => {
-                close(document, &mut headings, &mut text, &mut parts);
-                headings.enter(document, level, block, &mut parts);
+                close_text_run(document, &mut headings, &mut text, &mut parts);
+                headings.open_heading(document, level, block, &mut parts);
             }
             BlockKind::Paragraph | BlockKind::ListItem => text.push(block.clone()),
             BlockKind::Table | BlockKind::Metadata | BlockKind::Code => {
-                close(document, &mut headings, &mut text, &mut parts);
-                parts.push(headings.part(document, vec![block.clone()]));
+                close_text_run(document, &mut headings, &mut text, &mut parts);
+                parts.push(headings.new_part(document, vec![block.clone()]));
             }
         }
     }
-    close(document, &mut headings, &mut text, &mut parts);
-    headings.leave(document, &mut parts);
+    close_text_run(document, &mut headings, &mut text, &mut parts);
+    headings.add_unused_heading(document, &mut parts);
     parts
 }
 
-fn close(document: &Document, headings: &mut Headings, text: &mut Vec<Block>, parts: &mut Vec<Document>) {
+fn close_text_run(document: &Document, headings: &mut Headings, text: &mut Vec<Block>, parts: &mut Vec<Document>) {
     if !text.is_empty() {
-        parts.push(headings.part(document, std::mem::take(text)));
+        parts.push(headings.new_part(document, std::mem::take(text)));
     }
 }
 
 impl Headings {
-    fn enter(&mut self, document: &Document, level: u8, block: &Block, parts: &mut Vec<Document>) {
+    fn open_heading(&mut self, document: &Document, level: u8, block: &Block, parts: &mut Vec<Document>) {
         let deeper = |it: &Block| matches!(it.kind, BlockKind::Heading(above) if above < level);
         if self.open.last().is_some_and(|last| !deeper(last)) {
-            self.leave(document, parts);
+            self.add_unused_heading(document, parts);
         }
         let kept = self.open.iter().take_while(|it| deeper(it)).count();
         self.open.truncate(kept);
@@ -52,15 +52,15 @@ impl Headings {
     }
 
     /// Adds the last heading as a part if nothing followed it: it would be lost otherwise.
-    fn leave(&mut self, document: &Document, parts: &mut Vec<Document>) {
+    fn add_unused_heading(&mut self, document: &Document, parts: &mut Vec<Document>) {
         if !self.used
             && let Some(last) = self.open.pop()
         {
-            parts.push(self.part(document, vec![Block { kind: BlockKind::Paragraph, ..last }]));
+            parts.push(self.new_part(document, vec![Block { kind: BlockKind::Paragraph, ..last }]));
         }
     }
 
-    fn part(&mut self, document: &Document, body: Vec<Block>) -> Document {
+    fn new_part(&mut self, document: &Document, body: Vec<Block>) -> Document {
         self.used = true;
         let blocks = self.open.iter().cloned().chain(body).collect();
         Document { title: document.title.clone(), blocks, ..Document::default() }
@@ -73,7 +73,7 @@ mod tests {
     use crate::model::Anchor;
     use BlockKind::{Heading, Metadata, Paragraph, Table};
 
-    fn check(blocks: &[(BlockKind, &str)], expected: &[&[&str]]) {
+    fn assert_parts(blocks: &[(BlockKind, &str)], expected: &[&[&str]]) {
         let block = |(kind, text): &(BlockKind, &str)| Block {
             kind: *kind,
             text: (*text).to_string(),
@@ -81,7 +81,7 @@ mod tests {
             rows: Vec::new(),
         };
         let document = Document { blocks: blocks.iter().map(block).collect(), ..Document::default() };
-        let parts = parts(&document);
+        let parts = split_document(&document);
         let found: Vec<Vec<&str>> =
             parts.iter().map(|part| part.blocks.iter().map(|it| it.text.as_str()).collect()).collect();
         assert_eq!(found, expected);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn split_puts_tables_and_facts_in_own_parts() {
-        check(
+        assert_parts(
             &[
                 (Heading(1), "A"),
                 (Paragraph, "p"),
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn split_keeps_heading_without_body() {
-        check(
+        assert_parts(
             &[(Heading(1), "A"), (Heading(1), "B"), (Table, "t"), (Heading(2), "C")],
             &[&["A"], &["B", "t"], &["B", "C"]],
         );
@@ -115,6 +115,6 @@ mod tests {
 
     #[test]
     fn split_of_empty_document_is_empty() {
-        check(&[], &[]);
+        assert_parts(&[], &[]);
     }
 }

@@ -20,7 +20,7 @@ impl TokenCounter for WordPieces {
             if !character.is_whitespace() {
                 start.get_or_insert(at);
             } else if let Some(from) = start.take() {
-                word(&text[from..at], from, &mut spans);
+                push_word_pieces(&text[from..at], from, &mut spans);
             }
         }
         spans
@@ -31,7 +31,7 @@ impl TokenCounter for WordPieces {
     }
 }
 
-fn word(text: &str, from: usize, spans: &mut Vec<(usize, usize)>) {
+fn push_word_pieces(text: &str, from: usize, spans: &mut Vec<(usize, usize)>) {
     if text.len() > 100 {
         return spans.push((from, from + text.len()));
     }
@@ -48,7 +48,7 @@ fn chunks(document: &Document) -> Vec<Chunk> {
 }
 
 /// Lays out blocks as in a file, so that anchors can be checked against its bytes.
-fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document) {
+fn document_with_source(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document) {
     let mut source = String::new();
     let mut document = Document { title: title.map(String::from), ..Document::default() };
     for (kind, text) in blocks {
@@ -69,8 +69,8 @@ fn file(title: Option<&str>, blocks: &[(BlockKind, &str)]) -> (String, Document)
 }
 
 /// Compares the texts of the chunks.
-fn check(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
-    let texts: Vec<String> = chunks(&file(title, blocks).1).into_iter().map(|it| it.text).collect();
+fn assert_chunks(title: Option<&str>, blocks: &[(BlockKind, &str)], expected: &[&str]) {
+    let texts: Vec<String> = chunks(&document_with_source(title, blocks).1).into_iter().map(|it| it.text).collect();
     assert_eq!(texts, expected);
 }
 
@@ -89,25 +89,25 @@ use BlockKind::{Code, Heading, Metadata, Paragraph, Table};
 
 #[test]
 fn title_equal_to_heading_is_not_repeated() {
-    check(Some("The title"), &[(Heading(1), "The title"), (Paragraph, "A body.")], &["The title\nA body."]);
+    assert_chunks(Some("The title"), &[(Heading(1), "The title"), (Paragraph, "A body.")], &["The title\nA body."]);
 }
 
 #[test]
 fn title_at_start_of_body_is_not_repeated() {
-    check(Some("The title"), &[(Paragraph, "The title. And more.")], &["The title. And more."]);
+    assert_chunks(Some("The title"), &[(Paragraph, "The title. And more.")], &["The title. And more."]);
 }
 
 #[test]
 fn text_below_max_tokens_stays_whole() {
     let text = sentences(7);
-    let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
+    let chunks = chunks(&document_with_source(None, &[(Paragraph, &text)]).1);
     assert_eq!(chunks.len(), 1);
     assert!(chunks[0].tokens > 40, "{}", chunks[0].tokens);
 }
 
 #[test]
 fn small_sections_share_chunk_with_headings_in_body() {
-    check(
+    assert_chunks(
         Some("Doc"),
         &[(Heading(2), "A"), (Paragraph, "One."), (Heading(2), "B"), (Paragraph, "Two.")],
         &["Doc\nA\nOne.\n\nB\nTwo."],
@@ -117,7 +117,7 @@ fn small_sections_share_chunk_with_headings_in_body() {
 #[test]
 fn large_section_does_not_join_next_one() {
     let text = sentences(3);
-    check(
+    assert_chunks(
         None,
         &[(Heading(2), "A"), (Paragraph, &text), (Heading(2), "B"), (Paragraph, "Two.")],
         &[&format!("A\n{}", text.trim_end()), "B\nTwo."],
@@ -126,7 +126,8 @@ fn large_section_does_not_join_next_one() {
 
 #[test]
 fn heading_path_lists_headings_above_passage() {
-    let (_, document) = file(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B"), (Paragraph, "Text.")]);
+    let (_, document) =
+        document_with_source(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B"), (Paragraph, "Text.")]);
     let chunks = chunks(&document);
     assert_eq!(chunks[0].text, "Doc\nA > B\nText.");
     assert_eq!(chunks[0].body(), "Text.");
@@ -135,13 +136,13 @@ fn heading_path_lists_headings_above_passage() {
 
 #[test]
 fn heading_without_body_is_chunked() {
-    check(None, &[(Heading(1), "Lonely")], &["Lonely"]);
+    assert_chunks(None, &[(Heading(1), "Lonely")], &["Lonely"]);
 }
 
 #[test]
 fn overlap_is_whole_sentences() {
     let text = sentences(20);
-    let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
+    let chunks = chunks(&document_with_source(None, &[(Paragraph, &text)]).1);
     assert!(chunks.len() > 2);
     for pair in chunks.windows(2) {
         assert!(pair[1].body().starts_with("Sentence"), "{}", pair[1].body());
@@ -154,7 +155,7 @@ fn overlap_is_whole_sentences() {
 fn code_and_tables_split_at_lines_without_overlap() {
     for kind in [Code, Table] {
         let text: String = (0..60).map(|it| format!("    value{it} | other{it}\n")).collect();
-        let (source, document) = file(None, &[(kind, &text)]);
+        let (source, document) = document_with_source(None, &[(kind, &text)]);
         let mut end = 0;
         for chunk in chunks(&document) {
             let (from, to) = (chunk.anchor.byte_start.unwrap() as usize, chunk.anchor.byte_end.unwrap() as usize);
@@ -168,12 +169,13 @@ fn code_and_tables_split_at_lines_without_overlap() {
 
 #[test]
 fn code_keeps_its_indentation() {
-    check(None, &[(Code, "\n    if x:\n        y()\n")], &["    if x:\n        y()"]);
+    assert_chunks(None, &[(Code, "\n    if x:\n        y()\n")], &["    if x:\n        y()"]);
 }
 
 #[test]
 fn members_parts_and_sheets_never_share_chunk() {
-    let (_, mut document) = file(None, &[(Paragraph, "One."), (Paragraph, "Two."), (Paragraph, "Three.")]);
+    let (_, mut document) =
+        document_with_source(None, &[(Paragraph, "One."), (Paragraph, "Two."), (Paragraph, "Three.")]);
     document.blocks[1].anchor.member = Some("a.txt".into());
     document.blocks[2].anchor.sheet = Some("b".into());
     assert_eq!(chunks(&document).len(), 3);
@@ -182,14 +184,17 @@ fn members_parts_and_sheets_never_share_chunk() {
 #[test]
 fn metadata_joins_text_only_when_small() {
     let many: String = (0..20).map(|it| format!("key{it}: value{it}\n")).collect();
-    assert_eq!(chunks(&file(None, &[(Metadata, "author: me"), (Paragraph, "Text.")]).1).len(), 1);
-    assert!(chunks(&file(None, &[(Metadata, &many), (Paragraph, "Text.")]).1).last().unwrap().text == "Text.");
+    assert_eq!(chunks(&document_with_source(None, &[(Metadata, "author: me"), (Paragraph, "Text.")]).1).len(), 1);
+    assert!(
+        chunks(&document_with_source(None, &[(Metadata, &many), (Paragraph, "Text.")]).1).last().unwrap().text
+            == "Text."
+    );
 }
 
 #[test]
 fn chunk_of_sheet_names_its_cells() {
     let rows: String = (0..40).map(|it| format!("cell{it} | value{it}\n")).collect();
-    let (_, mut document) = file(None, &[(Table, &rows)]);
+    let (_, mut document) = document_with_source(None, &[(Table, &rows)]);
     document.blocks[0].anchor = Anchor { cell: Some("B2:C41".into()), ..Anchor::default() };
     let chunks = chunks(&document);
     let last = chunks.last().unwrap();
@@ -200,7 +205,8 @@ fn chunk_of_sheet_names_its_cells() {
 #[test]
 fn chunk_over_pages_keeps_page_of_each_sentence() {
     let blocks: Vec<String> = (1..=60).map(|it| format!("Sentence {it} stands alone. The next of {it} too.")).collect();
-    let (_, mut document) = file(None, &blocks.iter().map(|it| (Paragraph, it.as_str())).collect::<Vec<_>>());
+    let (_, mut document) =
+        document_with_source(None, &blocks.iter().map(|it| (Paragraph, it.as_str())).collect::<Vec<_>>());
     for (page, block) in (1..).zip(&mut document.blocks) {
         block.anchor = Anchor { page: Some(page), ..Anchor::default() };
     }
@@ -210,7 +216,7 @@ fn chunk_over_pages_keeps_page_of_each_sentence() {
     for chunk in &chunks {
         for range in sentences_of(chunk.body()) {
             let number = chunk.body()[range.clone()].split(|it: char| !it.is_ascii_digit()).find(|it| !it.is_empty());
-            let page = chunk.anchor_of(range).page;
+            let page = chunk.body_anchor(range).page;
             assert_eq!(page, Some(number.unwrap().parse().unwrap()));
             seen.insert(page);
         }
@@ -220,23 +226,25 @@ fn chunk_over_pages_keeps_page_of_each_sentence() {
 
 #[test]
 fn heading_in_context_keeps_its_place() {
-    let (source, document) = file(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B  b"), (Paragraph, "Text.")]);
+    let (source, document) =
+        document_with_source(Some("Doc"), &[(Heading(1), "A"), (Heading(2), "B  b"), (Paragraph, "Text.")]);
     let chunk = &chunks(&document)[0];
     let places = chunk.places();
     let headings: Vec<(&str, Anchor)> =
-        places.headings().map(|it| (&chunk.text[it.clone()], places.of_text(it))).collect();
+        places.headings().map(|it| (&chunk.text[it.clone()], places.anchor_at(it))).collect();
     assert_eq!(
         headings.iter().map(|it| (it.0, it.1.line_start, it.1.verbatim)).collect::<Vec<_>>(),
         [("A", Some(1), true), ("B b", Some(3), false)]
     );
-    let text = chunk.anchor_of(0..5);
+    let text = chunk.body_anchor(0..5);
     assert_eq!(&source[text.byte_start.unwrap() as usize..text.byte_end.unwrap() as usize], "Text.");
 }
 
 #[test]
 fn long_context_is_cut_to_its_share() {
     let title = "word ".repeat(100);
-    let (_, document) = file(Some(&title), &[(Heading(1), &"many words ".repeat(20)), (Paragraph, "Text.")]);
+    let (_, document) =
+        document_with_source(Some(&title), &[(Heading(1), &"many words ".repeat(20)), (Paragraph, "Text.")]);
     let chunks = chunks(&document);
     assert!(chunks.iter().all(|it| it.text[..it.body_start as usize].split_whitespace().count() <= 15));
     assert!(chunks.iter().any(|it| it.text.contains("many words many words")));
@@ -245,7 +253,7 @@ fn long_context_is_cut_to_its_share() {
 #[test]
 fn settings_above_model_limit_are_lowered() {
     let chunker = Chunker::new(Arc::new(WordPieces { limit: 30 }), settings());
-    let (_, document) = file(None, &[(Paragraph, &sentences(30))]);
+    let (_, document) = document_with_source(None, &[(Paragraph, &sentences(30))]);
     assert!(chunker.chunk(&document, &ContentHash([0; 32])).iter().all(|it| it.tokens <= 30));
 }
 
@@ -255,7 +263,7 @@ fn chunking_time_is_linear_in_text_size() {
     let cut = |words: usize| {
         let text = sentences(words);
         let started = std::time::Instant::now();
-        let chunks = chunker.chunk(&file(None, &[(Paragraph, &text)]).1, &ContentHash([0; 32]));
+        let chunks = chunker.chunk(&document_with_source(None, &[(Paragraph, &text)]).1, &ContentHash([0; 32]));
         (text.len(), chunks.len(), started.elapsed())
     };
     let (_, _, one) = cut(32_000);
@@ -268,7 +276,7 @@ fn chunking_time_is_linear_in_text_size() {
 fn million_brackets_after_full_stop_are_cut_in_time() {
     let text = format!("An end.{} And a beginning.", ")".repeat(1_000_000));
     let started = std::time::Instant::now();
-    let chunks = chunks(&file(None, &[(Paragraph, &text)]).1);
+    let chunks = chunks(&document_with_source(None, &[(Paragraph, &text)]).1);
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     assert!(chunks[0].text.starts_with("An end.)") && chunks.last().unwrap().text.ends_with("And a beginning."));
 }
@@ -298,12 +306,12 @@ fn any_kind() -> impl Strategy<Value = BlockKind> {
 }
 
 /// Returns the words in a part of a text with their start bytes.
-fn words(text: &str, part: std::ops::Range<usize>) -> Vec<(usize, &str)> {
+fn words_with_offsets(text: &str, part: std::ops::Range<usize>) -> Vec<(usize, &str)> {
     let at = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text[part].split_whitespace().map(|it| (at(it), it)).collect()
 }
 
-fn dense(text: &str) -> String {
+fn without_white_space(text: &str) -> String {
     text.chars().filter(|it| !it.is_whitespace()).collect()
 }
 
@@ -316,7 +324,7 @@ proptest! {
         blocks in prop::collection::vec((any_kind(), any_text()), 1..8),
     ) {
         let blocks: Vec<(BlockKind, &str)> = blocks.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
-        let (source, document) = file(title.as_deref(), &blocks);
+        let (source, document) = document_with_source(title.as_deref(), &blocks);
         let chunks = chunks(&document);
         prop_assert_eq!(&chunks, &super::tests::chunks(&document), "not deterministic");
         let ids: HashSet<_> = chunks.iter().map(|it| it.id.clone()).collect();
@@ -327,15 +335,15 @@ proptest! {
             prop_assert!(tokens <= 60, "{} tokens: {:?}", tokens, chunk.text);
             prop_assert!(!chunk.body().trim().is_empty());
             let (from, to) = (chunk.anchor.byte_start.unwrap() as usize, chunk.anchor.byte_end.unwrap() as usize);
-            prop_assert_eq!(dense(&source[from..to]), dense(chunk.body()));
+            prop_assert_eq!(without_white_space(&source[from..to]), without_white_space(chunk.body()));
             if chunk.anchor.verbatim {
                 prop_assert_eq!(&source[from..to], chunk.body());
             }
             let line = |byte: usize| 1 + line_breaks(&source[..byte]);
             let places = chunk.places();
             let own = places.headings().chain(std::iter::once(chunk.body_start as usize..chunk.text.len()));
-            for (at, word) in own.flat_map(|it| words(&chunk.text, it)) {
-                let place = places.of_text(at..at + word.len());
+            for (at, word) in own.flat_map(|it| words_with_offsets(&chunk.text, it)) {
+                let place = places.anchor_at(at..at + word.len());
                 if !place.verbatim {
                     // A word of a heading that is shown on one line.
                     prop_assert!(at < chunk.body_start as usize, "{:?}", word);
@@ -355,7 +363,7 @@ proptest! {
             let start = block.anchor.byte_start.unwrap();
             let mut visible = block.text.char_indices().filter(|(_, it)| !it.is_whitespace());
             let in_bodies = visible.all(|(at, _)| covered(start + at as u64));
-            let in_context = || chunks.iter().any(|it| dense(&it.text).contains(&dense(&block.text)));
+            let in_context = || chunks.iter().any(|it| without_white_space(&it.text).contains(&without_white_space(&block.text)));
             prop_assert!(in_bodies || in_context(), "lost: {:?}", block.text);
         }
     }

@@ -1,7 +1,7 @@
 //! `vic corpus help` and `vic corpus schema`: requests and responses of the verbs, from the registry. Needs no daemon.
 
 use vic_cli::output::Printer;
-use vic_cli::text::visible_json;
+use vic_cli::text::escape_controls_in_json;
 
 use crate::corpus::api::{help, schema};
 use crate::error::Result;
@@ -24,8 +24,8 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
         "help" => help::text(name(0), name(1)),
         "--help" | "-h" => help::text(None, None),
         "schema" if !asks_for_help => {
-            let Some(wanted) = name(0) else { return printer.json(&schema::all()) };
-            match schema::named(wanted) {
+            let Some(wanted) = name(0) else { return printer.json(&schema::all_schemas()) };
+            match schema::schemas_by_name(wanted) {
                 Some(schema) => return printer.json(&schema),
                 None => help::text(Some(wanted), None),
             }
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
         Ok(text) => printer.line(&text),
         Err((code, envelope)) => {
             printer.exit_code = code.exit_code();
-            printer.line(&visible_json(&envelope.to_string()))
+            printer.line(&escape_controls_in_json(&envelope.to_string()))
         }
     }
 }

@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use chrono::{SecondsFormat, Utc};
 use serde_json::Value;
 
-use crate::agent::{Promotion, Proposer, check_proposals, chunk_text, promote};
-use crate::client::{Client, Work};
+use crate::agent::{Promotion, Proposer, chunk_text, promote_proposals, validate_proposals};
+use crate::client::{AssistWork, Client};
 use crate::config::Config;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{Document, FileFilter, FileState, GraphFormat, Place};
 use vic_cli::llm::{OverArgs, TimeArgs};
-use vic_cli::output::{Printer, note};
+use vic_cli::output::{Printer, print_note};
 use vic_cli::{graph, text, values};
 
 /// Files per request.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Upper limit of evidence texts shown to a model.
-const MAX_CHUNKS: usize = 400;
+const MAX_EVIDENCE_CHUNKS: usize = 400;
 
 /// Arguments of `vic discover`.
 #[derive(Debug, clap::Args)]
@@ -80,37 +80,45 @@ enum Command {
 /// Runs the subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
-        Command::Proposals { root, max_files, out } => propose(root.as_deref(), max_files, &out, config, printer).await,
+        Command::Proposals { root, max_files, out } => {
+            write_proposals(root.as_deref(), max_files, &out, config, printer).await
+        }
         Command::Augment { proposals, out, max_new_proposals, over, time } => {
-            let file = read(&proposals)?;
-            check_proposals(&file)?;
+            let file = read_json(&proposals)?;
+            validate_proposals(&file)?;
             let client = Client::connect_or_start(config).await?;
-            let chunks = evidence(&client, &file).await;
-            let work = Work::Augment { proposals: file, chunks, most: max_new_proposals };
+            let chunks = read_evidence(&client, &file).await;
+            let work = AssistWork::Augment { proposals: file, chunks, most: max_new_proposals };
             let augmented = client.assist(work, over.over(time)?).await?;
-            write(&out, &augmented["proposals"])?;
+            write_json(&out, &augmented["proposals"])?;
             for left_out in augmented["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                note(left_out);
+                print_note(left_out);
             }
             let (added, routed) = (augmented["added"].as_u64().unwrap_or(0), augmented["routed"].as_u64().unwrap_or(0));
             let model = augmented["model"].as_str().unwrap_or_default();
-            printer.line(&text::visible(&format!("{added} added, {routed} routed, by {model}")))
+            printer.line(&text::escape_controls(&format!("{added} added, {routed} routed, by {model}")))
         }
         Command::Promote { proposals, out, name, min_confidence, only } => {
-            let graph = promote(&read(&proposals)?, &Promotion { min_confidence, only })?;
+            let graph = promote_proposals(&read_json(&proposals)?, &Promotion { min_confidence, only })?;
             let Some(out) = out else {
-                let name = name.unwrap_or_else(|| graph::name_of(&proposals));
-                return graph::take_in(name, GraphFormat::Json, graph.to_string(), config, printer).await;
+                let name = name.unwrap_or_else(|| graph::default_import_name(&proposals));
+                return graph::import_graph(name, GraphFormat::Json, graph.to_string(), config, printer).await;
             };
-            write(&out, &graph)?;
+            write_json(&out, &graph)?;
             let count = |name: &str| graph[name].as_array().map_or(0, Vec::len) as u64;
             printer.line(&format!("{}, {}", text::plural(count("nodes"), "node"), text::plural(count("edges"), "edge")))
         }
     }
 }
 
-async fn propose(root: Option<&Path>, most: u64, out: &Path, config: &Config, printer: &mut Printer) -> Result<()> {
-    let under = root.map(values::absolute).transpose()?;
+async fn write_proposals(
+    root: Option<&Path>,
+    most: u64,
+    out: &Path,
+    config: &Config,
+    printer: &mut Printer,
+) -> Result<()> {
+    let under = root.map(values::absolute_path).transpose()?;
     let client = Client::connect_or_start(config).await?;
     let filter = FileFilter {
         under: under.as_ref().map(PathBuf::from),
@@ -120,34 +128,34 @@ async fn propose(root: Option<&Path>, most: u64, out: &Path, config: &Config, pr
     let mut proposer = Proposer::default();
     let mut read = 0;
     while read < most {
-        let (files, _) = client.files(filter.clone(), PAGE, read).await?;
+        let (files, _) = client.files(filter.clone(), PAGE_SIZE, read).await?;
         if files.is_empty() {
             break;
         }
         for file in files.iter().take(usize::try_from(most - read).unwrap_or(usize::MAX)) {
             let Some(path) = file.absolute().to_str().map(String::from) else { continue };
             match client.read(&path, &Place::default()).await {
-                Ok(document) => proposer.read(&path, &document),
-                Err(error) => note(&format!("left out: {}", error.message)),
+                Ok(document) => proposer.add_document(&path, &document),
+                Err(error) => print_note(&format!("left out: {}", error.message)),
             }
         }
         read += files.len() as u64;
     }
     let now = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
-    let file = proposer.file(&now, under.as_deref().unwrap_or("all roots"));
-    write(out, &file)?;
+    let file = proposer.into_file(&now, under.as_deref().unwrap_or("all roots"));
+    write_json(out, &file)?;
     let count = file["proposals"].as_array().map_or(0, Vec::len) as u64;
     printer.line(&format!("{} of {}", text::plural(count, "proposal"), text::plural(read.min(most), "file")))
 }
 
 /// Reads the evidence texts of the proposals again; skips unreadable ones.
-async fn evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
+async fn read_evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
     let proposals = file["proposals"].as_array().into_iter().flatten();
     let cited = proposals.filter_map(|it| it["evidence"].as_array()).flatten();
     let mut documents: BTreeMap<String, Option<Document>> = BTreeMap::new();
     let mut chunks = BTreeMap::new();
     for chunk in cited.filter_map(|it| it["chunk_id"].as_str()) {
-        if chunks.len() == MAX_CHUNKS {
+        if chunks.len() == MAX_EVIDENCE_CHUNKS {
             break;
         }
         let Some((path, _)) = chunk.rsplit_once('#').filter(|(path, _)| path.starts_with('/')) else { continue };
@@ -161,12 +169,12 @@ async fn evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
     chunks.into_iter().collect()
 }
 
-fn read(path: &Path) -> Result<Value> {
-    let text = std::fs::read_to_string(path).at("read", path)?;
+fn read_json(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).io_context("read", path)?;
     serde_json::from_str(&text).map_err(|error| Error::invalid(format!("`{}` is not JSON: {error}", path.display())))
 }
 
-fn write(path: &Path, value: &Value) -> Result<()> {
+fn write_json(path: &Path, value: &Value) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(Error::internal)?;
-    std::fs::write(path, text + "\n").at("write", path)
+    std::fs::write(path, text + "\n").io_context("write", path)
 }

@@ -1,10 +1,10 @@
 //! `vic llm use` and `vic llm model`: stores the choice of a backend in the data directory. Needs no daemon.
 
-use vic_cli::llm::Use;
+use vic_cli::llm::BackendArgs;
 use vic_cli::output::Printer;
 use vic_cli::text;
 
-use crate::agent::{BackendKind, Choice, CommandLine, Override};
+use crate::agent::{BackendChoice, BackendKind, CommandLine, Override};
 use crate::config::Config;
 use crate::data_dir::directory;
 use crate::error::{IoContext, Result};
@@ -13,7 +13,7 @@ use crate::error::{IoContext, Result};
 #[derive(Debug, clap::Args)]
 pub(crate) struct UseArgs {
     #[command(subcommand)]
-    backend: Use,
+    backend: BackendArgs,
 }
 
 /// Arguments of `vic llm model`.
@@ -25,38 +25,40 @@ pub(crate) struct ModelArgs {
 
 /// Chooses a backend and stores the choice.
 pub(crate) fn use_backend(args: UseArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    choose(used(args.backend)?, config, printer)
+    store_choice(to_override(args.backend)?, config, printer)
 }
 
 /// Chooses another model of the backend and stores the choice.
 pub(crate) fn use_model(args: ModelArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    choose(Override { model: Some(args.name), ..Override::default() }, config, printer)
+    store_choice(Override { model: Some(args.name), ..Override::default() }, config, printer)
 }
 
-fn used(backend: Use) -> Result<Override> {
+fn to_override(backend: BackendArgs) -> Result<Override> {
     let kind = |backend, model| Override { backend: Some(backend), model, ..Override::default() };
     Ok(match backend {
-        Use::Mock => kind(BackendKind::Mock, None),
-        Use::Ollama { model } => kind(BackendKind::Ollama, model),
-        Use::Openai { model } => kind(BackendKind::OpenAi, model),
-        Use::Command { program, args } => {
-            Override { command: Some(line(program, args)?), ..kind(BackendKind::Command, None) }
+        BackendArgs::Mock => kind(BackendKind::Mock, None),
+        BackendArgs::Ollama { model } => kind(BackendKind::Ollama, model),
+        BackendArgs::Openai { model } => kind(BackendKind::OpenAi, model),
+        BackendArgs::Command { program, args } => {
+            Override { command: Some(command_line(program, args)?), ..kind(BackendKind::Command, None) }
         }
     })
 }
 
 /// Stores a choice. Needs no daemon.
-fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> {
-    directory::prepare(config)?;
+fn store_choice(over: Override, config: &Config, printer: &mut Printer) -> Result<()> {
+    directory::create_checked(config)?;
     let choice = match over.backend {
         // An unreadable earlier choice is replaced.
-        Some(_) => Choice::load(config).unwrap_or_else(|_| Choice::configured(config)).with(&over)?,
-        None => Choice::load(config)?.with(&over)?,
+        Some(_) => {
+            BackendChoice::load(config).unwrap_or_else(|_| BackendChoice::configured(config)).with_overrides(&over)?
+        }
+        None => BackendChoice::load(config)?.with_overrides(&over)?,
     };
     choice.save(config)?;
     let model = choice.model_name(config);
     let what = match (&choice.command, choice.backend) {
-        (Some(command), BackendKind::Command) => command.shown(),
+        (Some(command), BackendKind::Command) => command.command_line(),
         _ => model.clone(),
     };
     let with = if choice.backend == BackendKind::Command && !model.is_empty() {
@@ -64,11 +66,11 @@ fn choose(over: Override, config: &Config, printer: &mut Printer) -> Result<()> 
     } else {
         String::new()
     };
-    printer.line(&text::visible(&format!("{}: {what}{with}", choice.backend.name())))
+    printer.line(&text::escape_controls(&format!("{}: {what}{with}", choice.backend.name())))
 }
 
 /// The command line as typed, with the current directory that it refers to.
-fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
-    let folder = std::env::current_dir().at("find", std::path::Path::new("."))?;
+fn command_line(program: String, args: Vec<String>) -> Result<CommandLine> {
+    let folder = std::env::current_dir().io_context("find", std::path::Path::new("."))?;
     Ok(CommandLine { program, args, folder })
 }

@@ -48,9 +48,9 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     end_with_parent();
     let command = match Command::try_parse_from(std::iter::once("vic".into()).chain(arguments)) {
         Ok(command) => command,
-        Err(error) => return output::usage(&error),
+        Err(error) => return output::print_usage(&error),
     };
-    output::finish(|printer| run(command, printer))
+    output::run_and_exit(|printer| run(command, printer))
 }
 
 /// Ends this process when `vic` ends, so that a killed `vic bench` leaves no measurement behind.

@@ -39,29 +39,29 @@ enum Command {
 }
 
 /// Libraries and models that a daemon with default settings loads, besides its embedding model.
-const PARTS: [&str; 3] = ["onnxruntime", "pdfium", "ppocr"];
+const DEFAULT_PARTS: [&str; 3] = ["onnxruntime", "pdfium", "ppocr"];
 
 /// Runs the subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let store = ModelStore::new(config.model_dirs.clone());
     match args.command {
-        Command::List { output } => list(&store, output.format, printer),
+        Command::List { output } => list_models(&store, output.format, printer),
         Command::Pull { name } => {
-            egress::keep_log(AuditLog::open(&config.audit_path())?);
-            pull(&store, names(name, config), printer).await
+            egress::set_audit_log(AuditLog::open(&config.audit_path())?);
+            pull_models(&store, names_to_pull(name, config), printer).await
         }
-        Command::Verify { name, quiet } => verify(&store, name, quiet, printer),
+        Command::Verify { name, quiet } => verify_models(&store, name, quiet, printer),
     }
 }
 
-fn names(name: Option<String>, config: &Config) -> Vec<String> {
+fn names_to_pull(name: Option<String>, config: &Config) -> Vec<String> {
     match name {
         Some(name) => vec![name],
         None => {
-            let mut names: Vec<String> = PARTS.into_iter().map(String::from).collect();
+            let mut names: Vec<String> = DEFAULT_PARTS.into_iter().map(String::from).collect();
             // OCR runs on the CPU, also where the embedding model uses a GPU.
-            let library = config.embed.device.library();
-            if !PARTS.contains(&library) {
+            let library = config.embed.device.runtime_library();
+            if !DEFAULT_PARTS.contains(&library) {
                 names.push(library.into());
             }
             names.push(config.embed.model.clone());
@@ -70,23 +70,23 @@ fn names(name: Option<String>, config: &Config) -> Vec<String> {
     }
 }
 
-fn list(store: &ModelStore, format: Format, printer: &mut Printer) -> Result<()> {
+fn list_models(store: &ModelStore, format: Format, printer: &mut Printer) -> Result<()> {
     let models = store.list()?;
     match format {
         Format::Json => printer.json(&models),
-        Format::Human => models.iter().try_for_each(|it| printer.line(&line(it))),
+        Format::Human => models.iter().try_for_each(|it| printer.line(&model_line(it))),
     }
 }
 
-fn line(model: &ModelInfo) -> String {
+fn model_line(model: &ModelInfo) -> String {
     let state = if model.present { "present" } else { "missing" };
     let dimension = model.dimension.map(|it| format!("{it} dimensions, ")).unwrap_or_default();
-    let size = vic_cli::text::bytes(model.bytes);
+    let size = vic_cli::text::format_bytes(model.bytes);
     format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
 }
 
 /// Downloads models, with a line per file.
-async fn pull(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
+async fn pull_models(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
     for name in names {
         printer.line(&format!("fetching {name}"))?;
         printer.flush()?;
@@ -110,7 +110,7 @@ async fn pull(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> 
     Ok(())
 }
 
-fn verify(store: &ModelStore, name: Option<String>, quiet: bool, printer: &mut Printer) -> Result<()> {
+fn verify_models(store: &ModelStore, name: Option<String>, quiet: bool, printer: &mut Printer) -> Result<()> {
     let names = match name {
         Some(name) => vec![name],
         None => store.list()?.into_iter().filter(|it| it.present).map(|it| it.name).collect(),
@@ -136,7 +136,7 @@ mod tests {
                 "VIC_EMBED_DEVICE" => Some(device.into()),
                 _ => None,
             };
-            assert_eq!(names(None, &Config::from_lookup(&value).unwrap()), expected);
+            assert_eq!(names_to_pull(None, &Config::from_lookup(&value).unwrap()), expected);
         };
         check("cpu", &["onnxruntime", "pdfium", "ppocr", "all-MiniLM-L6-v2"]);
         check("cuda", &["onnxruntime", "pdfium", "ppocr", "onnxruntime-cuda", "all-MiniLM-L6-v2"]);

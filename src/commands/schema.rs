@@ -21,7 +21,7 @@ pub(crate) struct Args {
 /// Prints the schema.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     if args.name == CONTRACT {
-        return printer.json(&corpus::api::schema::all());
+        return printer.json(&corpus::api::schema::all_schemas());
     }
     let schema = schema::schema(&args.name).ok_or_else(|| Error::not_found(format!("no schema `{}`", args.name)))?;
     printer.json(&schema)

@@ -44,15 +44,15 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
     let examples = planner::synthetic_plans(args.count as usize, args.seed, today)?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Writes a temporary file first, so that an existing file is replaced atomically.
-    let mut file = tempfile::NamedTempFile::new_in(folder).at("write", &path)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).io_context("write", &path)?;
     let mut writer = std::io::BufWriter::new(file.as_file_mut());
     for example in &examples {
         serde_json::to_writer(&mut writer, example).map_err(Error::internal)?;
-        writer.write_all(b"\n").at("write", &path)?;
+        writer.write_all(b"\n").io_context("write", &path)?;
     }
-    writer.flush().at("write", &path)?;
+    writer.flush().io_context("write", &path)?;
     drop(writer);
-    file.persist(&path).map_err(|error| error.error).at("write", &path)?;
+    file.persist(&path).map_err(|error| error.error).io_context("write", &path)?;
     printer.line(&format!("{} lines in {}", examples.len(), path.display()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::catalog::{AuditLog, Catalog, CorpusBook, EvidenceCache, Jobs, Rescue};
+use crate::catalog::{AuditLog, Catalog, CorpusStore, EvidenceCache, JobLog, Recovery};
 use crate::config::Config;
 use crate::daemon::process;
 use crate::embed::egress;
@@ -16,46 +16,46 @@ use crate::index::Index;
 const EVIDENCE_BYTES: u64 = 512 << 20;
 
 /// The databases of a data directory.
-pub(super) struct Stores {
+pub(super) struct Databases {
     pub(super) catalog: Catalog,
-    pub(super) jobs: Jobs,
+    pub(super) jobs: JobLog,
     pub(super) audit: Arc<AuditLog>,
     pub(super) evidence: Arc<EvidenceCache>,
-    pub(super) book: Arc<CorpusBook>,
+    pub(super) book: Arc<CorpusStore>,
     /// The recovery of a damaged catalog, if there was one.
-    pub(super) rescue: Option<Rescue>,
+    pub(super) rescue: Option<Recovery>,
 }
 
-impl Stores {
+impl Databases {
     /// Opens or creates each database. From here on the network gate writes to its log.
     ///
     /// # Errors
     /// A database cannot be read or written, or was written by a newer vic.
-    pub(super) fn open(config: &Config) -> Result<Stores> {
-        let (catalog, rescue) = Catalog::open_or_rescue(&config.catalog_path())?;
+    pub(super) fn open(config: &Config) -> Result<Databases> {
+        let (catalog, rescue) = Catalog::open_or_recover(&config.catalog_path())?;
         process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
-        let jobs = Jobs::open(&config.job_db_path)?;
-        if let Err(error) = jobs.interrupt_running() {
+        let jobs = JobLog::open(&config.job_db_path)?;
+        if let Err(error) = jobs.cancel_interrupted() {
             // For example a full disk. The next start ends them.
             warn!(%error, "cannot mark the jobs of the last run as interrupted");
         }
         // The first open detects damage.
         let audit = Arc::new(AuditLog::open(&config.audit_path())?);
-        egress::keep_log(AuditLog::open(&config.audit_path())?);
-        Ok(Stores {
+        egress::set_audit_log(AuditLog::open(&config.audit_path())?);
+        Ok(Databases {
             catalog,
             jobs,
             audit,
             evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), EVIDENCE_BYTES)?),
-            book: Arc::new(CorpusBook::open(&config.corpus_path())?),
+            book: Arc::new(CorpusStore::open(&config.corpus_path())?),
             rescue,
         })
     }
 }
 
 /// Reports a damaged catalog through the index.
-pub(super) fn report(rescue: Option<Rescue>, index: &Index) {
-    if let Some(Rescue { set_aside, roots }) = rescue {
+pub(super) fn report_catalog_recovery(rescue: Option<Recovery>, index: &Index) {
+    if let Some(Recovery { set_aside, roots }) = rescue {
         let (kept, roots) = (set_aside.display(), roots.len());
         let sentence =
             format!("the catalog was damaged and is kept as `{kept}`; re-reading the files of its {roots} roots");

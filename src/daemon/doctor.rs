@@ -11,33 +11,33 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::catalog::{
-    self, AuditLog, Catalog, CorpusBook, EvidenceCache, GraphStore, Jobs, RequeueScope, TranscriptLog, VectorCache,
+    self, AuditLog, Catalog, CorpusStore, EvidenceCache, GraphStore, JobLog, RequeueScope, TranscriptLog, VectorCache,
 };
 use crate::config::{Config, EmbedBackend};
 use crate::data_dir::{directory, keys, lock};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::index::{Space, is_building, serving_table};
+use crate::index::{DiskSpace, is_building, serving_table};
 use crate::model::{Check, DoctorReport, FileId, Health};
 use crate::store::{Inspection, LanceStore, Store};
 
 /// Name prefixes of files that a killed start may leave.
-const HALF_DONE: [&str; 2] = [".vic-probe", ".tmp"];
+const UNFINISHED_PREFIXES: [&str; 2] = [".vic-probe", ".tmp"];
 
 /// A daemon marks a file well within this time after it stored it.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+const RECHECK_DELAY: Duration = Duration::from_secs(2);
 
 /// Checks everything; with `fix` also repairs.
 ///
 /// # Errors
 /// `fix` is set while a daemon runs; the directory is not one of vic's, or has a newer format.
 pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
-    directory::check(config)?;
-    let mut doctor = Doctor { config, fix, is_alone: false, checks: Vec::new() };
+    directory::check_directory(config)?;
+    let mut doctor = Doctor { config, fix, has_lock: false, checks: Vec::new() };
     if !config.data_dir.exists() {
-        doctor.say("data directory", Ok("missing; the first `vic index` creates it".into()));
+        doctor.record_outcome("data directory", Ok("missing; the first `vic index` creates it".into()));
     } else {
-        let mut lock = match lock::take(config) {
+        let mut lock = match lock::acquire(config) {
             Ok(lock) => Some(lock),
             Err(error) if error.code == ErrorCode::Locked && !fix => None,
             Err(error) if error.code == ErrorCode::Locked => {
@@ -45,31 +45,31 @@ pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
             }
             Err(error) => return Err(error),
         };
-        match lock.as_mut().map(|it| it.hold_index(&config.db_path)) {
+        match lock.as_mut().map(|it| it.lock_index_folder(&config.db_path)) {
             Some(Err(error)) if fix => return Err(error),
-            Some(Err(error)) => doctor.say("index", Err(error)),
-            Some(Ok(())) | None => doctor.is_alone = lock.is_some(),
+            Some(Err(error)) => doctor.record_outcome("index", Err(error)),
+            Some(Ok(())) | None => doctor.has_lock = lock.is_some(),
         }
-        doctor.look().await;
+        doctor.run_checks().await;
     }
     Ok(DoctorReport { data_dir: config.data_dir.display().to_string(), checks: doctor.checks })
 }
 
 /// Files that the catalog lists but the store lacks, and files that the store has but should not.
 #[derive(Debug, Default, PartialEq)]
-struct Astray {
+struct Disagreement {
     lost: Vec<FileId>,
     orphans: Vec<FileId>,
 }
 
-impl Astray {
-    fn of(catalog: &Catalog, found: &Inspection) -> Result<Astray> {
-        let lost = catalog.lost_ids(&found.rows, &found.damaged)?;
-        Ok(Astray { lost, orphans: catalog.orphan_ids(&found.rows)? })
+impl Disagreement {
+    fn compare(catalog: &Catalog, found: &Inspection) -> Result<Disagreement> {
+        let lost = catalog.files_with_wrong_chunks(&found.rows, &found.damaged)?;
+        Ok(Disagreement { lost, orphans: catalog.orphaned_files(&found.rows)? })
     }
 
     /// Keeps the files that a later check reports too.
-    fn still(mut self, later: &Astray) -> Astray {
+    fn confirmed_by(mut self, later: &Disagreement) -> Disagreement {
         let [lost, orphans] = [&later.lost, &later.orphans].map(|it| it.iter().collect::<HashSet<_>>());
         self.lost.retain(|it| lost.contains(it));
         self.orphans.retain(|it| orphans.contains(it));
@@ -82,35 +82,35 @@ struct Doctor<'a> {
     config: &'a Config,
     fix: bool,
     /// Whether no daemon runs.
-    is_alone: bool,
+    has_lock: bool,
     checks: Vec<Check>,
 }
 
 impl Doctor<'_> {
-    async fn look(&mut self) {
-        let running = if self.is_alone { "no daemon runs" } else { "a daemon runs: read-only check" };
-        self.say("daemon", Ok(running.into()));
-        self.say("format", Ok(format!("format {}, vic {}", directory::FORMAT, env!("CARGO_PKG_VERSION"))));
-        let outcome = self.space();
-        self.say("disk", outcome);
-        self.permissions();
-        self.databases();
-        let outcome = self.keys();
-        self.say("keys", outcome);
-        self.models();
-        self.index().await;
-        self.leftovers();
+    async fn run_checks(&mut self) {
+        let running = if self.has_lock { "no daemon runs" } else { "a daemon runs: read-only check" };
+        self.record_outcome("daemon", Ok(running.into()));
+        self.record_outcome("format", Ok(format!("format {}, vic {}", directory::FORMAT, env!("CARGO_PKG_VERSION"))));
+        let outcome = self.check_disk_space();
+        self.record_outcome("disk", outcome);
+        self.check_permissions();
+        self.check_databases();
+        let outcome = self.check_keys();
+        self.record_outcome("keys", outcome);
+        self.check_models();
+        self.check_index().await;
+        self.check_leftovers();
     }
 
-    fn space(&self) -> Result<String> {
+    fn check_disk_space(&self) -> Result<String> {
         let places: Vec<PathBuf> =
             [&self.config.data_dir, &self.config.db_path].into_iter().filter(|it| it.exists()).cloned().collect();
-        Space::new(places, self.config.disk_reserve_bytes).check()?;
+        DiskSpace::new(places, self.config.disk_reserve_bytes).check()?;
         Ok("enough free space to index".into())
     }
 
     /// Checks that vic's files are accessible only to the owner.
-    fn permissions(&mut self) {
+    fn check_permissions(&mut self) {
         let owner = rustix::process::geteuid().as_raw();
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(2).into_iter();
         let (mut open, mut foreign, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
@@ -136,16 +136,16 @@ impl Doctor<'_> {
                 format!("`{}` belongs to another user or cannot be read", first.display()),
             );
             let cure = format!("take ownership: `sudo chown -R $USER {}`", self.config.data_dir.display());
-            return self.say("permissions", Err(error.hint(cure)));
+            return self.record_outcome("permissions", Err(error.hint(cure)));
         }
         let Some((first, _)) = open.first() else {
-            return self.say("permissions", Ok("owner access only".into()));
+            return self.record_outcome("permissions", Ok("owner access only".into()));
         };
         let message = format!("other users may access `{}` and {} more", first.display(), open.len() - 1);
         let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
-        self.mend("permissions", problem, || {
+        self.record_repair("permissions", problem, || {
             let close = |(path, mode): &(PathBuf, u32)| {
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).at("protect", path)
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).io_context("protect", path)
             };
             open.iter().try_for_each(close)?;
             Ok(format!("{} are now accessible only to the owner", open.len()))
@@ -153,42 +153,42 @@ impl Doctor<'_> {
     }
 
     /// Checks the integrity of every database. Opening a damaged one moves it aside.
-    fn databases(&mut self) {
+    fn check_databases(&mut self) {
         let config = self.config;
         type Open = fn(&Path) -> Result<()>;
         let databases: [(&str, PathBuf, Open); 8] = [
-            ("catalog", config.catalog_path(), |it| Catalog::open_or_rescue(it).map(drop)),
-            ("jobs", config.job_db_path.clone(), |it| Jobs::open(it).map(drop)),
+            ("catalog", config.catalog_path(), |it| Catalog::open_or_recover(it).map(drop)),
+            ("jobs", config.job_db_path.clone(), |it| JobLog::open(it).map(drop)),
             ("audit log", config.audit_path(), |it| AuditLog::open(it).map(drop)),
             ("vectors", config.vector_cache_path(), |it| VectorCache::open(it, u64::MAX).map(drop)),
             ("evidence", config.evidence_path(), |it| EvidenceCache::open(it, u64::MAX).map(drop)),
-            ("views and results", config.corpus_path(), |it| CorpusBook::open(it).map(drop)),
+            ("views and results", config.corpus_path(), |it| CorpusStore::open(it).map(drop)),
             ("graph", config.graph_path(), |it| GraphStore::open(it).map(drop)),
             ("log of agents", config.transcripts_path(), |it| TranscriptLog::open(it).map(drop)),
         ];
         for (name, path, open) in databases {
             match catalog::check_database(&path) {
-                Ok(()) => self.say(name, Ok(if path.exists() { "whole" } else { "not there yet" }.into())),
+                Ok(()) => self.record_outcome(name, Ok(if path.exists() { "whole" } else { "not there yet" }.into())),
                 Err(problem) if problem.code == ErrorCode::DataLoss => {
-                    self.mend(name, problem, || {
+                    self.record_repair(name, problem, || {
                         open(&path)?;
                         // Opening detects only damage at the beginning of a file.
                         if catalog::check_database(&path).is_err_and(|it| it.code == ErrorCode::DataLoss) {
-                            catalog::put_database_aside(&path)?;
+                            catalog::quarantine_database(&path)?;
                             open(&path)?;
                         }
                         Ok(format!("recreated; the damaged one is kept beside `{}`", path.display()))
                     });
                 }
-                Err(problem) => self.say(name, Err(problem)),
+                Err(problem) => self.record_outcome(name, Err(problem)),
             }
         }
     }
 
     /// Checks that the key table can be parsed: if not, no key grants access. Only its author can repair it.
-    fn keys(&self) -> Result<String> {
+    fn check_keys(&self) -> Result<String> {
         if self.config.key_path().exists() {
-            keys::read_own(&self.config.key_path())?;
+            keys::read_owner_key(&self.config.key_path())?;
         }
         Ok(match keys::list(self.config)?.len() {
             0 => "none but the owner's".into(),
@@ -197,53 +197,56 @@ impl Doctor<'_> {
     }
 
     /// Verifies the checksums of the models in use.
-    fn models(&mut self) {
+    fn check_models(&mut self) {
         let models = ModelStore::new(self.config.model_dirs.clone());
         let mut names = vec!["pdfium", "ppocr"];
         if self.config.embed.backend == EmbedBackend::Onnx {
-            names.extend([self.config.embed.device.library(), &self.config.embed.model]);
+            names.extend([self.config.embed.device.runtime_library(), &self.config.embed.model]);
         }
         for name in names {
             let outcome = models.verify(name).map(|()| "checksums match".to_string());
-            self.say(&format!("model {name}"), outcome.map_err(|it| it.hint(format!("vic models pull {name}"))));
+            self.record_outcome(
+                &format!("model {name}"),
+                outcome.map_err(|it| it.hint(format!("vic models pull {name}"))),
+            );
         }
     }
 
     /// Checks the store, the store against the catalog, and the catalog against the roots.
-    async fn index(&mut self) {
+    async fn check_index(&mut self) {
         let path = self.config.catalog_path();
         let is_there = path.metadata().is_ok_and(|it| it.len() > 0);
         let opened = match (is_there, self.fix) {
             (false, _) => Ok(None),
             (true, true) => Catalog::open(&path).map(Some),
-            (true, false) => Catalog::open_to_look(&path).map(Some),
+            (true, false) => Catalog::open_read_only(&path).map(Some),
         };
         let is_empty = match &opened {
             Ok(Some(catalog)) => catalog.roots().is_ok_and(|it| it.is_empty()),
             Ok(None) => true,
             Err(_) => false,
         };
-        let listed = catalog::listed_roots(&path);
+        let listed = catalog::listed_root_count(&path);
         if is_empty && listed > 0 {
             let message =
                 format!("the catalog `{}` is gone or empty, and {listed} roots had been indexed", path.display());
             let cure = "start the daemon: it adds them again and reads their files";
-            return self.say("index", Err(Error::new(ErrorCode::DataLoss, message).hint(cure)));
+            return self.record_outcome("index", Err(Error::new(ErrorCode::DataLoss, message).hint(cure)));
         }
         let catalog = match opened {
             Ok(Some(catalog)) => catalog,
-            Ok(None) => return self.say("index", Ok("not there yet".into())),
-            Err(error) => return self.say("index", Err(error)),
+            Ok(None) => return self.record_outcome("index", Ok("not there yet".into())),
+            Err(error) => return self.record_outcome("index", Err(error)),
         };
-        self.roots(&catalog);
+        self.check_roots(&catalog);
         match serving_table(&catalog) {
-            Ok(Some((fingerprint, dimension))) => self.store(&catalog, &fingerprint, dimension).await,
-            Ok(None) => self.say("index", Ok("not there yet".into())),
-            Err(error) => self.say("index", Err(error)),
+            Ok(Some((fingerprint, dimension))) => self.check_store(&catalog, &fingerprint, dimension).await,
+            Ok(None) => self.record_outcome("index", Ok("not there yet".into())),
+            Err(error) => self.record_outcome("index", Err(error)),
         }
     }
 
-    async fn store(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize) {
+    async fn check_store(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize) {
         let dir = &self.config.db_path;
         let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
             Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
@@ -251,7 +254,7 @@ impl Doctor<'_> {
                 match LanceStore::open(dir, fingerprint, dimension).await {
                     Ok(_) => {
                         let kept = "repaired; the unreadable part is kept beside it";
-                        self.push("index", Health::Fixed, format!("{}: {kept}", problem.message), None);
+                        self.record("index", Health::Fixed, format!("{}: {kept}", problem.message), None);
                         LanceStore::inspect(dir, fingerprint, dimension).await
                     }
                     Err(error) => Err(error),
@@ -268,31 +271,31 @@ impl Doctor<'_> {
                     0 => String::new(),
                     some => format!(", {some} of them from an unfinished commit"),
                 };
-                self.say("index", Ok(format!("{chunks} chunks can be read, {versions} versions{unsynced}")));
-                self.agreement(catalog, fingerprint, dimension, &found).await;
+                self.record_outcome("index", Ok(format!("{chunks} chunks can be read, {versions} versions{unsynced}")));
+                self.check_agreement(catalog, fingerprint, dimension, &found).await;
             }
-            Err(error) => self.say("index", Err(error)),
+            Err(error) => self.record_outcome("index", Err(error)),
         }
     }
 
     /// Compares the store with the catalog. A starting daemon does this too.
-    async fn agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
+    async fn check_agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
         match is_building(catalog) {
             Ok(false) => (),
             // The catalog describes the other index, and a repair would undo the work so far.
             Ok(true) => {
                 let finding =
                     "not compared: another model's index is being built; this one serves until that is complete";
-                return self.say("index and catalog", Ok(finding.into()));
+                return self.record_outcome("index and catalog", Ok(finding.into()));
             }
-            Err(error) => return self.say("index and catalog", Err(error)),
+            Err(error) => return self.record_outcome("index and catalog", Err(error)),
         }
-        let Astray { lost, orphans } = match self.astray(catalog, fingerprint, dimension, found).await {
-            Ok(none) if none == Astray::default() => {
-                return self.say("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
+        let Disagreement { lost, orphans } = match self.disagreement(catalog, fingerprint, dimension, found).await {
+            Ok(none) if none == Disagreement::default() => {
+                return self.record_outcome("index and catalog", Ok(format!("agree on {} files", found.rows.len())));
             }
             Ok(astray) => astray,
-            Err(error) => return self.say("index and catalog", Err(error)),
+            Err(error) => return self.record_outcome("index and catalog", Err(error)),
         };
         let message = format!(
             "{} files lack chunks or vectors that the catalog lists, {} have chunks and should have none",
@@ -301,12 +304,12 @@ impl Doctor<'_> {
         );
         if !self.fix {
             let problem = Error::new(ErrorCode::DataLoss, message).hint("vic doctor --fix");
-            return self.say("index and catalog", Err(problem));
+            return self.record_outcome("index and catalog", Err(problem));
         }
         let mend = async {
             catalog.requeue(&RequeueScope::Ids(lost))?;
             let store = LanceStore::open(&self.config.db_path, fingerprint, dimension).await?;
-            if store.has_lost() {
+            if store.has_lost_commits() {
                 catalog.requeue(&RequeueScope::All)?;
                 store.accept_loss().await?;
             }
@@ -315,45 +318,45 @@ impl Doctor<'_> {
         match mend.await {
             Ok(()) => {
                 let finding = format!("{message}; files with missing data are re-read at the next start");
-                self.push("index and catalog", Health::Fixed, finding, None);
+                self.record("index and catalog", Health::Fixed, finding, None);
             }
-            Err(error) => self.say("index and catalog", Err(error)),
+            Err(error) => self.record_outcome("index and catalog", Err(error)),
         }
     }
 
     /// Returns the differences between store and catalog. A running daemon may store a file between the two reads, so then
     /// only differences seen twice count.
-    async fn astray(
+    async fn disagreement(
         &self,
         catalog: &Catalog,
         fingerprint: &str,
         dimension: usize,
         found: &Inspection,
-    ) -> Result<Astray> {
-        let astray = Astray::of(catalog, found)?;
-        if self.is_alone || astray == Astray::default() {
+    ) -> Result<Disagreement> {
+        let astray = Disagreement::compare(catalog, found)?;
+        if self.has_lock || astray == Disagreement::default() {
             return Ok(astray);
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(RECHECK_DELAY).await;
         let found = LanceStore::inspect(&self.config.db_path, fingerprint, dimension).await?.unwrap_or_default();
-        Ok(astray.still(&Astray::of(catalog, &found)?))
+        Ok(astray.confirmed_by(&Disagreement::compare(catalog, &found)?))
     }
 
-    fn roots(&mut self, catalog: &Catalog) {
-        match roots::look(catalog) {
-            Ok(findings) => findings.into_iter().for_each(|it| self.say("roots", it)),
-            Err(error) => self.say("roots", Err(error)),
+    fn check_roots(&mut self, catalog: &Catalog) {
+        match roots::check_roots(catalog) {
+            Ok(findings) => findings.into_iter().for_each(|it| self.record_outcome("roots", it)),
+            Err(error) => self.record_outcome("roots", Err(error)),
         }
     }
 
     /// Removes unfinished files of vic; the user decides about files that were moved aside.
-    fn leftovers(&mut self) {
+    fn check_leftovers(&mut self) {
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(4).into_iter().flatten();
         let (mut half_done, mut kept) = (Vec::new(), Vec::new());
         for entry in entries {
             let name = entry.file_name().to_string_lossy().into_owned();
             let is_top = entry.depth() == 1;
-            if name.contains(".unsynced") || (is_top && HALF_DONE.iter().any(|it| name.starts_with(it))) {
+            if name.contains(".unsynced") || (is_top && UNFINISHED_PREFIXES.iter().any(|it| name.starts_with(it))) {
                 half_done.push(entry.into_path());
             } else if name.contains(".damaged") || name.contains(".corrupt") {
                 kept.push(entry.into_path());
@@ -361,44 +364,46 @@ impl Doctor<'_> {
         }
         if let Some(first) = kept.first() {
             let finding = format!("{} and {} more were damaged and are kept", first.display(), kept.len() - 1);
-            self.say("put aside", Ok(finding));
+            self.record_outcome("put aside", Ok(finding));
         }
-        if half_done.is_empty() || !self.is_alone {
-            return self.say("leftovers", Ok("none".into()));
+        if half_done.is_empty() || !self.has_lock {
+            return self.record_outcome("leftovers", Ok("none".into()));
         }
         let left = half_done.len();
         if !self.fix {
-            return self
-                .say("leftovers", Ok(format!("{left} files of unfinished work; `vic doctor --fix` removes them")));
+            return self.record_outcome(
+                "leftovers",
+                Ok(format!("{left} files of unfinished work; `vic doctor --fix` removes them")),
+            );
         }
-        let removed = half_done.iter().try_for_each(|it| std::fs::remove_file(it).at("remove", it));
+        let removed = half_done.iter().try_for_each(|it| std::fs::remove_file(it).io_context("remove", it));
         match removed {
             Ok(()) => {
-                self.push("leftovers", Health::Fixed, format!("removed {left} files of unfinished work"), None);
+                self.record("leftovers", Health::Fixed, format!("removed {left} files of unfinished work"), None);
             }
-            Err(error) => self.say("leftovers", Err(error)),
+            Err(error) => self.record_outcome("leftovers", Err(error)),
         }
     }
 
-    fn say(&mut self, name: &str, outcome: Result<String>) {
+    fn record_outcome(&mut self, name: &str, outcome: Result<String>) {
         match outcome {
-            Ok(finding) => self.push(name, Health::Ok, finding, None),
-            Err(error) => self.push(name, Health::Problem, error.message, error.hint),
+            Ok(finding) => self.record(name, Health::Ok, finding, None),
+            Err(error) => self.record(name, Health::Problem, error.message, error.hint),
         }
     }
 
     /// Records a problem, or the result of its repair.
-    fn mend(&mut self, name: &str, problem: Error, mend: impl FnOnce() -> Result<String>) {
+    fn record_repair(&mut self, name: &str, problem: Error, mend: impl FnOnce() -> Result<String>) {
         if !self.fix {
-            return self.say(name, Err(problem));
+            return self.record_outcome(name, Err(problem));
         }
         match mend() {
-            Ok(done) => self.push(name, Health::Fixed, format!("{}: {done}", problem.message), None),
-            Err(error) => self.say(name, Err(error)),
+            Ok(done) => self.record(name, Health::Fixed, format!("{}: {done}", problem.message), None),
+            Err(error) => self.record_outcome(name, Err(error)),
         }
     }
 
-    fn push(&mut self, name: &str, health: Health, finding: String, cure: Option<String>) {
+    fn record(&mut self, name: &str, health: Health, finding: String, cure: Option<String>) {
         self.checks.push(Check { name: name.into(), health, finding, cure });
     }
 }

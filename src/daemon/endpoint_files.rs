@@ -19,19 +19,19 @@ pub(crate) struct OwnFile {
 /// Device, inode and change time: a file system reuses the inode of a deleted file.
 type Identity = (u64, u64, i64, i64);
 
-fn identity(of: &std::fs::Metadata) -> Identity {
+fn file_identity(of: &std::fs::Metadata) -> Identity {
     (of.dev(), of.ino(), of.ctime(), of.ctime_nsec())
 }
 
 impl OwnFile {
-    fn at(path: &Path) -> Result<OwnFile> {
-        let found = path.symlink_metadata().at("find", path)?;
-        Ok(OwnFile { path: path.into(), identity: identity(&found) })
+    fn record(path: &Path) -> Result<OwnFile> {
+        let found = path.symlink_metadata().io_context("find", path)?;
+        Ok(OwnFile { path: path.into(), identity: file_identity(&found) })
     }
 
     /// Removes the file if it is still the one that was created.
     pub(crate) fn remove(&self) {
-        let ours = self.path.symlink_metadata().is_ok_and(|it| identity(&it) == self.identity);
+        let ours = self.path.symlink_metadata().is_ok_and(|it| file_identity(&it) == self.identity);
         if ours {
             // A missing file is fine; any other error shows when the path is used next.
             let _missing = std::fs::remove_file(&self.path);
@@ -44,21 +44,21 @@ impl OwnFile {
 /// # Errors
 /// [`ErrorCode::Locked`] if another daemon answers there, [`ErrorCode::FailedPrecondition`] if the path is no socket.
 pub(crate) async fn bind(path: &Path) -> Result<(UnixListener, OwnFile)> {
-    make_room(path).await?;
+    remove_stale(path).await?;
     let listener = UnixListener::bind(path).map_err(|error| {
         Error::io("bind", path, &error).hint("a socket path may have about 100 bytes: choose a shorter VIC_DATA_DIR")
     })?;
     process::make_private(path)?;
-    Ok((listener, OwnFile::at(path)?))
+    Ok((listener, OwnFile::record(path)?))
 }
 
 /// Removes the socket of a killed daemon. The data lock is ours, but a lock file can be deleted, and then a daemon may
 /// still run here.
-pub(crate) async fn make_room(path: &Path) -> Result<()> {
+pub(crate) async fn remove_stale(path: &Path) -> Result<()> {
     let kind = match path.symlink_metadata() {
         Ok(found) => found.file_type(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).at("read", path),
+        Err(error) => return Err(error).io_context("read", path),
     };
     if kind.is_socket() && UnixStream::connect(path).await.is_ok() {
         return Err(Error::new(
@@ -72,13 +72,13 @@ pub(crate) async fn make_room(path: &Path) -> Result<()> {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a socket", path.display()))
             .hint("move it aside"));
     }
-    std::fs::remove_file(path).at("remove", path)
+    std::fs::remove_file(path).io_context("remove", path)
 }
 
 /// Removes the TCP address of a killed daemon: the file means that a daemon is ready to answer.
-pub(crate) fn forget_address(path: &Path) -> Result<()> {
+pub(crate) fn remove_stale_address(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", path),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).io_context("remove", path),
         _ => Ok(()),
     }
 }
@@ -87,8 +87,8 @@ pub(crate) fn forget_address(path: &Path) -> Result<()> {
 pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
     // A new file each time, so that an earlier daemon does not take it for its own.
     let _missing = std::fs::remove_file(path);
-    std::fs::write(path, format!("{address}\n")).at("write", path)?;
-    OwnFile::at(path)
+    std::fs::write(path, format!("{address}\n")).io_context("write", path)?;
+    OwnFile::record(path)
 }
 
 #[cfg(test)]

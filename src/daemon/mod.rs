@@ -22,29 +22,29 @@ use crate::agent::{Assistant, GraphTools};
 use crate::ask::Asker;
 use crate::catalog::{EvidenceCache, TranscriptLog};
 use crate::config::Config;
-use crate::corpus::Contract;
-use crate::daemon::databases::Stores;
+use crate::corpus::CorpusApi;
+use crate::daemon::databases::Databases;
 use crate::data_dir::lock::DataLock;
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{PoolSettings, Tools, WorkerPool};
-use crate::graph::{GraphService, Reads};
-use crate::index::{Index, Parts};
+use crate::graph::{GraphInputs, GraphService};
+use crate::index::{Index, IndexParts};
 use crate::llm::{self, Task};
-use crate::model::{Holder, MemoryCap, Scope};
-use crate::serve::{self, Access, Listeners};
+use crate::model::{MemoryCap, Principal, Scope};
+use crate::serve::{self, AccessConfig, Listeners};
 use crate::skills::Skills;
 use crate::{corpus, machine};
 
 pub use crate::daemon::doctor::doctor;
 use crate::daemon::endpoint_files::OwnFile;
-pub use crate::daemon::process::{Memory, keep_files_private, return_memory_early, start_logging};
-use crate::daemon::service::{Daemon, Facts};
-pub use crate::data_dir::lock::holder;
+pub use crate::daemon::process::{Memory, return_memory_early, set_private_umask, start_logging};
+use crate::daemon::service::{Daemon, DaemonFacts};
+pub use crate::data_dir::lock::holder_pid;
 
 /// How long shutdown waits for the commit in progress.
-const SETTLE: Duration = Duration::from_secs(8);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Runs until a signal or a request ends it. `program` is started with the argument `worker` for extraction.
 ///
@@ -53,7 +53,7 @@ const SETTLE: Duration = Duration::from_secs(8);
 /// is in use.
 pub async fn run(config: Config, program: PathBuf) -> Result<()> {
     let shutdown = CancellationToken::new();
-    process::end_on_signal(&shutdown)?;
+    process::shut_down_on_signal(&shutdown)?;
     run_until(config, program, shutdown).await
 }
 
@@ -62,28 +62,28 @@ pub async fn run(config: Config, program: PathBuf) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
-    let mut lock = own_directory(&config)?;
-    endpoint_files::forget_address(&config.address_path())?;
-    endpoint_files::make_room(&config.socket_path()).await?;
+    let mut lock = claim_data_directory(&config)?;
+    endpoint_files::remove_stale_address(&config.address_path())?;
+    endpoint_files::remove_stale(&config.socket_path()).await?;
     process::private_dir(&config.db_path)?;
-    lock.hold_index(&config.db_path)?;
-    let access = Access::open(&config)?;
-    privacy_check::check(&config)?;
+    lock.lock_index_folder(&config.db_path)?;
+    let access = AccessConfig::open(&config)?;
+    privacy_check::check_settings(&config)?;
     process::raise_file_limit();
-    process::leave_no_core();
+    process::disable_core_dumps();
     crate::store::start_pool().await;
-    let stores = Stores::open(&config)?;
+    let stores = Databases::open(&config)?;
     let catalog = stores.catalog.clone();
     let embedder = crate::embed::open(&config).await?;
     machine::cap_processors(config.background.cpu_percent);
-    let (listeners, socket) = bind(&config).await?;
-    let listen = listeners.tcp.local_addr().at("bind", &config.address_path())?;
-    let facts = facts(&config, listen, &access);
+    let (listeners, socket) = bind_listeners(&config).await?;
+    let listen = listeners.tcp.local_addr().io_context("bind", &config.address_path())?;
+    let facts = daemon_facts(&config, listen, &access);
     let daemon = Arc::new(assemble(&config, program, stores, embedder, facts, shutdown).await?);
     let address = endpoint_files::write_address(&config.address_path(), &listen.to_string())?;
     debug!(listen = %config.listen, index = %config.db_path.display(), privacy = config.privacy_mode.name(), "settings");
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
-    let outcome = serve_to_the_end(daemon, listeners, access, &config, &lock).await;
+    let outcome = serve_until_shutdown(daemon, listeners, access, &config, &lock).await;
     if let Err(error) = catalog.clear_tries() {
         warn!(%error, "cannot clear the read attempts; the next start may suspect the files that were being read");
     }
@@ -97,16 +97,16 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
 async fn assemble(
     config: &Config,
     program: PathBuf,
-    stores: Stores,
+    stores: Databases,
     embedder: Arc<dyn Embedder>,
-    facts: Facts,
+    facts: DaemonFacts,
     shutdown: CancellationToken,
 ) -> Result<Daemon> {
-    let Stores { catalog, jobs, audit, evidence, book, rescue } = stores;
-    let old_jobs = jobs.set_aside().map(Path::to_path_buf);
+    let Databases { catalog, jobs, audit, evidence, book, rescue } = stores;
+    let old_jobs = jobs.quarantined().map(Path::to_path_buf);
     let models = ModelStore::new(config.model_dirs.clone());
     let (pool, skill_pool) = worker_pools(config, program, &models);
-    let parts = Parts {
+    let parts = IndexParts {
         config: config.clone(),
         catalog: catalog.clone(),
         jobs,
@@ -118,13 +118,13 @@ async fn assemble(
         models: models.clone(),
     };
     let index = Index::open(parts, shutdown.child_token()).await?;
-    databases::report(rescue, &index);
+    databases::report_catalog_recovery(rescue, &index);
     databases::report_loss(&index, "the list of jobs", old_jobs.as_deref());
-    databases::report_loss(&index, "sessions, views and results of `vic corpus`", book.set_aside());
-    databases::report_loss(&index, "the audit log", audit.set_aside());
-    let facts = Facts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
-    let asker = Asker::new(config, catalog.clone(), index.clone(), skills(config, skill_pool, evidence, models)?)?;
-    let contract = Contract::new(corpus::Parts {
+    databases::report_loss(&index, "sessions, views and results of `vic corpus`", book.quarantined());
+    databases::report_loss(&index, "the audit log", audit.quarantined());
+    let facts = DaemonFacts { memory_caps: memory_caps(&pool, &skill_pool), ..facts };
+    let asker = Asker::new(config, catalog.clone(), index.clone(), open_skills(config, skill_pool, evidence, models)?)?;
+    let contract = CorpusApi::new(corpus::CorpusServices {
         catalog: catalog.clone(),
         index: index.clone(),
         pool: pool.clone(),
@@ -135,13 +135,14 @@ async fn assemble(
         folder: config.data_dir.clone(),
         pages: config.pages_path(),
     });
-    let reads = Reads { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
-    let (graph, assistant) = graph_and_assistant(config, reads, shutdown.child_token())?;
+    let reads =
+        GraphInputs { catalog: catalog.clone(), index: index.clone(), asker: asker.clone(), pool: pool.clone() };
+    let (graph, assistant) = open_graph_and_assistant(config, reads, shutdown.child_token())?;
     let (scope, started) = (Scope::All, Instant::now());
     Ok(Daemon {
         facts,
         scope,
-        holder: Holder::Owner,
+        holder: Principal::Owner,
         catalog,
         index,
         asker,
@@ -157,18 +158,22 @@ async fn assemble(
 }
 
 /// Opens the graph and the assistant that queries it.
-fn graph_and_assistant(config: &Config, reads: Reads, end: CancellationToken) -> Result<(GraphService, Assistant)> {
+fn open_graph_and_assistant(
+    config: &Config,
+    reads: GraphInputs,
+    end: CancellationToken,
+) -> Result<(GraphService, Assistant)> {
     let (index, witness) = (reads.index.clone(), Arc::new(reads.asker.clone()));
     let graph = GraphService::open(&config.graph_path(), Some(reads), end)?;
     let transcripts = TranscriptLog::open(&config.transcripts_path())?;
     databases::report_loss(&index, "imported graphs", graph.set_aside());
-    databases::report_loss(&index, "the log of agents", transcripts.set_aside());
+    databases::report_loss(&index, "the log of agents", transcripts.quarantined());
     let assistant = Assistant::new(config, Arc::new(GraphTools(graph.clone())), witness, Some(transcripts));
     Ok((graph, assistant))
 }
 
-fn facts(config: &Config, listen: SocketAddr, access: &Access) -> Facts {
-    Facts {
+fn daemon_facts(config: &Config, listen: SocketAddr, access: &AccessConfig) -> DaemonFacts {
+    DaemonFacts {
         listen,
         data_dir: config.data_dir.clone(),
         privacy: config.privacy_mode,
@@ -179,20 +184,20 @@ fn facts(config: &Config, listen: SocketAddr, access: &Access) -> Facts {
 }
 
 /// Checks and locks the data directory for this process.
-fn own_directory(config: &Config) -> Result<DataLock> {
-    crate::data_dir::directory::check(config)?;
+fn claim_data_directory(config: &Config) -> Result<DataLock> {
+    crate::data_dir::directory::check_directory(config)?;
     process::private_dir(&config.data_dir)?;
-    process::close_dir(&config.data_dir)?;
-    let lock = crate::data_dir::lock::take(config)?;
-    crate::data_dir::directory::note(config)?;
+    process::restrict_dir(&config.data_dir)?;
+    let lock = crate::data_dir::lock::acquire(config)?;
+    crate::data_dir::directory::write_format(config)?;
     Ok(lock)
 }
 
 /// Serves until shutdown, then waits for the commit in progress.
-async fn serve_to_the_end(
+async fn serve_until_shutdown(
     daemon: Arc<Daemon>,
     listeners: Listeners,
-    access: Access,
+    access: AccessConfig,
     config: &Config,
     lock: &DataLock,
 ) -> Result<()> {
@@ -204,12 +209,12 @@ async fn serve_to_the_end(
     };
     let settled = async {
         shutdown.cancelled().await;
-        index.settle(SETTLE).await;
+        index.wait_idle(COMMIT_TIMEOUT).await;
     };
     let held = async {
         tokio::select! {
             () = shutdown.cancelled() => Ok(()),
-            lost = lock.lost() => {
+            lost = lock.wait_until_lost() => {
                 shutdown.cancel();
                 Err(lost)
             }
@@ -220,7 +225,12 @@ async fn serve_to_the_end(
 }
 
 /// Opens the skills, with the vision model if one is configured.
-fn skills(config: &Config, pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Result<Skills> {
+fn open_skills(
+    config: &Config,
+    pool: Arc<WorkerPool>,
+    evidence: Arc<EvidenceCache>,
+    models: ModelStore,
+) -> Result<Skills> {
     let budget = Duration::from_secs(config.l2_seconds.into());
     let skills = Skills::new(pool, evidence, models).with_budget(budget);
     Ok(match llm::open(config, Task::Vision)? {
@@ -249,7 +259,7 @@ fn memory_caps(pool: &WorkerPool, skills: &WorkerPool) -> Vec<MemoryCap> {
 }
 
 /// Opens both listeners.
-async fn bind(config: &Config) -> Result<(Listeners, OwnFile)> {
+async fn bind_listeners(config: &Config) -> Result<(Listeners, OwnFile)> {
     let (unix, socket) = endpoint_files::bind(&config.socket_path()).await?;
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
         Error::new(ErrorCode::Unavailable, format!("cannot listen on `{}`: {error}", config.listen))

@@ -11,11 +11,11 @@ use crate::error::{Error, ErrorCode, Result};
 ///
 /// # Errors
 /// `PermissionDenied`, naming every conflict.
-pub(super) fn check(config: &Config) -> Result<()> {
+pub(super) fn check_settings(config: &Config) -> Result<()> {
     let mut conflicts: Vec<(&str, Error)> = Vec::new();
     let forbidden = |purpose: &Purpose| !purpose.may_leave(config.privacy_mode);
-    for (variable, url, purpose) in servers(config).into_iter().filter(|(.., it)| forbidden(it)) {
-        match egress::check(url, config.privacy_mode, purpose) {
+    for (variable, url, purpose) in configured_servers(config).into_iter().filter(|(.., it)| forbidden(it)) {
+        match egress::check_allowed(url, config.privacy_mode, purpose) {
             Err(error) if error.code == ErrorCode::PermissionDenied => conflicts.push((variable, error)),
             // A server that is down now may come up later.
             Ok(()) | Err(_) => (),
@@ -36,7 +36,7 @@ pub(super) fn check(config: &Config) -> Result<()> {
 
 /// Returns the configured servers. The vision server is left out: few questions use it, and it has a default address. The
 /// gate refuses its requests.
-fn servers(config: &Config) -> Vec<(&'static str, &str, Purpose)> {
+fn configured_servers(config: &Config) -> Vec<(&'static str, &str, Purpose)> {
     const OLLAMA: &str = "VIC_OLLAMA_BASE_URL";
     const OPENAI: &str = "VIC_OPENAI_BASE_URL";
     let embedding = match config.embed.backend {
@@ -71,7 +71,7 @@ mod tests {
             let found = variables.iter().rfind(|(name, _)| *name == wanted);
             found.map(|(_, value)| OsString::from(value)).or_else(|| (wanted == "VIC_DATA_DIR").then(|| "/d".into()))
         };
-        super::check(&Config::from_lookup(&lookup)?)
+        super::check_settings(&Config::from_lookup(&lookup)?)
     }
 
     #[test]
@@ -104,6 +104,6 @@ mod tests {
         let lookup = |wanted: &str| set.iter().find(|it| it.0 == wanted).map(|it| OsString::from(it.1));
         let config = Config::from_lookup(&lookup).unwrap();
         assert_eq!(config.foreign, ["HTTPS_PROXY", "SENTRY_DSN"]);
-        super::check(&config).unwrap();
+        super::check_settings(&config).unwrap();
     }
 }

@@ -16,7 +16,7 @@ const OPEN_FILES: u64 = 16_384;
 const STICKY: u32 = 0o1000;
 
 /// How long the daemon may run after shutdown was requested: below 10 seconds with all overhead.
-const END: Duration = Duration::from_millis(9_300);
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(9_300);
 
 /// Resident memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,7 +41,7 @@ impl Memory {
 
 /// Shuts the daemon down in order on SIGTERM and SIGINT, immediately on the second signal, and in any case [`END`] after
 /// the shutdown request. Runs on its own thread, so it responds while all other threads are busy.
-pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
+pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
     let (shutdown, (ready, is_ready)) = (shutdown.clone(), std::sync::mpsc::channel());
     let watch = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -58,7 +58,7 @@ pub(crate) fn end_on_signal(shutdown: &CancellationToken) -> Result<()> {
             tokio::select! {
                 _ = terminate.recv() => tracing::warn!("exiting immediately on the second signal"),
                 _ = interrupt.recv() => tracing::warn!("exiting immediately on the second signal"),
-                () = tokio::time::sleep(END) => tracing::warn!("exiting with unfinished work; the next start resumes it"),
+                () = tokio::time::sleep(SHUTDOWN_LIMIT) => tracing::warn!("exiting with unfinished work; the next start resumes it"),
             }
             exit_now()
         })
@@ -79,13 +79,13 @@ fn exit_now() -> ! {
 }
 
 /// Makes every new file of this process readable by its owner only; permissions of the directory do not matter.
-pub fn keep_files_private() {
+pub fn set_private_umask() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
 /// Creates a directory that only its owner may enter; an existing one must be writable.
 pub(crate) fn private_dir(path: &Path) -> Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).at("create", path)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).io_context("create", path)?;
     let probe = tempfile::Builder::new().prefix(".vic-probe").tempfile_in(path);
     probe.map(drop).map_err(|error| {
         // `tempfile` wraps the error and names its own path; ours is clearer.
@@ -98,9 +98,9 @@ pub(crate) fn private_dir(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The directory is shared by all users on purpose, or belongs to another user.
-pub(crate) fn close_dir(path: &Path) -> Result<()> {
+pub(crate) fn restrict_dir(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
-    let mode = path.metadata().at("read", path)?.mode();
+    let mode = path.metadata().io_context("read", path)?.mode();
     if mode & 0o077 == 0 {
         return Ok(());
     }
@@ -108,12 +108,12 @@ pub(crate) fn close_dir(path: &Path) -> Result<()> {
         return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is a folder for all users", path.display()))
             .hint("set VIC_DATA_DIR to a folder of its own, e.g. one below it"));
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).at("protect", path)
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).io_context("protect", path)
 }
 
 /// Removes access for other users from a file.
 pub(crate) fn make_private(path: &Path) -> Result<()> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).io_context("protect", path)
 }
 
 /// Raises the limit of open files up to the hard limit.
@@ -128,7 +128,7 @@ pub(crate) fn raise_file_limit() {
 }
 
 /// Disables core dumps: the memory holds text of documents, and the key.
-pub(crate) fn leave_no_core() {
+pub(crate) fn disable_core_dumps() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Core).maximum;
     if let Err(error) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum }) {
@@ -161,7 +161,7 @@ pub fn start_logging(level: &str) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(directives(level)).map_err(|error| {
         Error::new(ErrorCode::InvalidArgument, format!("cannot parse VIC_LOG_LEVEL `{level}`: {error}"))
     })?;
-    keep_panics_short();
+    install_panic_hook();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     Ok(())
 }
@@ -180,7 +180,7 @@ fn directives(level: &str) -> String {
 
 /// Makes a panic print its location, and its message only if that is a literal of the program: a formatted message may
 /// quote a document.
-pub(crate) fn keep_panics_short() {
+pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         use std::io::Write;
         let what = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("(not shown)");
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn panic_hook_omits_formatted_messages() {
         if let Ok(text) = std::env::var(PANICS_WITH) {
-            keep_panics_short();
+            install_panic_hook();
             let panics = [
                 std::thread::spawn(move || assert!(text.is_empty(), "cannot understand `{text}`")),
                 std::thread::spawn(|| panic!("a queue without an end")),
@@ -242,9 +242,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let set = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         set(0o777);
-        close_dir(dir.path()).unwrap();
+        restrict_dir(dir.path()).unwrap();
         assert_eq!(dir.path().metadata().unwrap().mode() & 0o777, 0o700);
         set(0o1777);
-        assert_eq!(close_dir(dir.path()).unwrap_err().code, ErrorCode::PermissionDenied);
+        assert_eq!(restrict_dir(dir.path()).unwrap_err().code, ErrorCode::PermissionDenied);
     }
 }

@@ -4,17 +4,17 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::index;
-use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport, path_of, printed};
+use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport, display_path, parse_path};
 
 /// Jobs read to find those of the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
 
 /// Restricts a request to the scope and resolves its links. Without a path it covers the folders of the scope. A path
 /// outside the scope gets the same error as a missing folder.
-pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
+pub(super) async fn restrict_request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
     for path in &mut request.paths {
-        let found = index::absolute(&path_of(path)).await.ok().filter(|it| scope.covers(it));
-        match found.map(|it| printed(&it).into_owned()) {
+        let found = index::resolve(&parse_path(path)).await.ok().filter(|it| scope.covers(it));
+        match found.map(|it| display_path(&it).into_owned()) {
             // Indexes the checked path, even if the link is changed in between.
             Some(found) => *path = found,
             // The job reports what is wrong with it.
@@ -30,33 +30,33 @@ pub(super) async fn request(scope: &Scope, mut request: IndexRequest) -> Result<
             // For the index, no path means every root.
             return Err(Error::not_found("there is no folder to index").hint("the status lists the folders"));
         }
-        request.paths = folders.iter().map(|it| printed(it).into_owned()).collect();
+        request.paths = folders.iter().map(|it| display_path(it).into_owned()).collect();
     }
     Ok(request)
 }
 
 /// Returns the job if all its folders are in the scope.
-pub(super) fn known(scope: &Scope, job: Result<JobSnapshot>, job_id: &str) -> Result<JobSnapshot> {
+pub(super) fn visible_job(scope: &Scope, job: Result<JobSnapshot>, job_id: &str) -> Result<JobSnapshot> {
     match job {
-        Ok(job) if is_visible(scope, &job) => Ok(masked(scope, job)),
+        Ok(job) if is_visible(scope, &job) => Ok(mask_job(scope, job)),
         Err(error) if scope.is_all() => Err(error),
         Ok(_) | Err(_) => Err(Error::not_found(format!("there is no job `{job_id}`"))),
     }
 }
 
 /// Returns the jobs with all folders in the scope.
-pub(super) fn jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
-    jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| masked(scope, it)).collect()
+pub(super) fn visible_jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
+    jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| mask_job(scope, it)).collect()
 }
 
 /// Uses the paths that [`request`] resolved, so a list of a thousand jobs needs no disk access.
 fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     let paths = &job.request.paths;
-    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&path_of(it))))
+    scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&parse_path(it))))
 }
 
 /// Removes facts about other files: a run indexes all pending files of every root, and its counts include them.
-pub(super) fn masked(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
+pub(super) fn mask_job(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
     if scope.is_all() {
         return job;
     }
@@ -71,13 +71,13 @@ pub(super) fn masked(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
         tokens_per_second: 0.0,
         eta_seconds: None,
         last_error: None,
-        error: job.error.map(|_| not_told(job.state)),
+        error: job.error.map(|_| masked_error(job.state)),
         ..job
     }
 }
 
 /// Replaces the error of a job. The cause may concern any file, or where the owner keeps the index.
-fn not_told(state: JobState) -> String {
+fn masked_error(state: JobState) -> String {
     match state {
         JobState::Failed => "the job failed; the daemon's owner sees why with `vic jobs`".into(),
         JobState::Queued | JobState::Running | JobState::Completed | JobState::Cancelled => {
@@ -87,12 +87,12 @@ fn not_told(state: JobState) -> String {
 }
 
 /// Follows a job; each snapshot is masked.
-pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> watch::Receiver<JobSnapshot> {
+pub(super) fn masked_watch(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> watch::Receiver<JobSnapshot> {
     if scope.is_all() {
         return job;
     }
     let scope = scope.clone();
-    let (sender, receiver) = watch::channel(masked(&scope, job.borrow_and_update().clone()));
+    let (sender, receiver) = watch::channel(mask_job(&scope, job.borrow_and_update().clone()));
     tokio::spawn(async move {
         loop {
             tokio::select! {
@@ -100,7 +100,7 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
                 () = sender.closed() => return,
                 changed = job.changed() => if changed.is_err() { return },
             }
-            sender.send_replace(masked(&scope, job.borrow_and_update().clone()));
+            sender.send_replace(mask_job(&scope, job.borrow_and_update().clone()));
         }
     });
     receiver
@@ -108,7 +108,7 @@ pub(super) fn watched(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> w
 
 /// Removes owner-only facts from the status: the data directory, its size, maintenance and watching. The polled roots of
 /// the scope remain, because they tell how soon a change is found.
-pub(super) fn status(scope: &Scope, status: Status) -> Status {
+pub(super) fn restrict_status(scope: &Scope, status: Status) -> Status {
     if scope.is_all() {
         return status;
     }
@@ -137,20 +137,20 @@ mod tests {
 
     #[test]
     fn job_outside_scope_is_not_found() {
-        let unknown = known(&scope(), Err(Error::not_found("no such row")), "x").unwrap_err();
+        let unknown = visible_job(&scope(), Err(Error::not_found("no such row")), "x").unwrap_err();
         for paths in [&["/v"][..], &["/w", "/v"], &["/w/../v"], &["/"], &[]] {
-            assert_eq!(known(&scope(), Ok(job(paths)), "x").unwrap_err(), unknown, "{paths:?}");
-            assert!(jobs(&scope(), vec![job(paths)]).is_empty(), "{paths:?}");
-            assert!(known(&Scope::All, Ok(job(paths)), "x").is_ok());
+            assert_eq!(visible_job(&scope(), Ok(job(paths)), "x").unwrap_err(), unknown, "{paths:?}");
+            assert!(visible_jobs(&scope(), vec![job(paths)]).is_empty(), "{paths:?}");
+            assert!(visible_job(&Scope::All, Ok(job(paths)), "x").is_ok());
         }
-        assert!(known(&scope(), Ok(job(&["/w", "/w/a"])), "x").is_ok());
+        assert!(visible_job(&scope(), Ok(job(&["/w", "/w/a"])), "x").is_ok());
     }
 
     #[test]
     fn counts_and_last_error_are_masked() {
-        let shown = known(&scope(), Ok(job(&["/w"])), "x").unwrap();
+        let shown = visible_job(&scope(), Ok(job(&["/w"])), "x").unwrap();
         assert_eq!((shown.files_done, shown.files_total, shown.chunks_written, shown.last_error), (0, 0, 0, None));
-        assert_eq!(known(&Scope::All, Ok(job(&["/w"])), "x").unwrap(), job(&["/w"]));
+        assert_eq!(visible_job(&Scope::All, Ok(job(&["/w"])), "x").unwrap(), job(&["/w"]));
     }
 
     #[test]
@@ -158,26 +158,26 @@ mod tests {
         let error = Some("the disk of `/v/private` has 3 MiB free".to_string());
         for state in [JobState::Failed, JobState::Cancelled] {
             let ended = JobSnapshot { state, error: error.clone(), chunks_awaiting: 40, ..job(&["/w"]) };
-            let shown = masked(&scope(), ended.clone());
+            let shown = mask_job(&scope(), ended.clone());
             assert!(shown.error.is_some_and(|it| !it.contains("/v")));
             assert_eq!((shown.chunks_awaiting, shown.state), (0, state));
-            assert_eq!(masked(&Scope::All, ended.clone()), ended);
+            assert_eq!(mask_job(&Scope::All, ended.clone()), ended);
         }
-        assert_eq!(masked(&scope(), job(&["/w"])).error, None);
+        assert_eq!(mask_job(&scope(), job(&["/w"])).error, None);
     }
 
     #[tokio::test]
     async fn request_without_path_indexes_scope() {
-        assert_eq!(request(&scope(), IndexRequest::default()).await.unwrap().paths, ["/w"]);
+        assert_eq!(restrict_request(&scope(), IndexRequest::default()).await.unwrap().paths, ["/w"]);
         let elsewhere = IndexRequest { paths: vec!["/etc".into()], ..IndexRequest::default() };
-        assert_eq!(request(&scope(), elsewhere.clone()).await.unwrap_err().code, ErrorCode::NotFound);
-        assert_eq!(request(&Scope::All, elsewhere.clone()).await.unwrap(), elsewhere);
+        assert_eq!(restrict_request(&scope(), elsewhere.clone()).await.unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(restrict_request(&Scope::All, elsewhere.clone()).await.unwrap(), elsewhere);
     }
 
     #[tokio::test]
     async fn request_in_empty_scope_is_refused() {
         let nothing = Scope::Folders([].into());
-        assert_eq!(request(&nothing, IndexRequest::default()).await.unwrap_err().code, ErrorCode::NotFound);
+        assert_eq!(restrict_request(&nothing, IndexRequest::default()).await.unwrap_err().code, ErrorCode::NotFound);
     }
 
     #[tokio::test]
@@ -187,30 +187,34 @@ mod tests {
         std::os::unix::fs::symlink("/etc", here.join("link")).unwrap();
         let scope = Scope::Folders([here.clone()].into());
         let of = |path: &Path| IndexRequest { paths: vec![path.display().to_string()], ..IndexRequest::default() };
-        let linked = request(&Scope::All, of(&here.join("link"))).await.unwrap();
+        let linked = restrict_request(&Scope::All, of(&here.join("link"))).await.unwrap();
         assert_eq!(linked.paths, ["/etc"], "outside the folder of the scope");
         for path in ["link", "missing"] {
-            assert_eq!(request(&scope, of(&here.join(path))).await.unwrap_err().code, ErrorCode::NotFound, "{path}");
+            assert_eq!(
+                restrict_request(&scope, of(&here.join(path))).await.unwrap_err().code,
+                ErrorCode::NotFound,
+                "{path}"
+            );
         }
         let missing = of(&here.join("missing"));
-        assert_eq!(request(&Scope::All, missing.clone()).await.unwrap(), missing);
+        assert_eq!(restrict_request(&Scope::All, missing.clone()).await.unwrap(), missing);
     }
 
     #[test]
     fn status_hides_maintenance_from_scoped_caller() {
         let told = samples::status();
         assert_ne!(told.upkeep, Upkeep::default());
-        let shown = status(&scope(), told.clone());
+        let shown = restrict_status(&scope(), told.clone());
         assert_eq!((shown.data_dir.as_str(), shown.store_bytes, shown.upkeep), ("", 0, Upkeep::default()));
         let watch = WatchReport { watching: true, polled: vec!["/w".into()], ..WatchReport::default() };
         assert_eq!(shown.watch, watch, "counts of other folders are removed");
-        assert_eq!(status(&Scope::All, told.clone()), told);
+        assert_eq!(restrict_status(&Scope::All, told.clone()), told);
     }
 
     #[tokio::test]
     async fn watched_job_is_masked_until_final_snapshot() {
         let sender = watch::Sender::new(job(&["/w"]));
-        let mut seen = watched(&scope(), sender.subscribe());
+        let mut seen = masked_watch(&scope(), sender.subscribe());
         sender.send_replace(JobSnapshot { state: JobState::Completed, ..job(&["/w"]) });
         let last = seen.wait_for(|it| it.state.is_final()).await.unwrap().clone();
         assert_eq!((last.files_done, last.last_error), (0, None));
@@ -219,7 +223,7 @@ mod tests {
     #[tokio::test]
     async fn dropped_watch_ends_its_task() {
         let (sender, job) = watch::channel(job(&["/w"]));
-        let watched = watched(&scope(), job);
+        let watched = masked_watch(&scope(), job);
         assert_eq!(sender.receiver_count(), 1);
         drop(watched);
         for _ in 0..1_000 {

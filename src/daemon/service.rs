@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Assistant;
 use crate::ask::Asker;
 use crate::catalog::{AuditLog, Catalog};
-use crate::corpus::Contract;
-use crate::daemon::archive_member::Named;
+use crate::corpus::CorpusApi;
+use crate::daemon::archive_member::FileAndMember;
 use crate::daemon::process::Memory;
 use crate::daemon::{archive_member, scoped_view};
 use crate::embed::{Embedder, redact_hosts};
@@ -26,17 +26,17 @@ use crate::files::{OpenProblem, open_beneath};
 use crate::graph::GraphService;
 use crate::index::{self, Index};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusCall, CorpusReply, Document, FileFilter,
-    FileRecord, GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, MOST_FILE_BYTES, MemoryCap,
-    PauseRequest, PauseState, Place, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest,
-    TableRequest, TableResponse, Upkeep, below_roots, namings, path_of, printed,
+    AskEvent, AskRequest, AskResponse, AuditRecord, ContentHash, CorpusReply, CorpusRequest, Document, FileFilter,
+    FileRecord, GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, MAX_FILE_BYTES, MemoryCap,
+    PauseRequest, PauseState, Place, Principal, PrivacyMode, Reason, Root, Scope, SimilarRequest, Status, SyncReport,
+    SyncRequest, TableRequest, TableResponse, Upkeep, display_path, parse_path, resolve_in_roots, split_path_and_place,
 };
 use crate::serve::Service;
 use crate::table;
 
 /// Facts that are constant while the daemon runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct DaemonFacts {
     pub(crate) listen: SocketAddr,
     pub(crate) data_dir: PathBuf,
     pub(crate) privacy: PrivacyMode,
@@ -49,15 +49,15 @@ pub(crate) struct Facts {
 /// A running daemon with the scope of one caller. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Daemon {
-    pub(crate) facts: Facts,
+    pub(crate) facts: DaemonFacts,
     /// The files the caller may see; `asker` has the same scope.
     pub(crate) scope: Scope,
     /// The caller.
-    pub(crate) holder: Holder,
+    pub(crate) holder: Principal,
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
     pub(crate) asker: Asker,
-    pub(crate) contract: Contract,
+    pub(crate) contract: CorpusApi,
     pub(crate) graph: GraphService,
     pub(crate) assistant: Assistant,
     pub(crate) embedder: Arc<dyn Embedder>,
@@ -69,43 +69,44 @@ pub(crate) struct Daemon {
 
 #[async_trait::async_trait]
 impl Service for Daemon {
-    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service> {
-        let (asker, graph) = (self.asker.within(scope.clone()), self.graph.within(scope.clone()));
-        let contract = self.contract.within(scope.clone(), holder.clone());
+    fn scoped(&self, scope: Scope, holder: Principal) -> Arc<dyn Service> {
+        let (asker, graph) = (self.asker.with_scope(scope.clone()), self.graph.with_scope(scope.clone()));
+        let contract = self.contract.scoped_to(scope.clone(), holder.clone());
         Arc::new(Daemon { asker, contract, graph, scope, holder, ..self.clone() })
     }
 
     async fn ask(&self, mut request: AskRequest) -> Result<AskResponse> {
-        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
+        self.make_absolute(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.ask(request).await
     }
 
     async fn search(&self, mut request: AskRequest) -> Result<AskResponse> {
-        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
+        self.make_absolute(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.search(request).await
     }
 
     async fn ask_stream(&self, mut request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
-        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
+        self.make_absolute(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         Ok(self.asker.ask_stream(request))
     }
 
     async fn similar(&self, mut request: SimilarRequest) -> Result<AskResponse> {
-        self.locate(Vec::from_iter(request.warehouse_root.as_mut().into_iter().chain([&mut request.path]))).await?;
+        self.make_absolute(Vec::from_iter(request.warehouse_root.as_mut().into_iter().chain([&mut request.path])))
+            .await?;
         self.asker.similar(request).await
     }
 
     async fn grep(&self, mut request: GrepRequest) -> Result<GrepResponse> {
-        self.locate(Vec::from_iter(request.warehouse_root.as_mut())).await?;
+        self.make_absolute(Vec::from_iter(request.warehouse_root.as_mut())).await?;
         self.asker.grep(request).await
     }
 
     async fn table(&self, request: TableRequest) -> Result<TableResponse> {
         let document = self.read(&request.path, &Place::default()).await?;
-        index::blocking(move || table::run(&table::of_document(&document), &request)).await
+        index::blocking(move || table::run_request(&table::tables_of_document(&document), &request)).await
     }
 
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
         self.contract.call(call).await
     }
 
@@ -115,31 +116,31 @@ impl Service for Daemon {
     }
 
     async fn start_index(&self, mut request: IndexRequest) -> Result<JobSnapshot> {
-        self.locate(request.paths.iter_mut().collect()).await?;
-        let request = scoped_view::request(&self.scope, request).await?;
-        Ok(scoped_view::masked(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
+        self.make_absolute(request.paths.iter_mut().collect()).await?;
+        let request = scoped_view::restrict_request(&self.scope, request).await?;
+        Ok(scoped_view::mask_job(&self.scope, self.index.start_job(request, &self.scope, &self.holder).await?))
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
-        scoped_view::known(&self.scope, self.index.job(job_id), job_id)?;
-        Ok(scoped_view::watched(&self.scope, self.index.watch_job(job_id)?))
+        scoped_view::visible_job(&self.scope, self.index.job(job_id), job_id)?;
+        Ok(scoped_view::masked_watch(&self.scope, self.index.watch_job(job_id)?))
     }
 
     async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
-        scoped_view::known(&self.scope, self.index.job(job_id), job_id)
+        scoped_view::visible_job(&self.scope, self.index.job(job_id), job_id)
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
         // Jobs outside the scope are removed before the list is truncated.
         let most = if self.scope.is_all() { limit } else { scoped_view::MAX_JOBS };
-        let mut jobs = scoped_view::jobs(&self.scope, self.index.jobs(most)?);
+        let mut jobs = scoped_view::visible_jobs(&self.scope, self.index.jobs(most)?);
         jobs.truncate(limit as usize);
         Ok(jobs)
     }
 
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
-        scoped_view::known(&self.scope, self.index.job(job_id), job_id)?;
-        Ok(scoped_view::masked(&self.scope, self.index.cancel_job(job_id)?))
+        scoped_view::visible_job(&self.scope, self.index.job(job_id), job_id)?;
+        Ok(scoped_view::mask_job(&self.scope, self.index.cancel_job(job_id)?))
     }
 
     fn own_jobs(&self) -> Result<Vec<String>> {
@@ -147,7 +148,7 @@ impl Service for Daemon {
     }
 
     async fn sync(&self, mut request: SyncRequest) -> Result<SyncReport> {
-        self.locate(Vec::from_iter(request.path.as_mut())).await?;
+        self.make_absolute(Vec::from_iter(request.path.as_mut())).await?;
         self.index.sync(request).await
     }
 
@@ -166,7 +167,7 @@ impl Service for Daemon {
         });
         let (coverage, chunks, roots) = known?;
         // A status request for diagnosis gets the reason.
-        let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.with_cure()));
+        let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.message_with_hint()));
         let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
         if self.scope.is_all() {
@@ -178,7 +179,7 @@ impl Service for Daemon {
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
             degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
         }
-        degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(problem_of));
+        degraded.extend(roots.iter().filter(|it| !it.problem.is_empty()).map(root_problem));
         let status = Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -199,7 +200,7 @@ impl Service for Daemon {
             memory_caps: self.facts.memory_caps.clone(),
             roots,
             coverage,
-            running_jobs: scoped_view::jobs(&self.scope, self.index.running_jobs()),
+            running_jobs: scoped_view::visible_jobs(&self.scope, self.index.running_jobs()),
             degraded,
             auth_enabled: self.facts.auth_enabled,
             upkeep: Upkeep {
@@ -208,10 +209,10 @@ impl Service for Daemon {
                 fragments: store.fragments,
                 unindexed_chunks: store.unindexed_rows,
                 unread_pictures: self.index.unread_pictures(),
-                disk_free_bytes: self.index.room(),
+                disk_free_bytes: self.index.free_bytes(),
             },
         };
-        Ok(scoped_view::status(&self.scope, status))
+        Ok(scoped_view::restrict_status(&self.scope, status))
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -220,28 +221,28 @@ impl Service for Daemon {
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let catalog = self.catalog.clone();
-        let mut filter = FileFilter { within: self.scope.clone(), ..filter };
+        let mut filter = FileFilter { scope: self.scope.clone(), ..filter };
         if let Some(under) = filter.under.as_mut().filter(|it| !it.is_absolute()) {
-            *under = self.below_root(under).await?;
+            *under = self.find_below_root(under).await?;
         }
         index::blocking(move || catalog.search(&filter, limit as usize, usize::try_from(offset).unwrap_or(usize::MAX)))
             .await
     }
 
     async fn read(&self, path: &str, place: &Place) -> Result<Document> {
-        let (path, member, said) = self.named(path).await?;
+        let (path, member, said) = self.resolve_name(path).await?;
         let path = path.as_path();
         let place = Place { member, ..Place::default() }.or(place.clone()).or(said);
-        let (file, hash) = self.open_known(path).await?;
+        let (file, hash) = self.open_indexed(path).await?;
         let raw = if place.lines.is_some() { raw_text(&file).await } else { None };
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let document = self.pool.extract(file, &name).await.map_err(|failure| {
             let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
-            unreadable(path, failure.reason, &detail)
+            unreadable_error(path, failure.reason, &detail)
         })?;
         let document = self.index.with_known_pictures(hash, document).await?;
-        let (asker, name) = (self.asker.clone(), printed(path).to_string());
-        index::blocking(move || asker.cut(document, &place, raw.as_deref(), &name)).await
+        let (asker, name) = (self.asker.clone(), display_path(path).to_string());
+        index::blocking(move || asker.cut_part(document, &place, raw.as_deref(), &name)).await
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {
@@ -249,11 +250,11 @@ impl Service for Daemon {
     }
 
     async fn add_root(&self, path: &str) -> Result<Root> {
-        self.index.add_root(&path_of(path)).await
+        self.index.add_root(&parse_path(path)).await
     }
 
     async fn remove_root(&self, path: &str) -> Result<()> {
-        self.index.remove_root(&path_of(path)).await
+        self.index.remove_root(&parse_path(path)).await
     }
 
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
@@ -268,7 +269,7 @@ impl Service for Daemon {
             Ok(vectors)
         }
         .await;
-        embedded.map_err(|error| if self.scope.is_all() { error } else { redact_hosts::hide(error) })
+        embedded.map_err(|error| if self.scope.is_all() { error } else { redact_hosts::hide_in_error(error) })
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
@@ -276,7 +277,7 @@ impl Service for Daemon {
     }
 
     fn assistant(&self) -> Result<Assistant> {
-        Ok(self.assistant.within(self.scope.clone()))
+        Ok(self.assistant.with_scope(self.scope.clone()))
     }
 
     async fn shutdown(&self) -> Result<()> {
@@ -287,41 +288,41 @@ impl Service for Daemon {
 
 impl Daemon {
     /// Resolves a name: the first reading that is a known file, and the place in it that the name gives.
-    async fn named(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
-        for (text, place) in namings(name) {
-            if let Some((path, member)) = self.known_file(&path_of(text)).await? {
+    async fn resolve_name(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
+        for (text, place) in split_path_and_place(name) {
+            if let Some((path, member)) = self.find_known(&parse_path(text)).await? {
                 return Ok((path, member, place));
             }
         }
-        let path = path_of(name);
+        let path = parse_path(name);
         if !path.is_absolute() {
-            return Err(below_no_root(name));
+            return Err(not_below_root_error(name));
         }
-        let (path, member) = archive_member::usual(&path);
+        let (path, member) = archive_member::default_candidate(&path);
         Ok((path, member, Place::default()))
     }
 
     /// Finds the known file, with its member, at a path; a relative path is below a root.
-    async fn known_file(&self, path: &Path) -> Result<Option<Named>> {
+    async fn find_known(&self, path: &Path) -> Result<Option<FileAndMember>> {
         if path.is_absolute() {
-            return Ok(self.meaning(path).await);
+            return Ok(self.first_known_candidate(path).await);
         }
         let (roots, mut found) = (self.index.walked_roots().await?, HashMap::new());
         for root in &roots {
             let whole = root.path.join(path);
-            if let Some(named) = self.meaning(&whole).await {
+            if let Some(named) = self.first_known_candidate(&whole).await {
                 found.insert(whole, named);
             }
         }
-        let whole = below_roots(&roots, path, |it| found.contains_key(it))?;
+        let whole = resolve_in_roots(&roots, path, |it| found.contains_key(it))?;
         Ok(whole.and_then(|it| found.remove(&it)))
     }
 
-    async fn meaning(&self, name: &Path) -> Option<Named> {
-        for (path, member) in archive_member::meanings(name) {
+    async fn first_known_candidate(&self, name: &Path) -> Option<FileAndMember> {
+        for (path, member) in archive_member::candidates(name) {
             let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path.clone());
-            let locate = move || index::locate(&catalog, &scope, &named).map(drop);
-            if index::at_named_file(&path, &self.scope, locate).await.is_ok() {
+            let locate = move || index::find_record(&catalog, &scope, &named).map(drop);
+            if index::blocking_at_path(&path, &self.scope, locate).await.is_ok() {
                 return Some((path, member));
             }
         }
@@ -329,33 +330,34 @@ impl Daemon {
     }
 
     /// Makes relative paths absolute, as hits print them below a root: paths of known files and of folders.
-    async fn locate(&self, names: Vec<&mut String>) -> Result<()> {
+    async fn make_absolute(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
-            let path = path_of(name);
+            let path = parse_path(name);
             if !path.is_absolute() {
-                *name = printed(&self.below_root(&path).await?).into_owned();
+                *name = display_path(&self.find_below_root(&path).await?).into_owned();
             }
         }
         Ok(())
     }
 
-    async fn below_root(&self, path: &Path) -> Result<PathBuf> {
+    async fn find_below_root(&self, path: &Path) -> Result<PathBuf> {
         let (roots, mut found) = (self.index.walked_roots().await?, HashSet::new());
         for root in &roots {
             let whole = root.path.join(path);
-            let resolved = index::absolute(&whole).await.ok().filter(|it| self.scope.covers(it));
-            let is_there = resolved.is_some() || self.meaning(&whole).await.is_some();
+            let resolved = index::resolve(&whole).await.ok().filter(|it| self.scope.covers(it));
+            let is_there = resolved.is_some() || self.first_known_candidate(&whole).await.is_some();
             found.extend(is_there.then_some(whole));
         }
-        below_roots(&roots, path, |it| found.contains(it))?.ok_or_else(|| below_no_root(&printed(path)))
+        resolve_in_roots(&roots, path, |it| found.contains(it))?
+            .ok_or_else(|| not_below_root_error(&display_path(path)))
     }
 
     /// Opens a file for reading and returns its content hash. The file must be in a root and not a secret.
-    async fn open_known(&self, path: &Path) -> Result<(File, ContentHash)> {
+    async fn open_indexed(&self, path: &Path) -> Result<(File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
-        index::at_named_file(named, &self.scope, move || {
-            let record = index::locate(&catalog, &scope, &path)?;
+        index::blocking_at_path(named, &self.scope, move || {
+            let record = index::find_record(&catalog, &scope, &path)?;
             if record.reason == Some(Reason::Secret) {
                 return Err(Error::new(
                     ErrorCode::PermissionDenied,
@@ -369,9 +371,9 @@ impl Daemon {
                     Error::new(ErrorCode::PermissionDenied, format!("cannot open `{}`: {why}", path.display()))
                 }
             })?;
-            let hash = index::hash_of(&record, &file).map_err(|error| match error.kind() {
+            let hash = index::content_hash(&record, &file).map_err(|error| match error.kind() {
                 ErrorKind::FileTooLarge => {
-                    unreadable(&path, Reason::TooLarge, &format!(": more than {} MiB", MOST_FILE_BYTES >> 20))
+                    unreadable_error(&path, Reason::TooLarge, &format!(": more than {} MiB", MAX_FILE_BYTES >> 20))
                 }
                 _ => Error::io("read", &path, &error),
             })?;
@@ -382,13 +384,13 @@ impl Daemon {
 }
 
 /// Largest text file with lines shown from the raw file.
-const MOST_RAW: u64 = 16 << 20;
+const MAX_RAW_BYTES: u64 = 16 << 20;
 
 /// Returns the content of a file if it is UTF-8 text.
 async fn raw_text(file: &File) -> Option<String> {
     let file = file.try_clone().ok()?;
     let read = move || {
-        let length = file.metadata().ok().map(|it| it.len()).filter(|it| *it <= MOST_RAW)?;
+        let length = file.metadata().ok().map(|it| it.len()).filter(|it| *it <= MAX_RAW_BYTES)?;
         let mut bytes = vec![0; usize::try_from(length).ok()?];
         file.read_exact_at(&mut bytes, 0).ok()?;
         String::from_utf8(bytes).ok()
@@ -396,18 +398,18 @@ async fn raw_text(file: &File) -> Option<String> {
     index::blocking(move || Ok(read())).await.ok()?
 }
 
-fn below_no_root(name: &str) -> Error {
+fn not_below_root_error(name: &str) -> Error {
     Error::not_found(format!("no root contains `{name}`"))
         .hint("`vic files` lists the files; use an absolute path for other files")
 }
 
 /// Returns the problem of a root, with its path.
-fn problem_of(root: &Root) -> String {
-    let path = printed(&root.path);
+fn root_problem(root: &Root) -> String {
+    let path = display_path(&root.path);
     if root.problem.contains(&*path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }
 }
 
-fn unreadable(path: &Path, reason: Reason, detail: &str) -> Error {
+fn unreadable_error(path: &Path, reason: Reason, detail: &str) -> Error {
     let text = format!("cannot read `{}`: {}{detail}", path.display(), reason.name());
     Error::new(ErrorCode::FailedPrecondition, text)
 }
@@ -419,7 +421,7 @@ mod tests {
     #[test]
     fn root_problem_names_path_once() {
         let root = |problem: &str| Root { id: 1, path: "/w".into(), available: false, problem: problem.into() };
-        assert_eq!(problem_of(&root("the folder is empty now")), "`/w`: the folder is empty now");
-        assert_eq!(problem_of(&root("`/w` does not answer")), "`/w` does not answer");
+        assert_eq!(root_problem(&root("the folder is empty now")), "`/w`: the folder is empty now");
+        assert_eq!(root_problem(&root("`/w` does not answer")), "`/w` does not answer");
     }
 }

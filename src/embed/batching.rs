@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use crate::embed::{Embedder, Vector};
 use crate::error::Result;
 use crate::model::{Redaction, TokenCounter};
-use crate::secrets::Censor;
+use crate::secrets::Redactor;
 
 /// Minimum texts per call, unless configured. Job progress advances by this many texts.
-const TEXTS_A_CALL: usize = 128;
+const MIN_TEXTS_PER_CALL: usize = 128;
 
 /// An embedder with another batch size.
-struct InCallsOf {
+struct BatchingEmbedder {
     texts: usize,
     /// Secrets to redact before the embedder receives a text.
     redaction: Redaction,
@@ -23,20 +23,20 @@ struct InCallsOf {
 
 /// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least [`TEXTS_A_CALL`].
 /// Also redacts: file texts were redacted when indexed, unless redaction was off then; queries were not.
-pub(super) fn in_calls_of(setting: usize, redaction: Redaction, embedder: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
-    let texts = if setting == 0 { embedder.batch_size().max(TEXTS_A_CALL) } else { setting };
-    Arc::new(InCallsOf { texts, redaction, embedder })
+pub(super) fn with_batch_size(setting: usize, redaction: Redaction, embedder: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
+    let texts = if setting == 0 { embedder.batch_size().max(MIN_TEXTS_PER_CALL) } else { setting };
+    Arc::new(BatchingEmbedder { texts, redaction, embedder })
 }
 
-impl InCallsOf {
+impl BatchingEmbedder {
     /// Redacts one text. Texts are redacted separately because a secret never spans two of them.
-    fn cleaned<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        Censor::new(self.redaction).clean(text)
+    fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        Redactor::new(self.redaction).redact(text)
     }
 
     /// Redacts several texts; copies them only if at least one changed.
-    fn all_cleaned<'t>(&self, texts: &'t [String]) -> Cow<'t, [String]> {
-        let cleaned: Vec<Cow<'_, str>> = texts.iter().map(|it| self.cleaned(it)).collect();
+    fn redact_all<'t>(&self, texts: &'t [String]) -> Cow<'t, [String]> {
+        let cleaned: Vec<Cow<'_, str>> = texts.iter().map(|it| self.redact(it)).collect();
         match cleaned.iter().all(|it| matches!(it, Cow::Borrowed(_))) {
             true => Cow::Borrowed(texts),
             false => Cow::Owned(cleaned.into_iter().map(Cow::into_owned).collect()),
@@ -45,17 +45,17 @@ impl InCallsOf {
 }
 
 #[async_trait]
-impl Embedder for InCallsOf {
+impl Embedder for BatchingEmbedder {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        self.embedder.embed_documents(&self.all_cleaned(texts)).await
+        self.embedder.embed_documents(&self.redact_all(texts)).await
     }
 
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        self.embedder.embed_urgent(&self.all_cleaned(texts)).await
+        self.embedder.embed_urgent(&self.redact_all(texts)).await
     }
 
     async fn embed_query(&self, text: &str) -> Result<Vector> {
-        self.embedder.embed_query(&self.cleaned(text)).await
+        self.embedder.embed_query(&self.redact(text)).await
     }
 
     fn dimension(&self) -> usize {

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use serde::Deserialize;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::embed::egress::{self, Outbound, SendError};
+use crate::embed::egress::{self, HttpClient, SendError};
 use crate::embed::models::{Progress, blocking};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
@@ -65,7 +65,7 @@ struct LocalWheel {
 pub(crate) struct Fetcher {
     directory: PathBuf,
     index_url: String,
-    client: Outbound,
+    client: HttpClient,
     wheels: HashMap<Wheel, LocalWheel>,
 }
 
@@ -82,7 +82,7 @@ impl Fetcher {
         name: &str,
         progress: &(impl Fn(Progress) + Send + Sync),
     ) -> Result<NamedTempFile> {
-        let target = NamedTempFile::new_in(&self.directory).at("create a file in", &self.directory)?;
+        let target = NamedTempFile::new_in(&self.directory).io_context("create a file in", &self.directory)?;
         match Source::parse(source)? {
             Source::Address(address) => {
                 self.download(&address, target.path(), name, progress).await?;
@@ -100,7 +100,7 @@ impl Fetcher {
     }
 
     async fn fetch_wheel(&self, wheel: &Wheel, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<LocalWheel> {
-        let directory = TempDir::new_in(&self.directory).at("create a folder in", &self.directory)?;
+        let directory = TempDir::new_in(&self.directory).io_context("create a folder in", &self.directory)?;
         let path = directory.path().join(&wheel.file);
         let direct = match self.wheel_address(wheel).await {
             Ok(address) => self.download(&address, &path, &wheel.file, progress).await,
@@ -113,7 +113,7 @@ impl Fetcher {
             tracing::debug!(%error, wheel = wheel.file, "direct download failed; trying pip");
             progress(Progress { file: wheel.file.clone(), done: 0, total: None });
             egress::announce_download(&self.index_url).await?;
-            pip_download(wheel, directory.path()).await.map_err(|pip| join(error, &pip))?;
+            pip_download(wheel, directory.path()).await.map_err(|pip| append_error(error, &pip))?;
         }
         Ok(LocalWheel { path, _directory: directory })
     }
@@ -122,10 +122,10 @@ impl Fetcher {
         let page = format!("{}/{}/", self.index_url.trim_end_matches('/'), wheel.project);
         egress::check_download(&page)?;
         let request = self.client.get(&page).header(reqwest::header::ACCEPT, INDEX_FORMAT);
-        let response = self.client.send(request).await.map_err(|error| unsent(&page, error))?;
-        let response = response.error_for_status().map_err(|error| unreachable_host(&page, &error))?;
+        let response = self.client.send(request).await.map_err(|error| send_error(&page, error))?;
+        let response = response.error_for_status().map_err(|error| fetch_error(&page, &error))?;
         let base = response.url().clone();
-        let index: PackageIndex = response.json().await.map_err(|error| unreachable_host(&page, &error))?;
+        let index: PackageIndex = response.json().await.map_err(|error| fetch_error(&page, &error))?;
         let file = index.files.into_iter().find(|it| it.filename == wheel.file).ok_or_else(|| {
             Error::not_found(format!("the package index `{page}` does not have the file `{}`", wheel.file))
         })?;
@@ -141,15 +141,15 @@ impl Fetcher {
         progress: &(impl Fn(Progress) + Send + Sync),
     ) -> Result<()> {
         egress::check_download(address)?;
-        let response = self.client.send(self.client.get(address)).await.map_err(|error| unsent(address, error))?;
-        let response = response.error_for_status().map_err(|error| unreachable_host(address, &error))?;
+        let response = self.client.send(self.client.get(address)).await.map_err(|error| send_error(address, error))?;
+        let response = response.error_for_status().map_err(|error| fetch_error(address, &error))?;
         let total = response.content_length();
-        let mut file = std::fs::File::create(target).at("create", target)?;
+        let mut file = std::fs::File::create(target).io_context("create", target)?;
         let mut done = 0;
         let mut body = response.bytes_stream();
         while let Some(piece) = body.next().await {
-            let piece = piece.map_err(|error| unreachable_host(address, &error))?;
-            file.write_all(&piece).at("write", target)?;
+            let piece = piece.map_err(|error| fetch_error(address, &error))?;
+            file.write_all(&piece).io_context("write", target)?;
             done += piece.len() as u64;
             progress(Progress { file: name.to_string(), done, total });
         }
@@ -196,23 +196,23 @@ fn platform_tags(file: &str) -> impl Iterator<Item = &str> {
     stem.rsplit('-').next().unwrap_or("any").split('.')
 }
 
-fn join(first: Error, second: &Error) -> Error {
+fn append_error(first: Error, second: &Error) -> Error {
     Error { message: format!("{first}; {second}"), ..first }
 }
 
-fn unsent(address: &str, error: SendError) -> Error {
+fn send_error(address: &str, error: SendError) -> Error {
     match error {
-        SendError::Unlogged(error) => error,
-        SendError::Sent(error) => unreachable_host(address, &error),
+        SendError::LogFailed(error) => error,
+        SendError::Failed(error) => fetch_error(address, &error),
     }
 }
 
-fn unreachable_host(address: &str, error: &reqwest::Error) -> Error {
+fn fetch_error(address: &str, error: &reqwest::Error) -> Error {
     let code = match error.status() {
         Some(status) if status.as_u16() == 404 => ErrorCode::NotFound,
         _ => ErrorCode::Unavailable,
     };
-    Error::new(code, format!("cannot fetch `{address}`: {}", egress::cause(error)))
+    Error::new(code, format!("cannot fetch `{address}`: {}", egress::innermost_cause(error)))
 }
 
 /// Copies one member of the wheel into `target`.
@@ -220,11 +220,11 @@ fn unpack(wheel: &Path, member: &str, mut target: NamedTempFile) -> Result<Named
     let damaged = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::DataLoss, format!("cannot read `{member}` in `{}`: {error}", wheel.display()))
     };
-    let file = std::fs::File::open(wheel).at("open", wheel)?;
+    let file = std::fs::File::open(wheel).io_context("open", wheel)?;
     let mut archive = zip::ZipArchive::new(file).map_err(|error| damaged(&error))?;
     let entry = archive.by_name(member).map_err(|error| damaged(&error))?;
     let mut limited = std::io::Read::take(entry, MAX_MEMBER_BYTES);
-    std::io::copy(&mut limited, target.as_file_mut()).at("unpack into", target.path())?;
+    std::io::copy(&mut limited, target.as_file_mut()).io_context("unpack into", target.path())?;
     Ok(target)
 }
 

@@ -24,10 +24,10 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AuditRecord, PrivacyMode};
 
 /// The audit log of this process.
-static LOG: OnceLock<AuditLog> = OnceLock::new();
+static AUDIT_LOG: OnceLock<AuditLog> = OnceLock::new();
 
 /// CA certificates trusted in addition to the system's.
-static TRUSTED: OnceLock<Vec<Certificate>> = OnceLock::new();
+static EXTRA_CERTIFICATES: OnceLock<Vec<Certificate>> = OnceLock::new();
 
 /// Timeout for connecting to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits concurrent DNS lookups.
-static RESOLVING: Semaphore = Semaphore::const_new(8);
+static DNS_LOOKUPS: Semaphore = Semaphore::const_new(8);
 
 /// Response timeout. A server may have to load a model of several gigabytes before its first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -45,7 +45,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Default hint for an unreachable server. Callers that know the server give a better one.
-pub(crate) const AWAY: &str = "is the server running there?";
+pub(crate) const SERVER_UNREACHABLE_HINT: &str = "is the server running there?";
 
 /// Redirect limit of a download. Model hubs use one or two redirects to their storage.
 const MAX_REDIRECTS: usize = 5;
@@ -84,7 +84,7 @@ impl Purpose {
     }
 
     /// Returns the strictest mode that allows it.
-    fn needed(self) -> PrivacyMode {
+    fn required_mode(self) -> PrivacyMode {
         match self {
             Purpose::Embedding => PrivacyMode::CloudEmbeddingOk,
             Purpose::Reasoning | Purpose::Page => PrivacyMode::CloudReasoningOk,
@@ -94,9 +94,9 @@ impl Purpose {
 }
 
 /// Starts logging outgoing requests. Only the first call in a process has an effect.
-pub fn keep_log(log: AuditLog) {
+pub fn set_audit_log(log: AuditLog) {
     // With a second log, the first one would be incomplete.
-    let _second = LOG.set(log);
+    let _second = AUDIT_LOG.set(log);
 }
 
 /// Trusts the CA certificates of a PEM file, in addition to the system's, for embedding and reasoning servers, but not
@@ -104,35 +104,35 @@ pub fn keep_log(log: AuditLog) {
 ///
 /// # Errors
 /// The file cannot be read, or it contains no certificate (`InvalidArgument`).
-pub(crate) fn trust(path: &Path) -> Result<()> {
-    let _second = TRUSTED.set(certificates(path)?);
+pub(crate) fn trust_certificates(path: &Path) -> Result<()> {
+    let _second = EXTRA_CERTIFICATES.set(read_certificates(path)?);
     Ok(())
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate>> {
+fn read_certificates(path: &Path) -> Result<Vec<Certificate>> {
     let wrong = |what: String| {
         Error::invalid(format!("`{}` {what}", path.display()))
             .hint("set VIC_SERVERS_CA to a PEM file with your CA certificate")
     };
-    let pem = std::fs::read(path).at("read", path)?;
-    let found =
-        Certificate::from_pem_bundle(&pem).map_err(|error| wrong(format!("is not a PEM file: {}", cause(&error))))?;
+    let pem = std::fs::read(path).io_context("read", path)?;
+    let found = Certificate::from_pem_bundle(&pem)
+        .map_err(|error| wrong(format!("is not a PEM file: {}", innermost_cause(&error))))?;
     if found.is_empty() {
         return Err(wrong("contains no certificate".into()));
     }
     // Detects unusable certificates now instead of at the first request.
-    let tried = trusting(reqwest::Client::builder(), &found).build();
-    tried.map_err(|error| wrong(format!("contains an unusable certificate: {}", cause(&error))))?;
+    let tried = add_certificates(reqwest::Client::builder(), &found).build();
+    tried.map_err(|error| wrong(format!("contains an unusable certificate: {}", innermost_cause(&error))))?;
     Ok(found)
 }
 
-fn trusting(builder: reqwest::ClientBuilder, certificates: &[Certificate]) -> reqwest::ClientBuilder {
+fn add_certificates(builder: reqwest::ClientBuilder, certificates: &[Certificate]) -> reqwest::ClientBuilder {
     certificates.iter().cloned().fold(builder, reqwest::ClientBuilder::add_root_certificate)
 }
 
 /// Appends a record to the audit log, if there is one.
-fn note(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, allowed: bool) -> Result<()> {
-    let Some(log) = LOG.get() else { return Ok(()) };
+fn log_request(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, allowed: bool) -> Result<()> {
+    let Some(log) = AUDIT_LOG.get() else { return Ok(()) };
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     log.add(&AuditRecord { time_ms, destination, bytes, purpose: purpose.name().into(), privacy_mode: mode, allowed })
@@ -140,26 +140,26 @@ fn note(destination: String, bytes: u64, purpose: Purpose, mode: PrivacyMode, al
 
 /// Logs a download that another program performs for vic.
 pub(crate) async fn announce_download(url: &str) -> Result<()> {
-    let destination = parse(url)?.origin().ascii_serialization();
-    let noting = move || note(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
+    let destination = parse_http_url(url)?.origin().ascii_serialization();
+    let noting = move || log_request(destination, 0, Purpose::Download, PrivacyMode::LocalOnly, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
 /// Logs a text passed to another local program. Logged in every mode, because vic does not control what that program
 /// sends.
 pub(crate) async fn announce_command(program: String, bytes: usize, mode: PrivacyMode) -> Result<()> {
-    let noting = move || note(format!("command:{program}"), bytes as u64, Purpose::Reasoning, mode, true);
+    let noting = move || log_request(format!("command:{program}"), bytes as u64, Purpose::Reasoning, mode, true);
     tokio::task::spawn_blocking(noting).await.map_err(Error::internal)?
 }
 
 /// An HTTP client for one server, purpose and privacy mode.
-pub(crate) struct Outbound {
+pub(crate) struct HttpClient {
     client: reqwest::Client,
     purpose: Purpose,
     mode: PrivacyMode,
 }
 
-impl Outbound {
+impl HttpClient {
     /// Starts a GET request.
     pub(crate) fn get(&self, url: &str) -> reqwest::RequestBuilder {
         self.client.get(url)
@@ -172,16 +172,17 @@ impl Outbound {
 
     /// Logs and sends a request. All outgoing requests pass through here.
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, SendError> {
-        let request = request.build().map_err(SendError::Sent)?;
+        let request = request.build().map_err(SendError::Failed)?;
         let bytes = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
         let destination = request.url().origin().ascii_serialization();
         tracing::debug!(destination, bytes, purpose = self.purpose.name(), mode = self.mode.name(), "request");
         if self.mode != PrivacyMode::LocalOnly || self.purpose == Purpose::Download {
             let (purpose, mode) = (self.purpose, self.mode);
-            let noted = tokio::task::spawn_blocking(move || note(destination, bytes as u64, purpose, mode, true)).await;
-            noted.map_err(Error::internal).and_then(|it| it).map_err(SendError::Unlogged)?;
+            let noted =
+                tokio::task::spawn_blocking(move || log_request(destination, bytes as u64, purpose, mode, true)).await;
+            noted.map_err(Error::internal).and_then(|it| it).map_err(SendError::LogFailed)?;
         }
-        self.client.execute(request).await.map_err(SendError::Sent)
+        self.client.execute(request).await.map_err(SendError::Failed)
     }
 }
 
@@ -189,24 +190,25 @@ impl Outbound {
 #[derive(Debug)]
 pub(crate) enum SendError {
     /// The request could not be logged and was not sent.
-    Unlogged(Error),
+    LogFailed(Error),
     /// The request failed in transit.
-    Sent(reqwest::Error),
+    Failed(reqwest::Error),
 }
 
 impl SendError {
     /// Returns whether the connection could not be established.
     pub(crate) fn is_connect(&self) -> bool {
-        matches!(self, SendError::Sent(error) if error.is_connect())
+        matches!(self, SendError::Failed(error) if error.is_connect())
     }
 
     /// Converts this into an error that names the server.
-    pub(crate) fn at(self, url: &str) -> Error {
+    pub(crate) fn into_error(self, url: &str) -> Error {
         match self {
-            SendError::Unlogged(error) => error,
-            SendError::Sent(error) => {
+            SendError::LogFailed(error) => error,
+            SendError::Failed(error) => {
                 let code = if error.is_timeout() { ErrorCode::DeadlineExceeded } else { ErrorCode::Unavailable };
-                Error::new(code, format!("cannot reach `{url}`: {}", cause(&error))).hint(AWAY)
+                Error::new(code, format!("cannot reach `{url}`: {}", innermost_cause(&error)))
+                    .hint(SERVER_UNREACHABLE_HINT)
             }
         }
     }
@@ -218,8 +220,8 @@ impl SendError {
 /// # Errors
 /// [`ErrorCode::PermissionDenied`] with the mode that would allow it; [`ErrorCode::InvalidArgument`] if `url` is not an
 /// http address; [`ErrorCode::Unavailable`] if the name does not resolve.
-pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
-    addresses(&parse(url)?, mode, purpose).map(|_| ())
+pub fn check_allowed(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
+    resolve_or_log_refusal(&parse_http_url(url)?, mode, purpose).map(|_| ())
 }
 
 /// Creates a client for one server. It connects only to the checked addresses: no proxy, no redirects, no second DNS
@@ -227,27 +229,32 @@ pub fn check(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<()> {
 ///
 /// # Errors
 /// As [`check`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
-pub(crate) async fn client(url: &str, mode: PrivacyMode, purpose: Purpose, key: Option<&str>) -> Result<Outbound> {
+pub(crate) async fn open_client(
+    url: &str,
+    mode: PrivacyMode,
+    purpose: Purpose,
+    key: Option<&str>,
+) -> Result<HttpClient> {
     let trusted = match purpose {
-        Purpose::Embedding | Purpose::Reasoning => TRUSTED.get().map(Vec::as_slice).unwrap_or_default(),
+        Purpose::Embedding | Purpose::Reasoning => EXTRA_CERTIFICATES.get().map(Vec::as_slice).unwrap_or_default(),
         Purpose::Download | Purpose::Page => &[],
     };
     let (server, key) = (url.to_string(), key.map(String::from));
-    let made = move || client_trusting(&server, mode, purpose, key.as_deref(), trusted);
-    resolving(&parse(url)?, RESOLVE_TIMEOUT, made).await
+    let made = move || build_client(&server, mode, purpose, key.as_deref(), trusted);
+    with_dns_limit(&parse_http_url(url)?, RESOLVE_TIMEOUT, made).await
 }
 
 /// Runs blocking DNS and certificate work on the blocking pool, with timeout `most`. An unresponsive DNS server blocks
 /// its thread for longer than that, so a semaphore bounds how many threads can hang. Local hosts and IP addresses skip
 /// the semaphore.
-async fn resolving<T: Send + 'static>(
+async fn with_dns_limit<T: Send + 'static>(
     url: &Url,
     most: Duration,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let resolved = async {
         let place = match url.domain().is_some() && !may_be_local(url) {
-            true => Some(RESOLVING.acquire().await.map_err(Error::internal)?),
+            true => Some(DNS_LOOKUPS.acquire().await.map_err(Error::internal)?),
             false => None,
         };
         let work = move || {
@@ -262,16 +269,16 @@ async fn resolving<T: Send + 'static>(
     })
 }
 
-fn client_trusting(
+fn build_client(
     url: &str,
     mode: PrivacyMode,
     purpose: Purpose,
     key: Option<&str>,
     trusted: &[Certificate],
-) -> Result<Outbound> {
-    let url = parse(url)?;
-    redact_hosts::note(url.host_str().unwrap_or_default());
-    let addresses = addresses(&url, mode, purpose)?;
+) -> Result<HttpClient> {
+    let url = parse_http_url(url)?;
+    redact_hosts::record_host(url.host_str().unwrap_or_default());
+    let addresses = resolve_or_log_refusal(&url, mode, purpose)?;
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
         let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
@@ -280,7 +287,7 @@ fn client_trusting(
         headers.insert(AUTHORIZATION, value);
     }
     let host = url.host_str().unwrap_or_default();
-    let client = trusting(reqwest::Client::builder(), trusted)
+    let client = add_certificates(reqwest::Client::builder(), trusted)
         .no_proxy()
         .redirect(Policy::none())
         .resolve_to_addrs(host, &addresses)
@@ -289,11 +296,11 @@ fn client_trusting(
         .default_headers(headers)
         .build()
         .map_err(Error::internal)?;
-    Ok(Outbound { client, purpose, mode })
+    Ok(HttpClient { client, purpose, mode })
 }
 
 /// Creates the client for user-requested downloads. It uses the system's proxy settings.
-pub(crate) fn download_client() -> Result<Outbound> {
+pub(crate) fn download_client() -> Result<HttpClient> {
     let policy = Policy::custom(|attempt| {
         if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("too many redirects")
@@ -310,20 +317,20 @@ pub(crate) fn download_client() -> Result<Outbound> {
         .user_agent(concat!("vic/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(Error::internal)?;
-    Ok(Outbound { client, purpose: Purpose::Download, mode: PrivacyMode::LocalOnly })
+    Ok(HttpClient { client, purpose: Purpose::Download, mode: PrivacyMode::LocalOnly })
 }
 
 /// Checks that a download uses https or comes from this machine.
 pub(crate) fn check_download(url: &str) -> Result<()> {
-    let parsed = parse(url)?;
-    if parsed.scheme() == "https" || checked_addresses(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
+    let parsed = parse_http_url(url)?;
+    if parsed.scheme() == "https" || resolve_allowed(&parsed, PrivacyMode::LocalOnly, Purpose::Embedding).is_ok() {
         return Ok(());
     }
     Err(Error::new(ErrorCode::PermissionDenied, format!("`{url}` is not encrypted")).hint("use an https address"))
 }
 
 /// Returns the innermost cause of a failed request; the outer errors only say that it failed.
-pub(crate) fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     if let Some(status) = error.status() {
         return format!("the server answered {status}");
     }
@@ -334,7 +341,7 @@ pub(crate) fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-fn parse(url: &str) -> Result<Url> {
+fn parse_http_url(url: &str) -> Result<Url> {
     let parsed = Url::parse(url).map_err(|error| Error::invalid(format!("`{url}` is not a valid address: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
         return Err(Error::invalid(format!("`{url}` is not an http address")).hint("write e.g. http://127.0.0.1:11434"));
@@ -343,24 +350,24 @@ fn parse(url: &str) -> Result<Url> {
 }
 
 /// Resolves a server and checks its addresses; logs a refusal.
-fn addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
-    checked_addresses(url, mode, purpose).inspect_err(|error| {
+fn resolve_or_log_refusal(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
+    resolve_allowed(url, mode, purpose).inspect_err(|error| {
         if error.code == ErrorCode::PermissionDenied
-            && let Err(problem) = note(url.origin().ascii_serialization(), 0, purpose, mode, false)
+            && let Err(problem) = log_request(url.origin().ascii_serialization(), 0, purpose, mode, false)
         {
             tracing::warn!(%problem, "cannot write a refusal into the audit log");
         }
     })
 }
 
-fn checked_addresses(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
+fn resolve_allowed(url: &Url, mode: PrivacyMode, purpose: Purpose) -> Result<Vec<SocketAddr>> {
     let host = url.host_str().unwrap_or_default();
     let refused = || {
         Error::new(
             ErrorCode::PermissionDenied,
             format!("the privacy mode `{}` forbids sending text to `{host}`", mode.name()),
         )
-        .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.needed().name()))
+        .hint(format!("use a server on this machine, or set VIC_PRIVACY_MODE={}", purpose.required_mode().name()))
     };
     // A host that is clearly remote is refused without a DNS lookup.
     let local_only = !purpose.may_leave(mode);

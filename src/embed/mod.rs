@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use crate::embed::model_catalog::{ModelEntry, ModelFile, ModelKind, Pooling, VectorRecipe};
 pub use onnx::disable_telemetry;
 pub(crate) use sample::Random;
-pub use sample::{sample_texts, sample_texts_of};
+pub use sample::{sample_texts, sample_texts_with_lengths};
 
 use crate::config::{Config, EmbedBackend, EmbedConfig};
 use crate::error::Result;
@@ -100,7 +100,7 @@ pub trait Embedder: Send + Sync {
 pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
     // Language models need this too: every process that sends requests to a server opens its embedder first.
     if let Some(path) = &config.servers_ca {
-        egress::trust(path)?;
+        egress::trust_certificates(path)?;
     }
     let (embedder, redaction): (Arc<dyn Embedder>, _) = match config.embed.backend {
         EmbedBackend::Onnx => {
@@ -111,7 +111,7 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
             (open_server(&config.embed, config.privacy_mode).await?, config.limits.redaction)
         }
     };
-    Ok(batching::in_calls_of(config.embed.batch, redaction, embedder))
+    Ok(batching::with_batch_size(config.embed.batch, redaction, embedder))
 }
 
 /// Opens a model on a server: OpenAI-compatible if configured, otherwise Ollama.

@@ -125,7 +125,7 @@ impl ModelEntry {
     }
 
     /// Rejects names that would escape the models directory.
-    fn check(&self) -> Result<()> {
+    fn validate_names(&self) -> Result<()> {
         let names = std::iter::once(&self.name).chain(self.files.iter().map(|file| &file.name));
         for name in names {
             if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
@@ -152,7 +152,7 @@ pub(crate) fn built_in() -> Result<Vec<ModelEntry>> {
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Vec<ModelEntry>> {
     let catalog: Catalog =
         toml::from_str(text).map_err(|error| Error::invalid(format!("cannot parse {origin}: {error}")))?;
-    catalog.model.iter().try_for_each(ModelEntry::check)?;
+    catalog.model.iter().try_for_each(ModelEntry::validate_names)?;
     Ok(catalog.model)
 }
 

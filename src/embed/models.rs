@@ -84,7 +84,7 @@ impl ModelStore {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
-                Err(error) => return Err(error).at("read", &path),
+                Err(error) => return Err(error).io_context("read", &path),
             }
         }
         Ok(entries)
@@ -109,11 +109,12 @@ impl ModelStore {
     /// # Errors
     /// As [`ModelStore::entries`].
     pub fn list(&self) -> Result<Vec<ModelInfo>> {
-        Ok(self.entries()?.iter().map(|entry| self.info(entry)).collect())
+        Ok(self.entries()?.iter().map(|entry| self.model_info(entry)).collect())
     }
 
-    fn info(&self, entry: &ModelEntry) -> ModelInfo {
-        let found: Vec<Option<PathBuf>> = entry.platform_files().map(|file| self.find(entry, &file.name)).collect();
+    fn model_info(&self, entry: &ModelEntry) -> ModelInfo {
+        let found: Vec<Option<PathBuf>> =
+            entry.platform_files().map(|file| self.find_file(entry, &file.name)).collect();
         let place = found.iter().flatten().next().and_then(|it| it.parent()).map(Path::to_path_buf);
         let bytes = entry.platform_files().zip(&found).map(|(file, path)| {
             let on_disk = path.as_ref().and_then(|it| it.metadata().ok()).map(|it| it.len());
@@ -134,10 +135,10 @@ impl ModelStore {
     ///
     /// # Errors
     /// [`ErrorCode::NotFound`] with the command that fetches it.
-    pub fn locate(&self, name: &str, file: &str) -> Result<PathBuf> {
+    pub fn locate_file(&self, name: &str, file: &str) -> Result<PathBuf> {
         let entry = self.entry(name)?;
-        self.find(&entry, file).ok_or_else(|| {
-            Error::not_found(format!("the file `{file}` of model `{name}` is not in `{}`", self.first().display()))
+        self.find_file(&entry, file).ok_or_else(|| {
+            Error::not_found(format!("the file `{file}` of model `{name}` is not in `{}`", self.write_dir().display()))
                 .hint(format!("run `vic models pull {name}`"))
         })
     }
@@ -150,7 +151,7 @@ impl ModelStore {
     pub fn library(&self, name: &str) -> Result<PathBuf> {
         let entry = self.entry(name)?;
         let Some(file) = entry.platform_files().next() else { return Err(no_file_for_platform(name)) };
-        self.locate(name, &file.name)
+        self.locate_file(name, &file.name)
     }
 
     /// Checks the files of a model against their checksums.
@@ -160,7 +161,7 @@ impl ModelStore {
     pub fn verify(&self, name: &str) -> Result<()> {
         let entry = self.entry(name)?;
         for file in entry.platform_files() {
-            check_file(&self.locate(name, &file.name)?, file)?;
+            check_file(&self.locate_file(name, &file.name)?, file)?;
         }
         Ok(())
     }
@@ -177,10 +178,10 @@ impl ModelStore {
             return Err(no_file_for_platform(name));
         }
         let folder = self.folder_to_write(&entry);
-        std::fs::create_dir_all(&folder).at("create", &folder)?;
-        let mut fetcher = Fetcher::new(self.first().to_path_buf(), self.index_url.clone())?;
+        std::fs::create_dir_all(&folder).io_context("create", &folder)?;
+        let mut fetcher = Fetcher::new(self.write_dir().to_path_buf(), self.index_url.clone())?;
         for file in &files {
-            let ready = match self.find(&entry, &file.name) {
+            let ready = match self.find_file(&entry, &file.name) {
                 Some(path) => {
                     let file = file.clone();
                     blocking(move || Ok(check_file(&path, &file).is_ok())).await?
@@ -192,23 +193,23 @@ impl ModelStore {
             }
         }
         if entry.kind == ModelKind::Embedding {
-            self.prepare(entry, &progress).await?;
+            self.build_graph(entry, &progress).await?;
         }
         Ok(())
     }
 
     /// Writes the graph of a model and compares its int8 vectors with fp32 vectors.
-    async fn prepare(&self, entry: ModelEntry, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<()> {
+    async fn build_graph(&self, entry: ModelEntry, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<()> {
         let say = |step: String| progress(Progress { file: step, done: 0, total: None });
         say("preparing the graph".into());
         let (store, prepared) = (self.clone(), entry.clone());
-        blocking(move || onnx::prepare(&store, &prepared)).await?;
+        blocking(move || onnx::write_graph(&store, &prepared)).await?;
         if let Err(error) = self.library("onnxruntime") {
             say(format!("int8 not compared with fp32: {error}"));
             return Ok(());
         }
         let store = self.clone();
-        if let Some(cosine) = blocking(move || onnx::closeness(&store, &entry)).await? {
+        if let Some(cosine) = blocking(move || onnx::compare_int8_with_fp32(&store, &entry)).await? {
             say(format!("int8 matches fp32: mean cosine {cosine:.4}"));
         }
         Ok(())
@@ -247,17 +248,17 @@ impl ModelStore {
     }
 
     /// Returns the path of an entry's file in the first directory that has it.
-    pub(crate) fn find(&self, entry: &ModelEntry, file: &str) -> Option<PathBuf> {
+    pub(crate) fn find_file(&self, entry: &ModelEntry, file: &str) -> Option<PathBuf> {
         self.dirs.iter().map(|dir| dir.join(entry.folder()).join(file)).find(|path| path.is_file())
     }
 
     /// Returns the directory for downloads.
-    pub(crate) fn first(&self) -> &Path {
+    pub(crate) fn write_dir(&self) -> &Path {
         self.dirs.first().map_or(Path::new("."), PathBuf::as_path)
     }
 
     fn folder_to_write(&self, entry: &ModelEntry) -> PathBuf {
-        self.first().join(entry.folder())
+        self.write_dir().join(entry.folder())
     }
 }
 
@@ -270,10 +271,10 @@ fn no_file_for_platform(name: &str) -> Error {
 /// Verifies the checksum of a downloaded file and moves it into place.
 fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<()> {
     let got = sha256(temporary.path())?;
-    check_sum(&file.name, file, &got)?;
-    make_readable(temporary.as_file()).at("set permissions of", temporary.path())?;
-    temporary.as_file().sync_all().at("write", temporary.path())?;
-    temporary.persist(target).map_err(|error| error.error).at("create", target)?;
+    compare_checksum(&file.name, file, &got)?;
+    make_readable(temporary.as_file()).io_context("set permissions of", temporary.path())?;
+    temporary.as_file().sync_all().io_context("write", temporary.path())?;
+    temporary.persist(target).map_err(|error| error.error).io_context("create", target)?;
     Ok(())
 }
 
@@ -291,10 +292,10 @@ fn check_file(path: &Path, file: &ModelFile) -> Result<()> {
     if file.sha256.is_none() {
         return Ok(());
     }
-    check_sum(&path.display().to_string(), file, &sha256(path)?)
+    compare_checksum(&path.display().to_string(), file, &sha256(path)?)
 }
 
-fn check_sum(shown: &str, file: &ModelFile, got: &str) -> Result<()> {
+fn compare_checksum(shown: &str, file: &ModelFile, got: &str) -> Result<()> {
     match &file.sha256 {
         Some(expected) if !expected.eq_ignore_ascii_case(got) => Err(Error::new(
             ErrorCode::DataLoss,
@@ -306,11 +307,11 @@ fn check_sum(shown: &str, file: &ModelFile, got: &str) -> Result<()> {
 }
 
 fn sha256(path: &Path) -> Result<String> {
-    let mut file = File::open(path).at("open", path)?;
+    let mut file = File::open(path).io_context("open", path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
-        let count = file.read(&mut buffer).at("read", path)?;
+        let count = file.read(&mut buffer).io_context("read", path)?;
         if count == 0 {
             break;
         }

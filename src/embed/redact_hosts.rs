@@ -9,23 +9,23 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::Error;
 
 /// Replacement for an address.
-const SOMEWHERE: &str = "the server";
+const REPLACEMENT: &str = "the server";
 
 /// Host names of configured servers: a bare name cannot be recognised by its form.
-static HOSTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static SERVER_HOSTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Records the host of a server.
-pub(super) fn note(host: &str) {
-    let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn record_host(host: &str) {
+    let mut hosts = SERVER_HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
     if !host.is_empty() {
         hosts.insert(host.to_ascii_lowercase());
     }
 }
 
 /// Returns the error without server addresses, for callers other than the owner.
-pub(crate) fn hide(error: Error) -> Error {
-    let message = hidden(&error.message).into_owned();
-    let hint = error.hint.as_deref().map(|it| hidden(it).into_owned());
+pub(crate) fn hide_in_error(error: Error) -> Error {
+    let message = hide_in_text(&error.message).into_owned();
+    let hint = error.hint.as_deref().map(|it| hide_in_text(it).into_owned());
     if message != error.message || hint != error.hint {
         tracing::warn!(%error, "server failed; address hidden from the caller");
     }
@@ -33,15 +33,15 @@ pub(crate) fn hide(error: Error) -> Error {
 }
 
 /// Replaces the server addresses in a text.
-pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
-    if !text.split(is_between).map(bare).any(is_address) {
+pub(crate) fn hide_in_text(text: &str) -> Cow<'_, str> {
+    if !text.split(is_separator).map(trim_punctuation).any(is_address) {
         return Cow::Borrowed(text);
     }
     let mut told = String::with_capacity(text.len());
-    for piece in text.split_inclusive(is_between) {
-        let word = bare(piece.trim_end_matches(is_between));
+    for piece in text.split_inclusive(is_separator) {
+        let word = trim_punctuation(piece.trim_end_matches(is_separator));
         if is_address(word) {
-            told.push_str(SOMEWHERE);
+            told.push_str(REPLACEMENT);
             told.push_str(&piece[word.len()..]);
         } else {
             told.push_str(piece);
@@ -51,21 +51,21 @@ pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether a character separates words; characters of an address do not.
-fn is_between(it: char) -> bool {
+fn is_separator(it: char) -> bool {
     it.is_whitespace() || "`'\"()<>{},;|=".contains(it)
 }
 
 /// Strips trailing punctuation from a word.
-fn bare(word: &str) -> &str {
+fn trim_punctuation(word: &str) -> &str {
     word.trim_end_matches(['.', ':', '!', '?'])
 }
 
 fn is_address(word: &str) -> bool {
     let is_known = |host: &str| {
-        let hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = SERVER_HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
         hosts.contains(&host.to_ascii_lowercase())
     };
-    let is_name = |it: &str| it.contains(|it: char| it.is_ascii_alphabetic()) && it.chars().all(is_of_name);
+    let is_name = |it: &str| it.contains(|it: char| it.is_ascii_alphabetic()) && it.chars().all(is_host_char);
     let has_port = |word: &str| {
         let parts = word.rsplit_once(':');
         parts.is_some_and(|(host, port)| is_name(host) && port.parse::<u16>().is_ok())
@@ -78,7 +78,7 @@ fn is_address(word: &str) -> bool {
         || is_known(word)
 }
 
-fn is_of_name(it: char) -> bool {
+fn is_host_char(it: char) -> bool {
     it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_')
 }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn every_address_form_is_hidden_and_other_text_kept() {
-        note("models-7");
+        record_host("models-7");
         for (text, expected) in [
             ("cannot reach `http://10.0.0.5:11434/api/chat`: refused", "cannot reach `the server`: refused"),
             ("cannot resolve `models-7`: no such name", "cannot resolve `the server`: no such name"),
@@ -99,7 +99,7 @@ mod tests {
             ("no route to [fe80::1]:443 or fe80::1", "no route to the server or the server"),
             ("`notes/a.md`: 2 of 3 texts, version 1.2.3", "`notes/a.md`: 2 of 3 texts, version 1.2.3"),
         ] {
-            assert_eq!(hidden(text), expected);
+            assert_eq!(hide_in_text(text), expected);
         }
     }
 
@@ -107,7 +107,7 @@ mod tests {
     fn hidden_error_keeps_code_and_hint() {
         let error =
             Error::new(ErrorCode::Unavailable, "cannot reach `http://10.0.0.5`: refused").hint("try again later");
-        let told = hide(error);
+        let told = hide_in_error(error);
         assert_eq!((told.code, told.message.as_str()), (ErrorCode::Unavailable, "cannot reach `the server`: refused"));
         assert_eq!(told.hint.as_deref(), Some("try again later"));
     }

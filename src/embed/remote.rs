@@ -17,8 +17,8 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::embed::Vector;
-use crate::embed::egress::{self, Outbound};
-use crate::embed::tokenizer::cut;
+use crate::embed::egress::{self, HttpClient};
+use crate::embed::tokenizer::truncate_to_tokens;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
@@ -32,28 +32,28 @@ pub(crate) const BATCH_TEXTS: usize = 64;
 
 /// Concurrent requests of one call: the next batch is in transit while the server computes. Servers queue requests that
 /// they cannot run in parallel.
-pub(crate) const REQUESTS_AT_ONCE: usize = 2;
+pub(crate) const CONCURRENT_REQUESTS: usize = 2;
 
 /// Longest text in tokens. Every common embedding model accepts it; the count is an estimate.
 pub(crate) const MAX_TOKENS: usize = 512;
 
 /// Attempts while the server is busy, for background requests.
-pub(crate) const TRIES: u32 = 5;
+pub(crate) const MAX_ATTEMPTS: u32 = 5;
 
 /// Maximum bytes of an answer: a full request with vectors ten times as long as any model's.
-const MOST_ANSWER_BYTES: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Bytes of an error response that are read.
-const MOST_REFUSAL_BYTES: usize = 64 << 10;
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Maximum characters of a server's message, or of a parse error, in an error text.
-const MOST_TOLD: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Upper bound on the delay that a server may request with `retry-after`.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// Backoff before the first retry; it doubles with each retry.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 
 /// A text that every model can embed.
 pub(crate) const PROBE: &str = "probe";
@@ -82,44 +82,44 @@ pub(crate) enum Failure {
 
 /// Posts JSON and returns the parsed JSON answer; retries with exponential backoff while the server is busy.
 pub(crate) async fn post<T: DeserializeOwned>(
-    client: &Outbound,
+    client: &HttpClient,
     url: &str,
     body: &serde_json::Value,
 ) -> Result<T, Failure> {
-    exchange(client, client.post(url).json(body), url, TRIES).await
+    send_with_retries(client, client.post(url).json(body), url, MAX_ATTEMPTS).await
 }
 
 /// As [`post`], without retries, for interactive requests.
 pub(crate) async fn post_once<T: DeserializeOwned>(
-    client: &Outbound,
+    client: &HttpClient,
     url: &str,
     body: &serde_json::Value,
 ) -> Result<T, Failure> {
-    exchange(client, client.post(url).json(body), url, 1).await
+    send_with_retries(client, client.post(url).json(body), url, 1).await
 }
 
 /// Gets JSON, with the retries of [`post`].
-pub(crate) async fn get<T: DeserializeOwned>(client: &Outbound, url: &str) -> Result<T, Failure> {
-    exchange(client, client.get(url), url, TRIES).await
+pub(crate) async fn get<T: DeserializeOwned>(client: &HttpClient, url: &str) -> Result<T, Failure> {
+    send_with_retries(client, client.get(url), url, MAX_ATTEMPTS).await
 }
 
-async fn exchange<T: DeserializeOwned>(
-    client: &Outbound,
+async fn send_with_retries<T: DeserializeOwned>(
+    client: &HttpClient,
     request: RequestBuilder,
     url: &str,
     tries: u32,
 ) -> Result<T, Failure> {
-    let mut wait = FIRST_WAIT;
+    let mut wait = INITIAL_BACKOFF;
     let mut attempt = 1;
     loop {
         let outcome = client.send(request.try_clone().expect("request bodies are never streams")).await;
         let (busy, error) = match outcome {
             Ok(response) if response.status().is_success() => {
                 let read = async {
-                    let body = answer(response).await?;
+                    let body = read_answer(response).await?;
                     // The message quotes the offending value, which may be long.
                     serde_json::from_slice(&body)
-                        .map_err(|error| error.to_string().chars().take(MOST_TOLD).collect::<String>())
+                        .map_err(|error| error.to_string().chars().take(MAX_MESSAGE_CHARS).collect::<String>())
                 };
                 return read.await.map_err(|why| {
                     let text = format!("`{url}` gave no usable answer: {why}");
@@ -128,14 +128,14 @@ async fn exchange<T: DeserializeOwned>(
             }
             Ok(response) => {
                 let (status, headers) = (response.status(), response.headers().clone());
-                let said = body(response, MOST_REFUSAL_BYTES).await.unwrap_or_default();
-                let failure = explain(url, status, &headers, &String::from_utf8_lossy(&said));
+                let said = read_body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
+                let failure = classify_error(url, status, &headers, &String::from_utf8_lossy(&said));
                 match failure {
                     Failure::Request(error) if is_busy(status) => (true, error),
                     other => return Err(other),
                 }
             }
-            Err(error) => (error.is_connect(), error.at(url)),
+            Err(error) => (error.is_connect(), error.into_error(url)),
         };
         if !busy || attempt >= tries {
             return Err(Failure::Request(error));
@@ -147,14 +147,14 @@ async fn exchange<T: DeserializeOwned>(
 }
 
 /// Reads a response body, or says why not. Bodies over the size limit are rejected.
-pub(crate) async fn answer(response: Response) -> Result<Vec<u8>, String> {
-    body(response, MOST_ANSWER_BYTES).await
+pub(crate) async fn read_answer(response: Response) -> Result<Vec<u8>, String> {
+    read_body(response, MAX_ANSWER_BYTES).await
 }
 
 /// Reads a response body of up to `most` bytes, or says why not.
-async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
+async fn read_body(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(part) = response.chunk().await.map_err(|error| egress::cause(&error))? {
+    while let Some(part) = response.chunk().await.map_err(|error| egress::innermost_cause(&error))? {
         if body.len() + part.len() > most {
             return Err(format!("it is longer than {} KiB", most >> 10));
         }
@@ -168,20 +168,20 @@ fn is_busy(status: StatusCode) -> bool {
 }
 
 /// Classifies an error response: caused by the content, or by the request as a whole.
-fn explain(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
-    let error = refusal(url, status, headers, body);
+fn classify_error(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
+    let error = error_from_response(url, status, headers, body);
     if error.code == ErrorCode::FailedPrecondition { Failure::Content(error) } else { Failure::Request(error) }
 }
 
 /// Converts an error response into an error with the server's own message and retry delay. Content that the server
 /// cannot process is a [`ErrorCode::FailedPrecondition`].
-pub(crate) fn refusal(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Error {
+pub(crate) fn error_from_response(url: &str, status: StatusCode, headers: &HeaderMap, body: &str) -> Error {
     let body = serde_json::from_str(body).unwrap_or_else(|_| serde_json::Value::from(body));
-    let wait = wait_in_headers(headers).or_else(|| wait_in(&body));
-    coded(url, status, &error_text(&body)).retry_after(wait)
+    let wait = retry_after_header(headers).or_else(|| retry_after_json(&body));
+    error_with_code(url, status, &error_text(&body)).retry_after(wait)
 }
 
-fn coded(url: &str, status: StatusCode, said: &str) -> Error {
+fn error_with_code(url: &str, status: StatusCode, said: &str) -> Error {
     let text = format!("`{url}` answered {}: {said}", status.as_u16());
     match status {
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
@@ -202,10 +202,15 @@ fn coded(url: &str, status: StatusCode, said: &str) -> Error {
 
 /// Returns the remote host to which an Ollama server forwards a model, if any. Makes up to `tries` attempts while the
 /// server is busy.
-pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str, tries: u32) -> Result<Option<String>> {
+pub(crate) async fn remote_host_of_model(
+    client: &HttpClient,
+    base: &str,
+    model: &str,
+    tries: u32,
+) -> Result<Option<String>> {
     let url = endpoint(base, "api/show");
     let request = client.post(&url).json(&serde_json::json!({ "model": model }));
-    let answer: serde_json::Value = match exchange(client, request, &url, tries).await {
+    let answer: serde_json::Value = match send_with_retries(client, request, &url, tries).await {
         Ok(answer) => answer,
         Err(Failure::Content(error) | Failure::Request(error)) => return Err(error),
     };
@@ -215,7 +220,7 @@ pub(crate) async fn passed_on(client: &Outbound, base: &str, model: &str, tries:
 }
 
 /// Returns the error for a model that is forwarded to a remote host.
-pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
+pub(crate) fn forwarded_model_error(model: &str, place: &str, mode: PrivacyMode) -> Error {
     Error::new(
         ErrorCode::PermissionDenied,
         format!("the privacy mode `{}` forbids model `{model}`: Ollama passes it on to `{place}`", mode.name()),
@@ -224,10 +229,10 @@ pub(crate) fn leaves(model: &str, place: &str, mode: PrivacyMode) -> Error {
 }
 
 /// Returns the delay that headers request: in milliseconds, in seconds, or until a date.
-fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(wait) = text("retry-after-ms").and_then(|it| it.parse().ok()) {
-        return Some(Duration::from_millis(wait).min(LONGEST_WAIT));
+        return Some(Duration::from_millis(wait).min(MAX_RETRY_AFTER));
     }
     let asked = text("retry-after")?;
     let wait = match asked.parse::<f64>() {
@@ -238,13 +243,13 @@ fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
             until.signed_duration_since(chrono::Utc::now()).to_std().unwrap_or_default()
         }
     };
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 /// Returns the delay that the JSON of an error requests.
-pub(crate) fn wait_in(body: &serde_json::Value) -> Option<Duration> {
+pub(crate) fn retry_after_json(body: &serde_json::Value) -> Option<Duration> {
     let wait = [&body["retry_after_ms"], &body["error"]["retry_after_ms"]].into_iter().find_map(|it| it.as_u64())?;
-    Some(Duration::from_millis(wait).min(LONGEST_WAIT))
+    Some(Duration::from_millis(wait).min(MAX_RETRY_AFTER))
 }
 
 /// Extracts the error message. Both kinds of server put it into `error`: as a string, or as an object with a `message`.
@@ -252,17 +257,17 @@ fn error_text(body: &serde_json::Value) -> String {
     let error = &body["error"];
     let said = error.as_str().or_else(|| error["message"].as_str()).or_else(|| body.as_str());
     let text = said.map_or_else(|| body.to_string(), String::from);
-    text.trim().chars().take(MOST_TOLD).collect()
+    text.trim().chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 /// Embeds any number of texts, each truncated to the limit of `tokens`, and returns the vectors in the order of the
 /// texts. One bad text fails a whole request, so a failed batch is bisected to find it.
 pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn TokenCounter) -> Result<Vec<Vector>> {
-    let batches = Batches::new(texts, tokens);
+    let batches = LengthBatches::new(texts, tokens);
     let mut vectors = vec![Vector::new(); texts.len()];
     let mut answers = stream::iter(batches.ranges.iter().cloned())
         .map(|range| embed_batch(wire, &batches, range))
-        .buffer_unordered(REQUESTS_AT_ONCE);
+        .buffer_unordered(CONCURRENT_REQUESTS);
     while let Some(answer) = answers.try_next().await? {
         for (place, vector) in answer {
             vectors[place] = vector;
@@ -272,21 +277,21 @@ pub(crate) async fn embed_all(wire: &dyn Wire, texts: &[String], tokens: &dyn To
 }
 
 /// Texts grouped into batches of similar length.
-struct Batches {
+struct LengthBatches {
     /// Truncated, longest first: a request too large for the server then fails first instead of last.
     texts: Vec<String>,
     /// The position of each text in the caller's order.
-    places: Vec<usize>,
+    positions: Vec<usize>,
     ranges: Vec<Range<usize>>,
 }
 
-impl Batches {
-    fn new(texts: &[String], tokens: &dyn TokenCounter) -> Batches {
+impl LengthBatches {
+    fn new(texts: &[String], tokens: &dyn TokenCounter) -> LengthBatches {
         let mut sorted: Vec<(usize, usize, &str)> = texts
             .iter()
             .enumerate()
             .map(|(place, text)| {
-                let text = cut(text, tokens);
+                let text = truncate_to_tokens(text, tokens);
                 (tokens.token_spans(text).len().max(1), place, text)
             })
             .collect();
@@ -302,26 +307,27 @@ impl Batches {
                 _ => ranges.push(at..at + 1),
             }
         }
-        Batches {
+        LengthBatches {
             texts: sorted.iter().map(|(.., text)| (*text).to_owned()).collect(),
-            places: sorted.iter().map(|(_, place, _)| *place).collect(),
+            positions: sorted.iter().map(|(_, place, _)| *place).collect(),
             ranges,
         }
     }
 }
 
 /// Embeds one batch and returns each vector with the position of its text.
-async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) -> Result<Vec<(usize, Vector)>> {
+async fn embed_batch(wire: &dyn Wire, batches: &LengthBatches, whole: Range<usize>) -> Result<Vec<(usize, Vector)>> {
     let mut vectors = Vec::with_capacity(whole.len());
     let mut waiting = vec![whole];
     while let Some(Range { start, end }) = waiting.pop() {
-        let outcome = wire.request(&batches.texts[start..end]).await.and_then(|it| normalised(it, end - start));
+        let outcome =
+            wire.request(&batches.texts[start..end]).await.and_then(|it| check_and_normalise(it, end - start));
         match outcome {
-            Ok(batch) => vectors.extend(batches.places[start..end].iter().copied().zip(batch)),
+            Ok(batch) => vectors.extend(batches.positions[start..end].iter().copied().zip(batch)),
             Err(Failure::Request(error)) => return Err(error),
             Err(Failure::Content(error)) if end - start == 1 => {
-                ask_of_any_text(wire, &batches.texts[start], &error).await?;
-                let (number, all) = (batches.places[start] + 1, batches.texts.len());
+                check_server_embeds(wire, &batches.texts[start], &error).await?;
+                let (number, all) = (batches.positions[start] + 1, batches.texts.len());
                 let message = format!("text {number} of {all} cannot be embedded: {error}");
                 // This code tells the caller that only this text failed and the others can proceed.
                 return Err(Error { code: ErrorCode::InvalidArgument, message, ..error });
@@ -341,11 +347,11 @@ async fn embed_batch(wire: &dyn Wire, batches: &Batches, whole: Range<usize>) ->
 ///
 /// # Errors
 /// The server cannot embed [`PROBE`] ([`ErrorCode::Unavailable`]).
-async fn ask_of_any_text(wire: &dyn Wire, text: &str, said: &Error) -> Result<()> {
+async fn check_server_embeds(wire: &dyn Wire, text: &str, said: &Error) -> Result<()> {
     if text == PROBE {
         return Ok(());
     }
-    match wire.request(&[PROBE.into()]).await.and_then(|it| normalised(it, 1)) {
+    match wire.request(&[PROBE.into()]).await.and_then(|it| check_and_normalise(it, 1)) {
         Ok(_) => Ok(()),
         Err(Failure::Request(error)) => Err(error),
         Err(Failure::Content(_)) => {
@@ -357,7 +363,7 @@ async fn ask_of_any_text(wire: &dyn Wire, text: &str, said: &Error) -> Result<()
 }
 
 /// Checks the number of vectors, normalises them (not every server does), and rejects zero or non-finite norms.
-fn normalised(mut vectors: Vec<Vector>, count: usize) -> Result<Vec<Vector>, Failure> {
+fn check_and_normalise(mut vectors: Vec<Vector>, count: usize) -> Result<Vec<Vector>, Failure> {
     let broken = |text: &str| Failure::Content(Error::new(ErrorCode::FailedPrecondition, text));
     if vectors.len() != count {
         return Err(broken("the server returned a different number of vectors than texts"));

@@ -13,11 +13,11 @@ const WORDS: &str = "the of and archive invoice quarterly report meeting engine 
 
 /// Returns a mix of texts of 10 to 300 words.
 pub fn sample_texts() -> Vec<String> {
-    sample_texts_of(10..=300)
+    sample_texts_with_lengths(10..=300)
 }
 
 /// Returns texts with word counts in `words`.
-pub fn sample_texts_of(words: RangeInclusive<usize>) -> Vec<String> {
+pub fn sample_texts_with_lengths(words: RangeInclusive<usize>) -> Vec<String> {
     let vocabulary: Vec<&str> = WORDS.split_whitespace().collect();
     let mut random = Random::new(7);
     let (least, most) = words.into_inner();
@@ -63,7 +63,7 @@ mod tests {
     fn sample_is_deterministic_with_requested_lengths() {
         assert_eq!(sample_texts(), sample_texts());
         for (least, most) in [(5, 30), (10, 300), (250, 300)] {
-            let texts = sample_texts_of(least..=most);
+            let texts = sample_texts_with_lengths(least..=most);
             let lengths: Vec<usize> = texts.iter().map(|it| it.split(' ').count()).collect();
             let (shortest, longest) = (*lengths.iter().min().unwrap(), *lengths.iter().max().unwrap());
             assert!((least..least + 10).contains(&shortest) && (most - 10..=most).contains(&longest), "{least} {most}");

@@ -97,18 +97,18 @@ impl TokenCounter for ModelTokenizer {
 }
 
 /// Estimated tokens of a server's model: words in parts of four characters, every other character alone.
-pub(crate) struct Estimate {
+pub(crate) struct TokenEstimate {
     max_tokens: usize,
 }
 
-impl Estimate {
+impl TokenEstimate {
     /// Creates an estimate for a model with limit `max_tokens`, special tokens included.
-    pub(crate) fn new(max_tokens: usize) -> Estimate {
-        Estimate { max_tokens }
+    pub(crate) fn new(max_tokens: usize) -> TokenEstimate {
+        TokenEstimate { max_tokens }
     }
 }
 
-impl TokenCounter for Estimate {
+impl TokenCounter for TokenEstimate {
     fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
         let mut spans: Vec<(usize, usize)> = Vec::new();
         let mut run = 0;
@@ -136,7 +136,7 @@ impl TokenCounter for Estimate {
 }
 
 /// Truncates a text after the last token that fits.
-pub(crate) fn cut<'a>(text: &'a str, tokens: &dyn TokenCounter) -> &'a str {
+pub(crate) fn truncate_to_tokens<'a>(text: &'a str, tokens: &dyn TokenCounter) -> &'a str {
     // No token is empty: a text of at most that many bytes fits.
     if text.len() <= tokens.max_chunk_tokens() {
         return text;
@@ -199,14 +199,14 @@ mod tests {
     #[test]
     fn estimate_spans_are_ordered_on_char_boundaries() {
         let text = "Straßenbahn, 日本語 x";
-        let spans = Estimate::new(512).token_spans(text);
+        let spans = TokenEstimate::new(512).token_spans(text);
         let tokens: Vec<&str> = spans.iter().map(|&(from, to)| &text[from..to]).collect();
         assert_eq!(tokens, ["Stra", "ßenb", "ahn", ",", "日", "本", "語", "x"]);
     }
 
     #[test]
     fn long_text_is_cut_at_token_limit() {
-        assert_eq!(cut("one two six ten", &Estimate::new(4)), "one two");
-        assert_eq!(cut("one two", &Estimate::new(4)), "one two");
+        assert_eq!(truncate_to_tokens("one two six ten", &TokenEstimate::new(4)), "one two");
+        assert_eq!(truncate_to_tokens("one two", &TokenEstimate::new(4)), "one two");
     }
 }

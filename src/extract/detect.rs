@@ -18,9 +18,9 @@ impl From<&'static FormatEntry> for Detected {
 }
 
 /// Number of bytes checked for signs of text.
-const SAMPLE: usize = 8 << 10;
+const SAMPLE_BYTES: usize = 8 << 10;
 
-const UNREAD: Detected = Detected { format: Format::Unread, media_type: "application/octet-stream" };
+const UNSUPPORTED: Detected = Detected { format: Format::Unsupported, media_type: "application/octet-stream" };
 
 /// Detects the type of a file.
 pub(crate) fn detect(bytes: &[u8], name: &str) -> Detected {
@@ -28,40 +28,44 @@ pub(crate) fn detect(bytes: &[u8], name: &str) -> Detected {
     by_content(bytes, name, named).unwrap_or_else(|| by_text(bytes, named))
 }
 
-fn media(media_type: &'static str) -> Detected {
-    by_media_type(media_type).map_or(Detected { format: Format::Unread, media_type }, Detected::from)
+fn detected_media_type(media_type: &'static str) -> Detected {
+    by_media_type(media_type).map_or(Detected { format: Format::Unsupported, media_type }, Detected::from)
 }
 
 /// Detects types by magic bytes; the name of the file does not count.
 fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detected> {
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
-        return Some(zip(bytes, named));
+        return Some(detect_zip(bytes, named));
     }
     if bytes.starts_with(&[0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1]) {
-        return Some(compound(bytes, named));
+        return Some(detect_compound(bytes, named));
     }
     if bytes.starts_with(b"{\\rtf") {
-        return Some(media("application/rtf"));
+        return Some(detected_media_type("application/rtf"));
     }
     if has_pdf_header(bytes, named) {
-        return Some(media("application/pdf"));
+        return Some(detected_media_type("application/pdf"));
     }
     if named.is_some_and(|it| it.format == Format::Pdf) && has_pdf_objects(bytes) {
-        return Some(media("application/pdf"));
+        return Some(detected_media_type("application/pdf"));
     }
     // A magic number of two bytes can begin a text, so only compressed files and images are accepted here.
     let found = infer::get(bytes)?;
     match found.mime_type() {
         "application/pdf" | "text/html" | "text/xml" | "text/x-shellscript" => None,
-        "application/gzip" if name.to_ascii_lowercase().ends_with(".svgz") => Some(media("application/gzip")),
-        "image/heif" | "image/avif" => Some(media("image/heif")),
+        "application/gzip" if name.to_ascii_lowercase().ends_with(".svgz") => {
+            Some(detected_media_type("application/gzip"))
+        }
+        "image/heif" | "image/avif" => Some(detected_media_type("image/heif")),
         // Text cannot begin with these bytes, while an uncompressed picture may otherwise hold only letters.
-        media_type @ ("image/tiff" | "image/png" | "image/jpeg" | "image/webp") => Some(media(media_type)),
+        media_type @ ("image/tiff" | "image/png" | "image/jpeg" | "image/webp") => {
+            Some(detected_media_type(media_type))
+        }
         // `GIF` and `BM` begin words too.
         media_type if media_type.starts_with("image/") && !looks_binary(bytes) => None,
         media_type => Some(match by_media_type(media_type) {
             Some(entry) => Detected::from(entry),
-            None if looks_binary(bytes) => Detected { format: Format::Unread, media_type },
+            None if looks_binary(bytes) => Detected { format: Format::Unsupported, media_type },
             None => return None,
         }),
     }
@@ -70,21 +74,21 @@ fn by_content(bytes: &[u8], name: &str, named: Option<Detected>) -> Option<Detec
 /// Returns whether a file has a PDF header. PDF readers accept one anywhere in the first kilobyte, but a text that only
 /// mentions it stays text.
 fn has_pdf_header(bytes: &[u8], named: Option<Detected>) -> bool {
-    const LOOKED_AT: usize = 1024;
-    let head = &bytes[..bytes.len().min(LOOKED_AT)];
+    const SEARCHED_BYTES: usize = 1024;
+    let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
     let spoken_of = named.is_some_and(|it| is_text(it.format)) && !head.trim_ascii_start().starts_with(b"%PDF-");
     contains(head, b"%PDF-") && (!spoken_of || looks_binary(bytes))
 }
 
 /// Returns whether a file without a PDF header has PDF objects: readers can repair it.
 fn has_pdf_objects(bytes: &[u8]) -> bool {
-    const LOOKED_AT: usize = 1 << 20;
-    let head = &bytes[..bytes.len().min(LOOKED_AT)];
+    const SEARCHED_BYTES: usize = 1 << 20;
+    let head = &bytes[..bytes.len().min(SEARCHED_BYTES)];
     contains(head, b" obj") && (contains(head, b"endobj") || contains(head, b"<<")) || contains(head, b"startxref")
 }
 
 /// Detects the type of a zip container: by the `mimetype` member that EPUB and OpenDocument put first, or by OOXML parts.
-fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
+fn detect_zip(bytes: &[u8], named: Option<Detected>) -> Detected {
     // The local header has 30 bytes; the name and the stored content of the first member follow.
     if bytes.get(30..38) == Some(b"mimetype") {
         let head = &bytes[38..bytes.len().min(38 + 200)];
@@ -97,7 +101,7 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
             }))
             .find(|it| contains(head, it.as_bytes()));
         if let Some(media_type) = known {
-            return media(media_type);
+            return detected_media_type(media_type);
         }
     }
     // Member names are uncompressed in the central directory at the end, and at the front of small files.
@@ -107,13 +111,13 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
     let has = |part: &[u8]| contains(tail, part) || contains(head, part);
     if has(b"[Content_Types].xml") || has(b"_rels/.rels") {
         if has(b"xl/workbook.bin") {
-            return media("application/vnd.ms-excel.sheet.binary.macroenabled.12");
+            return detected_media_type("application/vnd.ms-excel.sheet.binary.macroenabled.12");
         }
         for (part, extension) in
             [(&b"word/document"[..], "a.docx"), (b"ppt/presentation", "a.pptx"), (b"xl/workbook", "a.xlsx")]
         {
             if has(part) {
-                return by_name(extension).map_or(UNREAD, Detected::from);
+                return by_name(extension).map_or(UNSUPPORTED, Detected::from);
             }
         }
         // The main part may have any name; then the file name decides.
@@ -122,44 +126,44 @@ fn zip(bytes: &[u8], named: Option<Detected>) -> Detected {
             return office;
         }
         if has(b"visio/") {
-            return by_name("a.vsdx").map_or(UNREAD, Detected::from);
+            return by_name("a.vsdx").map_or(UNSUPPORTED, Detected::from);
         }
     }
     if has(b"META-INF/container.xml") && has(b".opf") {
-        return media("application/epub+zip");
+        return detected_media_type("application/epub+zip");
     }
     if has(b"content.xml") && has(b"META-INF/manifest.xml") {
         let odf = named.filter(|it| it.media_type.starts_with("application/vnd.oasis"));
-        return odf.unwrap_or(media("application/vnd.oasis.opendocument.text"));
+        return odf.unwrap_or(detected_media_type("application/vnd.oasis.opendocument.text"));
     }
     if has(b"Index/Document.iwa") || has(b"Index.zip") {
-        return named.filter(|it| it.format == Format::Unread).unwrap_or(UNREAD);
+        return named.filter(|it| it.format == Format::Unsupported).unwrap_or(UNSUPPORTED);
     }
-    media("application/zip")
+    detected_media_type("application/zip")
 }
 
 /// Detects the type of a compound file by its stream names, which are UTF-16 in the directory.
-fn compound(bytes: &[u8], named: Option<Detected>) -> Detected {
+fn detect_compound(bytes: &[u8], named: Option<Detected>) -> Detected {
     let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let has = |name: &str| contains(bytes, &wide(name));
     // Mail is checked first: an encrypted document may be attached to it.
     if has("__substg1.0_") {
-        return media("application/vnd.ms-outlook");
+        return detected_media_type("application/vnd.ms-outlook");
     }
     if has("EncryptedPackage") {
         // The readers of Office formats report the encryption; any other file name is wrong.
-        return named.filter(|it| is_office(it.format)).unwrap_or(media("application/msword"));
+        return named.filter(|it| is_office(it.format)).unwrap_or(detected_media_type("application/msword"));
     }
     if has("WordDocument") {
-        return media("application/msword");
+        return detected_media_type("application/msword");
     }
     if has("PowerPoint Document") {
-        return media("application/vnd.ms-powerpoint");
+        return detected_media_type("application/vnd.ms-powerpoint");
     }
     if has("Workbook") || has("Book") {
-        return media("application/vnd.ms-excel");
+        return detected_media_type("application/vnd.ms-excel");
     }
-    named.filter(|it| it.format == Format::Legacy).unwrap_or(UNREAD)
+    named.filter(|it| it.format == Format::Legacy).unwrap_or(UNSUPPORTED)
 }
 
 fn is_office(format: Format) -> bool {
@@ -172,14 +176,14 @@ fn by_text(bytes: &[u8], named: Option<Detected>) -> Detected {
         // A name of a binary format selects its reader, which reports the damage; a name of a text format is wrong.
         return named
             .filter(|it| matches!(it.format, Format::Legacy | Format::Image | Format::Pdf | Format::Archive))
-            .unwrap_or_else(|| named.filter(|it| it.format == Format::Unread).unwrap_or(UNREAD));
+            .unwrap_or_else(|| named.filter(|it| it.format == Format::Unsupported).unwrap_or(UNSUPPORTED));
     }
     let marked = by_markup(bytes, named);
     match (marked, named) {
         (Some(marked), None) => marked,
-        (Some(marked), Some(named)) if outweighs(marked, named) => marked,
+        (Some(marked), Some(named)) if takes_precedence(marked, named) => marked,
         (_, Some(named)) if is_text(named.format) => named,
-        _ => media("text/plain"),
+        _ => detected_media_type("text/plain"),
     }
 }
 
@@ -203,7 +207,7 @@ fn is_text(format: Format) -> bool {
 }
 
 /// Returns whether the type detected from markup takes precedence over the type from the name.
-fn outweighs(marked: Detected, named: Detected) -> bool {
+fn takes_precedence(marked: Detected, named: Detected) -> bool {
     match marked.format {
         Format::Fb2 => named.format == Format::Xml || !is_text(named.format),
         // Many kinds of text begin with `<`, and many notes contain mail headers.
@@ -215,37 +219,37 @@ fn outweighs(marked: Detected, named: Detected) -> bool {
 
 /// Detects types of text by their first lines.
 fn by_markup(bytes: &[u8], named: Option<Detected>) -> Option<Detected> {
-    let sample = &bytes[..bytes.len().min(SAMPLE)];
+    let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     let head = String::from_utf8_lossy(sample);
     let head = head.trim_start_matches('\u{FEFF}').trim_start();
     let lower = head.to_ascii_lowercase();
     if lower.starts_with("<!doctype html") || lower.starts_with("<html") {
-        return Some(media("text/html"));
+        return Some(detected_media_type("text/html"));
     }
     if lower.starts_with("<?xml") || lower.starts_with("<!doctype") || lower.starts_with("<svg") {
         if lower.contains("<fictionbook") {
-            return Some(media("application/x-fictionbook+xml"));
+            return Some(detected_media_type("application/x-fictionbook+xml"));
         }
         if lower.contains("<svg") && !lower.contains("<html") {
-            return Some(media("image/svg+xml"));
+            return Some(detected_media_type("image/svg+xml"));
         }
         if lower.contains("<html") {
-            return Some(media("text/html"));
+            return Some(detected_media_type("text/html"));
         }
-        return named.filter(|it| it.format == Format::Xml).or(Some(media("application/xml")));
+        return named.filter(|it| it.format == Format::Xml).or(Some(detected_media_type("application/xml")));
     }
     if lower.contains("<html") && lower.contains("<body") && lower.starts_with('<') {
-        return Some(media("text/html"));
+        return Some(detected_media_type("text/html"));
     }
     if lower.starts_with("webvtt") {
-        return Some(media("text/vtt"));
+        return Some(detected_media_type("text/vtt"));
     }
     if head.starts_with("From ") && head.lines().nth(1).is_some_and(is_header) {
-        return Some(media("application/mbox"));
+        return Some(detected_media_type("application/mbox"));
     }
     let headers = head.lines().take(12).take_while(|it| !it.trim().is_empty());
     let known = headers.filter(|it| is_mail_header(it)).count();
-    (known >= 3 && head.lines().next().is_some_and(is_header)).then(|| media("message/rfc822"))
+    (known >= 3 && head.lines().next().is_some_and(is_header)).then(|| detected_media_type("message/rfc822"))
 }
 
 fn is_header(line: &str) -> bool {
@@ -273,7 +277,7 @@ fn is_mail_header(line: &str) -> bool {
 
 /// Returns whether bytes are not text in any encoding: many control characters, or NULs that are not part of UTF-16.
 fn looks_binary(bytes: &[u8]) -> bool {
-    let sample = &bytes[..bytes.len().min(SAMPLE)];
+    let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     let utf16 = sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF");
     if utf16 && !is_utf32(sample) {
         return false;
@@ -293,53 +297,53 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn check(bytes: &[u8], name: &str, expected: Format) {
+    fn assert_format(bytes: &[u8], name: &str, expected: Format) {
         assert_eq!(detect(bytes, name).format, expected, "{name}");
     }
 
     #[test]
     fn content_takes_precedence_over_name() {
-        check(b"%PDF-1.4\n...", "notes.txt", Format::Pdf);
-        check(b"\x89PNG\r\n\x1A\n\0\0\0\rIHDR", "photo.jpg", Format::Image);
-        check(b"{\\rtf1 x}", "letter.doc", Format::Rtf);
-        check(&[b"II*\0".as_slice(), &[b'\xFF'; 10_000]].concat(), "fax.tiff", Format::Image);
-        check(b"just words, no document", "report.pdf", Format::Text);
-        check(b"<html><body>x</body></html>", "table.xls", Format::Html);
+        assert_format(b"%PDF-1.4\n...", "notes.txt", Format::Pdf);
+        assert_format(b"\x89PNG\r\n\x1A\n\0\0\0\rIHDR", "photo.jpg", Format::Image);
+        assert_format(b"{\\rtf1 x}", "letter.doc", Format::Rtf);
+        assert_format(&[b"II*\0".as_slice(), &[b'\xFF'; 10_000]].concat(), "fax.tiff", Format::Image);
+        assert_format(b"just words, no document", "report.pdf", Format::Text);
+        assert_format(b"<html><body>x</body></html>", "table.xls", Format::Html);
     }
 
     #[test]
     fn text_with_magic_words_is_text() {
-        check(b"GIF is an old format", "notes", Format::Text);
-        check(b"A PDF begins with `%PDF-1.4`.", "notes.md", Format::Markdown);
+        assert_format(b"GIF is an old format", "notes", Format::Text);
+        assert_format(b"A PDF begins with `%PDF-1.4`.", "notes.md", Format::Markdown);
     }
 
     #[test]
     fn name_decides_among_text_formats() {
-        check(b"# x", "a.md", Format::Markdown);
-        check(b"# x", "a.py", Format::Code);
-        check(b"From: a\nTo: b\nSubject: c\n\nx", "notes.txt", Format::Text);
-        check(b"words", "LICENSE", Format::Text);
-        check(b"words", "a.unknown", Format::Text);
-        check(b"From: a\nTo: b\nSubject: c\n\nx", "saved", Format::Eml);
+        assert_format(b"# x", "a.md", Format::Markdown);
+        assert_format(b"# x", "a.py", Format::Code);
+        assert_format(b"From: a\nTo: b\nSubject: c\n\nx", "notes.txt", Format::Text);
+        assert_format(b"words", "LICENSE", Format::Text);
+        assert_format(b"words", "a.unknown", Format::Text);
+        assert_format(b"From: a\nTo: b\nSubject: c\n\nx", "saved", Format::Eml);
     }
 
     #[test]
     fn noise_is_not_text() {
         let noise: Vec<u8> = (0..4000_u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        check(&noise, "a.txt", Format::Unread);
-        check(&noise, "noise", Format::Unread);
-        check(&[0; 100], "zeros", Format::Unread);
+        assert_format(&noise, "a.txt", Format::Unsupported);
+        assert_format(&noise, "noise", Format::Unsupported);
+        assert_format(&[0; 100], "zeros", Format::Unsupported);
     }
 
     #[test]
     fn text_in_any_encoding_is_detected() {
         let utf16: Vec<u8> = "Some words\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        check(&utf16, "a", Format::Text);
+        assert_format(&utf16, "a", Format::Text);
         let utf32: Vec<u8> = "\u{FEFF}Some words\r\n".chars().flat_map(|it| u32::from(it).to_le_bytes()).collect();
-        check(&utf32, "a", Format::Text);
-        check(&[b"\xFF\xFE\0\0".as_slice(), &[0xEE; 200]].concat(), "a", Format::Unread);
-        check(b"caf\xE9 cr\xE8me", "a", Format::Text);
-        check(b"log line\0\0 and more of it, as happens after a crash", "a.log", Format::Text);
+        assert_format(&utf32, "a", Format::Text);
+        assert_format(&[b"\xFF\xFE\0\0".as_slice(), &[0xEE; 200]].concat(), "a", Format::Unsupported);
+        assert_format(b"caf\xE9 cr\xE8me", "a", Format::Text);
+        assert_format(b"log line\0\0 and more of it, as happens after a crash", "a.log", Format::Text);
     }
 
     #[test]
@@ -348,12 +352,12 @@ mod tests {
         let compound = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".as_slice();
         let encrypted = [compound, &wide("EncryptedPackage")].concat();
         for name in ["notes.txt", "notes.md", "notes.csv", "notes", "a.pdf", "a.doc"] {
-            check(&encrypted, name, Format::Legacy);
+            assert_format(&encrypted, name, Format::Legacy);
         }
-        check(&encrypted, "a.docx", Format::Docx);
-        check(&encrypted, "a.xlsx", Format::Spreadsheet);
+        assert_format(&encrypted, "a.docx", Format::Docx);
+        assert_format(&encrypted, "a.xlsx", Format::Spreadsheet);
         let mail = [compound, &wide("__substg1.0_37010102"), &wide("EncryptedPackage")].concat();
-        check(&mail, "a.msg", Format::Msg);
+        assert_format(&mail, "a.msg", Format::Msg);
     }
 
     #[test]
@@ -361,11 +365,11 @@ mod tests {
         let mut ods = b"PK\x03\x04".to_vec();
         ods.resize(30, 0);
         ods.extend(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheetPK");
-        check(&ods, "a.zip", Format::Spreadsheet);
+        assert_format(&ods, "a.zip", Format::Spreadsheet);
         let docx = [b"PK\x03\x04".as_slice(), &[0; 26], b"[Content_Types].xml....word/document.xml"].concat();
-        check(&docx, "a.bin", Format::Docx);
-        check(b"PK\x03\x04 something else", "a.docx", Format::Archive);
+        assert_format(&docx, "a.bin", Format::Docx);
+        assert_format(b"PK\x03\x04 something else", "a.docx", Format::Archive);
         let wide: Vec<u8> = "WordDocument".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        check(&[b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".as_slice(), &wide].concat(), "a.xls", Format::Legacy);
+        assert_format(&[b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".as_slice(), &wide].concat(), "a.xls", Format::Legacy);
     }
 }

@@ -11,10 +11,10 @@ use crate::extract::email::{mime, outlook};
 use crate::extract::formats::Format;
 use crate::extract::office::{docx, legacy, odf, pptx, rtf, spreadsheet};
 use crate::extract::text_formats::{code, csv, light_markup, markdown, notebook, plain, structured, subtitle};
-use crate::extract::text_prefix::head;
-use crate::extract::{Input, ReadResult, Sink, archive, failure, html, image, panic_location, pdf, redact, xml};
+use crate::extract::text_prefix::text_prefix;
+use crate::extract::{Input, ReadResult, Sink, archive, html, image, new_failure, panic_location, pdf, redact, xml};
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
-use crate::secrets::{self, Verdict};
+use crate::secrets::{self, PathVerdict};
 
 /// External libraries that readers can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub fn extract_bytes(
     tools: &Tools,
 ) -> Result<Document, ExtractFailure> {
     if bytes.is_empty() {
-        return Err(failure(Reason::Empty, ""));
+        return Err(new_failure(Reason::Empty, ""));
     }
     let document = read_whole(bytes, name, limits, tools)?;
     redact(document, limits.redaction)
@@ -58,25 +58,25 @@ fn read_whole(bytes: &[u8], name: &str, limits: &ExtractLimits, tools: &Tools) -
     let mut sink = Sink::new(limits.clone());
     // A reader panics on data it did not expect. The sink stays valid: every block in it is complete.
     match catch_unwind(AssertUnwindSafe(|| read(Input { bytes, name }, &mut sink, tools))) {
-        Ok(Ok(())) => Ok(sink.finish()),
-        Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.finish()),
-        Ok(Err(failed)) => keep_what_was_read(sink, failed),
-        Err(_) => keep_what_was_read(
+        Ok(Ok(())) => Ok(sink.into_document()),
+        Ok(Err(failed)) if failed.reason == Reason::NoText => Ok(sink.into_document()),
+        Ok(Err(failed)) => keep_partial_document(sink, failed),
+        Err(_) => keep_partial_document(
             sink,
-            failure(Reason::Damaged, format!("its reader panicked{}", panic_location::place())),
+            new_failure(Reason::Damaged, format!("its reader panicked{}", panic_location::take_location())),
         ),
     }
 }
 
 /// Keeps a partial document if it has text, which is worth more than the failure.
-fn keep_what_was_read(mut sink: Sink, failed: ExtractFailure) -> Result<Document, ExtractFailure> {
+fn keep_partial_document(mut sink: Sink, failed: ExtractFailure) -> Result<Document, ExtractFailure> {
     let has_text = sink.document().blocks.iter().any(|it| it.kind != BlockKind::Metadata);
     if !has_text {
         return Err(failed);
     }
-    sink.problem(format!("the rest was not read: {} {}", failed.reason.name(), failed.detail));
-    sink.truncate();
-    Ok(sink.finish())
+    sink.record_problem(format!("the rest was not read: {} {}", failed.reason.name(), failed.detail));
+    sink.mark_truncated();
+    Ok(sink.into_document())
 }
 
 /// Returns whether a file needs only line-based readers in safe code.
@@ -88,41 +88,41 @@ pub(crate) fn is_plain_text(bytes: &[u8], name: &str) -> bool {
 /// Reads a file or member by its detected type. Members with names of secrets are skipped.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     if input.bytes.is_empty() {
-        return Err(failure(Reason::Empty, ""));
+        return Err(new_failure(Reason::Empty, ""));
     }
-    if let Some(member) = sink.member() {
+    if let Some(member) = sink.member_name() {
         // Windows programs separate folders in member names by backslashes, which are ordinary characters in a Unix path.
-        let secret = match secrets::judge(Path::new(&member.replace('\\', "/"))) {
-            Verdict::Plain => false,
-            Verdict::Secret => true,
-            Verdict::SecretUnlessZip => !input.bytes.starts_with(b"PK\x03\x04"),
+        let secret = match secrets::judge_path(Path::new(&member.replace('\\', "/"))) {
+            PathVerdict::Plain => false,
+            PathVerdict::Secret => true,
+            PathVerdict::SecretUnlessZip => !input.bytes.starts_with(b"PK\x03\x04"),
         };
         if secret {
-            return Err(failure(Reason::Secret, ""));
+            return Err(new_failure(Reason::Secret, ""));
         }
     }
     let found = detect(input.bytes, input.name);
     if !sink.in_member() {
         sink.document().media_type = found.media_type.to_string();
     }
-    read_as(found.format, input, sink, tools)
+    read_format(found.format, input, sink, tools)
 }
 
-fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
+fn read_format(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
     let mut read_member = |input: Input<'_>, sink: &mut Sink| read(input, sink, tools);
     match format {
-        Format::Text => plain::read(head(input, sink), sink),
-        Format::Markdown => markdown::read(head(input, sink), sink),
-        Format::Markup => light_markup::read(head(input, sink), sink),
-        Format::Code => code::read(head(input, sink), sink),
-        Format::Csv => csv::read(head(input, sink), sink),
-        Format::Structured => structured::read(head(input, sink), sink),
-        Format::Subtitle => subtitle::read(head(input, sink), sink),
+        Format::Text => plain::read(text_prefix(input, sink), sink),
+        Format::Markdown => markdown::read(text_prefix(input, sink), sink),
+        Format::Markup => light_markup::read(text_prefix(input, sink), sink),
+        Format::Code => code::read(text_prefix(input, sink), sink),
+        Format::Csv => csv::read(text_prefix(input, sink), sink),
+        Format::Structured => structured::read(text_prefix(input, sink), sink),
+        Format::Subtitle => subtitle::read(text_prefix(input, sink), sink),
         Format::Html => html::read(input, sink),
         Format::Xml => xml::read(input, sink),
         Format::Notebook => notebook::read(input, sink).or_else(|failed| {
-            sink.problem(failed.detail);
-            structured::read(head(input, sink), sink)
+            sink.record_problem(failed.detail);
+            structured::read(text_prefix(input, sink), sink)
         }),
         Format::Eml => mime::read_eml(input, sink, &mut read_member),
         Format::Mbox => mime::read_mbox(input, sink, &mut read_member),
@@ -138,7 +138,7 @@ fn read_as(format: Format, input: Input<'_>, sink: &mut Sink, tools: &Tools) -> 
         Format::Rtf => rtf::read(input, sink),
         Format::Legacy => legacy::read(input, sink),
         Format::Archive => archive::read(input, sink, &mut read_member),
-        Format::Unread => Err(failure(Reason::UnsupportedType, "")),
+        Format::Unsupported => Err(new_failure(Reason::UnsupportedType, "")),
     }
 }
 

@@ -18,46 +18,46 @@ pub(crate) struct Text<'a> {
 /// Decodes a file. `label` is the encoding the file declares (`<meta charset>`), used only if the bytes have no byte order
 /// mark and are not valid UTF-8.
 pub(crate) fn decode<'a>(bytes: &'a [u8], label: Option<&str>) -> Text<'a> {
-    if let Some(unit) = utf32_of(bytes) {
-        return utf32(&bytes[4..], unit);
+    if let Some(unit) = utf32_unit_reader(bytes) {
+        return decode_utf32(&bytes[4..], unit);
     }
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         let rest = &bytes[mark..];
         return match std::str::from_utf8(rest) {
             Ok(text) if encoding == UTF_8 => Text { text: Cow::Borrowed(text), offset: Some(mark as u64) },
-            _ => foreign(rest, encoding),
+            _ => decode_as(rest, encoding),
         };
     }
     if let Some(encoding) = utf16_without_mark(bytes) {
-        return foreign(bytes, encoding);
+        return decode_as(bytes, encoding);
     }
     // ISO-2022-JP is ASCII bytes, so it would also pass as UTF-8.
     if has_kanji_escape(bytes) && bytes.is_ascii() {
-        return foreign(bytes, ISO_2022_JP);
+        return decode_as(bytes, ISO_2022_JP);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Text { text: Cow::Borrowed(text), offset: Some(0) };
     }
     let stated = label.and_then(|label| Encoding::for_label(label.trim().as_bytes()));
     match stated {
-        Some(encoding) if encoding != UTF_8 && !is_utf16(encoding) => foreign(bytes, encoding),
-        _ if almost_utf8(bytes) => foreign(bytes, UTF_8),
-        _ => foreign(bytes, guess(bytes)),
+        Some(encoding) if encoding != UTF_8 && !is_utf16(encoding) => decode_as(bytes, encoding),
+        _ if almost_utf8(bytes) => decode_as(bytes, UTF_8),
+        _ => decode_as(bytes, guess_encoding(bytes)),
     }
 }
 
 /// Returns the decoded text of UTF-16 or UTF-32 bytes; parsers of ASCII-based formats need it.
-pub(crate) fn wide(bytes: &[u8]) -> Option<String> {
-    (is_utf32(bytes) || utf16_of(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
+pub(crate) fn decode_wide(bytes: &[u8]) -> Option<String> {
+    (is_utf32(bytes) || utf16_encoding(bytes).is_some()).then(|| decode(bytes, None).text.into_owned())
 }
 
 /// Returns whether bytes begin with a UTF-32 byte order mark.
 pub(crate) fn is_utf32(bytes: &[u8]) -> bool {
-    utf32_of(bytes).is_some()
+    utf32_unit_reader(bytes).is_some()
 }
 
 /// Returns the byte order of UTF-16 bytes.
-pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
+pub(crate) fn utf16_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     if is_utf32(bytes) {
         return None;
     }
@@ -69,7 +69,7 @@ pub(crate) fn utf16_of(bytes: &[u8]) -> Option<&'static Encoding> {
 
 /// Returns the decoder of a UTF-32 unit if bytes begin with its byte order mark. The little-endian mark begins with that of
 /// UTF-16; there the two zeros after it would be a NUL.
-fn utf32_of(bytes: &[u8]) -> Option<fn([u8; 4]) -> u32> {
+fn utf32_unit_reader(bytes: &[u8]) -> Option<fn([u8; 4]) -> u32> {
     let unit: fn([u8; 4]) -> u32 = match bytes.first_chunk::<4>()? {
         [0xFF, 0xFE, 0, 0] => u32::from_le_bytes,
         [0, 0, 0xFE, 0xFF] => u32::from_be_bytes,
@@ -78,7 +78,7 @@ fn utf32_of(bytes: &[u8]) -> Option<fn([u8; 4]) -> u32> {
     Some(unit)
 }
 
-fn utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32) -> Text<'static> {
+fn decode_utf32(bytes: &[u8], unit: fn([u8; 4]) -> u32) -> Text<'static> {
     let (units, rest) = bytes.as_chunks::<4>();
     let cut_off = (!rest.is_empty()).then_some(char::REPLACEMENT_CHARACTER);
     let chars = units.iter().map(|it| char::from_u32(unit(*it)).unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -90,7 +90,7 @@ fn has_kanji_escape(bytes: &[u8]) -> bool {
     memchr::memmem::find_iter(bytes, b"\x1B$").any(|at| matches!(bytes.get(at + 2), Some(b'@' | b'B')))
 }
 
-fn foreign<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Text<'a> {
+fn decode_as<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Text<'a> {
     let (text, _) = encoding.decode_without_bom_handling(bytes);
     Text { text, offset: None }
 }
@@ -131,7 +131,7 @@ fn almost_utf8(bytes: &[u8]) -> bool {
     good > bad * 10
 }
 
-fn guess(bytes: &[u8]) -> &'static Encoding {
+fn guess_encoding(bytes: &[u8]) -> &'static Encoding {
     // This much is enough for the statistics; a whole log would take seconds.
     const SAMPLE: usize = 256 << 10;
     let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
@@ -143,7 +143,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
 mod tests {
     use super::*;
 
-    fn check(bytes: &[u8], expected: &str, offset: Option<u64>) {
+    fn assert_decoded(bytes: &[u8], expected: &str, offset: Option<u64>) {
         let decoded = decode(bytes, None);
         assert_eq!(decoded.text, expected);
         assert_eq!(decoded.offset, offset);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn byte_order_mark_is_stripped_but_counted() {
-        check(b"\xEF\xBB\xBFgr\xC3\xBCn", "grün", Some(3));
+        assert_decoded(b"\xEF\xBB\xBFgr\xC3\xBCn", "grün", Some(3));
     }
 
     #[test]
@@ -159,9 +159,9 @@ mod tests {
         let text = "First line, naïve.\r\nSecond line";
         let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-        check(&little, text, None);
-        check(&big, text, None);
-        check(&[b"\xFF\xFE", little.as_slice()].concat(), text, None);
+        assert_decoded(&little, text, None);
+        assert_decoded(&big, text, None);
+        assert_decoded(&[b"\xFF\xFE", little.as_slice()].concat(), text, None);
     }
 
     #[test]
@@ -169,29 +169,29 @@ mod tests {
         let text = "\u{FEFF}Lines, naïve 😀\n";
         let little: Vec<u8> = text.chars().flat_map(|it| u32::from(it).to_le_bytes()).collect();
         let big: Vec<u8> = text.chars().flat_map(|it| u32::from(it).to_be_bytes()).collect();
-        check(&little, "Lines, naïve 😀\n", None);
-        check(&big, "Lines, naïve 😀\n", None);
-        assert!(utf16_of(&little).is_none());
-        check(b"\xFF\xFE\0\0\0\xD8\0\0a\0\0\0b", "\u{FFFD}a\u{FFFD}", None);
+        assert_decoded(&little, "Lines, naïve 😀\n", None);
+        assert_decoded(&big, "Lines, naïve 😀\n", None);
+        assert!(utf16_encoding(&little).is_none());
+        assert_decoded(b"\xFF\xFE\0\0\0\xD8\0\0a\0\0\0b", "\u{FFFD}a\u{FFFD}", None);
     }
 
     #[test]
     fn shift_jis_is_detected_by_statistics() {
         let text = "これは日本語の文章です。検索できるはずです。";
         let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode(text);
-        check(&bytes, text, None);
+        assert_decoded(&bytes, text, None);
     }
 
     #[test]
     fn iso_2022_jp_is_detected_before_ascii() {
-        check(b"\x1B$BF|K\\8l\x1B(B", "日本語", None);
-        check(b"\x1B$@F|K\\8l\x1B(J", "日本語", None);
+        assert_decoded(b"\x1B$BF|K\\8l\x1B(B", "日本語", None);
+        assert_decoded(b"\x1B$@F|K\\8l\x1B(J", "日本語", None);
     }
 
     #[test]
     fn kanji_escape_in_non_ascii_text_is_not_iso_2022_jp() {
         let text = "grün \x1B$B log";
-        check(text.as_bytes(), text, Some(0));
+        assert_decoded(text.as_bytes(), text, Some(0));
     }
 
     #[test]

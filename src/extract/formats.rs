@@ -2,7 +2,7 @@
 //!
 //! The name is a hint that is cheap enough for a million files; `detect` checks the content.
 
-use crate::model::{CODE, FileKind};
+use crate::model::{CODE_EXTENSIONS, FileKind};
 
 /// The format of a file, which selects its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub(crate) enum Format {
     Legacy,
     Archive,
     /// Audio, video, fonts, programs, databases: no reader exists.
-    Unread,
+    Unsupported,
 }
 
 /// The media type and extensions of one format.
@@ -95,7 +95,7 @@ pub(crate) static FORMATS: &[FormatEntry] = &[
     entry(Format::Image, "image/tiff", &["tif", "tiff"]),
     entry(Format::Image, "image/bmp", &["bmp", "dib"]),
     entry(Format::Image, "image/heif", &["heic", "heif", "avif"]),
-    entry(Format::Unread, "image/x-other", &["ico", "psd", "xcf", "raw", "cr2", "nef", "jxl"]),
+    entry(Format::Unsupported, "image/x-other", &["ico", "psd", "xcf", "raw", "cr2", "nef", "jxl"]),
     entry(Format::Pdf, "application/pdf", &["pdf", "ai"]),
     entry(
         Format::Docx,
@@ -127,25 +127,29 @@ pub(crate) static FORMATS: &[FormatEntry] = &[
     entry(Format::Archive, "application/x-tar", &["tar"]),
     entry(Format::Archive, "application/gzip", &["gz", "tgz", "svgz"]),
     entry(
-        Format::Unread,
+        Format::Unsupported,
         "application/x-other-archive",
         &["7z", "rar", "bz2", "xz", "zst", "lz4", "cab", "iso", "dmg", "deb", "rpm"],
     ),
     entry(
-        Format::Unread,
+        Format::Unsupported,
         "application/x-other-document",
         &["pages", "one", "chm", "mobi", "azw", "azw3", "djvu", "vsdx", "vsd", "xps", "pub"],
     ),
-    entry(Format::Unread, "application/vnd.apple.numbers", &["numbers"]),
-    entry(Format::Unread, "application/vnd.apple.keynote", &["key"]),
-    entry(Format::Unread, "audio/x-other", &["mp3", "m4a", "wav", "flac", "ogg", "opus", "aac", "wma", "aiff", "mid"]),
+    entry(Format::Unsupported, "application/vnd.apple.numbers", &["numbers"]),
+    entry(Format::Unsupported, "application/vnd.apple.keynote", &["key"]),
     entry(
-        Format::Unread,
+        Format::Unsupported,
+        "audio/x-other",
+        &["mp3", "m4a", "wav", "flac", "ogg", "opus", "aac", "wma", "aiff", "mid"],
+    ),
+    entry(
+        Format::Unsupported,
         "video/x-other",
         &["mp4", "mkv", "mov", "avi", "webm", "wmv", "flv", "mpg", "mpeg", "m4v", "3gp"],
     ),
     entry(
-        Format::Unread,
+        Format::Unsupported,
         "application/octet-stream",
         &[
             "bin",
@@ -184,7 +188,7 @@ pub(crate) static FORMATS: &[FormatEntry] = &[
             "gguf",
         ],
     ),
-    entry(Format::Code, "text/x-source", CODE),
+    entry(Format::Code, "text/x-source", CODE_EXTENSIONS),
 ];
 
 /// File names of code without a usable extension.
@@ -219,7 +223,7 @@ pub(crate) fn by_media_type(media_type: &str) -> Option<&'static FormatEntry> {
 pub fn kind_of_name(name: &str) -> FileKind {
     match by_name(name) {
         Some(entry) if entry.format == Format::Code => FileKind::Code,
-        _ => FileKind::of_extension(&extension(name)),
+        _ => FileKind::from_extension(&extension(name)),
     }
 }
 
@@ -231,12 +235,12 @@ pub fn kind_of_media_type(media_type: &str) -> FileKind {
         "audio" | "video" => FileKind::Media,
         _ => FileKind::Other,
     };
-    by_media_type(media_type).map_or_else(by_family, |it| FileKind::of_extension(it.extensions[0]))
+    by_media_type(media_type).map_or_else(by_family, |it| FileKind::from_extension(it.extensions[0]))
 }
 
 /// Returns whether a file may have a reader, judged by its name: false only for types known to have none.
 pub fn is_readable_name(name: &str) -> bool {
-    by_name(name).is_none_or(|it| it.format != Format::Unread)
+    by_name(name).is_none_or(|it| it.format != Format::Unsupported)
 }
 
 #[cfg(test)]
@@ -254,10 +258,10 @@ mod tests {
 
     #[test]
     fn extensions_of_format_share_one_kind() {
-        for entry in FORMATS.iter().filter(|it| it.format != Format::Unread) {
-            let kind = FileKind::of_extension(entry.extensions[0]);
+        for entry in FORMATS.iter().filter(|it| it.format != Format::Unsupported) {
+            let kind = FileKind::from_extension(entry.extensions[0]);
             for extension in entry.extensions {
-                assert_eq!(FileKind::of_extension(extension), kind, "{extension}");
+                assert_eq!(FileKind::from_extension(extension), kind, "{extension}");
             }
             assert_eq!(kind_of_media_type(entry.media_type), kind, "{}", entry.media_type);
         }

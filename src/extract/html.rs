@@ -11,14 +11,14 @@ use scraper::node::Element;
 use scraper::{Html, Node};
 
 use crate::extract::encoding::decode;
-use crate::extract::html_depth_limit::shallow;
+use crate::extract::html_depth_limit::limit_depth;
 use crate::extract::sheet_writer::without_bars;
 use crate::extract::source_text::Source;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, BlockKind, LinkKind};
 
 /// Rows per table block: about the size of a chunk.
-const ROWS: usize = 30;
+const ROWS_PER_BLOCK: usize = 30;
 
 /// Elements without readable content.
 const SKIPPED: [&str; 10] =
@@ -33,21 +33,21 @@ const INLINE: [&str; 37] = [
 
 /// Reads an HTML file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let text = decode(input.bytes, stated_charset(input.bytes));
+    let text = decode(input.bytes, declared_charset(input.bytes));
     read_text(&text.text, sink);
     Ok(())
 }
 
 /// Reads HTML embedded in another document.
 pub(crate) fn read_text(html: &str, sink: &mut Sink) {
-    let (html, cut) = shallow(html);
+    let (html, cut) = limit_depth(html);
     if cut {
-        sink.problem("elements are nested too deep; tags beyond the limit are ignored");
+        sink.record_problem("elements are nested too deep; tags beyond the limit are ignored");
     }
     let html = Html::parse_document(&html);
-    head(&html, sink);
+    push_head(&html, sink);
     let layout = layout_tables(&html);
-    let mut walk = Walk {
+    let mut walk = HtmlWalker {
         sink,
         layout,
         text: String::new(),
@@ -60,11 +60,11 @@ pub(crate) fn read_text(html: &str, sink: &mut Sink) {
     for edge in html.tree.root().traverse() {
         match edge {
             Edge::Open(node) if skipping.is_none() => match node.value() {
-                Node::Text(text) => walk.text(text),
+                Node::Text(text) => walk.push_text(text),
                 Node::Element(element) if is_skipped(element) => skipping = Some(node.id()),
                 Node::Element(element) => {
-                    link(node, element, walk.sink);
-                    walk.open(node, element);
+                    push_link(node, element, walk.sink);
+                    walk.open_element(node, element);
                 }
                 _ => {}
             },
@@ -73,21 +73,21 @@ pub(crate) fn read_text(html: &str, sink: &mut Sink) {
             }
             Edge::Close(node) => {
                 if let Node::Element(element) = node.value() {
-                    walk.close(element.name());
+                    walk.close_element(element.name());
                 }
             }
             Edge::Open(_) => {}
         }
         if walk.sink.is_full() {
-            walk.sink.truncate();
+            walk.sink.mark_truncated();
             return;
         }
     }
-    walk.flush();
+    walk.end_block();
 }
 
 /// Returns the value of `charset=` near the start of the file.
-fn stated_charset(bytes: &[u8]) -> Option<&str> {
+fn declared_charset(bytes: &[u8]) -> Option<&str> {
     const HEAD: usize = 2048;
     let head = &bytes[..bytes.len().min(HEAD)];
     let at = head.windows(8).position(|it| it.eq_ignore_ascii_case(b"charset="))? + 8;
@@ -97,10 +97,10 @@ fn stated_charset(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Records the target of an `a` element.
-fn link(node: NodeRef<'_, Node>, element: &Element, sink: &mut Sink) {
+fn push_link(node: NodeRef<'_, Node>, element: &Element, sink: &mut Sink) {
     let Some(target) = element.attr("href").filter(|_| element.name() == "a") else { return };
     let text: String = node.descendants().filter_map(|it| it.value().as_text().map(|it| &**it)).take(20).collect();
-    sink.link(LinkKind::Link, target, &collapse(&text));
+    sink.record_link(LinkKind::Link, target, &collapse_white_space(&text));
 }
 
 fn is_skipped(element: &Element) -> bool {
@@ -108,22 +108,22 @@ fn is_skipped(element: &Element) -> bool {
 }
 
 /// Adds title and description.
-fn head(html: &Html, sink: &mut Sink) {
+fn push_head(html: &Html, sink: &mut Sink) {
     let mut facts = Vec::new();
     for node in html.tree.nodes() {
         let Node::Element(element) = node.value() else { continue };
         match element.name() {
             "title" if facts.is_empty() && !in_svg(node) => {
                 let title: String = node.children().filter_map(|it| it.value().as_text().map(|it| &**it)).collect();
-                let title = collapse(&title);
+                let title = collapse_white_space(&title);
                 if !title.is_empty() {
-                    sink.title(&title);
+                    sink.set_title(&title);
                     facts.push(format!("title: {title}"));
                 }
             }
             "meta" => {
                 let name = element.attr("name").unwrap_or_default().to_ascii_lowercase();
-                let content = collapse(element.attr("content").unwrap_or_default());
+                let content = collapse_white_space(element.attr("content").unwrap_or_default());
                 if matches!(name.as_str(), "description" | "author" | "keywords") && !content.is_empty() {
                     facts.push(format!("{name}: {content}"));
                 }
@@ -162,7 +162,7 @@ fn layout_tables(html: &Html) -> HashSet<NodeId> {
 }
 
 /// Collapses runs of white space to one space.
-fn collapse(text: &str) -> String {
+fn collapse_white_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -174,42 +174,42 @@ struct Table {
     /// Columns and rows spanned by the open cell.
     span: (usize, usize),
     /// Cells that extend into the next rows: column, rows left, text.
-    reaching: Vec<(usize, usize, String)>,
+    spanned_cells: Vec<(usize, usize, String)>,
 }
 
 impl Table {
     /// Adds a cell in every column it spans, so that each row is readable on its own.
-    fn add(&mut self, text: String) {
-        self.fill();
+    fn add_cell(&mut self, text: String) {
+        self.add_spanned_cells();
         let (columns, rows) = self.span;
         for _ in 0..columns {
             if rows > 1 {
-                self.reaching.push((self.cells.len(), rows, text.clone()));
+                self.spanned_cells.push((self.cells.len(), rows, text.clone()));
             }
             self.cells.push(text.clone());
         }
     }
 
     /// Adds the cells from rows above that extend into the next columns.
-    fn fill(&mut self) {
-        while let Some(cell) = self.reaching.iter().find(|it| it.0 == self.cells.len() && !it.2.is_empty()) {
+    fn add_spanned_cells(&mut self) {
+        while let Some(cell) = self.spanned_cells.iter().find(|it| it.0 == self.cells.len() && !it.2.is_empty()) {
             self.cells.push(cell.2.clone());
         }
     }
 
     /// Ends the row and returns it, or `None` if it is blank.
     fn end_row(&mut self) -> Option<String> {
-        self.fill();
+        self.add_spanned_cells();
         let cells = std::mem::take(&mut self.cells);
-        for cell in &mut self.reaching {
+        for cell in &mut self.spanned_cells {
             cell.1 -= 1;
         }
-        self.reaching.retain(|it| it.1 > 0);
+        self.spanned_cells.retain(|it| it.1 > 0);
         cells.iter().any(|it| !it.is_empty()).then(|| cells.join(" | "))
     }
 }
 
-struct Walk<'a> {
+struct HtmlWalker<'a> {
     sink: &'a mut Sink,
     layout: HashSet<NodeId>,
     /// Text of the open block or cell.
@@ -222,8 +222,8 @@ struct Walk<'a> {
     tables: Vec<Option<Table>>,
 }
 
-impl Walk<'_> {
-    fn text(&mut self, text: &str) {
+impl HtmlWalker<'_> {
+    fn push_text(&mut self, text: &str) {
         if self.preformatted > 0 {
             self.text.push_str(text);
             return;
@@ -244,15 +244,15 @@ impl Walk<'_> {
         matches!(self.tables.last(), Some(Some(_)))
     }
 
-    fn open(&mut self, node: NodeRef<'_, Node>, element: &Element) {
+    fn open_element(&mut self, node: NodeRef<'_, Node>, element: &Element) {
         let name = element.name();
         match name {
-            "img" => self.text(element.attr("alt").unwrap_or_default()),
+            "img" => self.push_text(element.attr("alt").unwrap_or_default()),
             "br" if self.in_cell() => self.text.push(' '),
             "br" => self.text.push('\n'),
             "table" => {
                 if !self.in_cell() {
-                    self.flush();
+                    self.end_block();
                 }
                 let layout = self.layout.contains(&node.id());
                 self.tables.push((!layout).then(Table::default));
@@ -269,7 +269,7 @@ impl Walk<'_> {
 
     fn open_block(&mut self, name: &str, element: &Element) {
         if !INLINE.contains(&name) {
-            self.flush();
+            self.end_block();
         }
         let kind = match name {
             "h1" => ("h1", BlockKind::Heading(1)),
@@ -304,7 +304,7 @@ impl Walk<'_> {
         }
     }
 
-    fn close(&mut self, name: &str) {
+    fn close_element(&mut self, name: &str) {
         match name {
             "table" => self.close_table(),
             "td" | "th" if self.in_cell() => self.close_cell(),
@@ -312,7 +312,7 @@ impl Walk<'_> {
             _ if INLINE.contains(&name) => {}
             _ if self.in_cell() => self.text.push(' '),
             _ => {
-                self.flush();
+                self.end_block();
                 if matches!(name, "ol" | "ul") {
                     self.lists.pop();
                 }
@@ -326,12 +326,12 @@ impl Walk<'_> {
 
     fn open_cell(&mut self, element: &Element) {
         // Text before the first cell is the caption, not part of the cell.
-        let loose = collapse(&std::mem::take(&mut self.text));
+        let loose = collapse_white_space(&std::mem::take(&mut self.text));
         self.sink.push(BlockKind::Paragraph, &loose, Anchor::default());
         let span = |name| {
             // Real pages span thousands of columns just to draw a line.
-            const MOST: usize = 20;
-            element.attr(name).and_then(|it| it.trim().parse().ok()).unwrap_or(1).clamp(1, MOST)
+            const MAX_SPAN: usize = 20;
+            element.attr(name).and_then(|it| it.trim().parse().ok()).unwrap_or(1).clamp(1, MAX_SPAN)
         };
         if let Some(Some(table)) = self.tables.last_mut() {
             table.span = (span("colspan"), span("rowspan"));
@@ -339,9 +339,9 @@ impl Walk<'_> {
     }
 
     fn close_cell(&mut self) {
-        let cell = collapse(&std::mem::take(&mut self.text));
+        let cell = collapse_white_space(&std::mem::take(&mut self.text));
         if let Some(Some(table)) = self.tables.last_mut() {
-            table.add(without_bars(cell));
+            table.add_cell(without_bars(cell));
         }
     }
 
@@ -349,7 +349,7 @@ impl Walk<'_> {
         let Some(Some(table)) = self.tables.last_mut() else { return };
         let row = table.end_row();
         table.rows.extend(row);
-        if table.rows.len() >= ROWS {
+        if table.rows.len() >= ROWS_PER_BLOCK {
             let rows = std::mem::take(&mut table.rows).join("\n");
             self.sink.push(BlockKind::Table, &rows, Anchor::default());
         }
@@ -357,7 +357,7 @@ impl Walk<'_> {
 
     fn close_table(&mut self) {
         // Text outside of cells, e.g. a caption.
-        let loose = collapse(&std::mem::take(&mut self.text));
+        let loose = collapse_white_space(&std::mem::take(&mut self.text));
         if let Some(Some(table)) = self.tables.pop() {
             let rows = table.rows.join("\n");
             Source::detached(&rows).push(self.sink, BlockKind::Table, 0..rows.len());
@@ -366,11 +366,11 @@ impl Walk<'_> {
     }
 
     /// Ends the open block.
-    fn flush(&mut self) {
+    fn end_block(&mut self) {
         let text = std::mem::take(&mut self.text);
         let kind = self.kinds.last().map_or(BlockKind::Paragraph, |it| it.1);
         if matches!(kind, BlockKind::Heading(1)) {
-            self.sink.title(&text);
+            self.sink.set_title(&text);
         }
         Source::detached(&text).push(self.sink, kind, 0..text.len());
     }
@@ -384,10 +384,10 @@ mod tests {
     fn extract(html: &str) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: html.as_bytes(), name: "a.html" }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
-    fn check(html: &str, expected: &[(BlockKind, &str)]) {
+    fn assert_blocks(html: &str, expected: &[(BlockKind, &str)]) {
         let document = extract(html);
         let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
         assert_eq!(found, expected);
@@ -396,13 +396,16 @@ mod tests {
     #[test]
     fn head_yields_title_and_description() {
         let html = "<title>A\n page</title><meta name=Description content='About it'><p>Text";
-        check(html, &[(BlockKind::Metadata, "title: A page\ndescription: About it"), (BlockKind::Paragraph, "Text")]);
+        assert_blocks(
+            html,
+            &[(BlockKind::Metadata, "title: A page\ndescription: About it"), (BlockKind::Paragraph, "Text")],
+        );
         assert_eq!(extract(html).title.as_deref(), Some("A page"));
     }
 
     #[test]
     fn block_elements_split_and_inline_elements_join() {
-        check(
+        assert_blocks(
             "<h2>Head<em>ing</em></h2>Loose <b>text</b>.<p>One<br>two</p><ul><li>a<li>b</ul><pre>x\n  y</pre>",
             &[
                 (BlockKind::Heading(2), "Heading"),
@@ -417,11 +420,11 @@ mod tests {
 
     #[test]
     fn data_table_becomes_rows_but_layout_table_does_not() {
-        check(
+        assert_blocks(
             "<table><tr><th>a<th>b<tr><td>1<td><p>two</p>words</table>",
             &[(BlockKind::Table, "a | b\n1 | two words")],
         );
-        check(
+        assert_blocks(
             "<table><tr><td><p>Left</p><table><tr><td>x<td>y</table></table>",
             &[(BlockKind::Paragraph, "Left"), (BlockKind::Table, "x | y")],
         );
@@ -429,7 +432,7 @@ mod tests {
 
     #[test]
     fn spanning_cell_is_repeated() {
-        check(
+        assert_blocks(
             "<table><tr><td rowspan=2>a<td>b<tr><td>c<tr><td colspan=2>d</table>",
             &[(BlockKind::Table, "a | b\na | c\nd | d")],
         );
@@ -437,12 +440,12 @@ mod tests {
 
     #[test]
     fn numbered_items_keep_numbers() {
-        check("<ol start=3><li>x<li>y</ol>", &[(BlockKind::ListItem, "3. x"), (BlockKind::ListItem, "4. y")]);
+        assert_blocks("<ol start=3><li>x<li>y</ol>", &[(BlockKind::ListItem, "3. x"), (BlockKind::ListItem, "4. y")]);
     }
 
     #[test]
     fn scripts_navigation_and_hidden_parts_are_skipped() {
-        check(
+        assert_blocks(
             "<nav>Home</nav><script>x()</script><style>p{}</style><p hidden>no</p><p>Yes",
             &[(BlockKind::Paragraph, "Yes")],
         );
@@ -451,7 +454,7 @@ mod tests {
     #[test]
     fn deep_nesting_does_not_overflow_stack() {
         let html = format!("{}deep", "<div>".repeat(20_000));
-        check(&html, &[(BlockKind::Paragraph, "deep")]);
+        assert_blocks(&html, &[(BlockKind::Paragraph, "deep")]);
     }
 
     #[test]
@@ -459,6 +462,6 @@ mod tests {
         let mut sink = Sink::new(ExtractLimits::default());
         let bytes = b"<meta charset=\"iso-8859-2\"><p>\xB1\xB1\xB1</p>";
         read(Input { bytes, name: "a.html" }, &mut sink).unwrap();
-        assert_eq!(sink.finish().text(), "ąąą");
+        assert_eq!(sink.into_document().text(), "ąąą");
     }
 }

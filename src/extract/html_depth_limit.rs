@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// Deeper than any real page.
-const MOST_DEPTH: usize = 500;
+const MAX_DEPTH: usize = 500;
 
 /// Elements without an end tag, or with an optional one: counting them would find depth that does not exist.
 const UNCOUNTED: [&str; 32] = [
@@ -14,14 +14,14 @@ const UNCOUNTED: [&str; 32] = [
 ];
 
 /// Elements with raw text as content.
-const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
+const RAW_TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 
 /// Returns the page without tags beyond the depth limit, and whether any were dropped.
-pub(crate) fn shallow(html: &str) -> (Cow<'_, str>, bool) {
-    let mut scan = Scan { html, kept: String::new(), copied: 0, open: Vec::new(), dropped: 0 };
+pub(crate) fn limit_depth(html: &str) -> (Cow<'_, str>, bool) {
+    let mut scan = TagScanner { html, kept: String::new(), copied: 0, open: Vec::new(), dropped: 0 };
     let mut at = 0;
     while let Some(open) = memchr::memchr(b'<', &html.as_bytes()[at..]).map(|it| at + it) {
-        at = scan.tag(open);
+        at = scan.scan_tag(open);
     }
     match scan.copied {
         0 => (Cow::Borrowed(html), false),
@@ -29,7 +29,7 @@ pub(crate) fn shallow(html: &str) -> (Cow<'_, str>, bool) {
     }
 }
 
-struct Scan<'t> {
+struct TagScanner<'t> {
     html: &'t str,
     /// The output up to `copied`; both are empty while nothing was dropped.
     kept: String,
@@ -40,9 +40,9 @@ struct Scan<'t> {
     dropped: usize,
 }
 
-impl Scan<'_> {
+impl TagScanner<'_> {
     /// Handles the markup that `<` at `open` begins, and returns the next position.
-    fn tag(&mut self, open: usize) -> usize {
+    fn scan_tag(&mut self, open: usize) -> usize {
         let rest = &self.html[open + 1..];
         if rest.starts_with("!--") {
             return rest.find("-->").map_or(self.html.len(), |it| open + 1 + it + 3);
@@ -56,7 +56,7 @@ impl Scan<'_> {
         }
         // Not searched for every `<`: if no `>` is left, this is the last search.
         let close = rest.find('>').map_or(self.html.len(), |it| open + 1 + it + 1);
-        match RAW.contains(&name.as_str()) {
+        match RAW_TEXT.contains(&name.as_str()) {
             // Neither start nor end tag counts.
             true if is_end => return close,
             true => return self.html[close..].find("</").map_or(self.html.len(), |it| close + it).max(open + 1),
@@ -74,7 +74,7 @@ impl Scan<'_> {
                 }
                 false
             }
-            false if self.open.len() >= MOST_DEPTH => {
+            false if self.open.len() >= MAX_DEPTH => {
                 self.dropped += 1;
                 true
             }
@@ -99,16 +99,16 @@ mod tests {
     fn ordinary_page_is_unchanged() {
         let page =
             "<html><body><ul><li>one<li>two</ul><p>a<br>b<p>c<script>if (a<b) '<div>'</script><!-- <div> --></body>";
-        let (same, cut) = shallow(page);
+        let (same, cut) = limit_depth(page);
         assert!(matches!(same, Cow::Borrowed(it) if it == page) && !cut);
-        assert!(!shallow(&"<p>text".repeat(10_000)).1);
-        assert!(!shallow(&"<div>text</div>".repeat(10_000)).1);
+        assert!(!limit_depth(&"<p>text".repeat(10_000)).1);
+        assert!(!limit_depth(&"<div>text</div>".repeat(10_000)).1);
     }
 
     #[test]
     fn tags_beyond_depth_limit_are_dropped() {
         let page = format!("{}deep{}<i>after</i>", "<div>".repeat(600), "</div>".repeat(600));
-        let (cut, any) = shallow(&page);
+        let (cut, any) = limit_depth(&page);
         assert!(any);
         assert_eq!(*cut, format!("{}deep{}<i>after</i>", "<div>".repeat(500), "</div>".repeat(500)));
     }
@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn text_that_is_not_a_tag_is_kept() {
         for page in ["a < b", "<", "<<", "</", "<é>", "<!--", "<script>", "<a", "1<2 and 3>2"] {
-            assert_eq!(shallow(page).0, page);
+            assert_eq!(limit_depth(page).0, page);
         }
     }
 
     #[test]
     fn stray_end_tags_do_not_hide_depth() {
         for level in ["<div><title></title>", "<div></x>", "<div><script>a</b></script></b>"] {
-            let page = level.repeat(2 * MOST_DEPTH);
-            let (cut, was_cut) = shallow(&page);
-            assert!(was_cut && cut.matches("<div>").count() == MOST_DEPTH, "{level}");
+            let page = level.repeat(2 * MAX_DEPTH);
+            let (cut, was_cut) = limit_depth(&page);
+            assert!(was_cut && cut.matches("<div>").count() == MAX_DEPTH, "{level}");
             assert_eq!(cut.matches("<title>").count(), cut.matches("</title>").count(), "{level}");
         }
     }
@@ -135,7 +135,7 @@ mod tests {
         // Searching the end of each of these would take minutes.
         for sign in ["<", "<br", "</", "<a", "<!-", "<title"] {
             let page = sign.repeat(1_000_000);
-            assert_eq!(shallow(&page).0, page);
+            assert_eq!(limit_depth(&page).0, page);
         }
     }
 }

@@ -7,19 +7,19 @@
 use std::collections::{HashMap, HashSet};
 
 /// Replaces the hyphen and the line break at the point where a word was cut; the halves touch it.
-pub(crate) const CUT: char = '\u{2}';
+pub(crate) const CUT_MARK: char = '\u{2}';
 
 /// A half is looked up only up to this many bytes: in texts without spaces halves have any length.
-const LONGEST_HALF: usize = 64;
+const MAX_HALF_BYTES: usize = 64;
 
 /// An inline hyphen after the same first half is evidence only if that half has at least this many letters.
-const TELLING_HALF: usize = 3;
+const MIN_EVIDENCE_LETTERS: usize = 3;
 
 /// A text counts as English if at least this many of a thousand words are `the`.
 const ENGLISH_PER_MILLE: usize = 20;
 
 /// First halves that are usually written together with the rest, so that hyphens elsewhere are no evidence.
-const ATTACHED: &str = "
+const JOINED_PREFIXES: &str = "
     anti auto bio cardio chemo counter cyber down electro endo ever every extra fore geo hetero homo hydro hyper hypo immuno
     infra inter intra iso macro mega meta micro mini mis mono morpho multi nano neuro never off omni out over para pan per
     phospho photo poly post pre pro proto pseudo psycho radio retro some sub super sur tele thermo trans tri ultra uni
@@ -34,17 +34,17 @@ const CLITICS: &str = "
 ";
 
 /// Words that keep their hyphen after any word: `peut-être`, `eux-mêmes`, `disse-lhe`, `какой-нибудь`.
-const APART: &str = "là même mêmes être delà lhe lhes нибудь либо";
+const HYPHENATED_SUFFIXES: &str = "là même mêmes être delà lhe lhes нибудь либо";
 
 /// English first halves that keep their hyphen before any word except an ending.
-const COMPOUNDING: &str = "
+const COMPOUND_PREFIXES: &str = "
     non self well quasi high low long short wide old new two three four five six seven eight nine ten half cross large
     small deep open single double first second third full left right hard soft real far near late early best better
     worst so much ill fine state vice step close
 ";
 
 /// English second halves of hyphenated compounds.
-const COMPOUNDED: &str = "
+const COMPOUND_SUFFIXES: &str = "
     based dependent specific driven oriented induced mediated friendly sided ranging defined level order free aware rich
     quality term scale effective efficient related style wise party known intensive invasive linear zero negative
     positive bearing binding activated competitive associated directed containing treated responsive bound coupled linked
@@ -70,22 +70,22 @@ const SHORT_WORDS: &str = "
 /// Joins the words that were cut at [`CUT`] in the texts of one document. Takes time linear in their length.
 pub(crate) fn join_cut_words<'t>(texts: impl Iterator<Item = &'t mut String>) {
     let mut texts: Vec<&mut String> = texts.collect();
-    let cut: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].contains(CUT)).collect();
+    let cut: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].contains(CUT_MARK)).collect();
     if cut.is_empty() {
         return;
     }
-    let vocabulary = Vocabulary::of(&texts, &cut);
+    let vocabulary = WordCounts::from_texts(&texts, &cut);
     for at in cut {
-        *texts[at] = joined(texts[at], &vocabulary);
+        *texts[at] = join_words(texts[at], &vocabulary);
     }
 }
 
-fn joined(text: &str, vocabulary: &Vocabulary) -> String {
+fn join_words(text: &str, vocabulary: &WordCounts) -> String {
     let mut whole = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {
-        if character != CUT {
+        if character != CUT_MARK {
             whole.push(character);
-        } else if Halves::around(text, at).is_none_or(|it| vocabulary.keeps_hyphen(&it)) {
+        } else if WordHalves::around_cut(text, at).is_none_or(|it| vocabulary.keeps_hyphen(&it)) {
             whole.push('-');
         }
     }
@@ -93,78 +93,80 @@ fn joined(text: &str, vocabulary: &Vocabulary) -> String {
 }
 
 /// The parts of a word before and after a cut.
-struct Halves<'t> {
+struct WordHalves<'t> {
     left: &'t str,
     right: &'t str,
 }
 
-impl<'t> Halves<'t> {
+impl<'t> WordHalves<'t> {
     /// Returns the halves around byte `at` of a text; `None` if there is no word on both sides.
-    fn around(text: &'t str, at: usize) -> Option<Halves<'t>> {
-        let before = &text[text.ceil_char_boundary(at.saturating_sub(LONGEST_HALF))..at];
-        let behind = &text[(at + CUT.len_utf8()).min(text.len())..];
-        let behind = &behind[..behind.floor_char_boundary(LONGEST_HALF)];
-        let left = before.rsplit(|it| !is_part(it)).next().unwrap_or_default();
-        let right = behind.split(|it| !is_part(it)).next().unwrap_or_default();
-        (!left.is_empty() && !right.is_empty()).then_some(Halves { left, right })
+    fn around_cut(text: &'t str, at: usize) -> Option<WordHalves<'t>> {
+        let before = &text[text.ceil_char_boundary(at.saturating_sub(MAX_HALF_BYTES))..at];
+        let behind = &text[(at + CUT_MARK.len_utf8()).min(text.len())..];
+        let behind = &behind[..behind.floor_char_boundary(MAX_HALF_BYTES)];
+        let left = before.rsplit(|it| !is_word_character(it)).next().unwrap_or_default();
+        let right = behind.split(|it| !is_word_character(it)).next().unwrap_or_default();
+        (!left.is_empty() && !right.is_empty()).then_some(WordHalves { left, right })
     }
 
-    fn lower(&self) -> (String, String) {
+    fn lowercase(&self) -> (String, String) {
         (self.left.to_lowercase(), self.right.to_lowercase())
     }
 }
 
 /// Word counts of the document, for the words in question only.
-struct Vocabulary {
+struct WordCounts {
     counts: HashMap<String, usize>,
     is_english: bool,
-    lists: Lists,
+    lists: WordLists,
 }
 
 /// The word lists above as sets.
-struct Lists {
-    attached: HashSet<&'static str>,
-    apart: HashSet<&'static str>,
+struct WordLists {
+    joined_prefixes: HashSet<&'static str>,
+    hyphenated_suffixes: HashSet<&'static str>,
     clitics: HashSet<&'static str>,
-    compounding: HashSet<&'static str>,
-    compounded: HashSet<&'static str>,
+    compound_prefixes: HashSet<&'static str>,
+    compound_suffixes: HashSet<&'static str>,
     endings: HashSet<&'static str>,
     short_words: HashSet<&'static str>,
 }
 
-impl Lists {
-    fn new() -> Lists {
+impl WordLists {
+    fn new() -> WordLists {
         let set = |list: &'static str| list.split_whitespace().collect();
-        Lists {
-            attached: set(ATTACHED),
-            apart: set(APART),
+        WordLists {
+            joined_prefixes: set(JOINED_PREFIXES),
+            hyphenated_suffixes: set(HYPHENATED_SUFFIXES),
             clitics: set(CLITICS),
-            compounding: set(COMPOUNDING),
-            compounded: set(COMPOUNDED),
+            compound_prefixes: set(COMPOUND_PREFIXES),
+            compound_suffixes: set(COMPOUND_SUFFIXES),
             endings: set(ENDINGS),
             short_words: set(SHORT_WORDS),
         }
     }
 }
 
-impl Vocabulary {
-    fn of(texts: &[&mut String], cut: &[usize]) -> Vocabulary {
+impl WordCounts {
+    fn from_texts(texts: &[&mut String], cut: &[usize]) -> WordCounts {
         let mut counts = HashMap::new();
         for text in cut.iter().map(|at| &texts[*at]) {
-            for (at, _) in text.match_indices(CUT) {
-                let Some(halves) = Halves::around(text, at) else { continue };
-                let (left, right) = halves.lower();
+            for (at, _) in text.match_indices(CUT_MARK) {
+                let Some(halves) = WordHalves::around_cut(text, at) else { continue };
+                let (left, right) = halves.lowercase();
                 let keys = [format!("{left}{right}"), format!("{left}-{right}"), format!("{left}-"), left, right];
                 counts.extend(keys.into_iter().map(|it| (it, 0)));
             }
         }
-        let mut vocabulary = Vocabulary { counts, is_english: false, lists: Lists::new() };
+        let mut vocabulary = WordCounts { counts, is_english: false, lists: WordLists::new() };
         let (mut words, mut articles) = (0, 0);
         for text in texts {
-            for word in text.split(|it| !is_part(it) && !is_hyphen(it) && it != CUT).filter(|it| !it.is_empty()) {
+            for word in
+                text.split(|it| !is_word_character(it) && !is_hyphen(it) && it != CUT_MARK).filter(|it| !it.is_empty())
+            {
                 words += 1;
                 articles += usize::from(word.eq_ignore_ascii_case("the"));
-                vocabulary.note(word);
+                vocabulary.count_word(word);
             }
         }
         vocabulary.is_english = articles * 1_000 >= words * ENGLISH_PER_MILLE;
@@ -172,54 +174,54 @@ impl Vocabulary {
     }
 
     /// Counts a word, and each two parts of it joined by a hyphen. A word that was cut is not counted.
-    fn note(&mut self, word: &str) {
-        if word.contains(CUT) {
+    fn count_word(&mut self, word: &str) {
+        if word.contains(CUT_MARK) {
             return;
         }
         let mut previous: Option<String> = None;
         for part in word.split(is_hyphen) {
-            if part.is_empty() || part.len() > LONGEST_HALF {
+            if part.is_empty() || part.len() > MAX_HALF_BYTES {
                 previous = None;
                 continue;
             }
             let part = part.to_lowercase();
             if let Some(previous) = previous.take() {
-                self.count(&format!("{previous}-{part}"));
-                self.count(&format!("{previous}-"));
+                self.increment(&format!("{previous}-{part}"));
+                self.increment(&format!("{previous}-"));
             } else if part.len() == word.len() {
-                self.count(&part);
+                self.increment(&part);
             }
             previous = Some(part);
         }
     }
 
-    fn count(&mut self, key: &str) {
+    fn increment(&mut self, key: &str) {
         if let Some(count) = self.counts.get_mut(key) {
             *count += 1;
         }
     }
 
-    fn get(&self, key: &str) -> usize {
+    fn count_of(&self, key: &str) -> usize {
         self.counts.get(key).copied().unwrap_or(0)
     }
 
     /// Returns whether the hyphen between two halves is part of the word.
-    fn keeps_hyphen(&self, halves: &Halves<'_>) -> bool {
-        let (left, right) = halves.lower();
+    fn keeps_hyphen(&self, halves: &WordHalves<'_>) -> bool {
+        let (left, right) = halves.lowercase();
         let (left, right) = (left.as_str(), right.as_str());
         if is_range(halves) {
             return true;
         }
-        let (whole, hyphenated) = (self.get(&format!("{left}{right}")), self.get(&format!("{left}-{right}")));
+        let (whole, hyphenated) = (self.count_of(&format!("{left}{right}")), self.count_of(&format!("{left}-{right}")));
         if whole != hyphenated {
             return hyphenated > whole;
         }
-        if has_shape_of_compound(halves) || self.lists.apart.contains(right) {
+        if has_shape_of_compound(halves) || self.lists.hyphenated_suffixes.contains(right) {
             return true;
         }
-        let telling = left.chars().count() >= TELLING_HALF && !self.lists.attached.contains(left);
-        let left_is_word = self.get(left) > 0;
-        (telling && self.get(&format!("{left}-")) > 0 && !self.lists.endings.contains(right))
+        let telling = left.chars().count() >= MIN_EVIDENCE_LETTERS && !self.lists.joined_prefixes.contains(left);
+        let left_is_word = self.count_of(left) > 0;
+        (telling && self.count_of(&format!("{left}-")) > 0 && !self.lists.endings.contains(right))
             || (telling && left_is_word && self.lists.clitics.contains(right) && !self.is_english)
             || (self.is_english && telling && self.is_english_compound(left, right))
     }
@@ -229,24 +231,26 @@ impl Vocabulary {
             return false;
         }
         let adverb = left.len() > 5 && left.ends_with("ly") && right.len() > 4 && right.ends_with("ed");
-        let both_words =
-            self.get(left) > 0 && self.get(right) > 0 && !self.lists.short_words.contains(left) && right.len() > 3;
+        let both_words = self.count_of(left) > 0
+            && self.count_of(right) > 0
+            && !self.lists.short_words.contains(left)
+            && right.len() > 3;
         adverb
             || both_words
-            || self.lists.compounding.contains(left)
-            || self.lists.compounded.contains(right) && left.len() > 3
+            || self.lists.compound_prefixes.contains(left)
+            || self.lists.compound_suffixes.contains(right) && left.len() > 3
     }
 }
 
 /// Returns whether the halves are a range of numbers.
-fn is_range(halves: &Halves<'_>) -> bool {
+fn is_range(halves: &WordHalves<'_>) -> bool {
     halves.left.ends_with(char::is_numeric) && halves.right.starts_with(char::is_numeric)
 }
 
 /// Returns whether the halves cannot form one word: a digit, a single letter, an acronym, or a capital letter after a small
 /// one.
-fn has_shape_of_compound(halves: &Halves<'_>) -> bool {
-    let Halves { left, right } = halves;
+fn has_shape_of_compound(halves: &WordHalves<'_>) -> bool {
+    let WordHalves { left, right } = halves;
     let digit = |it: &str| it.contains(char::is_numeric);
     let single = |it: &str| it.chars().nth(1).is_none();
     let upper = |it: &str| it.chars().all(char::is_uppercase);
@@ -256,7 +260,7 @@ fn has_shape_of_compound(halves: &Halves<'_>) -> bool {
 }
 
 /// Returns whether a character belongs to a half: letters, digits and combining marks.
-fn is_part(character: char) -> bool {
+fn is_word_character(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '\u{300}'..='\u{36F}')
 }
 
@@ -271,62 +275,66 @@ mod tests {
     use super::*;
 
     /// Joins a document in which `|` marks the cuts.
-    fn check(text: &str, expected: &str) {
-        let mut text = text.replace('|', &CUT.to_string());
+    fn assert_joined(text: &str, expected: &str) {
+        let mut text = text.replace('|', &CUT_MARK.to_string());
         join_cut_words(std::iter::once(&mut text));
         assert_eq!(text, expected);
     }
 
     #[test]
     fn join_follows_spelling_elsewhere_in_document() {
-        check("acous|tical, an acoustical thing", "acoustical, an acoustical thing");
-        check("in|house, the In-house one", "in-house, the In-house one");
-        check("re|use: re-use, reuse, Reuse", "reuse: re-use, reuse, Reuse");
-        check("state-of-the|art is state-of-the-art", "state-of-the-art is state-of-the-art");
-        check("the Mc|Donald of McDonald", "the McDonald of McDonald");
+        assert_joined("acous|tical, an acoustical thing", "acoustical, an acoustical thing");
+        assert_joined("in|house, the In-house one", "in-house, the In-house one");
+        assert_joined("re|use: re-use, reuse, Reuse", "reuse: re-use, reuse, Reuse");
+        assert_joined("state-of-the|art is state-of-the-art", "state-of-the-art is state-of-the-art");
+        assert_joined("the Mc|Donald of McDonald", "the McDonald of McDonald");
     }
 
     #[test]
     fn join_counts_words_of_all_texts() {
-        let mut texts =
-            [format!("cross{CUT}bow"), "a crossbow".to_string(), format!("tide{CUT}gate"), "tide-gate".into()];
+        let mut texts = [
+            format!("cross{CUT_MARK}bow"),
+            "a crossbow".to_string(),
+            format!("tide{CUT_MARK}gate"),
+            "tide-gate".into(),
+        ];
         join_cut_words(texts.iter_mut());
         assert_eq!(texts, ["crossbow", "a crossbow", "tide-gate", "tide-gate"]);
     }
 
     #[test]
     fn compound_with_same_first_half_keeps_hyphen() {
-        check("tide|driven, tide-bound", "tide-driven, tide-bound");
-        check("pre|sent, pre-trained", "present, pre-trained");
+        assert_joined("tide|driven, tide-bound", "tide-driven, tide-bound");
+        assert_joined("pre|sent, pre-trained", "present, pre-trained");
     }
 
     #[test]
     fn unknown_word_is_decided_by_form_of_halves() {
-        check(
+        assert_joined(
             "mini|mization popu|lation Versorgungs|leitung naj|lepszy",
             "minimization population Versorgungsleitung najlepszy",
         );
-        check(
+        assert_joined(
             "2000|2001 Stuttgart|Hohenheim e|mail USB|Kabel A|4",
             "2000-2001 Stuttgart-Hohenheim e-mail USB-Kabel A-4",
         );
-        check("ACOUS|TICAL", "ACOUSTICAL");
-        check("eux|mêmes peut|être какой|нибудь", "eux-mêmes peut-être какой-нибудь");
-        check("la trata|se: trata disso", "la trata-se: trata disso");
-        check(
+        assert_joined("ACOUS|TICAL", "ACOUSTICAL");
+        assert_joined("eux|mêmes peut|être какой|нибудь", "eux-mêmes peut-être какой-нибудь");
+        assert_joined("la trata|se: trata disso", "la trata-se: trata disso");
+        assert_joined(
             "the non|sandbar and the self|made, well|known and wide|ranging",
             "the non-sandbar and the self-made, well-known and wide-ranging",
         );
-        check(
+        assert_joined(
             "the strongly|coupled, the short|age, the wide|ly, the sys|tem",
             "the strongly-coupled, the shortage, the widely, the system",
         );
-        check("the old parenthesis is a note|book", "the old parenthesis is a notebook");
+        assert_joined("the old parenthesis is a note|book", "the old parenthesis is a notebook");
     }
 
     #[test]
     fn cut_without_words_around_becomes_hyphen() {
-        check("a| b |c | d| .|. é|", "a- b -c - d- .-. é-");
+        assert_joined("a| b |c | d| .|. é|", "a- b -c - d- .-. é-");
     }
 
     #[test]
@@ -335,9 +343,9 @@ mod tests {
             [("ab|", 400_000), ("a|", 400_000), ("|", 1_000_000), ("ab|cd ", 200_000), ("é", 1_000_000)]
         {
             let begun = Instant::now();
-            let mut text = format!("{}|b", text.repeat(times)).replace('|', &CUT.to_string());
+            let mut text = format!("{}|b", text.repeat(times)).replace('|', &CUT_MARK.to_string());
             join_cut_words(std::iter::once(&mut text));
-            assert!(!text.contains(CUT) && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+            assert!(!text.contains(CUT_MARK) && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use exif::{Exif, In, Tag, Value};
 
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// EXIF fields that are useful for search.
@@ -20,12 +20,12 @@ const FIELDS: [(&str, Tag); 8] = [
 ];
 
 /// Memory limit while reading the size of an image, e.g. for its colour profile.
-const BESIDE_BYTES: u64 = 16 << 20;
+const MAX_HEADER_ALLOC: u64 = 16 << 20;
 
 /// Reads an image. An image without textual metadata gives no blocks.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    if claims_too_much(input.bytes) == Some(true) {
-        return Err(failure(Reason::Damaged, "a field of the TIFF claims more values than the file has bytes"));
+    if has_excessive_tiff_count(input.bytes) == Some(true) {
+        return Err(new_failure(Reason::Damaged, "a field of the TIFF claims more values than the file has bytes"));
     }
     let dimensions = dimensions(input.bytes);
     let most = sink.limits().pixels;
@@ -33,19 +33,19 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         && u64::from(width) * u64::from(height) > most
     {
         let millions = most / 1_000_000;
-        return Err(failure(Reason::TooLarge, format!("{width} x {height} pixels, more than {millions} million")));
+        return Err(new_failure(Reason::TooLarge, format!("{width} x {height} pixels, more than {millions} million")));
     }
     if let Some(Err(error)) = &dimensions
         && !matches!(error, image::ImageError::Unsupported(_))
     {
-        return Err(failure(Reason::Damaged, format!("not a readable image: {error}")));
+        return Err(new_failure(Reason::Damaged, format!("not a readable image: {error}")));
     }
     let Ok(exif) = exif::Reader::new().read_from_container(&mut Cursor::new(input.bytes)) else {
         return Ok(());
     };
     let mut lines: Vec<String> =
-        FIELDS.iter().filter_map(|(key, tag)| Some(format!("{key}: {}", words(&exif, *tag)?))).collect();
-    lines.extend(place(&exif).map(|place| format!("place: {place}")));
+        FIELDS.iter().filter_map(|(key, tag)| Some(format!("{key}: {}", field_text(&exif, *tag)?))).collect();
+    lines.extend(gps_coordinates(&exif).map(|place| format!("place: {place}")));
     if let (false, Some(Ok((width, height)))) = (lines.is_empty(), dimensions) {
         lines.push(format!("size: {width} x {height}"));
     }
@@ -58,20 +58,20 @@ fn dimensions(bytes: &[u8]) -> Option<image::ImageResult<(u32, u32)>> {
     let mut reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
     reader.format()?;
     let mut limits = image::Limits::no_limits();
-    limits.max_alloc = Some(BESIDE_BYTES);
+    limits.max_alloc = Some(MAX_HEADER_ALLOC);
     reader.limits(limits);
     Some(reader.into_dimensions())
 }
 
 /// TIFF fields that the decoder reads before it knows the size: those of the baseline specification.
-const LOOKED_AT: std::ops::RangeInclusive<u64> = 254..=532;
+const CHECKED_TIFF_TAGS: std::ops::RangeInclusive<u64> = 254..=532;
 
 /// Number of values that a field may always claim, regardless of the size of the file.
-const VALUES_CLAIMED: u64 = 1 << 20;
+const MIN_TIFF_VALUE_LIMIT: u64 = 1 << 20;
 
 /// Returns whether a field of a TIFF claims more values than possible; `None` if the file is not a TIFF. The decoder
 /// allocates 32 bytes per value before it checks their presence and before it applies limits.
-fn claims_too_much(bytes: &[u8]) -> Option<bool> {
+fn has_excessive_tiff_count(bytes: &[u8]) -> Option<bool> {
     let is_little = bytes.starts_with(b"II");
     if !is_little && !bytes.starts_with(b"MM") {
         return None;
@@ -94,12 +94,12 @@ fn claims_too_much(bytes: &[u8]) -> Option<bool> {
         let at = first.checked_add(usize::try_from(it).ok()?.checked_mul(field)?)?;
         Some((number(at, 2)?, number(at.checked_add(4)?, width)?))
     };
-    let most = VALUES_CLAIMED.max(bytes.len() as u64);
-    Some((0..fields).map_while(read).any(|(tag, count)| LOOKED_AT.contains(&tag) && count > most))
+    let most = MIN_TIFF_VALUE_LIMIT.max(bytes.len() as u64);
+    Some((0..fields).map_while(read).any(|(tag, count)| CHECKED_TIFF_TAGS.contains(&tag) && count > most))
 }
 
 /// Returns a field as text, without padding and control characters.
-fn words(exif: &Exif, tag: Tag) -> Option<String> {
+fn field_text(exif: &Exif, tag: Tag) -> Option<String> {
     let field = exif.get_field(tag, In::PRIMARY)?;
     let text = match &field.value {
         Value::Ascii(parts) if tag != Tag::DateTimeOriginal => {
@@ -123,7 +123,7 @@ fn utf16(bytes: &[u8], little_endian: bool) -> String {
 }
 
 /// Returns latitude and longitude in degrees.
-fn place(exif: &Exif) -> Option<String> {
+fn gps_coordinates(exif: &Exif) -> Option<String> {
     let degrees = |tag, reference, negative: &[u8]| {
         let Value::Rational(parts) = &exif.get_field(tag, In::PRIMARY)?.value else { return None };
         let value: f64 = parts.iter().zip([1.0, 60.0, 3600.0]).map(|(it, unit)| it.to_f64() / unit).sum();
@@ -146,7 +146,7 @@ mod tests {
     fn extract(bytes: &[u8]) -> ReadResult<Document> {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "a.png" }, &mut sink)?;
-        Ok(sink.finish())
+        Ok(sink.into_document())
     }
 
     fn png() -> Vec<u8> {
@@ -200,22 +200,25 @@ mod tests {
         image::RgbImage::new(3, 2).write_to(&mut tiff, image::ImageFormat::Tiff).unwrap();
         let mut bytes = tiff.into_inner();
         assert!(extract(&bytes).unwrap().blocks.is_empty());
-        assert_eq!(claims_too_much(&bytes), Some(false));
+        assert_eq!(has_excessive_tiff_count(&bytes), Some(false));
         let directory = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
         bytes[directory + 2 + 4 + 12..][..4].copy_from_slice(&8_000_000u32.to_le_bytes());
         let failed = extract(&bytes).unwrap_err();
         assert!(failed.reason == Reason::Damaged && failed.detail.contains("claims"), "{}", failed.detail);
         // BigTIFF: a directory of one field with 2^40 values.
         let wide = [&b"II\x2b\0\x08\0\0\0"[..], &16u64.to_le_bytes(), &1u64.to_le_bytes(), &[2, 1, 3, 0]].concat();
-        assert_eq!(claims_too_much(&[wide, (1u64 << 40).to_le_bytes().to_vec(), vec![0; 8]].concat()), Some(true));
-        assert_eq!((claims_too_much(&png()), claims_too_much(b"MM")), (None, None));
+        assert_eq!(
+            has_excessive_tiff_count(&[wide, (1u64 << 40).to_le_bytes().to_vec(), vec![0; 8]].concat()),
+            Some(true)
+        );
+        assert_eq!((has_excessive_tiff_count(&png()), has_excessive_tiff_count(b"MM")), (None, None));
     }
 
     #[test]
     fn image_over_header_memory_limit_is_read() {
         use image::ImageFormat::{Bmp, Gif, Jpeg, Png, Tiff, WebP};
         let large = image::RgbImage::new(3_000, 2_500);
-        assert!(large.len() as u64 > BESIDE_BYTES);
+        assert!(large.len() as u64 > MAX_HEADER_ALLOC);
         for format in [Bmp, Gif, Jpeg, Png, Tiff, WebP] {
             let mut bytes = Cursor::new(Vec::new());
             large.write_to(&mut bytes, format).unwrap();

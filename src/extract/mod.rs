@@ -8,7 +8,7 @@
 //! Nothing here opens a path: files arrive as open descriptors, and archive members stay in memory.
 
 /// Version of the readers. Increase the number whenever a file that failed before might be readable now.
-pub const READERS: &str = concat!(env!("CARGO_PKG_VERSION"), "+5");
+pub const READERS_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+5");
 
 mod ebooks;
 mod email;
@@ -42,17 +42,17 @@ mod xhtml;
 mod sheet_writer;
 mod archive;
 
-pub(crate) use crate::extract::hyphenation::{CUT, join_cut_words};
-pub(crate) use crate::extract::pdf_paragraphs::clean as clean_text;
-pub(crate) use pdf::pdfium as pdf_library;
+pub(crate) use crate::extract::hyphenation::{CUT_MARK, join_cut_words};
+pub(crate) use crate::extract::pdf_paragraphs::clean_text;
+pub(crate) use pdf::load_pdfium as pdf_library;
 pub(crate) use redact::redact;
-pub(crate) use sink::{Input, ReadResult, Sink, failure};
+pub(crate) use sink::{Input, ReadResult, Sink, new_failure};
 
 #[cfg(test)]
 pub(crate) use crate::extract::pool::scripted_worker;
 
 pub use dispatch::{OcrTools, Tools, extract_bytes};
 pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};
-pub use pool::{EscapeAttempt, PoolSettings, Witness, WorkerPool};
+pub use pool::{EscapeAttempt, PoolSettings, ReadObserver, WorkerPool};
 pub use protocol::{Purpose, SkillJob};
 pub use worker::{SkillHandler, SkillInput, run_worker};

@@ -9,50 +9,50 @@ use std::sync::OnceLock;
 use pdfium_render::prelude::*;
 
 use crate::extract::hyphenation::join_cut_words;
-use crate::extract::pdf_paragraphs::{Line, clean, paragraphs};
-use crate::extract::{Input, ReadResult, Sink, Tools, failure};
+use crate::extract::pdf_paragraphs::{Line, clean_text, group_paragraphs};
+use crate::extract::{Input, ReadResult, Sink, Tools, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Reads a PDF.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, tools: &Tools) -> ReadResult {
-    let mark = sink.mark();
+    let mark = sink.block_count();
     let outcome = read_pages(input, sink, tools, mark);
     join_cut_words(sink.document().blocks.iter_mut().skip(mark).map(|it| &mut it.text));
     outcome
 }
 
 fn read_pages(input: Input<'_>, sink: &mut Sink, tools: &Tools, mark: usize) -> ReadResult {
-    let first = match tools.pdfium.as_deref().and_then(pdfium) {
+    let first = match tools.pdfium.as_deref().and_then(load_pdfium) {
         Some(pdfium) => read_with_pdfium(pdfium, input, sink),
-        None => Err(failure(Reason::Damaged, "the PDF library is not installed")),
+        None => Err(new_failure(Reason::Damaged, "the PDF library is not installed")),
     };
-    let nothing_found = sink.mark() == mark && sink.document().pages_without_text.is_empty();
+    let nothing_found = sink.block_count() == mark && sink.document().pages_without_text.is_empty();
     match first {
         Err(failed) if failed.reason == Reason::Encrypted => Err(failed),
         Ok(()) if !nothing_found => Ok(()),
-        outcome => second_opinion(input, sink).or(outcome),
+        outcome => read_with_fallback(input, sink).or(outcome),
     }
 }
 
 /// Loads the library once per process: it cannot be loaded twice.
-pub(crate) fn pdfium(path: &Path) -> Option<&'static Pdfium> {
+pub(crate) fn load_pdfium(path: &Path) -> Option<&'static Pdfium> {
     static PDFIUM: OnceLock<Option<Pdfium>> = OnceLock::new();
     PDFIUM.get_or_init(|| Pdfium::bind_to_library(path).ok().map(Pdfium::new)).as_ref()
 }
 
 /// Loads the PDF library before the first file, because limits forbid it later.
-pub(crate) fn load(tools: &Tools) -> bool {
-    tools.pdfium.as_deref().and_then(pdfium).is_some()
+pub(crate) fn preload(tools: &Tools) -> bool {
+    tools.pdfium.as_deref().and_then(load_pdfium).is_some()
 }
 
 fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let document = pdfium.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
         PdfiumError::PdfiumLibraryInternalError(
             PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
-        ) => failure(Reason::Encrypted, "needs a password"),
-        error => failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
+        ) => new_failure(Reason::Encrypted, "needs a password"),
+        error => new_failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
     })?;
-    metadata(&document, sink);
+    push_metadata(&document, sink);
     let pages = u32::try_from(document.pages().len()).unwrap_or(0);
     if !sink.in_member() {
         sink.document().pages = Some(pages);
@@ -66,29 +66,30 @@ fn read_with_pdfium(pdfium: &Pdfium, input: Input<'_>, sink: &mut Sink) -> ReadR
             Err(_) => unreadable += 1,
         }
         if sink.is_full() {
-            sink.truncate();
+            sink.mark_truncated();
             break;
         }
     }
     if unreadable == pages {
-        return Err(failure(Reason::Damaged, format!("none of {pages} pages can be read")));
+        return Err(new_failure(Reason::Damaged, format!("none of {pages} pages can be read")));
     }
     if unreadable > 0 {
-        sink.problem(format!("{unreadable} of {pages} pages cannot be read"));
+        sink.record_problem(format!("{unreadable} of {pages} pages cannot be read"));
     }
     if pages > limit {
-        sink.truncate();
+        sink.mark_truncated();
     }
     Ok(())
 }
 
-fn metadata(document: &PdfDocument<'_>, sink: &mut Sink) {
+fn push_metadata(document: &PdfDocument<'_>, sink: &mut Sink) {
     use PdfDocumentMetadataTagType::{Author, Keywords, Subject, Title};
     let mut lines = Vec::new();
     for (key, tag) in [("title", Title), ("author", Author), ("subject", Subject), ("keywords", Keywords)] {
-        let value = document.metadata().get(tag).map(|it| clean(it.value()).trim().to_string()).unwrap_or_default();
+        let value =
+            document.metadata().get(tag).map(|it| clean_text(it.value()).trim().to_string()).unwrap_or_default();
         if key == "title" {
-            sink.title(&value);
+            sink.set_title(&value);
         }
         if !value.is_empty() {
             lines.push(format!("{key}: {value}"));
@@ -99,9 +100,9 @@ fn metadata(document: &PdfDocument<'_>, sink: &mut Sink) {
 
 fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
     let anchor = Anchor { page: Some(number), ..Anchor::default() };
-    let lines = page.text().map(|text| lines(&text)).unwrap_or_default();
-    let mut found = paragraphs(&lines);
-    found.extend(notes(page));
+    let lines = page.text().map(|text| page_lines(&text)).unwrap_or_default();
+    let mut found = group_paragraphs(&lines);
+    found.extend(annotation_text(page));
     if found.is_empty() {
         if has_picture(page) && !sink.in_member() {
             sink.document().pages_without_text.push(number);
@@ -114,11 +115,11 @@ fn read_page(page: &PdfPage<'_>, number: u32, sink: &mut Sink) {
 }
 
 /// Returns values of form fields and texts of comments on a page.
-fn notes(page: &PdfPage<'_>) -> Option<String> {
+fn annotation_text(page: &PdfPage<'_>) -> Option<String> {
     // A crafted page may have a million.
-    const MOST: usize = 2_000;
+    const MAX_ANNOTATIONS: usize = 2_000;
     let mut lines = Vec::new();
-    for annotation in page.annotations().iter().take(MOST) {
+    for annotation in page.annotations().iter().take(MAX_ANNOTATIONS) {
         let text = match annotation.as_form_field() {
             Some(field) => {
                 let text = field.as_text_field().and_then(|it| it.value());
@@ -134,7 +135,7 @@ fn notes(page: &PdfPage<'_>) -> Option<String> {
             }
             None => annotation.contents(),
         };
-        lines.extend(text.map(|it| clean(&it)).filter(|it| !it.trim().is_empty()));
+        lines.extend(text.map(|it| clean_text(&it)).filter(|it| !it.trim().is_empty()));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
@@ -142,15 +143,15 @@ fn notes(page: &PdfPage<'_>) -> Option<String> {
 /// Returns whether a page shows an image, or a form that may hold one.
 fn has_picture(page: &PdfPage<'_>) -> bool {
     // A map can have a million paths. In a scan the image is among the first objects.
-    const LOOKED_AT: usize = 200;
+    const SEARCHED_OBJECTS: usize = 200;
     page.objects()
         .iter()
-        .take(LOOKED_AT)
+        .take(SEARCHED_OBJECTS)
         .any(|it| matches!(it.object_type(), PdfPageObjectType::Image | PdfPageObjectType::XObjectForm))
 }
 
 /// Returns the lines of a page in PDFium's reading order, each with its vertical position.
-fn lines(text: &PdfPageText<'_>) -> Vec<Line> {
+fn page_lines(text: &PdfPageText<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut line = Line::default();
     for char in text.chars().iter() {
@@ -172,20 +173,20 @@ fn lines(text: &PdfPageText<'_>) -> Vec<Line> {
 }
 
 /// Reads with the fallback reader, which is slower and weaker but fails on other files.
-fn second_opinion(input: Input<'_>, sink: &mut Sink) -> ReadResult {
+fn read_with_fallback(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let pages = catch_unwind(AssertUnwindSafe(|| pdf_extract::extract_text_from_mem_by_pages(input.bytes)))
-        .map_err(|_| failure(Reason::Damaged, "PDF cannot be read"))?
-        .map_err(|error| failure(Reason::Damaged, format!("PDF cannot be read: {error}")))?;
+        .map_err(|_| new_failure(Reason::Damaged, "PDF cannot be read"))?
+        .map_err(|error| new_failure(Reason::Damaged, format!("PDF cannot be read: {error}")))?;
     let limit = sink.limits().pages as usize;
-    let mark = sink.mark();
+    let mark = sink.block_count();
     for (number, page) in (1..).zip(pages.iter().take(limit)) {
         let lines: Vec<Line> = page.lines().map(|text| Line { text: text.to_string(), ..Line::default() }).collect();
-        for text in paragraphs(&lines) {
+        for text in group_paragraphs(&lines) {
             sink.push(BlockKind::Paragraph, &text, Anchor { page: Some(number), ..Anchor::default() });
         }
     }
-    if sink.mark() == mark {
-        return Err(failure(Reason::NoText, "PDF without text"));
+    if sink.block_count() == mark {
+        return Err(new_failure(Reason::NoText, "PDF without text"));
     }
     if !sink.in_member() {
         sink.document().pages = sink.document().pages.or(u32::try_from(pages.len()).ok());
@@ -228,7 +229,7 @@ mod tests {
         bytes
     }
 
-    fn library() -> Tools {
+    fn installed_tools() -> Tools {
         let pdfium = concat!(env!("CARGO_MANIFEST_DIR"), "/models/cache/lib/libpdfium.so");
         Tools { pdfium: Some(pdfium.into()), ocr: None }
     }
@@ -236,22 +237,22 @@ mod tests {
     fn extract(bytes: &[u8], tools: &Tools, limits: ExtractLimits) -> ReadResult<Document> {
         let mut sink = Sink::new(limits);
         read(Input { bytes, name: "a.pdf" }, &mut sink, tools)?;
-        Ok(sink.finish())
+        Ok(sink.into_document())
     }
 
-    fn words(text: &str) -> String {
+    fn text_stream(text: &str) -> String {
         format!("BT /F 12 Tf 50 700 Td ({text}) Tj ET")
     }
 
     #[test]
     fn pdf_library_is_installed() {
-        assert!(load(&library()), "`make models` fetches models/cache/lib/libpdfium.so");
+        assert!(preload(&installed_tools()), "`make models` fetches models/cache/lib/libpdfium.so");
     }
 
     #[test]
     fn text_has_page_number_and_metadata_comes_first() {
-        let bytes = pdf(&[&words("First page"), &words("Second page")]);
-        let document = extract(&bytes, &library(), ExtractLimits::default()).unwrap();
+        let bytes = pdf(&[&text_stream("First page"), &text_stream("Second page")]);
+        let document = extract(&bytes, &installed_tools(), ExtractLimits::default()).unwrap();
         let found: Vec<_> = document.blocks.iter().map(|it| (it.anchor.page, it.text.as_str())).collect();
         assert_eq!(found, [(None, "title: A plan\nauthor: Ann"), (Some(1), "First page"), (Some(2), "Second page")]);
         assert_eq!((document.title.as_deref(), document.pages), (Some("A plan"), Some(2)));
@@ -261,7 +262,7 @@ mod tests {
     fn wide_gap_separates_paragraphs() {
         let content =
             "BT /F 12 Tf 14 TL 50 700 Td (One line) Tj T* (and its next) Tj T* (and third) Tj 0 -60 Td (Apart) Tj ET";
-        let document = extract(&pdf(&[content]), &library(), ExtractLimits::default()).unwrap();
+        let document = extract(&pdf(&[content]), &installed_tools(), ExtractLimits::default()).unwrap();
         let found: Vec<_> = document.blocks.iter().skip(1).map(|it| it.text.as_str()).collect();
         assert_eq!(found, ["One line\nand its next\nand third", "Apart"]);
     }
@@ -271,8 +272,8 @@ mod tests {
         let lines = ["all acous-", "tical measurements of", "the mini-", "mization, and the non-", "fork list"];
         let lines: Vec<String> = lines.iter().map(|it| format!("({it}) Tj T*")).collect();
         let first = format!("BT /F 12 Tf 14 TL 50 700 Td {} ET", lines.join(" "));
-        let bytes = pdf(&[&first, &words("It is acoustical, and a non-fork.")]);
-        for tools in [library(), Tools::default()] {
+        let bytes = pdf(&[&first, &text_stream("It is acoustical, and a non-fork.")]);
+        for tools in [installed_tools(), Tools::default()] {
             let text = extract(&bytes, &tools, ExtractLimits::default()).unwrap().text();
             let words: Vec<&str> = text.split_whitespace().collect();
             for word in ["acoustical", "minimization,", "non-fork"] {
@@ -283,20 +284,22 @@ mod tests {
 
     #[test]
     fn pages_over_limit_are_dropped_and_marked_truncated() {
-        let bytes = pdf(&[&words("One"), &words("Two")]);
-        let document = extract(&bytes, &library(), ExtractLimits { pages: 1, ..ExtractLimits::default() }).unwrap();
+        let bytes = pdf(&[&text_stream("One"), &text_stream("Two")]);
+        let document =
+            extract(&bytes, &installed_tools(), ExtractLimits { pages: 1, ..ExtractLimits::default() }).unwrap();
         assert!(document.truncated && !document.text().contains("Two"));
     }
 
     #[test]
     fn missing_library_uses_fallback_reader() {
-        let document = extract(&pdf(&[&words("First page")]), &Tools::default(), ExtractLimits::default()).unwrap();
+        let document =
+            extract(&pdf(&[&text_stream("First page")]), &Tools::default(), ExtractLimits::default()).unwrap();
         assert!(document.text().contains("First page"));
     }
 
     #[test]
     fn noise_after_pdf_header_is_damaged() {
-        let failed = extract(b"%PDF-1.7\nnoise", &library(), ExtractLimits::default()).unwrap_err();
+        let failed = extract(b"%PDF-1.7\nnoise", &installed_tools(), ExtractLimits::default()).unwrap_err();
         assert_eq!(failed.reason, Reason::Damaged);
     }
 }

@@ -1,6 +1,6 @@
 //! Groups the lines of a page into paragraphs of clean text. Pure, and independent of PDF libraries.
 
-use crate::extract::hyphenation::CUT;
+use crate::extract::hyphenation::CUT_MARK;
 use crate::secrets;
 
 /// A line from a PDF library.
@@ -15,19 +15,19 @@ pub(crate) struct Line {
 }
 
 /// Characters by which current and earlier PDFium versions mark a hyphen at a line end. PDFium drops the line break.
-const PDFIUM_HYPHENS: [char; 2] = [CUT, '\u{FFFE}'];
+const PDFIUM_HYPHENS: [char; 2] = [CUT_MARK, '\u{FFFE}'];
 /// A hyphen that is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
 /// Hyphens that are always visible.
 const PLAIN_HYPHENS: [char; 2] = ['-', '\u{2010}'];
 /// A gap of at least this many times the usual one separates paragraphs.
-const PARAGRAPH_GAP: f32 = 1.45;
+const PARAGRAPH_GAP_FACTOR: f32 = 1.45;
 /// A paragraph is cut at this size even without a gap, unless it would split a key: whole pages have no gaps.
-const PARAGRAPH_BYTES: usize = 4 << 10;
+const MAX_PARAGRAPH_BYTES: usize = 4 << 10;
 
 /// Groups lines into paragraphs, with line breaks between lines. A word cut at a line end contains [`CUT`] until the whole
 /// document decides whether a hyphen belongs there.
-pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
+pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     let usual = usual_gap(lines);
     let mut found = Vec::new();
     let mut open = String::new();
@@ -36,17 +36,17 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
         if line.text.trim().is_empty() {
             // Blank lines separate paragraphs only if lines have no vertical position.
             if above.is_some_and(|it| it.y.is_none()) {
-                close(&mut open, &mut found);
+                close_paragraph(&mut open, &mut found);
             }
             continue;
         }
-        if above.is_some_and(|above| parts(above, line, usual)) || is_full(&open, line) {
-            close(&mut open, &mut found);
+        if above.is_some_and(|above| separates_paragraphs(above, line, usual)) || is_full(&open, line) {
+            close_paragraph(&mut open, &mut found);
         }
-        append(&mut open, &line.text);
+        append_line(&mut open, &line.text);
         above = Some(line);
     }
-    close(&mut open, &mut found);
+    close_paragraph(&mut open, &mut found);
     found
 }
 
@@ -54,25 +54,25 @@ pub(crate) fn paragraphs(lines: &[Line]) -> Vec<String> {
 fn is_full(open: &str, line: &Line) -> bool {
     let goes_on = || {
         let mut joined = open.to_string();
-        append(&mut joined, &line.text);
-        secrets::whole_at(&joined, joined.floor_char_boundary(open.len())).is_some()
+        append_line(&mut joined, &line.text);
+        secrets::unsplittable_range(&joined, joined.floor_char_boundary(open.len())).is_some()
     };
-    open.len() > PARAGRAPH_BYTES && !goes_on()
+    open.len() > MAX_PARAGRAPH_BYTES && !goes_on()
 }
 
-fn close(open: &mut String, found: &mut Vec<String>) {
-    let text = clean_but_cuts(&std::mem::take(open));
+fn close_paragraph(open: &mut String, found: &mut Vec<String>) {
+    let text = clean_keeping_cuts(&std::mem::take(open));
     if !text.trim().is_empty() {
         found.push(text.trim().to_string());
     }
 }
 
 /// Appends a line; a word cut at the end of the previous line is joined.
-fn append(open: &mut String, line: &str) {
-    let line = line.trim().replace(PDFIUM_HYPHENS, CUT.encode_utf8(&mut [0; 4]));
+fn append_line(open: &mut String, line: &str) {
+    let line = line.trim().replace(PDFIUM_HYPHENS, CUT_MARK.encode_utf8(&mut [0; 4]));
     if is_cut(open, &line) {
         let hyphen = open.pop();
-        open.extend((hyphen != Some(SOFT_HYPHEN)).then_some(CUT));
+        open.extend((hyphen != Some(SOFT_HYPHEN)).then_some(CUT_MARK));
     } else if !open.is_empty() {
         open.push('\n');
     }
@@ -88,13 +88,13 @@ fn is_cut(above: &str, below: &str) -> bool {
         || by_plain() && below.starts_with(char::is_alphanumeric)
 }
 
-fn parts(above: &Line, line: &Line, usual: Option<f32>) -> bool {
+fn separates_paragraphs(above: &Line, line: &Line, usual: Option<f32>) -> bool {
     let (Some(high), Some(low), Some(usual)) = (above.y, line.y, usual) else { return false };
     // A line above the previous one begins a column. A sentence may continue there, and a cut word must be joined.
     let gap = high - low;
     let jumped_up = gap < -usual && !is_cut(above.text.trim_end(), line.text.trim_start());
     let other_size = (above.size - line.size).abs() > 0.2 * above.size.max(line.size) && gap.abs() > 0.5 * usual;
-    gap > usual * PARAGRAPH_GAP || jumped_up || other_size
+    gap > usual * PARAGRAPH_GAP_FACTOR || jumped_up || other_size
 }
 
 /// Returns the median distance between consecutive lines.
@@ -106,12 +106,12 @@ fn usual_gap(lines: &[Line]) -> Option<f32> {
 }
 
 /// Expands f-ligatures and drops control characters. Other compatibility characters stay, as they carry meaning.
-pub(crate) fn clean(text: &str) -> String {
-    clean_but_cuts(text).replace(CUT, "-")
+pub(crate) fn clean_text(text: &str) -> String {
+    clean_keeping_cuts(text).replace(CUT_MARK, "-")
 }
 
 /// The same, but keeps the cuts in words.
-fn clean_but_cuts(text: &str) -> String {
+fn clean_keeping_cuts(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
@@ -122,7 +122,7 @@ fn clean_but_cuts(text: &str) -> String {
             'ﬄ' => cleaned.push_str("ffl"),
             'ﬅ' | 'ﬆ' => cleaned.push_str("st"),
             '\u{A0}' => cleaned.push(' '),
-            '\n' | '\t' | CUT => cleaned.push(char),
+            '\n' | '\t' | CUT_MARK => cleaned.push(char),
             '\u{AD}' | '\u{FFFE}' | '\u{FFFF}' | '\u{FEFF}' => {}
             _ if char.is_control() => {}
             _ => cleaned.push(char),
@@ -135,57 +135,60 @@ fn clean_but_cuts(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(lines: &[(&str, f32)], expected: &[&str]) {
+    fn assert_paragraphs(lines: &[(&str, f32)], expected: &[&str]) {
         let lines: Vec<Line> =
             lines.iter().map(|(text, y)| Line { text: (*text).to_string(), y: Some(*y), size: 10.0 }).collect();
-        assert_eq!(paragraphs(&lines), expected);
+        assert_eq!(group_paragraphs(&lines), expected);
     }
 
     #[test]
     fn hyphenated_word_at_line_end_is_marked() {
-        let whole = format!("an exam{CUT}ple of it");
+        let whole = format!("an exam{CUT_MARK}ple of it");
         for hyphen in ["\u{2}", "\u{FFFE}", "-", "\u{2010}"] {
-            check(&[(&format!("an exam{hyphen}"), 100.0), ("ple of it", 88.0)], &[&whole]);
+            assert_paragraphs(&[(&format!("an exam{hyphen}"), 100.0), ("ple of it", 88.0)], &[&whole]);
         }
-        check(&[("an exam\u{FFFE}ple of it", 100.0)], &[&whole]);
-        check(&[("an exam\u{AD}", 100.0), ("ple of it", 88.0)], &["an example of it"]);
-        check(&[("EUR -", 100.0), ("none", 88.0)], &["EUR -\nnone"]);
+        assert_paragraphs(&[("an exam\u{FFFE}ple of it", 100.0)], &[&whole]);
+        assert_paragraphs(&[("an exam\u{AD}", 100.0), ("ple of it", 88.0)], &["an example of it"]);
+        assert_paragraphs(&[("EUR -", 100.0), ("none", 88.0)], &["EUR -\nnone"]);
     }
 
     #[test]
     fn hyphenated_word_continues_in_next_column() {
         let lines = [("b", 88.0), ("an exam-", 76.0), ("ple", 100.0), ("d", 88.0)];
-        check(&lines, &[&format!("b\nan exam{CUT}ple\nd")]);
+        assert_paragraphs(&lines, &[&format!("b\nan exam{CUT_MARK}ple\nd")]);
     }
 
     #[test]
     fn wide_gap_separates_paragraphs() {
-        check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("d", 40.0)], &["a\nb\nc", "d"]);
+        assert_paragraphs(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("d", 40.0)], &["a\nb\nc", "d"]);
     }
 
     #[test]
     fn next_column_starts_new_paragraph() {
-        check(&[("a", 100.0), ("b", 88.0), ("c", 76.0), ("right", 100.0), ("side", 88.0)], &["a\nb\nc", "right\nside"]);
+        assert_paragraphs(
+            &[("a", 100.0), ("b", 88.0), ("c", 76.0), ("right", 100.0), ("side", 88.0)],
+            &["a\nb\nc", "right\nside"],
+        );
     }
 
     #[test]
     fn long_paragraph_is_cut_but_keeps_secret_with_name() {
         let words = "words ".repeat(700);
-        check(&[(&words, 30.0), ("api_key:", 20.0), ("q8Rt2L", 10.0)], &[words.trim(), "api_key:\nq8Rt2L"]);
+        assert_paragraphs(&[(&words, 30.0), ("api_key:", 20.0), ("q8Rt2L", 10.0)], &[words.trim(), "api_key:\nq8Rt2L"]);
         let named = format!("{words} api_key:");
         let whole = format!("{named}\nq8Rt2LmZx7Vb4NcK9wPd");
-        check(&[(&named, 20.0), ("q8Rt2LmZx7Vb4NcK9wPd", 10.0), ("end", 0.0)], &[&whole, "end"]);
+        assert_paragraphs(&[(&named, 20.0), ("q8Rt2LmZx7Vb4NcK9wPd", 10.0), ("end", 0.0)], &[&whole, "end"]);
     }
 
     #[test]
     fn clean_expands_only_f_ligatures() {
-        assert_eq!(clean("eﬃcient ﬁle m² ½\u{1}\u{AD}"), "efficient file m² ½");
+        assert_eq!(clean_text("eﬃcient ﬁle m² ½\u{1}\u{AD}"), "efficient file m² ½");
     }
 
     #[test]
     fn blank_lines_separate_paragraphs_without_positions() {
         let lines: Vec<Line> =
             ["a", "b", "", "c"].iter().map(|it| Line { text: (*it).to_string(), ..Line::default() }).collect();
-        assert_eq!(paragraphs(&lines), ["a\nb", "c"]);
+        assert_eq!(group_paragraphs(&lines), ["a\nb", "c"]);
     }
 }

@@ -20,24 +20,24 @@ use tokio::runtime::Handle;
 use tokio::sync::{AcquireError, OnceCell, Semaphore, oneshot};
 use tracing::{error, warn};
 
-use crate::extract::jail::probe::ESCAPES;
-use crate::extract::pool::observer::Nobody;
+use crate::extract::jail::probe::ESCAPE_PROBES;
+use crate::extract::pool::observer::NoObserver;
 use crate::extract::pool::process::{Cause, Death, Worker};
 use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
-use crate::extract::{Tools, failure};
+use crate::extract::{Tools, new_failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason, Redaction};
 
-pub use crate::extract::pool::observer::Witness;
+pub use crate::extract::pool::observer::ReadObserver;
 
 /// Minimum start-up time of a worker, even if the time limit per file is shorter: processes start slowly on a busy machine.
-const READY_SECONDS: u64 = 8;
+const MIN_START_SECONDS: u64 = 8;
 
 /// How often the memory of a busy worker is checked. Its own limits apply in between; this catches memory they do not
 /// count.
-const LOOK_AT_MEMORY: Duration = Duration::from_millis(20);
+const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A worker idle for this long is ended to free its memory: models take hundreds of MiB.
-const REST: Duration = Duration::from_secs(300);
+const MAX_IDLE: Duration = Duration::from_secs(300);
 
 /// Settings of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,23 +64,23 @@ pub struct WorkerPool {
     /// Idle workers.
     idle: Mutex<Vec<Worker>>,
     /// Maximum idle time of a worker.
-    rest: Duration,
-    nursery: OnceCell<Nursery>,
+    max_idle: Duration,
+    spawner: OnceCell<WorkerSpawner>,
     /// Observations about the workers.
-    known: Mutex<Known>,
+    stats: Mutex<WorkerStats>,
 }
 
 /// Observations about the workers of a pool.
 #[derive(Debug, Default)]
-struct Known {
+struct WorkerStats {
     /// First message of the most recently started worker; `None` before the first start.
     hello: Option<Hello>,
     /// Why the last attempt to start a worker failed; `None` if it succeeded.
-    unstartable: Option<String>,
+    start_error: Option<String>,
     /// Number of workers that the jail killed.
-    killed: u64,
+    jail_kills: u64,
     /// Largest memory use of any worker, in bytes.
-    peak: u64,
+    peak_bytes: u64,
 }
 
 /// Result of one escape attempt, see [`WorkerPool::try_escapes`].
@@ -89,14 +89,14 @@ pub struct EscapeAttempt {
     /// Name of the attempt, e.g. `open a file`.
     pub name: &'static str,
     /// Why the attempt failed; `None` if it succeeded.
-    pub barred: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// A job for a worker, with its file.
-struct Order<'a> {
+struct PendingJob<'a> {
     file: &'a File,
     job: &'a Job,
-    witness: &'a dyn Witness,
+    observer: &'a dyn ReadObserver,
 }
 
 /// Why a worker gave no reply.
@@ -104,17 +104,17 @@ enum Fault {
     /// The worker died of this file, or of effects of an earlier one.
     Died(ExtractFailure),
     /// The worker was killed from outside, or stopped until the time limit.
-    Taken(ExtractFailure),
+    KilledOutside(ExtractFailure),
     /// The file exceeded the time limit.
-    Stalled(ExtractFailure),
+    TimedOut(ExtractFailure),
     /// No worker could be started.
-    Unstarted(ExtractFailure),
+    NotStarted(ExtractFailure),
 }
 
 impl Fault {
-    fn failed(self) -> ExtractFailure {
+    fn into_failure(self) -> ExtractFailure {
         match self {
-            Fault::Died(it) | Fault::Taken(it) | Fault::Stalled(it) | Fault::Unstarted(it) => it,
+            Fault::Died(it) | Fault::KilledOutside(it) | Fault::TimedOut(it) | Fault::NotStarted(it) => it,
         }
     }
 }
@@ -130,17 +130,17 @@ impl WorkerPool {
             processes: workers.max(1),
             permits: Semaphore::new(workers.max(1)),
             idle: Mutex::new(Vec::new()),
-            rest: REST,
+            max_idle: MAX_IDLE,
             // Opened here, because a thread inherits the priority of its creator. If it fails, it is retried later.
-            nursery: OnceCell::new_with(Nursery::open().ok()),
-            known: Mutex::default(),
+            spawner: OnceCell::new_with(WorkerSpawner::open().ok()),
+            stats: Mutex::default(),
         }
     }
 
     /// Starts and ends a worker, to learn before the first file whether workers can be jailed.
     pub async fn probe(&self) {
         // An error is recorded, and the first file will meet it again.
-        self.start(self.setup.clone()).await.ok();
+        self.start_worker(self.setup.clone()).await.ok();
     }
 
     /// Returns what the workers redact, for callers that extract text outside the workers.
@@ -150,12 +150,12 @@ impl WorkerPool {
 
     /// Returns whether the workers are jailed; `None` before the first start.
     pub fn is_jailed(&self) -> Option<bool> {
-        self.known().hello.as_ref().map(|it| it.open.is_none())
+        self.stats().hello.as_ref().map(|it| it.open.is_none())
     }
 
     /// Returns the problems of the workers, one sentence each with the remedy.
     pub fn problems(&self) -> Vec<String> {
-        let known = self.known();
+        let known = self.stats();
         let open = known.hello.as_ref().and_then(|it| it.open.as_ref()).map(|why| match self.setup.limits.jail {
             JailMode::Required => format!(
                 "only plain text is read, because the extraction workers cannot be jailed: {why}; \
@@ -166,14 +166,14 @@ impl WorkerPool {
                  a hostile file has all rights of this user"
             ),
         });
-        let killed = (known.killed > 0).then(|| {
+        let killed = (known.jail_kills > 0).then(|| {
             format!(
                 "{} times a file made its worker try to leave its jail, and the worker was killed: \
                  `vic files` lists these files with worker_crash",
-                known.killed
+                known.jail_kills
             )
         });
-        let unstartable = known.unstartable.as_ref().map(|why| {
+        let unstartable = known.start_error.as_ref().map(|why| {
             format!(
                 "no file can be read, because extraction workers do not start: {why}; check the limits of \
                      vicd on processes, open files and memory (ulimit), then run `vic index` to retry"
@@ -184,7 +184,7 @@ impl WorkerPool {
 
     /// Returns the largest memory use of any worker in this pool, in MiB.
     pub fn peak_mib(&self) -> u64 {
-        self.known().peak >> 20
+        self.stats().peak_bytes >> 20
     }
 
     /// Tries every way out of the jail from inside a worker. `path` is a file that a worker must not open.
@@ -193,15 +193,15 @@ impl WorkerPool {
     /// As [`WorkerPool::extract`], if no worker can be started.
     pub async fn try_escapes(&self, path: &Path) -> Result<Vec<EscapeAttempt>, ExtractFailure> {
         let mut attempts = Vec::new();
-        for escape in ESCAPES {
-            let file = File::open("/dev/null").map_err(|error| failure(Reason::Io, error.to_string()))?;
+        for escape in ESCAPE_PROBES {
+            let file = File::open("/dev/null").map_err(|error| new_failure(Reason::Io, error.to_string()))?;
             let task = Task::Escape { name: escape.name.to_string(), path: path.to_owned() };
-            let barred = match self.work(file, "escape", task, &Nobody).await {
+            let barred = match self.run_task(file, "escape", task, &NoObserver).await {
                 Ok(document) => document.blocks.into_iter().next().map(|it| it.text),
                 Err(failed) if failed.reason == Reason::WorkerCrash => Some(failed.detail),
                 Err(failed) => return Err(failed),
             };
-            attempts.push(EscapeAttempt { name: escape.name, barred });
+            attempts.push(EscapeAttempt { name: escape.name, failure: barred });
         }
         Ok(attempts)
     }
@@ -214,7 +214,7 @@ impl WorkerPool {
     /// Every failure is caused by the file and must be recorded with it, except [`Reason::Io`] if no worker can be started.
     /// A document without blocks is a file without text, see [`crate::extract::extract_bytes`].
     pub async fn extract(&self, file: File, name: &str) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Extract, &Nobody).await
+        self.run_task(file, name, Task::Extract, &NoObserver).await
     }
 
     /// As [`WorkerPool::extract`], with an observer that counts the workers given the file: at most two.
@@ -222,13 +222,13 @@ impl WorkerPool {
     /// # Errors
     ///
     /// As [`WorkerPool::extract`].
-    pub async fn extract_told(
+    pub async fn extract_observed(
         &self,
         file: File,
         name: &str,
-        witness: &dyn Witness,
+        witness: &dyn ReadObserver,
     ) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Extract, witness).await
+        self.run_task(file, name, Task::Extract, witness).await
     }
 
     /// Returns the time limit per file.
@@ -242,62 +242,63 @@ impl WorkerPool {
     ///
     /// As [`WorkerPool::extract`].
     pub async fn run_skill(&self, file: File, name: &str, job: SkillJob) -> Result<Document, ExtractFailure> {
-        self.run_skill_before(file, name, job, &Nobody).await
+        self.run_skill_observed(file, name, job, &NoObserver).await
     }
 
     /// As [`WorkerPool::run_skill`], with an observer.
-    pub(crate) async fn run_skill_before(
+    pub(crate) async fn run_skill_observed(
         &self,
         file: File,
         name: &str,
         job: SkillJob,
-        witness: &dyn Witness,
+        witness: &dyn ReadObserver,
     ) -> Result<Document, ExtractFailure> {
-        self.work(file, name, Task::Skill(job), witness).await
+        self.run_task(file, name, Task::Skill(job), witness).await
     }
 
-    async fn work(&self, file: File, name: &str, task: Task, witness: &dyn Witness) -> Reply {
+    async fn run_task(&self, file: File, name: &str, task: Task, witness: &dyn ReadObserver) -> Reply {
         let setup = self.setup_for(&task);
         let job = Job { name: name.chars().take(1_000).collect(), task };
-        let order = Order { file: &file, job: &job, witness };
-        let outcome = self.try_beside_others(&order, &setup).await;
-        let is_taken = matches!(outcome, Err(Fault::Taken(_)));
-        let outcome = if is_taken && witness.may_again().await { self.try_alone(&order, setup).await } else { outcome };
-        outcome.map_err(Fault::failed)?
+        let order = PendingJob { file: &file, job: &job, observer: witness };
+        let outcome = self.run_shared(&order, &setup).await;
+        let is_taken = matches!(outcome, Err(Fault::KilledOutside(_)));
+        let outcome =
+            if is_taken && witness.may_retry().await { self.run_exclusive(&order, setup).await } else { outcome };
+        outcome.map_err(Fault::into_failure)?
     }
 
-    async fn try_beside_others(&self, order: &Order<'_>, setup: &Setup) -> Result<Reply, Fault> {
-        let _permit = self.permits.acquire().await.map_err(closed)?;
+    async fn run_shared(&self, order: &PendingJob<'_>, setup: &Setup) -> Result<Reply, Fault> {
+        let _permit = self.permits.acquire().await.map_err(pool_closed)?;
         let rested = {
-            let mut idle = self.idle();
+            let mut idle = self.idle_workers();
             // A worker with other libraries cannot load these any more: it is jailed already.
             idle.iter().rposition(|it| it.tools == setup.tools).map(|place| idle.remove(place))
         };
         if let Some(worker) = rested {
-            match self.run(worker, order).await {
+            match self.run_in_worker(worker, order).await {
                 // An earlier file may have caused the death, so the file gets a new worker. That is the last attempt, even
                 // if the worker is killed from outside.
                 Err(Fault::Died(failed)) => {
-                    if !order.witness.may_again().await {
+                    if !order.observer.may_retry().await {
                         return Err(Fault::Died(failed));
                     }
-                    let last = self.run(self.start(setup.clone()).await?, order).await;
-                    return last.map_err(|fault| Fault::Died(fault.failed()));
+                    let last = self.run_in_worker(self.start_worker(setup.clone()).await?, order).await;
+                    return last.map_err(|fault| Fault::Died(fault.into_failure()));
                 }
                 outcome => return outcome,
             }
         }
-        self.run(self.start(setup.clone()).await?, order).await
+        self.run_in_worker(self.start_worker(setup.clone()).await?, order).await
     }
 
     /// Runs a job with no other worker beside it. If memory is short, the kernel kills the largest process: this shows
     /// whether it is this file's.
-    async fn try_alone(&self, order: &Order<'_>, setup: Setup) -> Result<Reply, Fault> {
+    async fn run_exclusive(&self, order: &PendingJob<'_>, setup: Setup) -> Result<Reply, Fault> {
         let all = u32::try_from(self.processes).unwrap_or(u32::MAX);
-        let _permits = self.permits.acquire_many(all).await.map_err(closed)?;
+        let _permits = self.permits.acquire_many(all).await.map_err(pool_closed)?;
         // Idle workers hold memory too.
-        self.idle().clear();
-        self.run(self.start(setup).await?, order).await
+        self.idle_workers().clear();
+        self.run_in_worker(self.start_worker(setup).await?, order).await
     }
 
     /// Returns the setup for a task; skills bring the libraries and models available now.
@@ -308,13 +309,13 @@ impl WorkerPool {
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stats(&self) -> std::sync::MutexGuard<'_, WorkerStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores the first message of a worker, and logs a warning if it is not jailed.
-    fn note(&self, hello: Hello) {
-        let mut known = self.known();
+    fn record_hello(&self, hello: Hello) {
+        let mut known = self.stats();
         if known.hello.as_ref() == Some(&hello) {
             return;
         }
@@ -323,7 +324,7 @@ impl WorkerPool {
         self.problems().iter().for_each(|problem| warn!("{problem}"));
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
+    fn idle_workers(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -333,93 +334,94 @@ impl WorkerPool {
     }
 
     /// Ends workers that have been idle for long. The owner of the pool calls it regularly.
-    pub fn dismiss_rested(&self) {
+    pub fn end_idle_workers(&self) {
         // Dropping a worker kills it.
-        self.idle().retain(|it| it.rested.elapsed() < self.rest);
+        self.idle_workers().retain(|it| it.idle_since.elapsed() < self.max_idle);
     }
 
     /// Returns the pool with another maximum idle time.
     #[cfg(test)]
-    pub(crate) fn resting(self, rest: Duration) -> WorkerPool {
-        WorkerPool { rest, ..self }
+    pub(crate) fn with_max_idle(self, rest: Duration) -> WorkerPool {
+        WorkerPool { max_idle: rest, ..self }
     }
 
     /// Returns the number of idle workers.
     #[cfg(test)]
-    pub(crate) fn at_rest(&self) -> usize {
-        self.idle().len()
+    pub(crate) fn idle_count(&self) -> usize {
+        self.idle_workers().len()
     }
 
     /// Starts a worker and waits until it is ready. A failure is caused by the machine or the installation, not by a file.
-    async fn start(&self, setup: Setup) -> Result<Worker, Fault> {
+    async fn start_worker(&self, setup: Setup) -> Result<Worker, Fault> {
         let (why, taken) = match self.start_ready(setup).await {
             Ok((worker, hello)) => {
-                self.known().unstartable = None;
-                self.note(hello);
+                self.stats().start_error = None;
+                self.record_hello(hello);
                 return Ok(worker);
             }
             Err(death) => (death.failed.detail, death.cause == Cause::Outside),
         };
         let why = format!("cannot start `{} worker`: {why}", self.program.display());
-        if self.known().unstartable.replace(why.clone()).is_none() {
+        if self.stats().start_error.replace(why.clone()).is_none() {
             warn!("{why}");
         }
-        let failed = failure(Reason::Io, why);
-        Err(if taken { Fault::Taken(failed) } else { Fault::Unstarted(failed) })
+        let failed = new_failure(Reason::Io, why);
+        Err(if taken { Fault::KilledOutside(failed) } else { Fault::NotStarted(failed) })
     }
 
     async fn start_ready(&self, setup: Setup) -> Result<(Worker, Hello), Death> {
         let born = async {
-            let nursery = self.nursery.get_or_try_init(|| async { Nursery::open() }).await?;
+            let nursery = self.spawner.get_or_try_init(|| async { WorkerSpawner::open() }).await?;
             Worker::start(nursery, &self.program, setup).await
         };
-        let unborn = |why: String| Death { failed: failure(Reason::Io, why), cause: Cause::Own, peak: None };
+        let unborn = |why: String| Death { failed: new_failure(Reason::Io, why), cause: Cause::Worker, peak: None };
         let mut worker = born.await.map_err(|error| unborn(error.to_string()))?;
-        let patience = Duration::from_secs(u64::from(self.setup.limits.seconds).max(READY_SECONDS));
-        match tokio::time::timeout(patience, worker.hello()).await {
+        let patience = Duration::from_secs(u64::from(self.setup.limits.seconds).max(MIN_START_SECONDS));
+        match tokio::time::timeout(patience, worker.read_hello()).await {
             Ok(Ok(hello)) => Ok((worker, hello)),
-            Ok(Err(problem)) => Err(worker.bury(&problem).await),
+            Ok(Err(problem)) => Err(worker.diagnose_death(&problem).await),
             // Dropping the worker kills it.
             Err(_) => Err(unborn(format!("it is not ready after {} s", patience.as_secs()))),
         }
     }
 
     /// Runs a job, and keeps the worker for later if it is still usable.
-    async fn run(&self, mut worker: Worker, order: &Order<'_>) -> Result<Reply, Fault> {
-        let Order { file, job, witness } = order;
-        witness.begins();
+    async fn run_in_worker(&self, mut worker: Worker, order: &PendingJob<'_>) -> Result<Reply, Fault> {
+        let PendingJob { file, job, observer: witness } = order;
+        witness.attempt_started();
         let seconds = match &job.task {
             Task::Extract | Task::Escape { .. } => self.setup.limits.seconds,
             Task::Skill(skill) => skill.seconds,
         };
-        let most = protocol::most_reply_bytes(&self.setup.limits);
+        let most = protocol::max_reply_bytes(&self.setup.limits);
         let process = worker.id();
-        let asked = tokio::time::timeout(Duration::from_secs(seconds.into()), worker.ask(file, job, most));
+        let asked = tokio::time::timeout(Duration::from_secs(seconds.into()), worker.request(file, job, most));
         let outcome = tokio::select! {
             biased;
             it = asked => it,
-            held = self.outgrown(process, self.most_held(file)) => return Err(self.grown(held)),
+            held = self.watch_memory(process, self.memory_limit(file)) => return Err(self.memory_exceeded(held)),
         };
         match outcome {
             Ok(Ok(reply)) => {
                 let (held, peak) = worker.memory();
                 self.note_peak(peak);
-                if !worker.is_worn_out(held, &self.setup) {
-                    worker.rested = Instant::now();
-                    self.idle().push(worker);
+                if !worker.needs_replacement(held, &self.setup) {
+                    worker.idle_since = Instant::now();
+                    self.idle_workers().push(worker);
                 }
                 Ok(reply)
             }
-            Ok(Err(problem)) => Err(self.mourn(worker.bury(&problem).await)),
+            Ok(Err(problem)) => Err(self.record_death(worker.diagnose_death(&problem).await)),
             Err(_) => {
                 self.note_peak(worker.memory().1);
                 let took = format!("took longer than {seconds} s");
                 // Dropping the worker kills it.
                 Err(match worker.is_stopped() {
-                    true => {
-                        Fault::Taken(failure(Reason::Timeout, format!("{took}: its reader was stopped by SIGSTOP")))
-                    }
-                    false => Fault::Stalled(failure(Reason::Timeout, took)),
+                    true => Fault::KilledOutside(new_failure(
+                        Reason::Timeout,
+                        format!("{took}: its reader was stopped by SIGSTOP"),
+                    )),
+                    false => Fault::TimedOut(new_failure(Reason::Timeout, took)),
                 })
             }
         }
@@ -427,16 +429,16 @@ impl WorkerPool {
 
     /// Returns the memory limit in bytes for a file. Workers with loaded networks have little memory left for large files,
     /// so the file size is added to their limit.
-    fn most_held(&self, file: &File) -> u64 {
+    fn memory_limit(&self, file: &File) -> u64 {
         let beside = if self.setup.for_questions { file.metadata().map_or(0, |it| it.len()) } else { 0 };
         (u64::from(self.setup.limits.memory_mib) << 20) + beside
     }
 
     /// Monitors the memory of a busy process, and returns its use once it exceeds `most`.
-    async fn outgrown(&self, process: Option<u32>, most: u64) -> u64 {
+    async fn watch_memory(&self, process: Option<u32>, most: u64) -> u64 {
         loop {
-            tokio::time::sleep(LOOK_AT_MEMORY).await;
-            let Some((held, peak)) = process.and_then(process::resident) else { continue };
+            tokio::time::sleep(MEMORY_POLL_INTERVAL).await;
+            let Some((held, peak)) = process.and_then(process::memory_of) else { continue };
             self.note_peak(peak);
             if held > most {
                 return held;
@@ -445,24 +447,24 @@ impl WorkerPool {
     }
 
     /// Makes the fault of a worker over its memory limit; dropping the worker kills it.
-    fn grown(&self, held: u64) -> Fault {
+    fn memory_exceeded(&self, held: u64) -> Fault {
         let (held, most) = (held >> 20, self.setup.limits.memory_mib);
-        Fault::Died(failure(Reason::OutOfMemory, format!("held {held} MiB of memory, and may hold {most}")))
+        Fault::Died(new_failure(Reason::OutOfMemory, format!("held {held} MiB of memory, and may hold {most}")))
     }
 
     fn note_peak(&self, peak: u64) {
-        let mut known = self.known();
-        known.peak = known.peak.max(peak);
+        let mut known = self.stats();
+        known.peak_bytes = known.peak_bytes.max(peak);
     }
 
     /// Records why a worker died.
-    fn mourn(&self, death: Death) -> Fault {
+    fn record_death(&self, death: Death) -> Fault {
         self.note_peak(death.peak.unwrap_or(0));
         match death.cause {
-            Cause::Own => Fault::Died(death.failed),
-            Cause::Outside => Fault::Taken(death.failed),
+            Cause::Worker => Fault::Died(death.failed),
+            Cause::Outside => Fault::KilledOutside(death.failed),
             Cause::Jail => {
-                self.known().killed += 1;
+                self.stats().jail_kills += 1;
                 error!("the jail killed a worker for a forbidden system call");
                 Fault::Died(death.failed)
             }
@@ -470,26 +472,26 @@ impl WorkerPool {
     }
 }
 
-fn closed(_: AcquireError) -> Fault {
-    Fault::Unstarted(failure(Reason::Io, "the pool is closed"))
+fn pool_closed(_: AcquireError) -> Fault {
+    Fault::NotStarted(new_failure(Reason::Io, "the pool is closed"))
 }
 
 /// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started it
 /// ends, and threads of the async runtime come and go.
 #[derive(Debug)]
-struct Nursery {
-    births: mpsc::Sender<Birth>,
+struct WorkerSpawner {
+    requests: mpsc::Sender<SpawnRequest>,
 }
 
-struct Birth {
+struct SpawnRequest {
     command: Command,
     runtime: Handle,
     reply: oneshot::Sender<io::Result<Child>>,
 }
 
-impl Nursery {
-    fn open() -> io::Result<Nursery> {
-        let (births, requests) = mpsc::channel::<Birth>();
+impl WorkerSpawner {
+    fn open() -> io::Result<WorkerSpawner> {
+        let (births, requests) = mpsc::channel::<SpawnRequest>();
         std::thread::Builder::new().name("worker-births".to_string()).spawn(move || {
             for mut birth in requests {
                 let _inside = birth.runtime.enter();
@@ -497,13 +499,13 @@ impl Nursery {
                 birth.reply.send(birth.command.spawn()).ok();
             }
         })?;
-        Ok(Nursery { births })
+        Ok(WorkerSpawner { requests: births })
     }
 
     async fn spawn(&self, command: Command) -> io::Result<Child> {
         let (reply, answer) = oneshot::channel();
         let gone = || io::Error::other("the thread that starts workers is gone");
-        self.births.send(Birth { command, runtime: Handle::current(), reply }).map_err(|_| gone())?;
+        self.requests.send(SpawnRequest { command, runtime: Handle::current(), reply }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }

@@ -96,28 +96,28 @@ pub enum Purpose {
 pub(crate) type Reply = Result<Document, ExtractFailure>;
 
 /// Size in bytes of the length before each frame: a little-endian `u32`.
-pub(crate) const PREFIX: usize = 4;
+pub(crate) const PREFIX_BYTES: usize = 4;
 
 /// Longest frame to a worker: the setup, or a job with one name.
-pub(crate) const MOST_REQUEST_BYTES: usize = 64 << 10;
+pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 10;
 
 /// Returns the longest reply that a pool accepts: the escaped text and its anchors.
-pub(crate) fn most_reply_bytes(limits: &ExtractLimits) -> usize {
+pub(crate) fn max_reply_bytes(limits: &ExtractLimits) -> usize {
     let text = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     text.saturating_mul(6).saturating_add(128 << 20).min(u32::MAX as usize)
 }
 
 /// Encodes a frame.
-pub(crate) fn encode(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
-    let mut frame = vec![0; PREFIX];
+pub(crate) fn encode_frame(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
+    let mut frame = vec![0; PREFIX_BYTES];
     serde_json::to_writer(&mut frame, message)?;
-    let length = u32::try_from(frame.len() - PREFIX).map_err(|_| std::io::Error::other("frame too long"))?;
-    frame[..PREFIX].copy_from_slice(&length.to_le_bytes());
+    let length = u32::try_from(frame.len() - PREFIX_BYTES).map_err(|_| std::io::Error::other("frame too long"))?;
+    frame[..PREFIX_BYTES].copy_from_slice(&length.to_le_bytes());
     Ok(frame)
 }
 
 /// Returns the length stated in a prefix. Fails if it exceeds `most`.
-pub(crate) fn length(prefix: [u8; PREFIX], most: usize) -> std::io::Result<usize> {
+pub(crate) fn parse_length(prefix: [u8; PREFIX_BYTES], most: usize) -> std::io::Result<usize> {
     let length = u32::from_le_bytes(prefix) as usize;
     if length > most {
         return Err(std::io::Error::other(format!("frame of {length} bytes is longer than {most}")));
@@ -126,7 +126,7 @@ pub(crate) fn length(prefix: [u8; PREFIX], most: usize) -> std::io::Result<usize
 }
 
 /// Decodes the content of a frame.
-pub(crate) fn decode<T: DeserializeOwned>(content: &[u8]) -> std::io::Result<T> {
+pub(crate) fn decode_frame<T: DeserializeOwned>(content: &[u8]) -> std::io::Result<T> {
     Ok(serde_json::from_slice(content)?)
 }
 
@@ -137,13 +137,13 @@ mod tests {
 
     #[test]
     fn decode_rejects_too_many_blocks() {
-        let most = 2 * crate::model::MOST_BLOCKS;
+        let most = 2 * crate::model::MAX_BLOCKS;
         let reply = |count: usize| {
             let blocks = vec![r#"{"kind":"Paragraph","text":"","anchor":{}}"#; count].join(",");
             let frame = format!(
                 r#"{{"Ok":{{"title":null,"media_type":"","blocks":[{blocks}],"problems":[],"truncated":false,"pages":null,"pages_without_text":[]}}}}"#
             );
-            decode::<Reply>(frame.as_bytes()).map(|it| it.unwrap().blocks.len())
+            decode_frame::<Reply>(frame.as_bytes()).map(|it| it.unwrap().blocks.len())
         };
         assert_eq!(reply(most).unwrap(), most);
         assert!(reply(most + 1).unwrap_err().to_string().contains("at most"));
@@ -160,14 +160,17 @@ mod tests {
         let document = Document { blocks: vec![block], pages_without_text: vec![7], ..Document::default() };
         let failed = ExtractFailure { reason: Reason::TooDeep, detail: "why".to_string() };
         for reply in [Reply::Ok(document), Reply::Err(failed)] {
-            let frame = encode(&reply).unwrap();
-            assert_eq!(length(frame[..PREFIX].try_into().unwrap(), 1_000).unwrap(), frame.len() - PREFIX);
-            assert_eq!(decode::<Reply>(&frame[PREFIX..]).unwrap(), reply);
+            let frame = encode_frame(&reply).unwrap();
+            assert_eq!(
+                parse_length(frame[..PREFIX_BYTES].try_into().unwrap(), 1_000).unwrap(),
+                frame.len() - PREFIX_BYTES
+            );
+            assert_eq!(decode_frame::<Reply>(&frame[PREFIX_BYTES..]).unwrap(), reply);
         }
     }
 
     #[test]
     fn length_over_limit_is_rejected() {
-        assert!(length(u32::MAX.to_le_bytes(), 1_000).is_err());
+        assert!(parse_length(u32::MAX.to_le_bytes(), 1_000).is_err());
     }
 }

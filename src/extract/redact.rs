@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use crate::extract::{ReadResult, failure};
+use crate::extract::{ReadResult, new_failure};
 use crate::model::place::line_breaks;
 use crate::model::{Anchor, Block, BlockKind, Document, Reason, Redaction};
-use crate::secrets::{Censor, Columns, MARK};
+use crate::secrets::{REDACTED, Redactor, SecretColumns};
 
 /// Redacts secrets in a document. Fails with [`Reason::Secret`] if nothing else remains.
 pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult<Document> {
-    let mut censor = Censor::new(redaction);
-    let (mut blackened, mut table) = (0, Table::default());
+    let mut censor = Redactor::new(redaction);
+    let (mut blackened, mut table) = (0, TableState::default());
     for block in &mut document.blocks {
-        if let Cow::Owned(cleaned) = table.clean(block, &mut censor) {
+        if let Cow::Owned(cleaned) = table.redact_block(block, &mut censor) {
             // The bytes in the file differ now, and a key of several lines becomes one line.
             block.anchor.verbatim = false;
             if line_breaks(&cleaned) != line_breaks(&block.text) {
@@ -21,17 +21,17 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
             block.text = cleaned;
             blackened += 1;
         }
-        name_openly(&mut block.anchor, redaction);
+        redact_anchor(&mut block.anchor, redaction);
     }
     let links = document.links.iter_mut().flat_map(|it| [&mut it.target, &mut it.text]);
     for text in document.title.iter_mut().chain(&mut document.problems).chain(links) {
-        *text = Censor::new(redaction).clean(text).into_owned();
+        *text = Redactor::new(redaction).redact(text).into_owned();
     }
     if blackened == 0 {
         return Ok(document);
     }
-    if document.blocks.iter().all(|it| it.text.replace(MARK, "").trim().is_empty()) {
-        return Err(failure(Reason::Secret, "it holds keys and nothing else"));
+    if document.blocks.iter().all(|it| it.text.replace(REDACTED, "").trim().is_empty()) {
+        return Err(new_failure(Reason::Secret, "it holds keys and nothing else"));
     }
     let places = censor.found();
     document.problems.push(match places {
@@ -44,24 +44,24 @@ pub(crate) fn redact(mut document: Document, redaction: Redaction) -> ReadResult
 /// State of a table that continues across blocks: readers split it after some rows, and only its first block has the column
 /// heads. A second table directly after the first cannot be told from its continuation.
 #[derive(Default)]
-struct Table {
-    columns: Columns,
+struct TableState {
+    columns: SecretColumns,
     /// Anchor of its last block.
     place: Option<Anchor>,
 }
 
-impl Table {
-    fn clean<'t>(&mut self, block: &'t Block, censor: &mut Censor) -> Cow<'t, str> {
+impl TableState {
+    fn redact_block<'t>(&mut self, block: &'t Block, censor: &mut Redactor) -> Cow<'t, str> {
         if block.kind != BlockKind::Table {
-            *self = Table::default();
-            return censor.clean(&block.text);
+            *self = TableState::default();
+            return censor.redact(&block.text);
         }
         let of = |it: &Anchor| (it.member.clone(), it.part.clone(), it.sheet.clone());
         if self.place.as_ref().is_some_and(|it| of(it) != of(&block.anchor)) {
-            self.columns = Columns::default();
+            self.columns = SecretColumns::default();
         }
         self.place = Some(block.anchor.clone());
-        censor.clean_rows(&block.text, &mut self.columns, block.anchor.cell.as_deref().map(first_column))
+        censor.redact_rows(&block.text, &mut self.columns, block.anchor.cell.as_deref().map(first_column))
     }
 }
 
@@ -75,10 +75,10 @@ fn first_column(cells: &str) -> usize {
 }
 
 /// Redacts secrets in the names of an anchor: an attached message without a name is named after its subject.
-fn name_openly(anchor: &mut Anchor, redaction: Redaction) {
+fn redact_anchor(anchor: &mut Anchor, redaction: Redaction) {
     let names = [&mut anchor.member, &mut anchor.part, &mut anchor.sheet, &mut anchor.symbol];
     for name in names.into_iter().flatten() {
-        if let Cow::Owned(cleaned) = Censor::new(redaction).clean(name) {
+        if let Cow::Owned(cleaned) = Redactor::new(redaction).redact(name) {
             *name = cleaned;
         }
     }
@@ -88,7 +88,7 @@ fn name_openly(anchor: &mut Anchor, redaction: Redaction) {
 mod tests {
     use super::*;
     use crate::extract::sheet_writer::SheetWriter;
-    use crate::extract::source_text::BLOCK_BYTES;
+    use crate::extract::source_text::MAX_BLOCK_BYTES;
     use crate::extract::{Sink, Tools, extract_bytes};
     use crate::model::ExtractLimits;
 
@@ -125,8 +125,8 @@ mod tests {
         let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
         let name = Some(token.to_string());
         let mut anchor = Anchor { sheet: name.clone(), symbol: name, ..Anchor::default() };
-        name_openly(&mut anchor, Redaction::Keys);
-        assert_eq!((anchor.sheet.as_deref(), anchor.symbol.as_deref()), (Some(MARK), Some(MARK)));
+        redact_anchor(&mut anchor, Redaction::Keys);
+        assert_eq!((anchor.sheet.as_deref(), anchor.symbol.as_deref()), (Some(REDACTED), Some(REDACTED)));
     }
 
     const VALUE: &str = "Zk3vQ9mX2pLr8TnB5wYs";
@@ -135,7 +135,7 @@ mod tests {
     /// columns are not.
     fn check_table(name: &str, document: &Document) {
         let text = document.text();
-        assert_eq!(text.matches(MARK).count(), 100, "{name}: {text}");
+        assert_eq!(text.matches(REDACTED).count(), 100, "{name}: {text}");
         assert!(!text.contains(VALUE) && text.matches("q8Rt2LmZx7Vb4NcK9wPd").count() == 100, "{name}: {text}");
     }
 
@@ -191,15 +191,15 @@ mod tests {
             .enumerate()
             {
                 cells.iter().for_each(|(column, text)| {
-                    writer.cell(row as u32, *column, text);
+                    writer.push_cell(row as u32, *column, text);
                 });
             }
             // The next block has no heads, and begins in another column.
-            writer.cell(900, column - 1, "bot");
-            writer.cell(900, column, VALUE);
+            writer.push_cell(900, column - 1, "bot");
+            writer.push_cell(900, column, VALUE);
             writer.finish();
-            let text = redact(sink.finish(), Redaction::Keys).unwrap().text();
-            assert_eq!((text.matches(MARK).count(), text.contains(VALUE)), (4, false), "{column}: {text}");
+            let text = redact(sink.into_document(), Redaction::Keys).unwrap().text();
+            assert_eq!((text.matches(REDACTED).count(), text.contains(VALUE)), (4, false), "{column}: {text}");
             assert!(text.contains("q8Rt2LmZx7Vb4NcK9wPd"), "{column}: {text}");
         }
     }
@@ -210,11 +210,11 @@ mod tests {
         let mut writer = SheetWriter::new("Bots", &mut sink);
         for (row, cells) in [["name", "token"], ["bot | old |", VALUE]].iter().enumerate() {
             for (column, text) in cells.iter().enumerate() {
-                writer.cell(row as u32, column as u32, text);
+                writer.push_cell(row as u32, column as u32, text);
             }
         }
         writer.finish();
-        let sheet = redact(sink.finish(), Redaction::Keys).unwrap().text();
+        let sheet = redact(sink.into_document(), Redaction::Keys).unwrap().text();
         let csv = extract("a.csv", &format!("name,token\nbot | old |,{VALUE}\n")).unwrap().text();
         assert_eq!(csv, "name | token\nbot ¦ old ¦ | [redacted]");
         assert!(sheet.ends_with(&csv), "{sheet}");
@@ -234,7 +234,7 @@ mod tests {
     fn check_cuts(name: &str, before: &str, filler: &str, text: &str, secret: &str) {
         let parts: Vec<&str> = (0..secret.len() - 9).step_by(5).map(|it| &secret[it..it + 10]).collect();
         for place in (1..text.len() + 40).step_by(3) {
-            let start = (BLOCK_BYTES + 20).saturating_sub(place);
+            let start = (MAX_BLOCK_BYTES + 20).saturating_sub(place);
             let filling = filler.repeat(start.saturating_sub(before.len()) / filler.len());
             let pad = "x".repeat(start.saturating_sub(before.len() + filling.len()));
             let whole = format!("{before}{filling}{pad}{text}, \"last\": \"words\"}}");
@@ -243,8 +243,8 @@ mod tests {
             let found: String = document.text().split_whitespace().collect();
             let left = parts.iter().find(|it| found.contains(**it));
             assert_eq!(left, None, "{name} at {place}: {found}");
-            assert!(found.contains(MARK) && found.ends_with("\"last\":\"words\"}"), "{name} at {place}: {found}");
-            assert!(document.blocks.iter().filter(|it| it.text.contains(MARK)).all(|it| !it.anchor.verbatim));
+            assert!(found.contains(REDACTED) && found.ends_with("\"last\":\"words\"}"), "{name} at {place}: {found}");
+            assert!(document.blocks.iter().filter(|it| it.text.contains(REDACTED)).all(|it| !it.anchor.verbatim));
         }
     }
 
@@ -277,7 +277,7 @@ mod tests {
     fn key_longer_than_block_is_redacted() {
         let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC".repeat(400);
         let text = format!("\", \"k\": \"-----BEGIN PRIVATE KEY-----{body}-----END PRIVATE KEY-----\"");
-        for before in [10, BLOCK_BYTES - 20, BLOCK_BYTES] {
+        for before in [10, MAX_BLOCK_BYTES - 20, MAX_BLOCK_BYTES] {
             let document = extract("a.json", &format!("{{\"a\": \"{}{text}}}", "x".repeat(before))).unwrap();
             let found: String = document.text().split_whitespace().collect();
             assert!(!found.contains("MIIE") && found.ends_with("\"k\":\"[redacted]\"}"), "{before}: {found}");

@@ -3,7 +3,7 @@
 use crate::extract::Sink;
 use crate::extract::office::ooxml::one_line;
 use crate::model::{Anchor, BlockKind};
-use crate::secrets::WIDEST_GAP;
+use crate::secrets::MAX_GAP_BARS;
 
 /// Rows per block: small enough for a hit to point at a readable range.
 const ROWS_PER_BLOCK: u32 = 32;
@@ -18,46 +18,46 @@ pub(crate) struct SheetWriter<'s> {
     /// Column in which `line` begins.
     start: u32,
     /// Row and column of the last cell, from 0.
-    at: (u32, u32),
+    last_cell: (u32, u32),
     /// First row, left column, right column of the block.
-    area: Option<(u32, u32, u32)>,
+    block_area: Option<(u32, u32, u32)>,
 }
 
 impl<'s> SheetWriter<'s> {
     /// Opens a sheet with its name as a heading.
     pub(crate) fn new(sheet: &str, sink: &'s mut Sink) -> SheetWriter<'s> {
         let anchor = Anchor { sheet: Some(sheet.to_string()), ..Anchor::default() };
-        sink.name(sheet);
+        sink.record_name(sheet);
         sink.push(BlockKind::Heading(1), sheet, anchor);
         let (lines, line) = (Vec::new(), String::new());
-        SheetWriter { sink, sheet: sheet.to_string(), lines, line, start: 0, at: (0, 0), area: None }
+        SheetWriter { sink, sheet: sheet.to_string(), lines, line, start: 0, last_cell: (0, 0), block_area: None }
     }
 
     /// Adds a cell (row and column from 0). Returns false once a limit is reached.
-    pub(crate) fn cell(&mut self, row: u32, column: u32, text: &str) -> bool {
+    pub(crate) fn push_cell(&mut self, row: u32, column: u32, text: &str) -> bool {
         let text = without_bars(one_line(text));
         if text.is_empty() {
             return true;
         }
-        if row != self.at.0 {
+        if row != self.last_cell.0 {
             self.end_row();
         }
-        if let Some((first, left, _)) = self.area
+        if let Some((first, left, _)) = self.block_area
             && row.saturating_sub(first) >= ROWS_PER_BLOCK
         {
-            let goes_on = row.checked_sub(1) == Some(self.at.0);
-            self.flush();
+            let goes_on = row.checked_sub(1) == Some(self.last_cell.0);
+            self.flush_block();
             // The continuation of a table begins in the same column, so that its cells stay below their column heads.
-            self.area = goes_on.then(|| (row, left.min(column), column));
+            self.block_area = goes_on.then(|| (row, left.min(column), column));
         }
         if self.line.is_empty() {
             self.start = column;
         } else {
-            self.line.push_str(&bars(column.saturating_sub(self.at.1)));
+            self.line.push_str(&separator(column.saturating_sub(self.last_cell.1)));
         }
         self.line.push_str(&text);
-        self.at = (row, column);
-        self.area = Some(match self.area {
+        self.last_cell = (row, column);
+        self.block_area = Some(match self.block_area {
             Some((first, left, right)) => (first, left.min(column), right.max(column)),
             None => (row, column, column),
         });
@@ -66,37 +66,37 @@ impl<'s> SheetWriter<'s> {
 
     fn end_row(&mut self) {
         if !self.line.is_empty() {
-            self.lines.push((self.at.0, self.start, std::mem::take(&mut self.line)));
+            self.lines.push((self.last_cell.0, self.start, std::mem::take(&mut self.line)));
         }
     }
 
-    fn flush(&mut self) {
+    fn flush_block(&mut self) {
         self.end_row();
         let lines = std::mem::take(&mut self.lines);
-        let Some((first, left, right)) = self.area.take() else { return };
-        let range = format!("{}:{}", cell_name(first, left), cell_name(self.at.0, right));
+        let Some((first, left, right)) = self.block_area.take() else { return };
+        let range = format!("{}:{}", cell_name(first, left), cell_name(self.last_cell.0, right));
         let numbers: Vec<u32> = lines.iter().map(|it| it.0.saturating_add(1)).collect();
-        let gaps = gaps(lines.iter().map(|it| it.0));
-        let lines = lines.into_iter().map(|(_, start, it)| bars(start.saturating_sub(left)) + &it);
+        let gaps = row_gaps(lines.iter().map(|it| it.0));
+        let lines = lines.into_iter().map(|(_, start, it)| separator(start.saturating_sub(left)) + &it);
         let anchor = Anchor { sheet: Some(self.sheet.clone()), cell: Some(range), gaps, ..Anchor::default() };
-        let mark = self.sink.mark();
+        let mark = self.sink.block_count();
         self.sink.push(BlockKind::Table, &lines.collect::<Vec<_>>().join("\n"), anchor);
         self.sink.number_rows(mark, &numbers);
     }
 
     /// Adds a comment on a cell such as `B2`.
-    pub(crate) fn comment(&mut self, cell: &str, text: &str) {
-        self.flush();
-        self.place(text, cell.to_string(), "comment");
+    pub(crate) fn push_comment(&mut self, cell: &str, text: &str) {
+        self.flush_block();
+        self.push_paragraph(text, cell.to_string(), "comment");
     }
 
     /// Adds the text of a chart or shape.
-    pub(crate) fn graphic(&mut self, text: &str) {
-        self.flush();
-        self.place(text, String::new(), "drawing");
+    pub(crate) fn push_graphic(&mut self, text: &str) {
+        self.flush_block();
+        self.push_paragraph(text, String::new(), "drawing");
     }
 
-    fn place(&mut self, text: &str, cell: String, part: &str) {
+    fn push_paragraph(&mut self, text: &str, cell: String, part: &str) {
         let anchor = Anchor {
             sheet: Some(self.sheet.clone()),
             cell: Some(cell).filter(|it| !it.is_empty()),
@@ -107,12 +107,12 @@ impl<'s> SheetWriter<'s> {
     }
 
     pub(crate) fn finish(mut self) {
-        self.flush();
+        self.flush_block();
     }
 }
 
 /// Returns the lines of a block that follow skipped rows, with the number of skipped rows.
-fn gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+fn row_gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
     let mut next = None;
     let gap = |(line, row): (u32, u32)| {
         let left_out = next.map_or(0, |next| row.saturating_sub(next));
@@ -124,8 +124,8 @@ fn gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
 
 /// Returns the separator between two cells that are `columns` apart. A wider gap separates unrelated tables. The secret
 /// scan counts these bars to match cells with column heads.
-fn bars(columns: u32) -> String {
-    " | ".repeat((columns as usize).min(WIDEST_GAP))
+fn separator(columns: u32) -> String {
+    " | ".repeat((columns as usize).min(MAX_GAP_BARS))
 }
 
 /// Replaces each lone `|` in the text of a cell: the secret scan would count it as a column separator.
@@ -151,7 +151,7 @@ pub(crate) fn cell_name(row: u32, column: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::shown;
+    use crate::extract::zip_container::tests::format_blocks;
     use crate::model::ExtractLimits;
 
     #[test]
@@ -166,17 +166,17 @@ mod tests {
     fn block_anchors_hold_cell_ranges() {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
-        writer.cell(1, 1, "a");
-        writer.cell(1, 3, "b");
-        writer.cell(2, 2, "c\nd");
-        writer.cell(40, 0, "far");
-        writer.cell(41, 9999, "wide");
+        writer.push_cell(1, 1, "a");
+        writer.push_cell(1, 3, "b");
+        writer.push_cell(2, 2, "c\nd");
+        writer.push_cell(40, 0, "far");
+        writer.push_cell(41, 9999, "wide");
         writer.finish();
-        let document = sink.finish();
+        let document = sink.into_document();
         let cells: Vec<_> = document.blocks.iter().filter_map(|it| it.anchor.cell.as_deref()).collect();
         assert_eq!(cells, ["B2:D3", "A41:NTP42"]);
         assert_eq!(document.blocks[1].text, "a |  | b\n | c d".trim());
-        assert!(shown(&document).starts_with("1 S\nt a"));
+        assert!(format_blocks(&document).starts_with("1 S\nt a"));
         assert!(document.blocks[2].text.len() < 100);
         assert_eq!(document.blocks[1].rows, [0_u32; 0]);
     }
@@ -186,10 +186,10 @@ mod tests {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
         for row in [0, 1, 4] {
-            writer.cell(row, 0, "x");
+            writer.push_cell(row, 0, "x");
         }
         writer.finish();
-        assert_eq!(sink.finish().blocks[1].rows, [1, 2, 5]);
+        assert_eq!(sink.into_document().blocks[1].rows, [1, 2, 5]);
     }
 
     #[test]
@@ -198,10 +198,10 @@ mod tests {
         {
             let mut sink = Sink::new(ExtractLimits::default());
             let mut writer = SheetWriter::new("S", &mut sink);
-            writer.cell(0, 0, cell);
-            writer.cell(0, 1, "last");
+            writer.push_cell(0, 0, cell);
+            writer.push_cell(0, 1, "last");
             writer.finish();
-            assert_eq!(sink.finish().blocks[1].text, format!("{shown} | last"));
+            assert_eq!(sink.into_document().blocks[1].text, format!("{shown} | last"));
         }
     }
 
@@ -210,15 +210,15 @@ mod tests {
         let mut sink = Sink::new(ExtractLimits::default());
         let mut writer = SheetWriter::new("S", &mut sink);
         // Spreadsheet programs leave the head of their row numbers empty.
-        writer.cell(0, 1, "name");
-        writer.cell(0, 2, "token");
+        writer.push_cell(0, 1, "name");
+        writer.push_cell(0, 2, "token");
         for row in 1..32 {
-            writer.cell(row, 0, "n");
+            writer.push_cell(row, 0, "n");
         }
-        writer.cell(32, 2, "x");
-        writer.cell(99, 2, "another");
+        writer.push_cell(32, 2, "x");
+        writer.push_cell(99, 2, "another");
         writer.finish();
-        let document = sink.finish();
+        let document = sink.into_document();
         let blocks: Vec<_> =
             document.blocks[1..].iter().map(|it| (it.anchor.cell.as_deref().unwrap(), it.text.as_str())).collect();
         assert!(blocks[0].1.starts_with("| name | token\nn\n"), "{blocks:?}");
@@ -230,8 +230,8 @@ mod tests {
     fn sheet_stops_at_cell_limit() {
         let mut sink = Sink::new(ExtractLimits { cells: 2, ..ExtractLimits::default() });
         let mut writer = SheetWriter::new("S", &mut sink);
-        assert!(writer.cell(0, 0, "a") && writer.cell(0, 1, "b") && !writer.cell(0, 2, "c"));
+        assert!(writer.push_cell(0, 0, "a") && writer.push_cell(0, 1, "b") && !writer.push_cell(0, 2, "c"));
         writer.finish();
-        assert!(sink.finish().truncated);
+        assert!(sink.into_document().truncated);
     }
 }

@@ -2,32 +2,32 @@
 
 use std::io::Read;
 
-use crate::extract::source_text::{beside_secrets, pieces};
-use crate::extract::worker::{LEAST_MEMORY_BYTES, MEMORY_PER_BYTE, SMALL_FILE_BYTES};
+use crate::extract::source_text::{cut_outside_secrets, split_pieces};
+use crate::extract::worker::{MEMORY_PER_BYTE, MIN_MEMORY_BYTES, SMALL_FILE_BYTES};
 use crate::model::{
-    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, Reason,
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, Reason,
 };
 
 /// Maximum number of links recorded per file.
-const MOST_LINKS: usize = 5_000;
+const MAX_LINKS: usize = 5_000;
 /// Maximum length of the target and the text of a link.
-const MOST_LINK_BYTES: usize = 1_000;
+const MAX_LINK_BYTES: usize = 1_000;
 
 /// Maximum number and length of recorded names.
-const MOST_NAMES: usize = 2_000;
-const MOST_NAME_BYTES: usize = 1_000;
+const MAX_NAMES: usize = 2_000;
+const MAX_NAME_BYTES: usize = 1_000;
 
 /// Maximum length of a title: it is repeated above every passage.
-const MOST_TITLE_BYTES: usize = 1_000;
+const MAX_TITLE_BYTES: usize = 1_000;
 
 /// Maximum output of a compressed stream in a small file; it is held in memory in one piece.
-const MOST_STREAM_BYTES: u64 = 192 << 20;
+const MAX_STREAM_BYTES: u64 = 192 << 20;
 /// Maximum growth of a buffer in one step.
-const LARGEST_STEP: usize = 16 << 20;
+const MAX_BUFFER_STEP: usize = 16 << 20;
 /// Additional output allowed per byte beyond a small file. The file itself is in memory too, see [`MEMORY_PER_BYTE`].
 const STREAM_PER_BYTE: u64 = MEMORY_PER_BYTE - 1;
 // File and stream must fit into the memory that a worker may use for a small file.
-const _: () = assert!(SMALL_FILE_BYTES + MOST_STREAM_BYTES + LARGEST_STEP as u64 <= LEAST_MEMORY_BYTES);
+const _: () = assert!(SMALL_FILE_BYTES + MAX_STREAM_BYTES + MAX_BUFFER_STEP as u64 <= MIN_MEMORY_BYTES);
 
 /// A hyphen that is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';
@@ -44,7 +44,7 @@ pub(crate) struct Input<'a> {
     pub(crate) name: &'a str,
 }
 
-pub(crate) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
+pub(crate) fn new_failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
     ExtractFailure { reason, detail: detail.into() }
 }
 
@@ -97,9 +97,9 @@ impl Sink {
         if trimmed.is_empty() {
             return true;
         }
-        let kept = self.within(trimmed);
+        let kept = self.fitting_prefix(trimmed);
         if anchor.verbatim {
-            narrow(&mut anchor, text, kept);
+            narrow_anchor(&mut anchor, text, kept);
         }
         if !self.member_path.is_empty() {
             anchor.member = Some(self.member_path.join("!/"));
@@ -109,7 +109,7 @@ impl Sink {
             true => {
                 anchor.verbatim = false;
                 let readable = kept.replace('\0', "\u{FFFD}");
-                let within = self.within(&readable);
+                let within = self.fitting_prefix(&readable);
                 is_whole &= within.len() == readable.len();
                 within.to_string()
             }
@@ -124,50 +124,50 @@ impl Sink {
     }
 
     /// Returns the prefix of a text that fits the limit: all of it, or up to a good break.
-    fn within<'t>(&self, text: &'t str) -> &'t str {
+    fn fitting_prefix<'t>(&self, text: &'t str) -> &'t str {
         let left = usize::try_from(self.limits.text_bytes - self.text_bytes).unwrap_or(usize::MAX);
         if text.len() <= left {
             return text;
         }
-        let whole_pieces = pieces(text, 0..text.len()).map(|it| it.end).take_while(|end| *end <= left).last();
-        let end = whole_pieces.unwrap_or_else(|| beside_secrets(text, text.floor_char_boundary(left)));
+        let whole_pieces = split_pieces(text, 0..text.len()).map(|it| it.end).take_while(|end| *end <= left).last();
+        let end = whole_pieces.unwrap_or_else(|| cut_outside_secrets(text, text.floor_char_boundary(left)));
         text[..end].trim_end()
     }
 
     /// Returns whether the text limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         // A two-byte block costs a hundred times its text, so the number of blocks is limited too.
-        self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MOST_BLOCKS
+        self.text_bytes >= self.limits.text_bytes || self.document.blocks.len() >= MAX_BLOCKS
     }
 
     /// Records a part that could not be read while the rest could.
-    pub(crate) fn problem(&mut self, sentence: impl Into<String>) {
+    pub(crate) fn record_problem(&mut self, sentence: impl Into<String>) {
         // A damaged file can have a problem per record; the first few are enough.
-        const MOST_PROBLEMS: usize = 20;
-        if self.document.problems.len() < MOST_PROBLEMS {
+        const MAX_PROBLEMS: usize = 20;
+        if self.document.problems.len() < MAX_PROBLEMS {
             self.document.problems.push(sentence.into());
         }
     }
 
     /// Sets the title of the file, unless it has one or the reader is inside an archive.
-    pub(crate) fn title(&mut self, title: &str) {
+    pub(crate) fn set_title(&mut self, title: &str) {
         let title = title.trim();
         if self.member_path.is_empty() && self.document.title.is_none() && !title.is_empty() {
-            let end = beside_secrets(title, title.floor_char_boundary(MOST_TITLE_BYTES));
+            let end = cut_outside_secrets(title, title.floor_char_boundary(MAX_TITLE_BYTES));
             self.document.title = Some(title[..end].trim_end().to_string());
         }
     }
 
     /// Records the name of an object in the file: an attachment, a member, a sheet.
-    pub(crate) fn name(&mut self, name: &str) {
+    pub(crate) fn record_name(&mut self, name: &str) {
         let name = name.trim();
-        if !name.is_empty() && self.document.names.len() < MOST_NAMES {
-            self.document.names.push(name[..name.floor_char_boundary(MOST_NAME_BYTES)].to_string());
+        if !name.is_empty() && self.document.names.len() < MAX_NAMES {
+            self.document.names.push(name[..name.floor_char_boundary(MAX_NAME_BYTES)].to_string());
         }
     }
 
     /// Records when a message was sent, in seconds since the epoch. Attached messages are ignored.
-    pub(crate) fn sent(&mut self, seconds: i64) {
+    pub(crate) fn record_sent_time(&mut self, seconds: i64) {
         if self.member_path.is_empty() {
             let (first, last) = self.document.sent.unwrap_or((seconds, seconds));
             self.document.sent = Some((first.min(seconds), last.max(seconds)));
@@ -176,18 +176,18 @@ impl Sink {
 
     /// Records a reference to something outside the text. References inside an archive are dropped, as their targets are
     /// not files.
-    pub(crate) fn link(&mut self, kind: LinkKind, target: &str, text: &str) {
+    pub(crate) fn record_link(&mut self, kind: LinkKind, target: &str, text: &str) {
         let (target, text) = (target.trim(), text.trim());
-        let fits = !target.is_empty() && target.len() <= MOST_LINK_BYTES && self.document.links.len() < MOST_LINKS;
+        let fits = !target.is_empty() && target.len() <= MAX_LINK_BYTES && self.document.links.len() < MAX_LINKS;
         if fits && self.member_path.is_empty() {
-            let end = beside_secrets(text, text.floor_char_boundary(MOST_LINK_BYTES));
+            let end = cut_outside_secrets(text, text.floor_char_boundary(MAX_LINK_BYTES));
             let text = text[..end].to_string();
             self.document.links.push(Link { kind, target: target.to_string(), text });
         }
     }
 
     /// Returns the number of blocks so far, for [`Sink::label_part`].
-    pub(crate) fn mark(&self) -> usize {
+    pub(crate) fn block_count(&self) -> usize {
         self.document.blocks.len()
     }
 
@@ -227,7 +227,7 @@ impl Sink {
     }
 
     /// Marks the text as truncated by a limit.
-    pub(crate) fn truncate(&mut self) {
+    pub(crate) fn mark_truncated(&mut self) {
         self.document.truncated = true;
     }
 
@@ -242,28 +242,28 @@ impl Sink {
     /// Reads a compressed member or part to its end. Counts the actual output, not the size claimed by a header.
     /// `compressed` is its size in the file.
     pub(crate) fn inflate_entry(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
-        self.read_within(reader, self.limits.entry_bytes, self.most_by_ratio(compressed))
+        self.read_within(reader, self.limits.entry_bytes, self.ratio_limit(compressed))
     }
 
     /// Reads a compressed stream that may hold a whole archive: like [`Sink::inflate_entry`], but limited only by memory.
     pub(crate) fn inflate_stream(&mut self, reader: impl Read, compressed: u64) -> ReadResult<Vec<u8>> {
         let beyond = compressed.saturating_sub(SMALL_FILE_BYTES).saturating_mul(STREAM_PER_BYTE);
-        self.read_within(reader, MOST_STREAM_BYTES.saturating_add(beyond), self.most_by_ratio(compressed))
+        self.read_within(reader, MAX_STREAM_BYTES.saturating_add(beyond), self.ratio_limit(compressed))
     }
 
     /// Reads an uncompressed stream from a container. It counts as output, but cannot be larger than the file.
-    pub(crate) fn copy(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
+    pub(crate) fn read_uncompressed(&mut self, reader: impl Read) -> ReadResult<Vec<u8>> {
         self.read_within(reader, u64::MAX, u64::MAX)
     }
 
-    fn most_by_ratio(&self, compressed: u64) -> u64 {
+    fn ratio_limit(&self, compressed: u64) -> u64 {
         // Below this size, a few repeated lines legitimately reach any ratio.
         const RATIO_FROM: u64 = 1 << 20;
         compressed.saturating_mul(self.limits.ratio).max(RATIO_FROM)
     }
 
     fn read_within(&mut self, reader: impl Read, by_size: u64, by_ratio: u64) -> ReadResult<Vec<u8>> {
-        let left = self.inflatable();
+        let left = self.remaining_inflate_bytes();
         let most = by_size.min(by_ratio).min(left);
         let mut bytes = Vec::new();
         let read = read_in_steps(reader.take(most.saturating_add(1)), &mut bytes);
@@ -274,42 +274,42 @@ impl Sink {
                 (false, true) => format!("a part inflates to more than {} times its size", self.limits.ratio),
                 (false, false) => format!("a part inflates to more than {} MiB", most >> 20),
             };
-            return Err(failure(Reason::DecompressionLimit, detail));
+            return Err(new_failure(Reason::DecompressionLimit, detail));
         }
-        read.map_err(|error| failure(Reason::Damaged, format!("compressed data is damaged: {error}")))?;
+        read.map_err(|error| new_failure(Reason::Damaged, format!("compressed data is damaged: {error}")))?;
         Ok(bytes)
     }
 
     /// Returns how many bytes may still be inflated.
-    pub(crate) fn inflatable(&self) -> u64 {
+    pub(crate) fn remaining_inflate_bytes(&self) -> u64 {
         self.limits.inflated_bytes.saturating_sub(self.inflated_bytes)
     }
 
     /// Enters an archive member or attachment; pair with [`Sink::leave`]. Fails beyond the limits of depth and number.
-    pub(crate) fn enter(&mut self, name: &str) -> ReadResult {
+    pub(crate) fn enter_member(&mut self, name: &str) -> ReadResult {
         self.members += 1;
         if self.members > self.limits.members {
             self.document.truncated = true;
-            return Err(failure(Reason::DecompressionLimit, format!("more than {} members", self.limits.members)));
+            return Err(new_failure(Reason::DecompressionLimit, format!("more than {} members", self.limits.members)));
         }
         if self.member_path.len() as u32 >= self.limits.depth {
-            return Err(failure(Reason::TooDeep, format!("nested deeper than {}", self.limits.depth)));
+            return Err(new_failure(Reason::TooDeep, format!("nested deeper than {}", self.limits.depth)));
         }
         self.member_path.push(name.to_string());
         Ok(())
     }
 
     /// Returns whether another member may be entered.
-    pub(crate) fn may_enter(&self) -> bool {
+    pub(crate) fn may_enter_member(&self) -> bool {
         self.members < self.limits.members
     }
 
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn leave_member(&mut self) {
         self.member_path.pop();
     }
 
     /// Returns the name of the current archive member or attachment, as stored in its container.
-    pub(crate) fn member(&self) -> Option<&str> {
+    pub(crate) fn member_name(&self) -> Option<&str> {
         self.member_path.last().map(String::as_str)
     }
 
@@ -318,13 +318,13 @@ impl Sink {
         !self.member_path.is_empty()
     }
 
-    pub(crate) fn finish(self) -> Document {
+    pub(crate) fn into_document(self) -> Document {
         self.document
     }
 }
 
 /// Narrows the anchor of a text to a part of it.
-fn narrow(anchor: &mut Anchor, text: &str, part: &str) {
+fn narrow_anchor(anchor: &mut Anchor, text: &str, part: &str) {
     let cut = part.as_ptr() as usize - text.as_ptr() as usize;
     anchor.byte_start = anchor.byte_start.map(|start| start + cut as u64);
     anchor.byte_end = anchor.byte_start.map(|start| start + part.len() as u64);
@@ -337,7 +337,7 @@ fn narrow(anchor: &mut Anchor, text: &str, part: &str) {
 fn read_in_steps(mut reader: impl Read, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     const SMALLEST: usize = 64 << 10;
     loop {
-        let step = bytes.len().clamp(SMALLEST, LARGEST_STEP);
+        let step = bytes.len().clamp(SMALLEST, MAX_BUFFER_STEP);
         bytes.reserve_exact(step);
         if reader.by_ref().take(step as u64).read_to_end(bytes)? < step {
             return Ok(());
@@ -366,7 +366,7 @@ mod tests {
         let mut sink = sink(ExtractLimits::default());
         sink.push(BlockKind::Paragraph, "acous\u{AD}tical mini\u{AD}\nmization", Anchor::default());
         sink.push(BlockKind::Paragraph, "a\u{AD}b", Anchor { verbatim: true, ..Anchor::default() });
-        let texts: Vec<String> = sink.finish().blocks.into_iter().map(|it| it.text).collect();
+        let texts: Vec<String> = sink.into_document().blocks.into_iter().map(|it| it.text).collect();
         assert_eq!(texts, ["acoustical minimization", "a\u{AD}b"]);
     }
 
@@ -382,7 +382,7 @@ mod tests {
             ..Anchor::default()
         };
         sink.push(BlockKind::Paragraph, "\n  abc d\n", anchor);
-        let block = sink.finish().blocks.remove(0);
+        let block = sink.into_document().blocks.remove(0);
         assert_eq!(block.text, "abc d");
         assert_eq!((block.anchor.byte_start, block.anchor.byte_end), (Some(13), Some(18)));
         assert_eq!((block.anchor.line_start, block.anchor.line_end), (Some(4), Some(4)));
@@ -428,8 +428,8 @@ mod tests {
     #[test]
     fn enter_fails_at_depth_limit() {
         let mut sink = sink(ExtractLimits { depth: 1, ..ExtractLimits::default() });
-        sink.enter("a.zip").unwrap();
-        assert_eq!(sink.enter("b.zip").unwrap_err().reason, Reason::TooDeep);
+        sink.enter_member("a.zip").unwrap();
+        assert_eq!(sink.enter_member("b.zip").unwrap_err().reason, Reason::TooDeep);
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
         let mut sink = sink(ExtractLimits { text_bytes: 4, ..ExtractLimits::default() });
         assert!(sink.push(BlockKind::Paragraph, "abcd", Anchor::default()));
         assert!(!sink.push(BlockKind::Paragraph, "efgh", Anchor::default()));
-        let document = sink.finish();
+        let document = sink.into_document();
         assert!(document.truncated);
         assert_eq!(document.text(), "abcd");
     }
@@ -450,7 +450,7 @@ mod tests {
         let anchor = Anchor { byte_start: Some(0), line_start: Some(1), verbatim: true, ..Anchor::default() };
         assert!(!sink.push(BlockKind::Paragraph, &text, anchor));
         assert!(!sink.push(BlockKind::Paragraph, "more", Anchor::default()));
-        let document = sink.finish();
+        let document = sink.into_document();
         let [block] = &document.blocks[..] else { panic!("{} blocks", document.blocks.len()) };
         assert!(document.truncated && block.text.ends_with("of some length"));
         assert!((MOST / 2..=MOST).contains(&block.text.len()), "{}", block.text.len());
@@ -465,26 +465,26 @@ mod tests {
         for (text, expected) in [(format!("see {key}"), "see"), ("\0".repeat(99), "\u{FFFD}\u{FFFD}\u{FFFD}")] {
             let mut sink = sink(ExtractLimits { text_bytes: 11, ..ExtractLimits::default() });
             sink.push(BlockKind::Paragraph, &text, Anchor::default());
-            assert_eq!(sink.finish().text(), expected);
+            assert_eq!(sink.into_document().text(), expected);
         }
     }
 
     #[test]
     fn sent_time_ignores_attached_messages() {
         let mut sink = sink(ExtractLimits::default());
-        [30, 10, 20].into_iter().for_each(|it| sink.sent(it));
-        sink.enter("forwarded.eml").unwrap();
-        sink.sent(1);
-        sink.leave();
-        sink.name(&"x".repeat(2 * MOST_NAME_BYTES));
-        let document = sink.finish();
-        assert_eq!((document.sent, document.names[0].len()), (Some((10, 30)), MOST_NAME_BYTES));
+        [30, 10, 20].into_iter().for_each(|it| sink.record_sent_time(it));
+        sink.enter_member("forwarded.eml").unwrap();
+        sink.record_sent_time(1);
+        sink.leave_member();
+        sink.record_name(&"x".repeat(2 * MAX_NAME_BYTES));
+        let document = sink.into_document();
+        assert_eq!((document.sent, document.names[0].len()), (Some((10, 30)), MAX_NAME_BYTES));
     }
 
     #[test]
     fn long_title_is_truncated() {
         let mut sink = sink(ExtractLimits::default());
-        sink.title(&"word ".repeat(100_000));
-        assert_eq!(sink.finish().title.unwrap().len(), MOST_TITLE_BYTES - 1);
+        sink.set_title(&"word ".repeat(100_000));
+        assert_eq!(sink.into_document().title.unwrap().len(), MAX_TITLE_BYTES - 1);
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{Anchor, BlockKind};
 use crate::secrets;
 
 /// Longest block in bytes, unless it is a key. A chunk holds about a thousand; longer blocks only burden later stages.
-pub(crate) const BLOCK_BYTES: usize = 8 << 10;
+pub(crate) const MAX_BLOCK_BYTES: usize = 8 << 10;
 
 /// Decoded text with its lines and its position in the file.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Line<'_> {
 impl<'a> Source<'a> {
     /// Makes the source of a whole file.
     pub(crate) fn new(text: &'a Text<'_>) -> Source<'a> {
-        Source { text: &text.text, offset: text.offset, newlines: newlines(&text.text), anchored: true }
+        Source { text: &text.text, offset: text.offset, newlines: newline_offsets(&text.text), anchored: true }
     }
 
     /// Makes a source of text that is not in the file verbatim, e.g. a decoded mail body: no lines, no bytes.
@@ -100,13 +100,14 @@ impl<'a> Source<'a> {
     /// Returns the parts of a range that become one block each.
     fn pieces(&self, kind: BlockKind, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let keep_indent = kind == BlockKind::Code;
-        pieces(self.text, self.trim(range, keep_indent)).map(move |piece| self.trim(piece, keep_indent))
+        split_pieces(self.text, self.trim_range(range, keep_indent))
+            .map(move |piece| self.trim_range(piece, keep_indent))
     }
 
     /// Adds text derived from a range but not equal to it, e.g. a table row without its borders.
-    pub(crate) fn push_made(&self, sink: &mut Sink, kind: BlockKind, text: &str, range: Range<usize>) -> bool {
-        let anchor = Anchor { verbatim: false, ..self.anchor(&self.trim(range, false)) };
-        pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
+    pub(crate) fn push_derived(&self, sink: &mut Sink, kind: BlockKind, text: &str, range: Range<usize>) -> bool {
+        let anchor = Anchor { verbatim: false, ..self.anchor(&self.trim_range(range, false)) };
+        split_pieces(text, 0..text.len()).all(|piece| sink.push(kind, &text[piece], anchor.clone()))
     }
 
     /// Adds text derived line by line. Each line has the offset at which its source begins.
@@ -118,14 +119,14 @@ impl<'a> Source<'a> {
         range: Range<usize>,
     ) -> bool {
         let text = lines.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("\n");
-        let whole = Anchor { verbatim: false, ..self.anchor(&self.trim(range, false)) };
+        let whole = Anchor { verbatim: false, ..self.anchor(&self.trim_range(range, false)) };
         let mut first = 0;
-        pieces(&text, 0..text.len()).all(|piece| {
+        split_pieces(&text, 0..text.len()).all(|piece| {
             let text = &text[piece];
             let (lead, body) = (text.len() - text.trim_start().len(), text.trim());
-            let held = first + breaks(&text[..lead]);
-            first += breaks(text);
-            sink.push(kind, text, self.anchor_of_lines(&whole, lines, held..held + breaks(body) + 1))
+            let held = first + count_line_breaks(&text[..lead]);
+            first += count_line_breaks(text);
+            sink.push(kind, text, self.anchor_of_lines(&whole, lines, held..held + count_line_breaks(body) + 1))
         })
     }
 
@@ -153,7 +154,7 @@ impl<'a> Source<'a> {
     }
 
     /// Trims white space at both ends, so that line numbers refer to lines with text. Code keeps its indentation.
-    fn trim(&self, range: Range<usize>, keep_indent: bool) -> Range<usize> {
+    fn trim_range(&self, range: Range<usize>, keep_indent: bool) -> Range<usize> {
         let text = &self.text[range.clone()];
         let end = range.start + text.trim_end().len();
         let mut start = range.start + (text.len() - text.trim_start().len());
@@ -173,30 +174,30 @@ impl<'a> Source<'a> {
     }
 }
 
-fn breaks(text: &str) -> usize {
+fn count_line_breaks(text: &str) -> usize {
     text.bytes().filter(|it| *it == b'\n').count()
 }
 
-fn newlines(text: &str) -> Vec<usize> {
+fn newline_offsets(text: &str) -> Vec<usize> {
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
 }
 
 /// Cuts a range into pieces of at most [`BLOCK_BYTES`]: after a nearby line end, else after a space, else between any two
 /// characters, but never inside a secret.
-pub(crate) fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+pub(crate) fn split_pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut rest = range;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
         let mut end = rest.end;
-        if rest.len() > BLOCK_BYTES {
-            end = text.floor_char_boundary(rest.start + BLOCK_BYTES);
+        if rest.len() > MAX_BLOCK_BYTES {
+            end = text.floor_char_boundary(rest.start + MAX_BLOCK_BYTES);
             let window = &text[rest.start..end];
-            let far_enough = |at: &usize| *at > BLOCK_BYTES / 4;
+            let far_enough = |at: &usize| *at > MAX_BLOCK_BYTES / 4;
             let cut = window.rfind('\n').filter(far_enough).or_else(|| window.rfind(' ').filter(far_enough));
             end = cut.map_or(end, |at| rest.start + at + 1);
-            end = rest.start + beside_secrets(&text[rest.clone()], end - rest.start);
+            end = rest.start + cut_outside_secrets(&text[rest.clone()], end - rest.start);
         }
         let piece = rest.start..end;
         rest.start = end;
@@ -206,8 +207,8 @@ pub(crate) fn pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Ra
 
 /// Moves a cut inside a secret to the start of the secret, or to its end if the text begins with it. The secret scan sees
 /// one piece at a time, and cannot recognize a part of a key.
-pub(crate) fn beside_secrets(text: &str, at: usize) -> usize {
-    match secrets::whole_at(text, at) {
+pub(crate) fn cut_outside_secrets(text: &str, at: usize) -> usize {
+    match secrets::unsplittable_range(text, at) {
         Some(whole) if whole.start > 0 => whole.start,
         Some(whole) => whole.end,
         None => at,
@@ -226,10 +227,10 @@ mod tests {
         let decoded = decode(text.as_bytes(), None);
         let mut sink = Sink::new(ExtractLimits::default());
         Source::new(&decoded).push(&mut sink, BlockKind::Paragraph, 0..text.len());
-        let document = sink.finish();
+        let document = sink.into_document();
         assert!(document.blocks.len() > 5);
         for block in &document.blocks {
-            assert!(block.text.len() <= BLOCK_BYTES && block.text.starts_with("one line"));
+            assert!(block.text.len() <= MAX_BLOCK_BYTES && block.text.starts_with("one line"));
             let (start, end) = (block.anchor.byte_start.unwrap() as usize, block.anchor.byte_end.unwrap() as usize);
             assert_eq!(&text[start..end], block.text);
             assert_eq!(block.anchor.line_start, Some(text[..start].matches('\n').count() as u32 + 1));
@@ -239,8 +240,8 @@ mod tests {
 
     #[test]
     fn line_without_spaces_is_cut_between_characters() {
-        let text = "é".repeat(BLOCK_BYTES);
-        assert_eq!(pieces(&text, 0..text.len()).map(|it| text[it].len()).sum::<usize>(), text.len());
+        let text = "é".repeat(MAX_BLOCK_BYTES);
+        assert_eq!(split_pieces(&text, 0..text.len()).map(|it| text[it].len()).sum::<usize>(), text.len());
     }
 
     #[test]

@@ -2,26 +2,26 @@
 
 use encoding_rs::{Encoding, UTF_16LE};
 
-use crate::extract::encoding::utf16_of;
-use crate::extract::source_text::beside_secrets;
+use crate::extract::encoding::utf16_encoding;
+use crate::extract::source_text::cut_outside_secrets;
 use crate::extract::{Input, Sink};
 use crate::secrets;
 
 /// Cuts a text file at the size that the sink can hold, so that a log of gigabytes costs only its beginning.
-pub(crate) fn head<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
+pub(crate) fn text_prefix<'a>(input: Input<'a>, sink: &mut Sink) -> Input<'a> {
     // UTF-16 may need twice the bytes of UTF-8, and markup is dropped.
     let most = usize::try_from(sink.limits().text_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     if input.bytes.len() <= most {
         return input;
     }
-    sink.truncate();
-    Input { bytes: &input.bytes[..cut_near(input.bytes, most)], ..input }
+    sink.mark_truncated();
+    Input { bytes: &input.bytes[..cut_position(input.bytes, most)], ..input }
 }
 
 /// Returns the position near `at` at which to cut text: after the last line that ends before it. Without a line end,
 /// neither a secret nor a character is split, as the secret scan would not recognize half a secret.
-fn cut_near(bytes: &[u8], at: usize) -> usize {
-    let encoding = utf16_of(bytes);
+fn cut_position(bytes: &[u8], at: usize) -> usize {
+    let encoding = utf16_encoding(bytes);
     let line_end: &[u8] = match encoding {
         Some(it) if it == UTF_16LE => b"\n\0",
         Some(_) => b"\0\n",
@@ -32,16 +32,16 @@ fn cut_near(bytes: &[u8], at: usize) -> usize {
     match bytes[..at].chunks_exact(width).rposition(|it| it == line_end) {
         Some(line) => (line + 1) * width,
         None => {
-            let cut = beside(bytes, at, encoding);
+            let cut = byte_cut_outside_secrets(bytes, at, encoding);
             // A character has at most three more bytes, or one more UTF-16 unit.
             let mut before = (0..=3).map(|it| cut.saturating_sub(it * width));
-            before.find(|it| !goes_on(bytes, *it, encoding)).unwrap_or(cut)
+            before.find(|it| !is_inside_character(bytes, *it, encoding)).unwrap_or(cut)
         }
     }
 }
 
 /// Moves a cut out of a secret.
-fn beside(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize {
+fn byte_cut_outside_secrets(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize {
     // The characters of secrets are the same in all single-byte encodings, so no guess is needed here. Each byte or unit
     // becomes one UTF-16 unit, which gives the way back to a byte offset.
     let text = |part: &[u8]| -> String {
@@ -52,10 +52,10 @@ fn beside(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize
     };
     let width = if encoding.is_some() { 2 } else { 1 };
     let length = |text: &str| text.encode_utf16().count() * width;
-    let around = 2 * secrets::LONGEST * width;
+    let around = 2 * secrets::MAX_SECRET_BYTES * width;
     let before = text(&bytes[at.saturating_sub(around)..at]);
     let behind = text(&bytes[at..bytes.len().min(at + around)]);
-    match beside_secrets(&format!("{before}{behind}"), before.len()) {
+    match cut_outside_secrets(&format!("{before}{behind}"), before.len()) {
         cut if cut <= before.len() => at - length(&before[cut..]),
         cut => at + length(&behind[..cut - before.len()]),
     }
@@ -63,7 +63,7 @@ fn beside(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> usize
 
 /// Returns whether the character before `at` continues there. In single-byte encodings other than UTF-8 this may be a false
 /// positive, which only drops a few bytes.
-fn goes_on(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> bool {
+fn is_inside_character(bytes: &[u8], at: usize, encoding: Option<&'static Encoding>) -> bool {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
     match encoding {
         Some(it) if it == UTF_16LE => byte(at + 1) & 0xFC == 0xDC,
@@ -91,7 +91,7 @@ mod tests {
             (mark(b"\xFE\xFF", units.iter().flat_map(|it| it.to_be_bytes()).collect()), 24),
         ] {
             for at in end..bytes.len() {
-                assert_eq!(cut_near(&bytes, at), end, "at {at} of {bytes:?}");
+                assert_eq!(cut_position(&bytes, at), end, "at {at} of {bytes:?}");
             }
         }
     }
@@ -108,10 +108,10 @@ mod tests {
                 (units(&text), units(&before).len(), 2 * secret.len()),
             ] {
                 for at in [start + 1, start + 30, start + length / 2, start + length - 1] {
-                    assert_eq!(cut_near(&bytes, at), start, "at {at}");
+                    assert_eq!(cut_position(&bytes, at), start, "at {at}");
                 }
                 for at in (start + length..start + length + 9).chain(9..20) {
-                    let cut = cut_near(&bytes, at);
+                    let cut = cut_position(&bytes, at);
                     assert!(
                         cut.abs_diff(at) < 3 && decode(&bytes[..cut], None).text.chars().all(|it| it != '\u{FFFD}')
                     );

@@ -11,33 +11,33 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup, SkillJob, Task};
-use crate::extract::{Tools, dispatch, extract_bytes, failure, fd_passing, jail, panic_location, pdf};
-use crate::machine::{self, Disk};
-use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MOST_FILE_BYTES, Reason};
+use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup, SkillJob, Task};
+use crate::extract::{Tools, dispatch, extract_bytes, fd_passing, jail, new_failure, panic_location, pdf};
+use crate::machine::{self, IoClass};
+use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MAX_FILE_BYTES, Reason};
 
 /// Nested data needs stack; native readers recurse too.
 const STACK_BYTES: usize = 64 << 20;
 /// A question waits for a skill, so its priority is higher than that of extraction.
 const QUESTION_NICENESS: i32 = 5;
 /// The socket, the standard streams, one file, and some that libraries open temporarily.
-const MOST_DESCRIPTORS: u64 = 32;
+const MAX_DESCRIPTORS: u64 = 32;
 /// Memory for a file of up to [`SMALL_FILE_BYTES`]: the text of a document, its tree and its inflated parts. Valid files of
 /// that size, with 50 MiB of XML or a million cells, need less. Including libraries and code, the process grows by at most
 /// 256 MiB.
-pub(crate) const LEAST_MEMORY_BYTES: u64 = 240 << 20;
+pub(crate) const MIN_MEMORY_BYTES: u64 = 240 << 20;
 /// See [`LEAST_MEMORY_BYTES`].
 pub(crate) const SMALL_FILE_BYTES: u64 = 10 << 20;
 /// Additional memory per byte beyond a small file: a reader may hold this many copies or forms of it.
 pub(crate) const MEMORY_PER_BYTE: u64 = 4;
 /// Pages of the program and its libraries that become resident only when a reader uses them; counted in advance.
-const PROGRAM_BYTES: u64 = 48 << 20;
+const PROGRAM_RESIDENT_BYTES: u64 = 48 << 20;
 /// Memory that neural networks allocate at once but use only partly.
-const NETWORKS_BYTES: u64 = 256 << 20;
+const NETWORK_RESERVE_BYTES: u64 = 256 << 20;
 /// CPU time limit of the process, in time limits of one job: a backstop if the pool does not enforce the limit.
-const CPU_TIMES: u64 = 200;
+const CPU_LIMIT_FACTOR: u64 = 200;
 /// Seconds of CPU time between the warning signal and the kill.
-const CPU_GRACE: u64 = 5;
+const CPU_GRACE_SECONDS: u64 = 5;
 
 /// A skill as known to the worker: a name and a function for the bytes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -73,43 +73,43 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     jail::close_inherited();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let setup: Setup = {
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PREFIX_BYTES];
         (&socket).read_exact(&mut prefix)?;
         read_content(&socket, prefix)?
     };
     // A panic is caught and reported to the pool. Printing it would only fill a pipe, and may reveal file content.
-    panic_location::note_places();
+    panic_location::install_hook();
     let mut status = File::open("/proc/self/status")?;
     jail::drop_privileges();
-    let files_locked = jail::lock_files(&setup.tools);
+    let files_locked = jail::restrict_files(&setup.tools);
     // Libraries must be loaded before the limits on descriptors, system calls and memory apply.
-    pdf::load(&setup.tools);
+    pdf::preload(&setup.tools);
     skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));
-    let memory = restrict(&setup, &mut status)?;
+    let memory = apply_limits(&setup, &mut status)?;
     drop(status);
-    let open = files_locked.and_then(|()| jail::lock_calls()).err();
-    let station = Station { setup, skills, memory: Some(memory), jailed: open.is_none() };
+    let open = files_locked.and_then(|()| jail::restrict_system_calls()).err();
+    let station = WorkerState { setup, skills, memory: Some(memory), jailed: open.is_none() };
     let jobs = move || {
         // Sent last: from here on the worker accepts files, and any failure is attributed to the file.
-        (&socket).write_all(&protocol::encode(&Hello { open })?)?;
-        serve(&socket, &station)
+        (&socket).write_all(&protocol::encode_frame(&Hello { open })?)?;
+        serve_jobs(&socket, &station)
     };
     let thread = std::thread::Builder::new().name("extract".to_string()).stack_size(STACK_BYTES).spawn(jobs)?;
     thread.join().map_err(|_| io::Error::other("the worker thread panicked"))?
 }
 
 /// State of a worker.
-struct Station {
+struct WorkerState {
     setup: Setup,
     skills: &'static [SkillHandler],
     /// `None` if no limit depends on it.
-    memory: Option<Memory>,
+    memory: Option<MemoryBudget>,
     jailed: bool,
 }
 
 /// Writable memory of a worker, in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Memory {
+struct MemoryBudget {
     /// Used before the first file; not counted.
     data: u64,
     /// Limit beyond `data` that keeps resident memory within its limit.
@@ -118,9 +118,9 @@ struct Memory {
 
 /// Limits this process: memory, descriptors, CPU time; no file writes, no core dumps; it ends with the daemon. Returns its
 /// memory budget.
-fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
+fn apply_limits(setup: &Setup, status: &mut File) -> io::Result<MemoryBudget> {
     let limits = &setup.limits;
-    let limit = |resource, most: u64| bound(resource, most, most);
+    let limit = |resource, most: u64| set_limit(resource, most, most);
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let mut text = String::new();
     status.rewind()?;
@@ -133,41 +133,41 @@ fn restrict(setup: &Setup, status: &mut File) -> io::Result<Memory> {
     // Writable memory, which may become resident in full.
     let data = size("VmData:") + STACK_BYTES as u64;
     let most = match setup.for_questions {
-        true => memory + NETWORKS_BYTES,
-        false => memory.saturating_sub(size("VmRSS:") + PROGRAM_BYTES),
+        true => memory + NETWORK_RESERVE_BYTES,
+        false => memory.saturating_sub(size("VmRSS:") + PROGRAM_RESIDENT_BYTES),
     };
     limit(Resource::Data, data + most)?;
     limit(Resource::Core, 0)?;
-    limit(Resource::Nofile, MOST_DESCRIPTORS)?;
+    limit(Resource::Nofile, MAX_DESCRIPTORS)?;
     limit(Resource::Fsize, 0)?;
-    let processor = u64::from(limits.seconds) * CPU_TIMES;
+    let processor = u64::from(limits.seconds) * CPU_LIMIT_FACTOR;
     // The kernel sends SIGXCPU at the first limit, and SIGKILL at the second, which looks like a kill from outside.
-    bound(Resource::Cpu, processor, processor + CPU_GRACE)?;
+    set_limit(Resource::Cpu, processor, processor + CPU_GRACE_SECONDS)?;
     if setup.for_questions {
         // The worker runs even if this fails.
         rustix::process::nice(QUESTION_NICENESS).ok();
     } else {
-        machine::step_back(Disk::Idle);
+        machine::lower_priority(IoClass::Idle);
     }
-    Ok(Memory { data, most })
+    Ok(MemoryBudget { data, most })
 }
 
 /// Sets the memory limit of a job by the size of its file, within the limit of the worker. A skill gets all of it: the
 /// memory of models does not depend on the file.
-fn grant_memory(size: u64, task: &Task, station: &Station) -> io::Result<()> {
-    let Some(Memory { data, most }) = station.memory else { return Ok(()) };
+fn set_job_memory_limit(size: u64, task: &Task, station: &WorkerState) -> io::Result<()> {
+    let Some(MemoryBudget { data, most }) = station.memory else { return Ok(()) };
     let granted = match task {
         Task::Skill(_) => most,
         Task::Extract | Task::Escape { .. } => {
             let beyond = size.saturating_sub(SMALL_FILE_BYTES).saturating_mul(MEMORY_PER_BYTE);
-            beyond.saturating_add(LEAST_MEMORY_BYTES).min(most)
+            beyond.saturating_add(MIN_MEMORY_BYTES).min(most)
         }
     };
-    bound(Resource::Data, data + granted, data + most)
+    set_limit(Resource::Data, data + granted, data + most)
 }
 
 /// Sets a limit and its later maximum, both within the current maximum of this process.
-fn bound(resource: Resource, now: u64, most: u64) -> io::Result<()> {
+fn set_limit(resource: Resource, now: u64, most: u64) -> io::Result<()> {
     let given = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     setrlimit(resource, Rlimit { current: Some(now.min(given)), maximum: Some(most.min(given)) })?;
     Ok(())
@@ -179,9 +179,9 @@ pub(crate) fn status_bytes(status: &str, key: &str) -> Option<u64> {
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
-fn serve(socket: &UnixStream, station: &Station) -> io::Result<()> {
+fn serve_jobs(socket: &UnixStream, station: &WorkerState) -> io::Result<()> {
     loop {
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PREFIX_BYTES];
         let (received, file) = fd_passing::receive(socket.as_fd(), &mut prefix)?;
         if received == 0 {
             return Ok(());
@@ -190,31 +190,31 @@ fn serve(socket: &UnixStream, station: &Station) -> io::Result<()> {
         reader.read_exact(&mut prefix[received..])?;
         let job: Job = read_content(socket, prefix)?;
         let file = file.ok_or_else(|| io::Error::other("job without a file"))?;
-        let frame = protocol::encode(&work(&file, &job, station))?;
+        let frame = protocol::encode_frame(&run_job(&file, &job, station))?;
         let mut writer = socket;
         writer.write_all(&frame)?;
     }
 }
 
-fn read_content<T: serde::de::DeserializeOwned>(mut socket: &UnixStream, prefix: [u8; PREFIX]) -> io::Result<T> {
-    let mut content = vec![0; protocol::length(prefix, MOST_REQUEST_BYTES)?];
+fn read_content<T: serde::de::DeserializeOwned>(mut socket: &UnixStream, prefix: [u8; PREFIX_BYTES]) -> io::Result<T> {
+    let mut content = vec![0; protocol::parse_length(prefix, MAX_REQUEST_BYTES)?];
     socket.read_exact(&mut content)?;
-    protocol::decode(&content)
+    protocol::decode_frame(&content)
 }
 
-fn work(file: &File, job: &Job, station: &Station) -> Reply {
-    let Station { setup, skills, .. } = station;
+fn run_job(file: &File, job: &Job, station: &WorkerState) -> Reply {
+    let WorkerState { setup, skills, .. } = station;
     if let Task::Escape { name, path } = &job.task {
-        return escape(name, path);
+        return try_escape(name, path);
     }
     let bytes = match read_file(file, &job.task, station) {
         Ok(Some(bytes)) => bytes,
-        Ok(None) => return Err(failure(Reason::TooLarge, format!("more than {} MiB", MOST_FILE_BYTES >> 20))),
-        Err(error) => return Err(failure(Reason::Io, error.to_string())),
+        Ok(None) => return Err(new_failure(Reason::TooLarge, format!("more than {} MiB", MAX_FILE_BYTES >> 20))),
+        Err(error) => return Err(new_failure(Reason::Io, error.to_string())),
     };
     let trusted = matches!(job.task, Task::Extract) && dispatch::is_plain_text(&bytes, &job.name);
     if !station.jailed && setup.limits.jail == JailMode::Required && !trusted {
-        return Err(failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` shows the reason"));
+        return Err(new_failure(Reason::NoJail, "its reader cannot be jailed here; `vic status` shows the reason"));
     }
     match &job.task {
         Task::Skill(skill) => {
@@ -226,9 +226,9 @@ fn work(file: &File, job: &Job, station: &Station) -> Reply {
 }
 
 /// Tries a way out of the jail. A document with text means that it was barred; the text is the error.
-fn escape(name: &str, path: &std::path::Path) -> Reply {
-    let text = match jail::probe::attempt(name, path) {
-        None => return Err(failure(Reason::UnsupportedType, format!("unknown escape attempt `{name}`"))),
+fn try_escape(name: &str, path: &std::path::Path) -> Reply {
+    let text = match jail::probe::run_attempt(name, path) {
+        None => return Err(new_failure(Reason::UnsupportedType, format!("unknown escape attempt `{name}`"))),
         Some(Ok(())) => return Ok(Document::default()),
         Some(Err(error)) => error.to_string(),
     };
@@ -237,19 +237,19 @@ fn escape(name: &str, path: &std::path::Path) -> Reply {
 }
 
 fn run_skill(input: &SkillInput<'_>, skills: &[SkillHandler]) -> Reply {
-    let unknown = || failure(Reason::UnsupportedType, format!("unknown skill `{}`", input.job.skill));
+    let unknown = || new_failure(Reason::UnsupportedType, format!("unknown skill `{}`", input.job.skill));
     let handler = skills.iter().find(|it| it.name == input.job.skill).ok_or_else(unknown)?;
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (handler.run)(input)));
-    outcome.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the skill panicked")))
+    outcome.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the skill panicked")))
 }
 
 /// Reads from offset 0 regardless of the position of the descriptor, which is shared with the sending process.
-fn read_file(file: &File, task: &Task, station: &Station) -> io::Result<Option<Vec<u8>>> {
+fn read_file(file: &File, task: &Task, station: &WorkerState) -> io::Result<Option<Vec<u8>>> {
     let size = file.metadata()?.len();
-    if size > MOST_FILE_BYTES {
+    if size > MAX_FILE_BYTES {
         return Ok(None);
     }
-    grant_memory(size, task, station)?;
+    set_job_memory_limit(size, task, station)?;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -271,9 +271,9 @@ mod tests {
     use std::io::SeekFrom;
 
     /// State of a worker in this process: without memory limits, and assumed to be jailed.
-    fn station(skills: &'static [SkillHandler]) -> Station {
+    fn test_state(skills: &'static [SkillHandler]) -> WorkerState {
         let setup = Setup { limits: ExtractLimits::default(), tools: Tools::default(), for_questions: false };
-        Station { setup, skills, memory: None, jailed: true }
+        WorkerState { setup, skills, memory: None, jailed: true }
     }
 
     #[test]
@@ -281,30 +281,30 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         file.seek(SeekFrom::End(0)).unwrap();
-        assert_eq!(read_file(&file, &Task::Extract, &station(&[])).unwrap().unwrap(), b"content");
+        assert_eq!(read_file(&file, &Task::Extract, &test_state(&[])).unwrap().unwrap(), b"content");
     }
 
     #[test]
     fn file_over_size_limit_is_not_read() {
         let file = tempfile::tempfile().unwrap();
-        file.set_len(MOST_FILE_BYTES + 1).unwrap();
-        assert_eq!(read_file(&file, &Task::Extract, &station(&[])).unwrap(), None);
+        file.set_len(MAX_FILE_BYTES + 1).unwrap();
+        assert_eq!(read_file(&file, &Task::Extract, &test_state(&[])).unwrap(), None);
     }
 
     #[test]
     fn jobs_are_answered_in_order_until_socket_closes() {
         let (here, there) = UnixStream::pair().unwrap();
-        let worker = std::thread::spawn(move || serve(&there, &station(&[])));
+        let worker = std::thread::spawn(move || serve_jobs(&there, &test_state(&[])));
         for text in ["one", "two"] {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            let frame = protocol::encode(&Job { name: "a.txt".to_string(), task: Task::Extract }).unwrap();
+            let frame = protocol::encode_frame(&Job { name: "a.txt".to_string(), task: Task::Extract }).unwrap();
             assert_eq!(fd_passing::send(here.as_fd(), &frame, &file).unwrap(), frame.len());
-            let mut prefix = [0; PREFIX];
+            let mut prefix = [0; PREFIX_BYTES];
             (&here).read_exact(&mut prefix).unwrap();
-            let mut content = vec![0; protocol::length(prefix, 1 << 20).unwrap()];
+            let mut content = vec![0; protocol::parse_length(prefix, 1 << 20).unwrap()];
             (&here).read_exact(&mut content).unwrap();
-            assert_eq!(protocol::decode::<Reply>(&content).unwrap().unwrap().text(), text);
+            assert_eq!(protocol::decode_frame::<Reply>(&content).unwrap().unwrap().text(), text);
         }
         drop(here);
         worker.join().unwrap().unwrap();
@@ -322,19 +322,19 @@ mod tests {
         SkillHandler { name: "panic", prepare: |_| {}, run: |_| panic!("on purpose") },
     ];
 
-    fn check_skill(name: &str) -> Reply {
+    fn run_test_skill(name: &str) -> Reply {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         let task = Task::Skill(SkillJob { skill: name.to_string(), ..SkillJob::default() });
-        work(&file, &Job { name: "a.txt".to_string(), task }, &station(SKILLS))
+        run_job(&file, &Job { name: "a.txt".to_string(), task }, &test_state(SKILLS))
     }
 
     fn read_without_jail(name: &str, content: &[u8], jail: JailMode) -> Reply {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let mut station = Station { jailed: false, ..station(&[]) };
+        let mut station = WorkerState { jailed: false, ..test_state(&[]) };
         station.setup.limits.jail = jail;
-        work(&file, &Job { name: name.to_string(), task: Task::Extract }, &station)
+        run_job(&file, &Job { name: name.to_string(), task: Task::Extract }, &station)
     }
 
     #[test]
@@ -357,12 +357,12 @@ mod tests {
 
     #[test]
     fn skill_is_selected_by_name() {
-        assert_eq!(check_skill("shout").unwrap().title.as_deref(), Some("CONTENT"));
-        assert_eq!(check_skill("whisper").unwrap_err().reason, Reason::UnsupportedType);
+        assert_eq!(run_test_skill("shout").unwrap().title.as_deref(), Some("CONTENT"));
+        assert_eq!(run_test_skill("whisper").unwrap_err().reason, Reason::UnsupportedType);
     }
 
     #[test]
     fn panicking_skill_fails_only_the_file() {
-        assert_eq!(check_skill("panic").unwrap_err().reason, Reason::Damaged);
+        assert_eq!(run_test_skill("panic").unwrap_err().reason, Reason::Damaged);
     }
 }

@@ -12,9 +12,9 @@ use crate::model::{Anchor, BlockKind};
 pub(crate) fn read_text(xml: &str, anchor: &Anchor, sink: &mut Sink) -> ReadResult {
     let tree = Tree::parse(xml);
     let top = tree.top();
-    let mut walker = Walker { sink, anchor, text: String::new(), kind: BlockKind::Paragraph, quoted: false };
-    walker.children(top.find("body").unwrap_or(top));
-    walker.flush();
+    let mut walker = Walker { sink, anchor, text: String::new(), kind: BlockKind::Paragraph, in_quote: false };
+    walker.push_children(top.find("body").unwrap_or(top));
+    walker.end_block();
     check_flaw(tree.flaw.as_ref(), anchor.part.as_deref().unwrap_or("page"), sink)
 }
 
@@ -25,64 +25,64 @@ struct Walker<'s> {
     text: String,
     kind: BlockKind,
     /// Whether the text is inside a block quotation.
-    quoted: bool,
+    in_quote: bool,
 }
 
 impl Walker<'_> {
-    fn children(&mut self, node: Node<'_>) {
+    fn push_children(&mut self, node: Node<'_>) {
         for child in node.children() {
             if self.sink.is_full() {
-                self.sink.truncate();
+                self.sink.mark_truncated();
                 return;
             }
-            self.node(child);
+            self.push_node(child);
         }
     }
 
-    fn node(&mut self, node: Node<'_>) {
+    fn push_node(&mut self, node: Node<'_>) {
         if let Some(text) = node.as_text() {
-            return self.running(text);
+            return self.push_collapsed(text);
         }
         match node.name() {
             "script" | "style" | "head" | "template" | "annotation" | "rp" => {}
             "br" => self.text.push('\n'),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 let level = node.name().as_bytes()[1] - b'0';
-                self.block(node, BlockKind::Heading(level));
+                self.push_block(node, BlockKind::Heading(level));
             }
-            "li" => self.block(node, BlockKind::ListItem),
+            "li" => self.push_block(node, BlockKind::ListItem),
             "pre" => {
-                self.flush();
+                self.end_block();
                 self.sink.push(BlockKind::Code, &node.text(), self.anchor.clone());
             }
-            "table" => self.table(node),
+            "table" => self.push_table(node),
             "blockquote" => {
-                self.flush();
-                let outer = std::mem::replace(&mut self.quoted, true);
-                self.block(node, self.kind);
-                self.quoted = outer;
+                self.end_block();
+                let outer = std::mem::replace(&mut self.in_quote, true);
+                self.push_block(node, self.kind);
+                self.in_quote = outer;
             }
             "img" | "image" => {
                 let alt = node.attr("alt").filter(|it| it.contains(' ') || !it.contains('.')).unwrap_or_default();
-                self.running(&format!(" {alt} "));
+                self.push_collapsed(&format!(" {alt} "));
             }
             "p" | "div" | "section" | "article" | "aside" | "nav" | "header" | "footer" | "main" | "figure"
             | "figcaption" | "ul" | "ol" | "dl" | "dt" | "dd" | "hr" | "address" | "caption" | "details"
-            | "summary" | "center" | "form" | "title" => self.block(node, self.kind),
-            _ => self.children(node),
+            | "summary" | "center" | "form" | "title" => self.push_block(node, self.kind),
+            _ => self.push_children(node),
         }
     }
 
-    fn block(&mut self, node: Node<'_>, kind: BlockKind) {
-        self.flush();
+    fn push_block(&mut self, node: Node<'_>, kind: BlockKind) {
+        self.end_block();
         let outer = std::mem::replace(&mut self.kind, kind);
-        self.children(node);
-        self.flush();
+        self.push_children(node);
+        self.end_block();
         self.kind = outer;
     }
 
     /// Adds running text, with white space collapsed as in a browser.
-    fn running(&mut self, text: &str) {
+    fn push_collapsed(&mut self, text: &str) {
         if text.starts_with(|it: char| it.is_ascii_whitespace()) && !self.text.ends_with([' ', '\n']) {
             self.text.push(' ');
         }
@@ -98,18 +98,18 @@ impl Walker<'_> {
         }
     }
 
-    fn flush(&mut self) {
+    fn end_block(&mut self) {
         let text = std::mem::take(&mut self.text);
         let text = if matches!(self.kind, BlockKind::Heading(_)) { one_line(&text) } else { text };
         let mut anchor = self.anchor.clone();
-        if self.quoted {
+        if self.in_quote {
             anchor.part = Some(anchor.part.map_or_else(|| "quote".into(), |it| format!("{it}, quote")));
         }
         self.sink.push(self.kind, &text, anchor);
     }
 
-    fn table(&mut self, table: Node<'_>) {
-        self.flush();
+    fn push_table(&mut self, table: Node<'_>) {
+        self.end_block();
         let mut rows = Vec::new();
         collect_rows(table, &mut rows);
         let is_cell = |it: &Node<'_>| matches!(it.name(), "td" | "th");
@@ -118,10 +118,10 @@ impl Walker<'_> {
             // A single column is page layout, not a table.
             return rows
                 .into_iter()
-                .for_each(|row| row.children().filter(is_cell).for_each(|it| self.block(it, self.kind)));
+                .for_each(|row| row.children().filter(is_cell).for_each(|it| self.push_block(it, self.kind)));
         }
         if let Some(caption) = table.child("caption") {
-            self.block(caption, self.kind);
+            self.push_block(caption, self.kind);
         }
         let row_text = |row: &Node<'_>| table_row(&row.children().filter(is_cell).map(spaced_text).collect::<Vec<_>>());
         let lines: Vec<String> = rows.iter().filter_map(row_text).collect();
@@ -156,22 +156,22 @@ fn spaced_text(cell: Node<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::shown;
+    use crate::extract::zip_container::tests::format_blocks;
     use crate::model::ExtractLimits;
 
-    fn check(body: &str, blocks: &str) {
+    fn assert_blocks(body: &str, blocks: &str) {
         let mut sink = Sink::new(ExtractLimits::default());
         read_text(&format!("<html><body>{body}</body></html>"), &Anchor::default(), &mut sink).unwrap();
-        assert_eq!(shown(&sink.finish()), blocks);
+        assert_eq!(format_blocks(&sink.into_document()), blocks);
     }
 
     #[test]
     fn elements_map_to_block_kinds() {
-        check(
+        assert_blocks(
             "<h2>A <i>b</i></h2>loose <p>text<b>bold</b>\n more<br/>line</p><ul><li><p>one</p></li><li>two</li></ul>",
             "2 A b\np loose\np textbold more / line\n- one\n- two",
         );
-        check("<pre>  a\n    b</pre><script>no</script>", "c   a /     b");
+        assert_blocks("<pre>  a\n    b</pre><script>no</script>", "c   a /     b");
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let anchor = Anchor { part: Some("chapter 2".into()), ..Anchor::default() };
         let page = "<html><body>before<blockquote><p>one</p>two</blockquote><p>after</p></body></html>";
         read_text(page, &anchor, &mut sink).unwrap();
-        let document = sink.finish();
+        let document = sink.into_document();
         let parts: Vec<_> =
             document.blocks.iter().map(|it| (it.text.as_str(), it.anchor.part.as_deref().unwrap())).collect();
         let quote = "chapter 2, quote";
@@ -189,19 +189,19 @@ mod tests {
 
     #[test]
     fn data_table_becomes_rows_and_layout_table_text() {
-        check(
+        assert_blocks(
             "<table><caption>C</caption><thead><tr><th>a</th><th>b</th></tr></thead><tr><td><p>1</p><p>2</p></td><td/></tr></table>",
             "p C\nt a | b / 1 2",
         );
-        check("<table><tr><td><p>only</p></td></tr></table>", "p only");
+        assert_blocks("<table><tr><td><p>only</p></td></tr></table>", "p only");
     }
 
     #[test]
     fn truncated_page_keeps_its_text() {
         let mut sink = Sink::new(ExtractLimits::default());
         read_text("<html><body><p>one</p><p>two", &Anchor::default(), &mut sink).unwrap();
-        let document = sink.finish();
-        assert_eq!(shown(&document), "p one\np two");
+        let document = sink.into_document();
+        assert_eq!(format_blocks(&document), "p one\np two");
         assert_eq!(document.problems.len(), 1);
     }
 }

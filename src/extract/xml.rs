@@ -8,17 +8,17 @@ use quick_xml::events::Event;
 
 use crate::extract::encoding::decode;
 use crate::extract::source_text::Source;
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{BlockKind, Reason};
 
 /// Deeper nesting is an attack, not a document.
-const MOST_DEPTH: usize = 4_096;
+const MAX_DEPTH: usize = 4_096;
 /// Rows per table block: about the size of a chunk.
-const ROWS: usize = 30;
+const ROWS_PER_BLOCK: usize = 30;
 /// Values of data files are joined up to this many bytes: a single value is too short for search.
-const JOINED_BYTES: usize = 1_000;
+const MAX_JOINED_BYTES: usize = 1_000;
 /// Only text shorter than this is joined.
-const SHORT_BYTES: usize = 80;
+const MAX_SHORT_BYTES: usize = 80;
 
 /// Inline elements.
 const INLINE: [&str; 44] = [
@@ -93,34 +93,34 @@ const SKIPPED: [&str; 5] = ["style", "script", "metadata", "annotation", "annota
 
 /// Reads an XML file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let decoded = decode(input.bytes, stated_encoding(input.bytes));
+    let decoded = decode(input.bytes, declared_encoding(input.bytes));
     let source = Source::new(&decoded);
     let mut reader = Reader::from_str(source.text);
     reader.config_mut().check_end_names = false;
     reader.config_mut().allow_unmatched_ends = true;
     reader.config_mut().allow_dangling_amp = true;
-    let mut walk = Walk::new(&source, sink);
+    let mut walk = XmlWalker::new(&source, sink);
     loop {
         walk.at = usize::try_from(reader.buffer_position()).unwrap_or(source.text.len()).min(source.text.len());
         match reader.read_event() {
-            Ok(Event::Start(tag)) => walk.open(tag.local_name().as_ref())?,
-            Ok(Event::End(tag)) => walk.close(tag.local_name().as_ref()),
-            Ok(Event::Empty(tag)) if tag.local_name().as_ref() == "br" => walk.text(" "),
-            Ok(Event::Text(text)) => walk.text(&text.xml10_content()),
-            Ok(Event::CData(text)) => walk.text(&text.xml10_content()),
+            Ok(Event::Start(tag)) => walk.open_element(tag.local_name().as_ref())?,
+            Ok(Event::End(tag)) => walk.close_element(tag.local_name().as_ref()),
+            Ok(Event::Empty(tag)) if tag.local_name().as_ref() == "br" => walk.push_text(" "),
+            Ok(Event::Text(text)) => walk.push_text(&text.xml10_content()),
+            Ok(Event::CData(text)) => walk.push_text(&text.xml10_content()),
             Ok(Event::GeneralRef(name)) => match name.resolve_char_ref() {
-                Ok(Some(char)) => walk.text(char.encode_utf8(&mut [0; 4])),
-                _ => walk.entity(&name.xml10_content()),
+                Ok(Some(char)) => walk.push_text(char.encode_utf8(&mut [0; 4])),
+                _ => walk.push_entity(&name.xml10_content()),
             },
             Ok(Event::Eof) => break,
             Ok(_) => {}
             Err(error) => {
-                walk.sink.problem(format!("XML is damaged, the rest is skipped: {error}"));
+                walk.sink.record_problem(format!("XML is damaged, the rest is skipped: {error}"));
                 break;
             }
         }
         if walk.sink.is_full() {
-            walk.sink.truncate();
+            walk.sink.mark_truncated();
             return Ok(());
         }
     }
@@ -128,7 +128,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-fn stated_encoding(bytes: &[u8]) -> Option<&str> {
+fn declared_encoding(bytes: &[u8]) -> Option<&str> {
     let head = bytes.get(..bytes.len().min(200))?;
     let head = &head[..head.iter().position(|it| *it == b'>')?];
     let head = std::str::from_utf8(head).ok()?;
@@ -136,7 +136,7 @@ fn stated_encoding(bytes: &[u8]) -> Option<&str> {
     rest.get(1..)?.split(['"', '\'']).next()
 }
 
-struct Walk<'a> {
+struct XmlWalker<'a> {
     source: &'a Source<'a>,
     sink: &'a mut Sink,
     /// Current offset of the parser in the text.
@@ -156,9 +156,9 @@ struct Walk<'a> {
     svg: bool,
 }
 
-impl<'a> Walk<'a> {
-    fn new(source: &'a Source<'a>, sink: &'a mut Sink) -> Walk<'a> {
-        Walk {
+impl<'a> XmlWalker<'a> {
+    fn new(source: &'a Source<'a>, sink: &'a mut Sink) -> XmlWalker<'a> {
+        XmlWalker {
             source,
             sink,
             at: 0,
@@ -175,13 +175,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn open(&mut self, name: &str) -> ReadResult {
-        if self.open.len() >= MOST_DEPTH {
-            return Err(failure(Reason::TooDeep, format!("elements nested deeper than {MOST_DEPTH}")));
+    fn open_element(&mut self, name: &str) -> ReadResult {
+        if self.open.len() >= MAX_DEPTH {
+            return Err(new_failure(Reason::TooDeep, format!("elements nested deeper than {MAX_DEPTH}")));
         }
         self.svg |= self.open.is_empty() && name == "svg";
         if !INLINE.contains(&name) {
-            self.boundary();
+            self.end_block();
         }
         self.open.push(name.to_string());
         if SKIPPED.contains(&name) {
@@ -193,27 +193,27 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn close(&mut self, name: &str) {
+    fn close_element(&mut self, name: &str) {
         // A stray end tag closes nothing.
         let Some(depth) = self.open.iter().rposition(|it| it == name).map(|it| it + 1) else { return };
         if is_cell(name) && self.joined.is_none_or(|it| it >= depth) {
-            self.cells.push(collapse(&std::mem::take(&mut self.text)));
+            self.cells.push(collapse_white_space(&std::mem::take(&mut self.text)));
         } else if matches!(name, "tr" | "row") && self.joined.is_none_or(|it| it >= depth) {
-            self.row();
+            self.end_row();
         } else if matches!(name, "table" | "tgroup") && self.joined.is_none_or(|it| it >= depth) {
-            self.table();
+            self.end_table();
         } else if !INLINE.contains(&name) {
             if self.joined == Some(depth) {
                 self.joined = None;
             }
-            self.boundary();
+            self.end_block();
         }
         self.open.truncate(depth - 1);
         self.skip = self.skip.filter(|it| *it < depth);
         self.joined = self.joined.filter(|it| *it < depth);
     }
 
-    fn text(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         let readable = !self.svg
             || self.open.iter().rev().take(3).any(|it| matches!(it.as_str(), "text" | "title" | "desc" | "tspan"));
         if self.skip.is_some() || !readable {
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         if is("math") && is("alternatives") {
             return;
         }
-        let text = if is("tex-math") { formula(text) } else { text };
+        let text = if is("tex-math") { strip_tex_document(text) } else { text };
         if self.text.trim().is_empty() {
             self.text.clear();
             self.start = self.at;
@@ -232,36 +232,36 @@ impl<'a> Walk<'a> {
         self.text.push_str(text);
     }
 
-    fn entity(&mut self, name: &str) {
+    fn push_entity(&mut self, name: &str) {
         match quick_xml::escape::resolve_predefined_entity(name) {
-            Some(text) => self.text(text),
-            None => self.text(&format!("&{name};")),
+            Some(text) => self.push_text(text),
+            None => self.push_text(&format!("&{name};")),
         }
     }
 
     /// Ends the open block, or inserts a space inside an element that joins its children.
-    fn boundary(&mut self) {
+    fn end_block(&mut self) {
         if self.joined.is_some() {
             if !self.text.ends_with(char::is_whitespace) && !self.text.is_empty() {
                 self.text.push(' ');
             }
             return;
         }
-        let kind = self.kind();
+        let kind = self.block_kind();
         let raw = std::mem::take(&mut self.text);
-        let text = if kind == BlockKind::Code { raw } else { collapse(&raw) };
+        let text = if kind == BlockKind::Code { raw } else { collapse_white_space(&raw) };
         if text.trim().is_empty() {
             return;
         }
-        if kind == BlockKind::Paragraph && text.len() < SHORT_BYTES {
+        if kind == BlockKind::Paragraph && text.len() < MAX_SHORT_BYTES {
             self.join_short(&text);
             return;
         }
         self.flush_short();
         if matches!(kind, BlockKind::Heading(1)) {
-            self.sink.title(&text);
+            self.sink.set_title(&text);
         }
-        self.source.push_made(self.sink, kind, &text, self.start..self.at.max(self.start));
+        self.source.push_derived(self.sink, kind, &text, self.start..self.at.max(self.start));
     }
 
     fn join_short(&mut self, text: &str) {
@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
             self.short.push('\n');
         }
         self.short.push_str(text);
-        if self.short.len() >= JOINED_BYTES {
+        if self.short.len() >= MAX_JOINED_BYTES {
             self.flush_short();
         }
     }
@@ -279,11 +279,11 @@ impl<'a> Walk<'a> {
     fn flush_short(&mut self) {
         let text = std::mem::take(&mut self.short);
         let end = self.start.max(self.short_start);
-        self.source.push_made(self.sink, BlockKind::Paragraph, &text, self.short_start..end);
+        self.source.push_derived(self.sink, BlockKind::Paragraph, &text, self.short_start..end);
     }
 
     /// Returns the kind of block for the innermost open element.
-    fn kind(&self) -> BlockKind {
+    fn block_kind(&self) -> BlockKind {
         let sections = self.open.iter().filter(|it| matches!(it.as_str(), "sec" | "section" | "chapter")).count();
         let name = self.open.iter().rev().find(|it| !INLINE.contains(&it.as_str())).map_or("", String::as_str);
         match name {
@@ -300,33 +300,33 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn row(&mut self) {
+    fn end_row(&mut self) {
         let cells = std::mem::take(&mut self.cells);
         if cells.iter().any(|it| !it.is_empty()) {
             self.rows.push(cells.join(" | "));
         }
-        if self.rows.len() >= ROWS {
-            self.table();
+        if self.rows.len() >= ROWS_PER_BLOCK {
+            self.end_table();
         }
     }
 
-    fn table(&mut self) {
+    fn end_table(&mut self) {
         self.flush_short();
         let rows = std::mem::take(&mut self.rows).join("\n");
-        self.source.push_made(self.sink, BlockKind::Table, &rows, self.start.min(self.at)..self.at);
+        self.source.push_derived(self.sink, BlockKind::Table, &rows, self.start.min(self.at)..self.at);
     }
 
     fn finish(&mut self) {
         self.joined = None;
-        self.boundary();
-        self.row();
-        self.table();
+        self.end_block();
+        self.end_row();
+        self.end_table();
         self.flush_short();
     }
 }
 
 /// Strips the TeX document that some publishers wrap around each formula.
-fn formula(tex: &str) -> &str {
+fn strip_tex_document(tex: &str) -> &str {
     let body = tex.split_once("\\begin{document}").map_or(tex, |it| it.1);
     body.split_once("\\end{document}").map_or(body, |it| it.0)
 }
@@ -335,7 +335,7 @@ fn is_cell(name: &str) -> bool {
     matches!(name, "td" | "th" | "entry")
 }
 
-fn collapse(text: &str) -> String {
+fn collapse_white_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -347,10 +347,10 @@ mod tests {
     fn extract(xml: &str) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: xml.as_bytes(), name: "a.xml" }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
-    fn check(xml: &str, expected: &[(BlockKind, &str)]) {
+    fn assert_blocks(xml: &str, expected: &[(BlockKind, &str)]) {
         let document = extract(xml);
         let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
         assert_eq!(found, expected);
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn article_headings_follow_section_depth() {
-        check(
+        assert_blocks(
             "<article><article-title>On <italic>x</italic></article-title><body><sec><title>Intro</title><p>Some &lt;b&gt; &#233; that is long enough to stand alone as a paragraph of its own, as in articles.</p></sec></body></article>",
             &[
                 (BlockKind::Heading(1), "On x"),
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn tables_become_rows() {
-        check(
+        assert_blocks(
             "<table><tr><th>a</th><th>b</th></tr><tr><td><p>1</p></td><td>2</td></tr></table>",
             &[(BlockKind::Table, "a | b\n1 | 2")],
         );
@@ -381,13 +381,13 @@ mod tests {
 
     #[test]
     fn short_values_of_data_file_are_joined() {
-        check("<cfg><a>one</a>\n<b><c>two</c></b></cfg>", &[(BlockKind::Paragraph, "one\ntwo")]);
+        assert_blocks("<cfg><a>one</a>\n<b><c>two</c></b></cfg>", &[(BlockKind::Paragraph, "one\ntwo")]);
     }
 
     #[test]
     fn doctype_entities_are_not_expanded() {
         let xml = "<!DOCTYPE a [<!ENTITY x \"boom\"><!ENTITY f SYSTEM \"file:///etc/passwd\">]><a>v &x; &f;</a>";
-        check(xml, &[(BlockKind::Paragraph, "v &x; &f;")]);
+        assert_blocks(xml, &[(BlockKind::Paragraph, "v &x; &f;")]);
     }
 
     #[test]

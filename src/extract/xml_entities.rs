@@ -11,7 +11,7 @@ igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslas
 yuml";
 
 /// Other names in common use.
-const OTHERS: [(&str, char); 34] = [
+const OTHER_ENTITIES: [(&str, char); 34] = [
     ("amp", '&'),
     ("lt", '<'),
     ("gt", '>'),
@@ -49,13 +49,13 @@ const OTHERS: [(&str, char); 34] = [
 ];
 
 /// Returns the character of an entity, given the text between `&` and `;`.
-pub(crate) fn resolve(name: &str) -> Option<char> {
+pub(crate) fn entity_character(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         let hex = number.strip_prefix('x').or_else(|| number.strip_prefix('X'));
         let code = hex.map_or_else(|| number.parse(), |hex| u32::from_str_radix(hex, 16)).ok()?;
         return char::from_u32(code).filter(|it| *it != '\0');
     }
-    if let Some((_, character)) = OTHERS.iter().find(|(it, _)| *it == name) {
+    if let Some((_, character)) = OTHER_ENTITIES.iter().find(|(it, _)| *it == name) {
         return Some(*character);
     }
     let place = LATIN1.split(' ').position(|it| it == name)?;
@@ -63,16 +63,16 @@ pub(crate) fn resolve(name: &str) -> Option<char> {
 }
 
 /// Replaces the entities of an attribute value; anything else stays unchanged.
-pub(crate) fn unescape(raw: &str) -> String {
+pub(crate) fn replace_entities(raw: &str) -> String {
     /// Length of the longest name between `&` and `;`.
-    const LONGEST: usize = 10;
+    const MAX_NAME_BYTES: usize = 10;
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some(start) = rest.find('&') {
         text.push_str(&rest[..start]);
         rest = &rest[start..];
-        let end = rest.bytes().take(LONGEST + 2).position(|it| it == b';');
-        match end.and_then(|end| Some((end, resolve(&rest[1..end])?))) {
+        let end = rest.bytes().take(MAX_NAME_BYTES + 2).position(|it| it == b';');
+        match end.and_then(|end| Some((end, entity_character(&rest[1..end])?))) {
             Some((end, character)) => {
                 text.push(character);
                 rest = &rest[end + 1..];
@@ -95,15 +95,15 @@ mod tests {
     fn entities_resolve_to_characters() {
         for (name, character) in [("nbsp", '\u{a0}'), ("yuml", 'ÿ'), ("eacute", 'é'), ("#x20AC", '€'), ("mdash", '—')]
         {
-            assert_eq!(resolve(name), Some(character), "{name}");
+            assert_eq!(entity_character(name), Some(character), "{name}");
         }
         for name in ["#xD800", "#0", "#99999999999", "nosuch", ""] {
-            assert_eq!(resolve(name), None, "{name}");
+            assert_eq!(entity_character(name), None, "{name}");
         }
     }
 
     #[test]
     fn unescape_keeps_unknown_entities() {
-        assert_eq!(unescape("a &amp; b & c &é; &nosuch; &lt;&"), "a & b & c &é; &nosuch; <&");
+        assert_eq!(replace_entities("a &amp; b & c &é; &nosuch; &lt;&"), "a & b & c &é; &nosuch; <&");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) const MAX_DEPTH: usize = 256;
 const MAX_NODES: usize = 3_000_000;
 
 /// Index of an absent node.
-const NONE: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
 #[derive(Debug)]
 enum Content<'a> {
@@ -53,7 +53,7 @@ pub(crate) struct Tree<'a> {
 }
 
 /// Decodes the bytes of an XML part by its byte order mark or declaration; UTF-8 otherwise.
-pub(crate) fn decode(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn decode_xml(bytes: &[u8]) -> Cow<'_, str> {
     if let Some((encoding, _)) = encoding_rs::Encoding::for_bom(bytes) {
         return encoding.decode(bytes).0;
     }
@@ -81,19 +81,19 @@ impl<'a> Tree<'a> {
         loop {
             match reader.read_event() {
                 Ok(Event::Eof) => break,
-                Ok(event) => builder.event(event),
+                Ok(event) => builder.handle_event(event),
                 Err(error) => {
-                    builder.flaw(Flaw::Malformed(format!("{error} at byte {}", reader.error_position())));
+                    builder.record_flaw(Flaw::Malformed(format!("{error} at byte {}", reader.error_position())));
                     break;
                 }
             }
             if builder.tree.nodes.len() > MAX_NODES {
-                builder.flaw(Flaw::TooMany);
+                builder.record_flaw(Flaw::TooMany);
                 break;
             }
         }
         if builder.open.len() > 1 {
-            builder.flaw(Flaw::Malformed("ends inside an open element".to_string()));
+            builder.record_flaw(Flaw::Malformed("ends inside an open element".to_string()));
         }
         builder.tree
     }
@@ -114,50 +114,50 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new() -> Builder<'a> {
-        let top = NodeData { content: Content::Text(Cow::Borrowed("")), first_child: NONE, next_sibling: NONE };
-        Builder { tree: Tree { nodes: vec![top], flaw: None }, open: vec![(0, NONE)], beyond: 0 }
+        let top = NodeData { content: Content::Text(Cow::Borrowed("")), first_child: NO_NODE, next_sibling: NO_NODE };
+        Builder { tree: Tree { nodes: vec![top], flaw: None }, open: vec![(0, NO_NODE)], beyond: 0 }
     }
 
-    fn flaw(&mut self, flaw: Flaw) {
+    fn record_flaw(&mut self, flaw: Flaw) {
         self.tree.flaw.get_or_insert(flaw);
     }
 
-    fn event(&mut self, event: Event<'a>) {
+    fn handle_event(&mut self, event: Event<'a>) {
         match event {
             Event::Start(_) if self.beyond > 0 || self.open.len() > MAX_DEPTH => {
                 self.beyond += 1;
-                self.flaw(Flaw::TooDeep);
+                self.record_flaw(Flaw::TooDeep);
             }
             Event::Start(start) => {
-                let index = self.add(Content::Element(start));
-                self.open.push((index, NONE));
+                let index = self.add_node(Content::Element(start));
+                self.open.push((index, NO_NODE));
             }
             Event::End(_) if self.beyond > 0 => self.beyond -= 1,
-            Event::End(end) => self.close(end.name().into_inner()),
+            Event::End(end) => self.close_element(end.name().into_inner()),
             _ if self.beyond > 0 => {}
             Event::Empty(start) => {
-                self.add(Content::Element(start));
+                self.add_node(Content::Element(start));
             }
             Event::Text(text) => {
-                self.add(Content::Text(text.into_inner()));
+                self.add_node(Content::Text(text.into_inner()));
             }
             Event::CData(text) => {
-                self.add(Content::Text(text.into_inner()));
+                self.add_node(Content::Text(text.into_inner()));
             }
             Event::GeneralRef(name) => {
-                let text = xml_entities::resolve(&name).map_or_else(|| format!("&{};", &*name), String::from);
-                self.add(Content::Text(Cow::Owned(text)));
+                let text = xml_entities::entity_character(&name).map_or_else(|| format!("&{};", &*name), String::from);
+                self.add_node(Content::Text(Cow::Owned(text)));
             }
             _ => {}
         }
     }
 
-    fn add(&mut self, content: Content<'a>) -> u32 {
+    fn add_node(&mut self, content: Content<'a>) -> u32 {
         let index = self.tree.nodes.len() as u32;
-        self.tree.nodes.push(NodeData { content, first_child: NONE, next_sibling: NONE });
+        self.tree.nodes.push(NodeData { content, first_child: NO_NODE, next_sibling: NO_NODE });
         if let Some((parent, last)) = self.open.last_mut() {
             match *last {
-                NONE => self.tree.nodes[*parent as usize].first_child = index,
+                NO_NODE => self.tree.nodes[*parent as usize].first_child = index,
                 last => self.tree.nodes[last as usize].next_sibling = index,
             }
             *last = index;
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Closes the nearest open element of that name and all elements inside it. Ignores an end tag without a start tag.
-    fn close(&mut self, name: &str) {
+    fn close_element(&mut self, name: &str) {
         let is_it = |&(index, _): &(u32, u32)| match &self.tree.nodes[index as usize].content {
             Content::Element(start) => start.name().into_inner() == name,
             Content::Text(_) => false,
@@ -174,11 +174,11 @@ impl<'a> Builder<'a> {
         match self.open.iter().rposition(is_it) {
             Some(place) => {
                 if place + 1 != self.open.len() {
-                    self.flaw(Flaw::Malformed(format!("`{name}` is closed before its children")));
+                    self.record_flaw(Flaw::Malformed(format!("`{name}` is closed before its children")));
                 }
                 self.open.truncate(place);
             }
-            None => self.flaw(Flaw::Malformed(format!("`{name}` is closed but not open"))),
+            None => self.record_flaw(Flaw::Malformed(format!("`{name}` is closed but not open"))),
         }
     }
 }
@@ -229,7 +229,7 @@ impl<'t> Node<'t> {
         for attribute in attributes.flatten() {
             let (local, prefix) = attribute.key.decompose();
             if is_it(prefix.map(|it| it.into_inner()), local.into_inner()) {
-                return Some(xml_entities::unescape(&attribute.value));
+                return Some(xml_entities::replace_entities(&attribute.value));
             }
         }
         None
@@ -238,12 +238,12 @@ impl<'t> Node<'t> {
     /// Returns the children in order, texts included.
     pub(crate) fn children(self) -> impl Iterator<Item = Node<'t>> {
         let tree = self.tree;
-        let node = move |index: u32| (index != NONE).then_some(Node { tree, index });
+        let node = move |index: u32| (index != NO_NODE).then_some(Node { tree, index });
         std::iter::successors(node(self.data().first_child), move |it| node(it.data().next_sibling))
     }
 
     /// Returns the child elements of that name.
-    pub(crate) fn all(self, name: &'t str) -> impl Iterator<Item = Node<'t>> {
+    pub(crate) fn children_named(self, name: &'t str) -> impl Iterator<Item = Node<'t>> {
         self.children().filter(move |it| it.name() == name)
     }
 
@@ -265,10 +265,10 @@ impl<'t> Node<'t> {
             let node = next.take().or_else(|| pending.pop())?;
             // The sibling stays on the stack until all nodes below this one are visited.
             let NodeData { first_child, next_sibling, .. } = *node.data();
-            if next_sibling != NONE {
+            if next_sibling != NO_NODE {
                 pending.push(Node { tree: node.tree, index: next_sibling });
             }
-            if first_child != NONE {
+            if first_child != NO_NODE {
                 next = Some(Node { tree: node.tree, index: first_child });
             }
             Some(node)
@@ -290,7 +290,7 @@ impl<'t> Node<'t> {
 mod tests {
     use super::*;
 
-    fn check(xml: &str, text: &str, flawed: bool) {
+    fn assert_text(xml: &str, text: &str, flawed: bool) {
         let tree = Tree::parse(xml);
         assert_eq!(tree.top().text(), text);
         assert_eq!(tree.flaw.is_some(), flawed, "{:?}", tree.flaw);
@@ -298,20 +298,20 @@ mod tests {
 
     #[test]
     fn entities_resolve_once_and_unknown_ones_stay() {
-        check("<a>x &lt;&amp;&#65;&#x42;&nbsp;&b; &amp;lt;</a>", "x <&AB\u{a0}&b; &lt;", false);
+        assert_text("<a>x &lt;&amp;&#65;&#x42;&nbsp;&b; &amp;lt;</a>", "x <&AB\u{a0}&b; &lt;", false);
     }
 
     #[test]
     fn declared_entities_are_never_expanded() {
-        check(r#"<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>"#, "&m;", false);
+        assert_text(r#"<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>"#, "&m;", false);
     }
 
     #[test]
     fn corrupt_xml_keeps_text_before_damage() {
-        check("<a><b>one</b><c>two", "onetwo", true);
-        check("<a><b>one</a>", "one", true);
-        check("<a>one</b>two</a>", "onetwo", true);
-        check("<a>one<b attr=", "one", true);
+        assert_text("<a><b>one</b><c>two", "onetwo", true);
+        assert_text("<a><b>one</a>", "one", true);
+        assert_text("<a>one</b>two</a>", "onetwo", true);
+        assert_text("<a>one<b attr=", "one", true);
     }
 
     #[test]
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn declared_encodings_are_decoded() {
         let xml = b"<?xml version=\"1.0\" encoding=\"windows-1251\"?><a>\xcf\xf0\xe8</a>";
-        assert!(decode(xml).ends_with("<a>При</a>"));
-        assert_eq!(decode(b"\xff\xfe<\0a\0/\0>\0"), "<a/>");
+        assert!(decode_xml(xml).ends_with("<a>При</a>"));
+        assert_eq!(decode_xml(b"\xff\xfe<\0a\0/\0>\0"), "<a/>");
     }
 
     #[test]

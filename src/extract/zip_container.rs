@@ -9,7 +9,7 @@ use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::extract::xml_tree::{self, Flaw};
-use crate::extract::{ReadResult, Sink, failure};
+use crate::extract::{ReadResult, Sink, new_failure};
 use crate::model::{Block, ExtractFailure, Reason};
 
 /// First bytes of a compound file, the container of the old binary formats.
@@ -29,20 +29,20 @@ impl<'a> Package<'a> {
     pub(crate) fn open(bytes: &'a [u8], sink: &Sink) -> ReadResult<Package<'a>> {
         if bytes.starts_with(&COMPOUND_FILE) {
             return Err(match is_encrypted_package(bytes) {
-                true => failure(Reason::Encrypted, "needs a password"),
-                false => failure(Reason::Damaged, "a compound file in place of a zip container"),
+                true => new_failure(Reason::Encrypted, "needs a password"),
+                false => new_failure(Reason::Damaged, "a compound file in place of a zip container"),
             });
         }
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| zip_failure(&error))?;
         let most = sink.limits().parts;
         if archive.len() > most as usize {
-            return Err(failure(Reason::DecompressionLimit, format!("has more than {most} parts")));
+            return Err(new_failure(Reason::DecompressionLimit, format!("has more than {most} parts")));
         }
         let mut index = HashMap::new();
         for place in 0..archive.len() {
             if let Some(Ok(name)) = archive.name_for_index(place) {
                 // Some producers write backslashes.
-                index.entry(key(&name.replace('\\', "/"))).or_insert(place);
+                index.entry(part_key(&name.replace('\\', "/"))).or_insert(place);
             }
         }
         Ok(Package { archive, index, damage: None })
@@ -50,7 +50,7 @@ impl<'a> Package<'a> {
 
     /// Returns whether the part exists.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.index.contains_key(&key(name))
+        self.index.contains_key(&part_key(name))
     }
 
     /// Returns the names of all parts in their original case, sorted.
@@ -62,8 +62,8 @@ impl<'a> Package<'a> {
     }
 
     /// Inflates a part; `None` if it is missing or damaged. Damage is recorded as a problem. Fails at the limit.
-    pub(crate) fn part(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
-        let Some(&place) = self.index.get(&key(name)) else { return Ok(None) };
+    pub(crate) fn read_part(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
+        let Some(&place) = self.index.get(&part_key(name)) else { return Ok(None) };
         let read = match self.archive.by_index(place) {
             Ok(file) => {
                 let compressed = file.compressed_size();
@@ -75,7 +75,7 @@ impl<'a> Package<'a> {
             Ok(bytes) => Ok(Some(bytes)),
             Err(failure) if failure.reason == Reason::Damaged => {
                 let detail = format!("part `{name}`: {}", failure.detail);
-                sink.problem(detail.clone());
+                sink.record_problem(detail.clone());
                 self.damage.get_or_insert(ExtractFailure { detail, ..failure });
                 Ok(None)
             }
@@ -93,11 +93,11 @@ impl<'a> Package<'a> {
     }
 
     /// Inflates a part and decodes its XML; `None` as for [`Package::part`].
-    pub(crate) fn xml(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<String>> {
-        let bytes = self.part(name, sink)?;
+    pub(crate) fn read_xml(&mut self, name: &str, sink: &mut Sink) -> ReadResult<Option<String>> {
+        let bytes = self.read_part(name, sink)?;
         Ok(bytes.map(|bytes| match String::from_utf8(bytes) {
             Ok(text) => text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text),
-            Err(error) => xml_tree::decode(error.as_bytes()).into_owned(),
+            Err(error) => xml_tree::decode_xml(error.as_bytes()).into_owned(),
         }))
     }
 }
@@ -107,19 +107,19 @@ pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> Re
     match flaw {
         None => {}
         Some(Flaw::TooDeep) => {
-            return Err(failure(Reason::TooDeep, format!("elements of `{part}` are nested too deep")));
+            return Err(new_failure(Reason::TooDeep, format!("elements of `{part}` are nested too deep")));
         }
         Some(Flaw::TooMany) => {
-            sink.truncate();
-            sink.problem(format!("`{part}` has too many elements; the rest is skipped"));
+            sink.mark_truncated();
+            sink.record_problem(format!("`{part}` has too many elements; the rest is skipped"));
         }
-        Some(Flaw::Malformed(what)) => sink.problem(format!("`{part}` is damaged: {what}")),
+        Some(Flaw::Malformed(what)) => sink.record_problem(format!("`{part}` is damaged: {what}")),
     }
     Ok(())
 }
 
 /// Resolves a target relative to the part that names it: `word/document.xml` + `../a.xml` is `a.xml`.
-pub(crate) fn resolve(base: &str, target: &str) -> String {
+pub(crate) fn resolve_part(base: &str, target: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     if !target.starts_with('/') {
         segments.extend(base.split('/'));
@@ -141,7 +141,7 @@ pub(crate) fn resolve(base: &str, target: &str) -> String {
 pub(crate) fn check_method(method: CompressionMethod) -> ReadResult {
     match method {
         CompressionMethod::Stored | CompressionMethod::Deflated => Ok(()),
-        other => Err(failure(Reason::UnsupportedType, format!("unsupported compression method {other}"))),
+        other => Err(new_failure(Reason::UnsupportedType, format!("unsupported compression method {other}"))),
     }
 }
 
@@ -149,14 +149,14 @@ pub(crate) fn check_method(method: CompressionMethod) -> ReadResult {
 pub(crate) fn zip_failure(error: &ZipError) -> ExtractFailure {
     match error {
         ZipError::UnsupportedArchive(what) if *what == ZipError::PASSWORD_REQUIRED => {
-            failure(Reason::Encrypted, "needs a password")
+            new_failure(Reason::Encrypted, "needs a password")
         }
-        ZipError::InvalidPassword => failure(Reason::Encrypted, "needs a password"),
+        ZipError::InvalidPassword => new_failure(Reason::Encrypted, "needs a password"),
         // The file is intact, but its compression method is not compiled in.
         ZipError::UnsupportedArchive(_) | ZipError::CompressionMethodNotSupported(_) => {
-            failure(Reason::UnsupportedType, format!("zip container: {error}"))
+            new_failure(Reason::UnsupportedType, format!("zip container: {error}"))
         }
-        error => failure(Reason::Damaged, format!("zip container: {error}")),
+        error => new_failure(Reason::Damaged, format!("zip container: {error}")),
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn is_encrypted_package(bytes: &[u8]) -> bool {
     bytes.chunks(128).any(|entry| entry.starts_with(&name))
 }
 
-fn key(name: &str) -> String {
+fn part_key(name: &str) -> String {
     name.trim_start_matches('/').to_lowercase()
 }
 
@@ -190,7 +190,7 @@ pub(crate) mod tests {
     }
 
     /// Flips a bit in the data of a part.
-    pub(crate) fn spoilt(mut bytes: Vec<u8>, part: &str) -> Vec<u8> {
+    pub(crate) fn with_damaged_part(mut bytes: Vec<u8>, part: &str) -> Vec<u8> {
         let middle = {
             let mut archive = ZipArchive::new(Cursor::new(bytes.as_slice())).unwrap();
             let place = archive.index_for_name(part).unwrap();
@@ -202,20 +202,20 @@ pub(crate) mod tests {
     }
 
     /// Runs a reader that must fail, and returns the reason.
-    pub(crate) fn failed(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Reason {
+    pub(crate) fn failure_reason(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Reason {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "test" }, &mut sink).unwrap_err().reason
     }
 
     /// Runs a reader with default limits.
-    pub(crate) fn run(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Document {
+    pub(crate) fn read_document(read: fn(Input<'_>, &mut Sink) -> ReadResult, bytes: &[u8]) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "test" }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
     /// Formats blocks one per line with a letter for their kind: `1 Title`, `p text`, `- item`, `t a | b`.
-    pub(crate) fn shown(document: &Document) -> String {
+    pub(crate) fn format_blocks(document: &Document) -> String {
         let lines: Vec<String> = document
             .blocks
             .iter()
@@ -242,7 +242,7 @@ pub(crate) mod tests {
             ("word/document.xml", "/word/x.xml", "word/x.xml"),
             ("a", "../../../etc/passwd", "etc/passwd"),
         ] {
-            assert_eq!(resolve(base, target), part);
+            assert_eq!(resolve_part(base, target), part);
         }
     }
 
@@ -251,8 +251,8 @@ pub(crate) mod tests {
         let bytes = zipped(&[("Word\\Document.xml", "x")]);
         let mut sink = Sink::new(ExtractLimits::default());
         let mut package = Package::open(&bytes, &sink).unwrap();
-        assert_eq!(package.xml("/word/document.XML", &mut sink).unwrap().as_deref(), Some("x"));
-        assert_eq!(package.xml("missing", &mut sink).unwrap(), None);
+        assert_eq!(package.read_xml("/word/document.XML", &mut sink).unwrap().as_deref(), Some("x"));
+        assert_eq!(package.read_xml("missing", &mut sink).unwrap(), None);
     }
 
     #[test]
@@ -266,7 +266,7 @@ pub(crate) mod tests {
             }
             let mut sink = Sink::new(ExtractLimits::default());
             let mut package = Package::open(&bytes, &sink).unwrap();
-            assert_eq!(package.part("a", &mut sink).unwrap_err().reason, Reason::UnsupportedType, "{method}");
+            assert_eq!(package.read_part("a", &mut sink).unwrap_err().reason, Reason::UnsupportedType, "{method}");
         }
     }
 

@@ -14,51 +14,51 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::overrides::Override;
 
-use crate::files::open::{Unread, read_regular};
+use crate::files::open::{ReadRefusal, read_regular};
 
 /// Rule files of a folder, the stronger first. The file of [`excluded_by_git`] is weaker than all of them.
 pub(super) const RULE_FILES: [&str; 3] = [".vicignore", ".ignore", ".gitignore"];
 
 /// Bytes read of a rule file: a thousand times more than most have.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Rules obeyed of one file. So many patterns with wildcards take a second and 100 MiB to compile.
-const MOST_RULES: usize = 10_000;
+const MAX_RULES: usize = 10_000;
 
 /// Longest rule in bytes: no longer path can be opened.
-const MOST_RULE_BYTES: usize = 4_096;
+const MAX_RULE_BYTES: usize = 4_096;
 
 /// Rule files named in warnings.
-const MOST_PROBLEMS: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
 /// Matcher of entries below a root. A rule file is read when the first entry beside or below it is checked, and cached.
 #[derive(Debug)]
-pub(crate) struct Visible {
+pub(crate) struct IgnoreMatcher {
     root: PathBuf,
     hidden: bool,
     overrides: Override,
     /// Roots below this one: rules above such a root do not apply to it, since the user named it.
-    named: Vec<PathBuf>,
-    folders: RwLock<HashMap<OsString, Chain>>,
+    nested_roots: Vec<PathBuf>,
+    folders: RwLock<HashMap<OsString, RuleChain>>,
     problems: Mutex<BTreeMap<PathBuf, String>>,
 }
 
 /// The rules that apply in a folder: those of the nearest folder with rules, itself or above.
-type Chain = Option<Arc<FolderRules>>;
+type RuleChain = Option<Arc<FolderRules>>;
 
 /// The rules of one folder, by kind of file.
 #[derive(Debug)]
 struct FolderRules {
-    above: Chain,
+    above: RuleChain,
     kinds: Vec<Gitignore>,
 }
 
-impl Visible {
+impl IgnoreMatcher {
     /// Creates it without reading anything. `hidden` shows hidden entries. Of `named`, only roots below this one count.
-    pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> Visible {
+    pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> IgnoreMatcher {
         let (folders, problems) = Default::default();
-        let named = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
-        Visible { root: root.to_path_buf(), hidden, overrides, named, folders, problems }
+        let nested_roots = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
+        IgnoreMatcher { root: root.to_path_buf(), hidden, overrides, nested_roots, folders, problems }
     }
 
     /// Returns whether an entry is ignored, itself or by a folder above it. `relative` is its path below the root.
@@ -72,30 +72,30 @@ impl Visible {
 
     /// Returns whether an entry of a visible folder is ignored. `path` is absolute.
     pub(super) fn hides_entry(&self, path: &Path, is_dir: bool) -> bool {
-        if self.named.is_empty() {
-            return self.is_left_out(path, is_dir);
+        if self.nested_roots.is_empty() {
+            return self.is_ignored(path, is_dir);
         }
-        if self.leads_to_named(path) {
+        if self.leads_to_nested_root(path) {
             return false;
         }
         // If a folder on the way to a named root is ignored, everything in it except that way is ignored too.
-        let folders = path.ancestors().skip(1).take_while(|it| !self.is_base(it));
-        let is_hidden = folders.filter(|it| self.leads_to_named(it)).any(|it| self.is_left_out(it, true));
-        is_hidden || self.is_left_out(path, is_dir)
+        let folders = path.ancestors().skip(1).take_while(|it| !self.is_rule_boundary(it));
+        let is_hidden = folders.filter(|it| self.leads_to_nested_root(it)).any(|it| self.is_ignored(it, true));
+        is_hidden || self.is_ignored(path, is_dir)
     }
 
-    fn leads_to_named(&self, path: &Path) -> bool {
-        self.named.iter().any(|it| it.starts_with(path))
+    fn leads_to_nested_root(&self, path: &Path) -> bool {
+        self.nested_roots.iter().any(|it| it.starts_with(path))
     }
 
     /// Returns whether the search for rules ends at this folder.
-    fn is_base(&self, folder: &Path) -> bool {
-        folder == self.root || self.named.iter().any(|it| it == folder)
+    fn is_rule_boundary(&self, folder: &Path) -> bool {
+        folder == self.root || self.nested_roots.iter().any(|it| it == folder)
     }
 
-    fn is_left_out(&self, path: &Path, is_dir: bool) -> bool {
+    fn is_ignored(&self, path: &Path, is_dir: bool) -> bool {
         let Some(folder) = path.parent() else { return false };
-        match self.overrides.matched(path, is_dir).map(drop).or(self.matched(folder, path, is_dir)) {
+        match self.overrides.matched(path, is_dir).map(drop).or(self.match_rules(folder, path, is_dir)) {
             Match::Ignore(()) => true,
             Match::Whitelist(()) => false,
             Match::None => {
@@ -109,8 +109,8 @@ impl Visible {
         std::mem::take(&mut *self.problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn matched(&self, folder: &Path, path: &Path, is_dir: bool) -> Match<()> {
-        let Some(nearest) = self.chain(folder) else { return Match::None };
+    fn match_rules(&self, folder: &Path, path: &Path, is_dir: bool) -> Match<()> {
+        let Some(nearest) = self.rule_chain(folder) else { return Match::None };
         for kind in 0..=RULE_FILES.len() {
             let mut at = Some(&nearest);
             while let Some(rules) = at {
@@ -124,30 +124,31 @@ impl Visible {
         Match::None
     }
 
-    fn chain(&self, folder: &Path) -> Chain {
-        if let Some(known) = self.known(folder) {
+    fn rule_chain(&self, folder: &Path) -> RuleChain {
+        if let Some(known) = self.cached_chain(folder) {
             return known;
         }
         // Upwards to the first folder with a cached chain, then down again.
         let unknown: Vec<&Path> =
-            folder.ancestors().take_while(|it| it.starts_with(&self.root) && self.known(it).is_none()).collect();
-        let mut chain = unknown.last().and_then(|it| self.known(it.parent()?)).flatten();
+            folder.ancestors().take_while(|it| it.starts_with(&self.root) && self.cached_chain(it).is_none()).collect();
+        let mut chain = unknown.last().and_then(|it| self.cached_chain(it.parent()?)).flatten();
         for folder in unknown.into_iter().rev() {
-            let above = chain.filter(|_| !self.is_base(folder));
-            chain = self.read(folder, above);
+            let above = chain.filter(|_| !self.is_rule_boundary(folder));
+            chain = self.read_folder_rules(folder, above);
             let mut folders = self.folders.write().unwrap_or_else(PoisonError::into_inner);
             folders.insert(folder.as_os_str().to_os_string(), chain.clone());
         }
         chain
     }
 
-    fn known(&self, folder: &Path) -> Option<Chain> {
+    fn cached_chain(&self, folder: &Path) -> Option<RuleChain> {
         self.folders.read().unwrap_or_else(PoisonError::into_inner).get(folder.as_os_str()).cloned()
     }
 
-    fn read(&self, folder: &Path, above: Chain) -> Chain {
-        let mut kinds: Vec<Gitignore> = RULE_FILES.iter().map(|name| self.rules(folder, folder.join(name))).collect();
-        kinds.push(excluded_by_git(folder).map_or_else(Gitignore::empty, |file| self.rules(folder, file)));
+    fn read_folder_rules(&self, folder: &Path, above: RuleChain) -> RuleChain {
+        let mut kinds: Vec<Gitignore> =
+            RULE_FILES.iter().map(|name| self.read_rule_file(folder, folder.join(name))).collect();
+        kinds.push(git_exclude_file(folder).map_or_else(Gitignore::empty, |file| self.read_rule_file(folder, file)));
         match kinds.iter().all(Gitignore::is_empty) {
             true => above,
             false => Some(Arc::new(FolderRules { above, kinds })),
@@ -155,34 +156,34 @@ impl Visible {
     }
 
     /// Returns the rules of a file; empty when the file is missing or has no valid rule.
-    fn rules(&self, folder: &Path, file: PathBuf) -> Gitignore {
-        let (bytes, is_cut) = match read_regular(&file, MOST_BYTES) {
+    fn read_rule_file(&self, folder: &Path, file: PathBuf) -> Gitignore {
+        let (bytes, is_cut) = match read_regular(&file, MAX_BYTES) {
             Ok(Some(read)) => read,
             Ok(None) => return Gitignore::empty(),
             Err(why) => {
-                self.tell(&file, unread(&file, &why));
+                self.note_problem(&file, explain_unread(&file, &why));
                 return Gitignore::empty();
             }
         };
-        let (rules, wrong) = compile(folder, &file, &bytes, is_cut);
+        let (rules, wrong) = compile_rules(folder, &file, &bytes, is_cut);
         if let Some(wrong) = wrong {
-            self.tell(&file, wrong);
+            self.note_problem(&file, wrong);
         }
         rules
     }
 
-    fn tell(&self, file: &Path, sentence: String) {
+    fn note_problem(&self, file: &Path, sentence: String) {
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
-        if problems.len() < MOST_PROBLEMS {
+        if problems.len() < MAX_PROBLEMS {
             problems.insert(file.to_path_buf(), sentence);
         }
     }
 }
 
-fn unread(file: &Path, why: &Unread) -> String {
+fn explain_unread(file: &Path, why: &ReadRefusal) -> String {
     let file = file.display();
     match why {
-        Unread::Type(it) => {
+        ReadRefusal::Type(it) => {
             let name = match it {
                 it if it.is_fifo() => "a named pipe",
                 it if it.is_socket() => "a socket",
@@ -193,27 +194,29 @@ fn unread(file: &Path, why: &Unread) -> String {
                 "`{file}` is {name}, not a file: it was not opened, and no rule was read from it; remove or rename it"
             )
         }
-        Unread::Refused(error) => format!("the rules of `{file}` are not obeyed, since it cannot be read: {error}"),
+        ReadRefusal::Refused(error) => {
+            format!("the rules of `{file}` are not obeyed, since it cannot be read: {error}")
+        }
     }
 }
 
 /// Compiles the lines of a file, and describes those that are not obeyed.
-fn compile(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore, Option<String>) {
+fn compile_rules(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore, Option<String>) {
     let (mut builder, mut obeyed, mut wrong) = (GitignoreBuilder::new(folder), 0, Vec::new());
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut lines: Vec<&[u8]> = bytes.split(|it| *it == b'\n').collect();
     if is_cut {
         lines.pop();
-        wrong.push(format!("`{}` has more than {MOST_BYTES} bytes: the rules beyond are not obeyed", file.display()));
+        wrong.push(format!("`{}` has more than {MAX_BYTES} bytes: the rules beyond are not obeyed", file.display()));
     }
-    let mut refused = Refused::default();
+    let mut refused = InvalidLines::default();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with(b"#")) {
-        if obeyed == MOST_RULES {
-            wrong.push(format!("`{}` has more than {MOST_RULES} rules: those beyond are not obeyed", file.display()));
+        if obeyed == MAX_RULES {
+            wrong.push(format!("`{}` has more than {MAX_RULES} rules: those beyond are not obeyed", file.display()));
             break;
         }
         let added = match std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) {
-            Ok(line) if line.len() > MOST_RULE_BYTES => Err(format!("it has more than {MOST_RULE_BYTES} bytes")),
+            Ok(line) if line.len() > MAX_RULE_BYTES => Err(format!("it has more than {MAX_RULE_BYTES} bytes")),
             Ok(line) => builder.add_line(None, line).map(drop).map_err(|error| error.to_string()),
             Err(_) => Err("it is not UTF-8".into()),
         };
@@ -232,12 +235,12 @@ fn compile(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore
 
 /// Lines that are no valid rules.
 #[derive(Default)]
-struct Refused {
+struct InvalidLines {
     first: Option<(usize, String)>,
     others: usize,
 }
 
-impl Refused {
+impl InvalidLines {
     fn note(&mut self, line: usize, why: String) {
         match self.first {
             None => self.first = Some((line, why)),
@@ -253,7 +256,7 @@ impl Refused {
 }
 
 /// Returns the exclude file of the repository at this folder; in a worktree it lies elsewhere.
-fn excluded_by_git(folder: &Path) -> Option<PathBuf> {
+fn git_exclude_file(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     let kind = git.metadata().ok()?;
     if kind.is_dir() {
@@ -274,9 +277,9 @@ fn first_line(file: &Path) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::files::walk::tests::{config, make_fifo};
-    use crate::files::{Leash, Rules, walk};
+    use crate::files::{Rules, WalkToken, walk};
 
-    fn visible(root: &Path) -> Visible {
+    fn visible(root: &Path) -> IgnoreMatcher {
         Rules::new(&config()).unwrap().matcher(root).unwrap()
     }
 
@@ -334,7 +337,7 @@ mod tests {
         let rules = Rules::new(&config()).unwrap();
         let hidden = |path: &str, is_dir: bool| rules.matcher(root).unwrap().hides(Path::new(path), is_dir);
         assert!(hidden(".config/notes", true) && hidden(".config/notes/a.md", false));
-        rules.name_roots(vec![root.to_path_buf(), root.join(".config/notes"), root.with_file_name("other")]);
+        rules.set_roots(vec![root.to_path_buf(), root.join(".config/notes"), root.with_file_name("other")]);
         for (path, is_dir, hides) in [
             (".config", true, false),
             (".config/notes", true, false),
@@ -361,7 +364,7 @@ mod tests {
             std::fs::write(root.join("sub/a.txt"), "text").unwrap();
             let find = || {
                 let (rules, mut found) = (Rules::new(&config()).unwrap(), Vec::new());
-                let report = walk(&root, &rules, None, &Leash::default(), |it| found.push(it.path)).unwrap();
+                let report = walk(&root, &rules, None, &WalkToken::default(), |it| found.push(it.path)).unwrap();
                 assert!(report.complete && found == [Path::new("sub/a.txt")], "{name}: {found:?}");
                 report.problems.into_iter().map(|it| it.sentence).collect::<Vec<_>>()
             };
@@ -399,14 +402,14 @@ mod tests {
 
     #[test]
     fn huge_rule_file_is_obeyed_up_to_limits() {
-        let many: String = (0..=MOST_RULES).map(|it| format!("/only{it}.txt\n")).collect();
+        let many: String = (0..=MAX_RULES).map(|it| format!("/only{it}.txt\n")).collect();
         let (hides, told) = problem(format!("*.log\n{many}").as_bytes(), "a.log");
         assert!(hides && told.contains("more than 10000 rules"), "{told}");
-        let large = [b"*.log\n#".as_slice(), &vec![b'x'; MOST_BYTES as usize], b"\n*.txt\n"].concat();
+        let large = [b"*.log\n#".as_slice(), &vec![b'x'; MAX_BYTES as usize], b"\n*.txt\n"].concat();
         let (hides, told) = problem(&large, "a.log");
         assert!(hides && told.contains("more than 1048576 bytes"), "{told}");
         assert!(!problem(&large, "a.txt").0);
-        let (hides, told) = problem(format!("{}\n*.log", "x".repeat(MOST_RULE_BYTES + 1)).as_bytes(), "a.log");
+        let (hides, told) = problem(format!("{}\n*.log", "x".repeat(MAX_RULE_BYTES + 1)).as_bytes(), "a.log");
         assert!(hides && told.contains("line 1"), "{told}");
     }
 }

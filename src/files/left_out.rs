@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 use crate::files::open::Folder;
-use crate::files::{Leash, Rules, unresponsive};
+use crate::files::{Rules, WalkToken, unresponsive};
 
 /// Returns the given files (relative to `root`) that exist and are ignored by the rules. Folders, entries behind symbolic
 /// links and unresponsive paths are never included. Ends early when `leash` is stopped.
 ///
 /// # Errors
 /// When the root cannot be opened.
-pub fn left_out(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Leash) -> Result<HashSet<PathBuf>> {
+pub fn ignored_files(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &WalkToken) -> Result<HashSet<PathBuf>> {
     if files.is_empty() {
         return Ok(HashSet::new());
     }
-    let folder = Folder::root(root).at("read", root)?;
+    let folder = Folder::root(root).io_context("read", root)?;
     let matcher = rules.matcher(root)?;
     let is_excluded = |file: &Path| {
         let mut below_root = file.ancestors().filter(|it| !it.as_os_str().is_empty());
@@ -26,9 +26,11 @@ pub fn left_out(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Leash) 
     let is_left_out = |file: &Path| {
         // The matcher comes last: it reads and keeps the rules of every folder it checks, and if a volume is unmounted,
         // most files are gone.
-        !unresponsive::holds_beneath(root, file) && is_there(file) && (matcher.hides(file, false) || is_excluded(file))
+        !unresponsive::is_unresponsive_beneath(root, file)
+            && is_there(file)
+            && (matcher.hides(file, false) || is_excluded(file))
     };
-    Ok(files.into_iter().take_while(|_| leash.step()).filter(|it| is_left_out(it)).collect())
+    Ok(files.into_iter().take_while(|_| leash.advance()).filter(|it| is_left_out(it)).collect())
 }
 
 #[cfg(test)]
@@ -53,16 +55,16 @@ mod tests {
         let others = ["gone.txt", "archive/gone.txt", "gone.bak", "link/.hidden.txt", "archive/b.txt/below", "own"];
         let known = || there.iter().chain(&others).map(PathBuf::from).collect();
         let check = |expected: &[&str]| {
-            let found = left_out(root, &rules, known(), &Leash::default()).unwrap();
+            let found = ignored_files(root, &rules, known(), &WalkToken::default()).unwrap();
             assert_eq!(found, expected.iter().map(PathBuf::from).collect::<HashSet<_>>());
         };
         check(&there[1..]);
         // Unresponsive paths are never reported.
-        unresponsive::note(&root.join("archive"), true);
+        unresponsive::set_unresponsive(&root.join("archive"), true);
         check(&there[2..]);
-        unresponsive::note(&root.join("archive"), false);
-        let stopped = Leash::default();
+        unresponsive::set_unresponsive(&root.join("archive"), false);
+        let stopped = WalkToken::default();
         stopped.stop();
-        assert!(left_out(root, &rules, known(), &stopped).unwrap().is_empty());
+        assert!(ignored_files(root, &rules, known(), &stopped).unwrap().is_empty());
     }
 }

@@ -15,9 +15,9 @@ mod ignore_matcher;
 mod walk;
 mod watch;
 
-pub use crate::files::left_out::left_out;
-pub use crate::files::open::{OpenProblem, Stamp, hash, open_beneath};
+pub use crate::files::left_out::ignored_files;
+pub use crate::files::open::{ContentStamp, OpenProblem, hash, open_beneath};
 pub use crate::files::rules::Rules;
-pub use crate::files::walk::{Looks, WalkProblem, WalkReport, walk};
-pub use crate::files::walk_watchdog::Leash;
+pub use crate::files::walk::{PlaceWalker, WalkProblem, WalkReport, walk};
+pub use crate::files::walk_watchdog::WalkToken;
 pub use crate::files::watch::{Barrier, Batch, Change, ChangeKind, WatchCounts, WatchProblem, Watcher};

@@ -11,9 +11,9 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
-use crate::files::stat::Status;
+use crate::files::stat::FileStat;
 use crate::files::unresponsive;
-use crate::model::{ContentHash, ExtractFailure, MOST_FILE_BYTES, Reason};
+use crate::model::{ContentHash, ExtractFailure, MAX_FILE_BYTES, Reason};
 
 /// Bytes per read when hashing: large enough for BLAKE3 at full width, small enough for many threads.
 const HASH_BUFFER: usize = 1 << 20;
@@ -33,21 +33,25 @@ pub enum OpenProblem {
 /// # Errors
 /// [`OpenProblem::Gone`] when there is no such file or its disk is known to be unresponsive, else the reason to record.
 pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
-    if unresponsive::holds_beneath(root, relative) { Err(OpenProblem::Gone) } else { open_anyway(root, relative) }
+    if unresponsive::is_unresponsive_beneath(root, relative) {
+        Err(OpenProblem::Gone)
+    } else {
+        open_unchecked(root, relative)
+    }
 }
 
-fn open_anyway(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
+fn open_unchecked(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
-    let file = File::from(resolve(root, relative, flags).map_err(problem)?);
+    let file = File::from(resolve(root, relative, flags).map_err(to_open_problem)?);
     match file.metadata() {
         Ok(metadata) if metadata.is_file() => Ok(file),
-        Ok(_) => Err(bad(Reason::NotRegular, "")),
-        Err(error) => Err(bad(Reason::Io, &error.to_string())),
+        Ok(_) => Err(bad_file(Reason::NotRegular, "")),
+        Err(error) => Err(bad_file(Reason::Io, &error.to_string())),
     }
 }
 
 /// Why an existing file was not read.
-pub(super) enum Unread {
+pub(super) enum ReadRefusal {
     /// It is not a regular file, but of this type.
     Type(FileType),
     /// The system refused.
@@ -56,16 +60,16 @@ pub(super) enum Unread {
 
 /// Reads at most `most` bytes of a rule file, and returns whether there are more. The file may lie behind a link. Returns
 /// `None` if it does not exist. Anything but a regular file is not even opened.
-pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bool)>, Unread> {
+pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bool)>, ReadRefusal> {
     let is_absent = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             || error.raw_os_error() == Some(libc::ELOOP)
     };
     let check = |looked: io::Result<Metadata>| match looked {
-        Ok(it) if !it.is_file() => Err(Unread::Type(it.file_type())),
+        Ok(it) if !it.is_file() => Err(ReadRefusal::Type(it.file_type())),
         Ok(_) => Ok(true),
         Err(error) if is_absent(&error) => Ok(false),
-        Err(error) => Err(Unread::Refused(error)),
+        Err(error) => Err(ReadRefusal::Refused(error)),
     };
     if !check(path.metadata())? {
         return Ok(None);
@@ -75,11 +79,11 @@ pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bo
     let file = match openat(CWD, path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(error) if is_absent(&error.into()) => return Ok(None),
-        Err(error) => return Err(Unread::Refused(error.into())),
+        Err(error) => return Err(ReadRefusal::Refused(error.into())),
     };
     check(file.metadata())?;
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).map_err(Unread::Refused)?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(ReadRefusal::Refused)?;
     let is_cut = bytes.len() as u64 > most;
     bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(Some((bytes, is_cut)))
@@ -112,7 +116,7 @@ impl Folder {
     }
 
     /// Returns the status of the entry of that name, without following it: by one call if the kernel has it.
-    pub(super) fn status(&self, name: &OsStr) -> io::Result<Status> {
+    pub(super) fn status(&self, name: &OsStr) -> io::Result<FileStat> {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -120,10 +124,10 @@ impl Folder {
             match statx(&self.0, name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
                 // Kernels before 4.11 lack the call, and some sandboxes forbid calls they do not know.
                 Err(Errno::NOSYS | Errno::PERM) => {}
-                told => return Ok(Status::from(&told?)),
+                told => return Ok(FileStat::from(&told?)),
             }
         }
-        Ok(Status::from(&self.metadata(Path::new(name))?))
+        Ok(FileStat::from(&self.metadata(Path::new(name))?))
     }
 
     /// Returns whether this very folder is the one at the path.
@@ -143,14 +147,14 @@ impl Folder {
 pub fn hash(file: &File) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     let length = file.metadata()?.len();
-    if length > MOST_FILE_BYTES {
+    if length > MAX_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut buffer = vec![0; HASH_BUFFER.min(usize::try_from(length).unwrap_or(HASH_BUFFER).max(4096))];
     let mut offset = 0;
     loop {
         match file.read_at(&mut buffer, offset) {
-            _ if offset > MOST_FILE_BYTES => return Err(io::ErrorKind::FileTooLarge.into()),
+            _ if offset > MAX_FILE_BYTES => return Err(io::ErrorKind::FileTooLarge.into()),
             Ok(0) => return Ok(ContentHash(*hasher.finalize().as_bytes())),
             Ok(read) => {
                 hasher.update(&buffer[..read]);
@@ -164,16 +168,16 @@ pub fn hash(file: &File) -> io::Result<ContentHash> {
 
 /// The metadata that a write changes. A rename or a chmod changes only the status-change time, which is not included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct ContentStamp {
     size: u64,
     modified: (i64, i64),
 }
 
-impl Stamp {
+impl ContentStamp {
     /// Returns `None` if the file system does not provide it.
-    pub fn of(file: &File) -> Option<Stamp> {
+    pub fn new(file: &File) -> Option<ContentStamp> {
         let found = file.metadata().ok()?;
-        Some(Stamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
+        Some(ContentStamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
     }
 }
 
@@ -182,7 +186,7 @@ impl Stamp {
 /// Only walks call it, under their watchdog. It ignores the list of unresponsive paths: a late disk gives no wrong result.
 pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
     let mut magic = [0; 4];
-    match open_anyway(root, relative) {
+    match open_unchecked(root, relative) {
         Ok(file) => file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"PK\x03\x04",
         Err(_) => false,
     }
@@ -236,17 +240,17 @@ fn resolve_by_component(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) ->
     Err(Errno::NOENT)
 }
 
-fn problem(error: Errno) -> OpenProblem {
+fn to_open_problem(error: Errno) -> OpenProblem {
     match error {
         Errno::NOENT | Errno::NOTDIR => OpenProblem::Gone,
-        Errno::LOOP | Errno::XDEV => bad(Reason::Symlink, ""),
-        Errno::NXIO | Errno::NODEV | Errno::ISDIR => bad(Reason::NotRegular, ""),
-        Errno::ACCESS | Errno::PERM => bad(Reason::PermissionDenied, ""),
-        other => bad(Reason::Io, &io::Error::from(other).to_string()),
+        Errno::LOOP | Errno::XDEV => bad_file(Reason::Symlink, ""),
+        Errno::NXIO | Errno::NODEV | Errno::ISDIR => bad_file(Reason::NotRegular, ""),
+        Errno::ACCESS | Errno::PERM => bad_file(Reason::PermissionDenied, ""),
+        other => bad_file(Reason::Io, &io::Error::from(other).to_string()),
     }
 }
 
-fn bad(reason: Reason, detail: &str) -> OpenProblem {
+fn bad_file(reason: Reason, detail: &str) -> OpenProblem {
     OpenProblem::Bad(ExtractFailure { reason, detail: detail.into() })
 }
 
@@ -257,12 +261,12 @@ mod tests {
 
     type Opener = fn(&Path, &Path) -> Result<OwnedFd, Errno>;
 
-    fn slowly(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
+    fn open_by_component(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
         let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
         resolve_by_component(root.as_fd(), relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
-    fn quickly(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
+    fn open_by_openat2(root: &Path, relative: &Path) -> Result<OwnedFd, Errno> {
         resolve(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
@@ -283,16 +287,16 @@ mod tests {
     fn open_never_leaves_root() {
         let dir = root();
         let root = dir.path().join("root");
-        for opener in [quickly as Opener, slowly as Opener] {
+        for opener in [open_by_openat2 as Opener, open_by_component as Opener] {
             assert!(opener(&root, Path::new("sub/plain")).is_ok());
             for path in ["link", "up/outside", "inside/plain"] {
                 let error = opener(&root, Path::new(path)).unwrap_err();
-                assert_eq!(problem(error), bad(Reason::Symlink, ""), "{path}");
+                assert_eq!(to_open_problem(error), bad_file(Reason::Symlink, ""), "{path}");
             }
             for path in ["../outside", "sub/../../outside", "/etc/passwd"] {
                 assert!(opener(&root, Path::new(path)).is_err(), "{path}");
             }
-            assert_eq!(problem(opener(&root, Path::new("missing")).unwrap_err()), OpenProblem::Gone);
+            assert_eq!(to_open_problem(opener(&root, Path::new("missing")).unwrap_err()), OpenProblem::Gone);
         }
     }
 
@@ -328,8 +332,8 @@ mod tests {
     fn fifo_is_refused_without_blocking() {
         let dir = tempfile::tempdir().unwrap();
         rustix::fs::mkfifoat(CWD, dir.path().join("fifo"), Mode::RWXU).unwrap();
-        assert_eq!(open_beneath(dir.path(), Path::new("fifo")).unwrap_err(), bad(Reason::NotRegular, ""));
-        assert_eq!(open_beneath(dir.path(), Path::new("")).unwrap_err(), bad(Reason::NotRegular, ""));
+        assert_eq!(open_beneath(dir.path(), Path::new("fifo")).unwrap_err(), bad_file(Reason::NotRegular, ""));
+        assert_eq!(open_beneath(dir.path(), Path::new("")).unwrap_err(), bad_file(Reason::NotRegular, ""));
     }
 
     #[test]
@@ -348,12 +352,12 @@ mod tests {
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "before").unwrap();
         let file = File::open(&path).unwrap();
-        let stamp = Stamp::of(&file);
+        let stamp = ContentStamp::new(&file);
         let moved = dir.path().join("b.txt");
         std::fs::rename(&path, &moved).unwrap();
-        assert!(stamp.is_some() && Stamp::of(&file) == stamp);
+        assert!(stamp.is_some() && ContentStamp::new(&file) == stamp);
         std::fs::write(&moved, "after, and longer").unwrap();
-        assert_ne!(Stamp::of(&file), stamp);
+        assert_ne!(ContentStamp::new(&file), stamp);
     }
 
     #[test]

@@ -11,11 +11,11 @@ use ignore::overrides::{Override, OverrideBuilder};
 
 use crate::config::WalkConfig;
 use crate::error::{Error, Result};
-use crate::files::ignore_matcher::{RULE_FILES, Visible};
+use crate::files::ignore_matcher::{IgnoreMatcher, RULE_FILES};
 use crate::files::open;
-use crate::files::stat::Status;
+use crate::files::stat::FileStat;
 use crate::model::{FoundFile, Reason};
-use crate::secrets::{self, Verdict};
+use crate::secrets::{self, PathVerdict};
 
 /// Folders of version control: never documents of the user, hidden or not.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
@@ -24,10 +24,10 @@ const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 const SPARSE_MIN_BYTES: u64 = 64 << 20;
 
 /// A file is sparse when less than 1/64 of its bytes have blocks. Compressing file systems reach 1:20 on logs.
-const SPARSE_SHARE: u64 = 64;
+const SPARSE_FRACTION: u64 = 64;
 
 /// Smaller `.key` files are private keys: Keynote presentations have at least some hundred KB, keys at most a dozen.
-const LEAST_SLIDES: u64 = 32 << 10;
+const MIN_KEYNOTE_BYTES: u64 = 32 << 10;
 
 /// Which files are ignored, and which are known by name only. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Rules {
     config: Arc<WalkConfig>,
     excluded: Arc<Vec<PathBuf>>,
     /// All roots, shared by the clones.
-    named: Arc<RwLock<Vec<PathBuf>>>,
+    roots: Arc<RwLock<Vec<PathBuf>>>,
 }
 
 impl Rules {
@@ -49,9 +49,9 @@ impl Rules {
                 return Err(Error::invalid(format!("the ignore glob `{glob}` begins with `!`"))
                     .hint("VIC_IGNORE only leaves files out; put exceptions into a .vicignore file"));
             }
-            overrides(Path::new("/"), std::slice::from_ref(glob))?;
+            compile_globs(Path::new("/"), std::slice::from_ref(glob))?;
         }
-        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), named: Arc::default() })
+        Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), roots: Arc::default() })
     }
 
     /// Excludes these absolute folders or files everywhere: vic's own data must not be indexed.
@@ -68,8 +68,8 @@ impl Rules {
     }
 
     /// Sets the roots. Rule files above a nested root do not apply to it, from the next matcher on.
-    pub(crate) fn name_roots(&self, roots: Vec<PathBuf>) {
-        *self.named.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    pub(crate) fn set_roots(&self, roots: Vec<PathBuf>) {
+        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
     /// Returns whether the absolute path is excluded; ignore files cannot include it.
@@ -84,14 +84,14 @@ impl Rules {
     }
 
     /// Returns a matcher of paths below `root`, which caches the rule files it has read.
-    pub(crate) fn matcher(&self, root: &Path) -> Result<Visible> {
-        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(Visible::new(root, self.config.hidden, overrides(root, &self.config.ignore)?, &named))
+    pub(crate) fn matcher(&self, root: &Path) -> Result<IgnoreMatcher> {
+        let named = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(IgnoreMatcher::new(root, self.config.include_hidden, compile_globs(root, &self.config.ignore)?, &named))
     }
 
     /// Converts the result of an `lstat` into a [`FoundFile`], with the reason not to read it if there is one. Only a
     /// `.key` file is opened, for its first bytes.
-    pub(super) fn found(&self, root: &Path, relative: &Path, status: &Status) -> FoundFile {
+    pub(super) fn to_found_file(&self, root: &Path, relative: &Path, status: &FileStat) -> FoundFile {
         FoundFile {
             path: relative.to_path_buf(),
             size: status.size,
@@ -102,11 +102,11 @@ impl Rules {
             device: status.device,
             mode: status.mode,
             uid: status.uid,
-            skip: self.skip(root, relative, status),
+            skip: self.skip_reason(root, relative, status),
         }
     }
 
-    fn skip(&self, root: &Path, relative: &Path, status: &Status) -> Option<Reason> {
+    fn skip_reason(&self, root: &Path, relative: &Path, status: &FileStat) -> Option<Reason> {
         let kind = status.kind();
         let size = status.size;
         if kind.is_symlink() {
@@ -117,7 +117,7 @@ impl Rules {
             Some(Reason::Secret)
         } else if size == 0 {
             Some(Reason::Empty)
-        } else if size > SPARSE_MIN_BYTES && status.blocks * 512 < size / SPARSE_SHARE {
+        } else if size > SPARSE_MIN_BYTES && status.blocks * 512 < size / SPARSE_FRACTION {
             Some(Reason::Sparse)
         } else if size > self.config.max_file_bytes {
             Some(Reason::TooLarge)
@@ -127,16 +127,18 @@ impl Rules {
     }
 
     fn is_secret(&self, root: &Path, relative: &Path, size: u64) -> bool {
-        match secrets::judge(&root.join(relative)) {
-            Verdict::Plain => false,
-            Verdict::Secret => true,
+        match secrets::judge_path(&root.join(relative)) {
+            PathVerdict::Plain => false,
+            PathVerdict::Secret => true,
             // A file as small as a key counts as one, and is not opened.
-            Verdict::SecretUnlessZip => size > 0 && (size < LEAST_SLIDES || !open::begins_like_zip(root, relative)),
+            PathVerdict::SecretUnlessZip => {
+                size > 0 && (size < MIN_KEYNOTE_BYTES || !open::begins_like_zip(root, relative))
+            }
         }
     }
 }
 
-fn overrides(root: &Path, globs: &[String]) -> Result<Override> {
+fn compile_globs(root: &Path, globs: &[String]) -> Result<Override> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
         let bad = |error: ignore::Error| Error::invalid(format!("cannot understand the ignore glob `{glob}`: {error}"));

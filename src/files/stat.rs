@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 /// The metadata of an entry, known without opening it.
-pub(super) struct Status {
+pub(super) struct FileStat {
     pub(super) mode: u32,
     pub(super) size: u64,
     /// In units of 512 bytes.
@@ -17,15 +17,15 @@ pub(super) struct Status {
     pub(super) uid: u32,
 }
 
-impl Status {
+impl FileStat {
     pub(super) fn kind(&self) -> rustix::fs::FileType {
         rustix::fs::FileType::from_raw_mode(self.mode)
     }
 }
 
-impl From<&Metadata> for Status {
-    fn from(metadata: &Metadata) -> Status {
-        Status {
+impl From<&Metadata> for FileStat {
+    fn from(metadata: &Metadata) -> FileStat {
+        FileStat {
             mode: metadata.mode(),
             size: metadata.len(),
             blocks: metadata.blocks(),
@@ -40,11 +40,11 @@ impl From<&Metadata> for Status {
 }
 
 #[cfg(target_os = "linux")]
-impl From<&rustix::fs::Statx> for Status {
-    fn from(told: &rustix::fs::Statx) -> Status {
+impl From<&rustix::fs::Statx> for FileStat {
+    fn from(told: &rustix::fs::Statx) -> FileStat {
         let time = |it: rustix::fs::StatxTimestamp| nanoseconds(it.tv_sec, i64::from(it.tv_nsec));
         let knows_birth = told.stx_mask & rustix::fs::StatxFlags::BTIME.bits() != 0;
-        Status {
+        FileStat {
             mode: u32::from(told.stx_mode),
             size: told.stx_size,
             blocks: told.stx_blocks,

@@ -9,53 +9,57 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// One set per process, because mounts are: everything that opens files checks it first.
-static SILENT: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
+static UNRESPONSIVE: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
 /// How often a waiting caller checks whether the place still responds.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-fn silent() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    SILENT.lock().unwrap_or_else(PoisonError::into_inner)
+fn unresponsive_set() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNRESPONSIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Records whether a place responds.
-pub(crate) fn note(place: &Path, is_silent: bool) {
+pub(crate) fn set_unresponsive(place: &Path, is_silent: bool) {
     match is_silent {
-        true => silent().insert(place.to_path_buf()),
-        false => silent().remove(place),
+        true => unresponsive_set().insert(place.to_path_buf()),
+        false => unresponsive_set().remove(place),
     };
 }
 
 /// Returns whether a path is, or lies below, a place that is known to be unresponsive.
-pub(crate) fn holds(path: &Path) -> bool {
-    silent().iter().any(|place| path.starts_with(place))
+pub(crate) fn is_unresponsive(path: &Path) -> bool {
+    unresponsive_set().iter().any(|place| path.starts_with(place))
 }
 
 /// As [`holds`], for a path below a root.
-pub(crate) fn holds_beneath(root: &Path, relative: &Path) -> bool {
+pub(crate) fn is_unresponsive_beneath(root: &Path, relative: &Path) -> bool {
     // The common case, an empty set, needs no join.
-    !silent().is_empty() && holds(&root.join(relative))
+    !unresponsive_set().is_empty() && is_unresponsive(&root.join(relative))
 }
 
 /// Returns the unresponsive places below a root.
-pub(crate) fn below(root: &Path) -> Vec<PathBuf> {
-    silent().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
+pub(crate) fn unresponsive_below(root: &Path) -> Vec<PathBuf> {
+    unresponsive_set().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
 }
 
 /// Waits for work at a path. Returns `None` when the place becomes unresponsive or the work takes longer than `most`. If
 /// the place is unresponsive already, the work is not started, because it would block a thread.
-pub(crate) async fn unless_silent<T>(path: &Path, most: Duration, work: impl Future<Output = T>) -> Option<T> {
-    if holds(path) {
+pub(crate) async fn timeout_if_unresponsive<T>(
+    path: &Path,
+    most: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    if is_unresponsive(path) {
         return None;
     }
     tokio::pin!(work);
     let end = Instant::now() + most;
     loop {
-        let until = end.min(Instant::now() + LOOK);
+        let until = end.min(Instant::now() + CHECK_INTERVAL);
         if let Ok(done) = tokio::time::timeout_at(until, &mut work).await {
             return Some(done);
         }
-        if holds(path) || Instant::now() >= end {
+        if is_unresponsive(path) || Instant::now() >= end {
             return None;
         }
     }
@@ -77,14 +81,14 @@ mod tests {
         }
         let open = |path: &str| open_beneath(dir.path(), Path::new(path)).map(drop);
         assert!(open("a.txt").is_ok() && open("mount/a.txt").is_ok());
-        note(&mount, true);
+        set_unresponsive(&mount, true);
         assert_eq!((open("a.txt"), open("mount/a.txt")), (Ok(()), Err(OpenProblem::Gone)));
-        assert_eq!((below(dir.path()), below(&mount)), (vec![mount.clone()], vec![]));
-        note(dir.path(), true);
+        assert_eq!((unresponsive_below(dir.path()), unresponsive_below(&mount)), (vec![mount.clone()], vec![]));
+        set_unresponsive(dir.path(), true);
         assert_eq!(open("a.txt"), Err(OpenProblem::Gone));
-        assert!(!holds(&dir.path().with_extension("b")));
-        note(dir.path(), false);
-        note(&mount, false);
+        assert!(!is_unresponsive(&dir.path().with_extension("b")));
+        set_unresponsive(dir.path(), false);
+        set_unresponsive(&mount, false);
         assert!(open("a.txt").is_ok() && open("mount/a.txt").is_ok());
     }
 
@@ -92,22 +96,22 @@ mod tests {
     fn zip_check_ignores_unresponsive_list() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("slides.key"), "PK\x03\x04 and more").unwrap();
-        note(dir.path(), true);
+        set_unresponsive(dir.path(), true);
         assert!(begins_like_zip(dir.path(), Path::new("slides.key")));
-        note(dir.path(), false);
+        set_unresponsive(dir.path(), false);
     }
 
     #[tokio::test]
     async fn wait_ends_when_place_is_unresponsive_or_late() {
         let (path, never) = (Path::new("/falls/silent/x"), std::future::pending::<()>);
         let (soon, late) = (Duration::from_millis(20), Duration::from_secs(3_600));
-        assert_eq!(unless_silent(path, late, async { 7 }).await, Some(7));
-        assert_eq!(unless_silent(path, soon, never()).await, None);
-        let falls = tokio::spawn(unless_silent(path, late, never()));
+        assert_eq!(timeout_if_unresponsive(path, late, async { 7 }).await, Some(7));
+        assert_eq!(timeout_if_unresponsive(path, soon, never()).await, None);
+        let falls = tokio::spawn(timeout_if_unresponsive(path, late, never()));
         tokio::task::yield_now().await;
-        note(Path::new("/falls/silent"), true);
+        set_unresponsive(Path::new("/falls/silent"), true);
         assert_eq!(falls.await.unwrap(), None);
-        assert_eq!(unless_silent(path, late, async { panic!("it was begun") }).await, None::<()>);
-        note(Path::new("/falls/silent"), false);
+        assert_eq!(timeout_if_unresponsive(path, late, async { panic!("it was begun") }).await, None::<()>);
+        set_unresponsive(Path::new("/falls/silent"), false);
     }
 }

@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::error::{Error, IoContext, Result};
-use crate::files::ignore_matcher::Visible;
+use crate::files::ignore_matcher::IgnoreMatcher;
 use crate::files::open::Folder;
-use crate::files::stat::Status;
-use crate::files::{Leash, Rules, unresponsive};
+use crate::files::stat::FileStat;
+use crate::files::{Rules, WalkToken, unresponsive};
 use crate::model::FoundFile;
 
 /// Entries queued between the walking threads and the caller: a few milliseconds of walking, about 300 KiB.
-const QUEUE: usize = 1024;
+const ENTRY_QUEUE: usize = 1024;
 
 /// Problems reported with a sentence; beyond it only the folders are recorded.
 const MAX_PROBLEMS: usize = 100;
@@ -40,7 +40,7 @@ pub struct WalkReport {
 }
 
 /// Characters shown of a path that is too long to be opened.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// A problem at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,24 +61,24 @@ pub fn walk(
     root: &Path,
     rules: &Rules,
     within: Option<&Path>,
-    leash: &Leash,
+    leash: &WalkToken,
     each: impl FnMut(FoundFile),
 ) -> Result<WalkReport> {
-    Looks::new(root, rules).walk(within, leash, each)
+    PlaceWalker::new(root, rules).walk(within, leash, each)
 }
 
 /// Walks several places of a root in a row. The ignore files on the way to single files are read only once.
-pub struct Looks<'a> {
+pub struct PlaceWalker<'a> {
     root: &'a Path,
     rules: &'a Rules,
-    matcher: Option<Visible>,
+    matcher: Option<IgnoreMatcher>,
     folder: Option<Folder>,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> PlaceWalker<'a> {
     /// Creates it without reading anything.
-    pub fn new(root: &'a Path, rules: &'a Rules) -> Looks<'a> {
-        Looks { root, rules, matcher: None, folder: None }
+    pub fn new(root: &'a Path, rules: &'a Rules) -> PlaceWalker<'a> {
+        PlaceWalker { root, rules, matcher: None, folder: None }
     }
 
     /// As [`walk`].
@@ -88,30 +88,30 @@ impl<'a> Looks<'a> {
     pub fn walk(
         &mut self,
         within: Option<&Path>,
-        leash: &Leash,
+        leash: &WalkToken,
         mut each: impl FnMut(FoundFile),
     ) -> Result<WalkReport> {
         let (root, rules) = (self.root, self.rules);
-        leash.step();
+        leash.advance();
         let Some(place) = within.filter(|it| !it.as_os_str().is_empty()) else {
-            check_root(root)?;
+            is_empty_root(root)?;
             return walk_folders(root, rules, None, leash, each);
         };
-        if unresponsive::holds_beneath(root, place) {
-            return Ok(silent(root, place));
+        if unresponsive::is_unresponsive_beneath(root, place) {
+            return Ok(unresponsive_report(root, place));
         }
-        let looked = self.look(place);
+        let looked = self.entry_metadata(place);
         let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
-        let single = if is_folder { None } else { Some(self.single(place, looked, &mut each)?) };
+        let single = if is_folder { None } else { Some(self.walk_single(place, looked, &mut each)?) };
         // An existing entry needs no check of its root: listing a large root for each new file would dominate the work, and
         // slow down the program that creates the files.
         let is_there = single.as_ref().is_some_and(|it| it.entries > 0);
-        if !is_there && check_root(root)? {
+        if !is_there && is_empty_root(root)? {
             return Ok(inconclusive(root, "is empty"));
         }
         match single {
             Some(_) if !is_there && !self.is_same_root() => {
-                *self = Looks::new(root, rules);
+                *self = PlaceWalker::new(root, rules);
                 Ok(inconclusive(root, "was replaced while it was scanned"))
             }
             Some(report) => Ok(report),
@@ -120,7 +120,7 @@ impl<'a> Looks<'a> {
     }
 
     /// Returns the metadata of one entry, through no symbolic link.
-    fn look(&mut self, relative: &Path) -> io::Result<Metadata> {
+    fn entry_metadata(&mut self, relative: &Path) -> io::Result<Metadata> {
         let folder = match self.folder.take() {
             Some(folder) => folder,
             None => Folder::root(self.root)?,
@@ -134,7 +134,7 @@ impl<'a> Looks<'a> {
     }
 
     /// Walks a single file and lists nothing else: the watcher asks for thousands of these.
-    fn single(
+    fn walk_single(
         &mut self,
         relative: &Path,
         looked: io::Result<Metadata>,
@@ -148,7 +148,7 @@ impl<'a> Looks<'a> {
         match looked {
             Ok(metadata) => {
                 report.entries = 1;
-                each(rules.found(root, relative, &Status::from(&metadata)));
+                each(rules.to_found_file(root, relative, &FileStat::from(&metadata)));
             }
             // A symbolic link on the way counts as gone: entries behind it do not belong to the root.
             Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
@@ -174,14 +174,14 @@ fn walk_folders(
     root: &Path,
     rules: &Rules,
     within: Option<&Path>,
-    leash: &Leash,
+    leash: &WalkToken,
     mut each: impl FnMut(FoundFile),
 ) -> Result<WalkReport> {
-    let walk = Walk::new(root, rules, leash)?;
+    let walk = RootWalk::new(root, rules, leash)?;
     let builder = walk.builder(within);
     let mut entries = 0;
     std::thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(QUEUE);
+        let (sender, receiver) = sync_channel(ENTRY_QUEUE);
         let walk = &walk;
         scope.spawn(move || builder.build_parallel().run(|| walk.visitor(sender.clone())));
         for found in receiver {
@@ -193,13 +193,13 @@ fn walk_folders(
 }
 
 /// Returns the report for a place that does not respond. It is not read, because that would block the walk.
-fn silent(root: &Path, place: &Path) -> WalkReport {
-    let problem = WalkProblem { path: place.to_path_buf(), sentence: explain_silence(&root.join(place)) };
+fn unresponsive_report(root: &Path, place: &Path) -> WalkReport {
+    let problem = WalkProblem { path: place.to_path_buf(), sentence: explain_unresponsive(&root.join(place)) };
     let unreadable = vec![place.to_path_buf()];
     WalkReport { complete: true, problems: vec![problem], unreadable, ..WalkReport::default() }
 }
 
-fn explain_silence(place: &Path) -> String {
+fn explain_unresponsive(place: &Path) -> String {
     format!("`{}` does not answer; nothing of it was deleted from the index", place.display())
 }
 
@@ -211,22 +211,22 @@ fn inconclusive(root: &Path, why: &str) -> WalkReport {
 }
 
 /// Returns whether the root is empty.
-fn check_root(root: &Path) -> Result<bool> {
-    if !root.metadata().at("read", root)?.is_dir() {
+fn is_empty_root(root: &Path) -> Result<bool> {
+    if !root.metadata().io_context("read", root)?.is_dir() {
         return Err(Error::invalid(format!("`{}` is not a folder", root.display())));
     }
-    Ok(root.read_dir().at("read", root)?.next().is_none())
+    Ok(root.read_dir().io_context("read", root)?.next().is_none())
 }
 
-struct Walk<'a> {
+struct RootWalk<'a> {
     root: &'a Path,
     folder: Folder,
     rules: &'a Rules,
-    leash: &'a Leash,
+    leash: &'a WalkToken,
     failures: Mutex<Failures>,
-    visible: Arc<Visible>,
+    visible: Arc<IgnoreMatcher>,
     /// Folders that were skipped because they do not respond.
-    passed_over: Arc<Mutex<Vec<PathBuf>>>,
+    unresponsive: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 #[derive(Default)]
@@ -238,13 +238,13 @@ struct Failures {
 }
 
 /// The folder of the last entry of a thread; the next entry is mostly in the same one.
-type Last = Option<(PathBuf, Folder)>;
+type LastFolder = Option<(PathBuf, Folder)>;
 
-impl<'a> Walk<'a> {
-    fn new(root: &'a Path, rules: &'a Rules, leash: &'a Leash) -> Result<Walk<'a>> {
-        let folder = Folder::root(root).at("read", root)?;
+impl<'a> RootWalk<'a> {
+    fn new(root: &'a Path, rules: &'a Rules, leash: &'a WalkToken) -> Result<RootWalk<'a>> {
+        let folder = Folder::root(root).io_context("read", root)?;
         let visible = Arc::new(rules.matcher(root)?);
-        Ok(Walk { root, folder, rules, leash, failures: Mutex::default(), visible, passed_over: Arc::default() })
+        Ok(RootWalk { root, folder, rules, leash, failures: Mutex::default(), visible, unresponsive: Arc::default() })
     }
 
     fn builder(&self, within: Option<&Path>) -> WalkBuilder {
@@ -255,14 +255,14 @@ impl<'a> Walk<'a> {
         let (root, rules, visible) = (self.root.to_path_buf(), self.rules.clone(), self.visible.clone());
         // Even a walk of a subfolder starts at the root, so that the ignore files on the way apply.
         let within = within.map(|it| root.join(it));
-        let passed_over = self.passed_over.clone();
+        let passed_over = self.unresponsive.clone();
         builder.filter_entry(move |entry| {
             let path = entry.path();
             let is_dir = entry.file_type().is_some_and(|it| it.is_dir());
             let on_the_way = within.as_ref().is_none_or(|it| it.starts_with(path) || path.starts_with(it));
             let is_left_out = || rules.excludes(path) || visible.hides_entry(path, is_dir);
             let is_seen = on_the_way && (entry.depth() == 0 || !is_left_out());
-            let is_silent = is_seen && is_dir && unresponsive::holds(path);
+            let is_silent = is_seen && is_dir && unresponsive::is_unresponsive(path);
             if is_silent {
                 passed_over.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
             }
@@ -277,48 +277,48 @@ impl<'a> Walk<'a> {
     ) -> Box<dyn FnMut(Result<DirEntry, ignore::Error>) -> WalkState + Send + 's> {
         let mut last = None;
         Box::new(move |entry| {
-            if !self.leash.step() {
+            if !self.leash.advance() {
                 return WalkState::Quit;
             }
             match entry {
                 Ok(entry) => {
-                    if let Some(found) = self.found(&entry, &mut last)
+                    if let Some(found) = self.to_found_file(&entry, &mut last)
                         && sender.send(found).is_err()
                     {
                         return WalkState::Quit;
                     }
                 }
-                Err(error) => self.note(&error),
+                Err(error) => self.note_error(&error),
             }
             WalkState::Continue
         })
     }
 
-    fn found(&self, entry: &DirEntry, last: &mut Last) -> Option<FoundFile> {
+    fn to_found_file(&self, entry: &DirEntry, last: &mut LastFolder) -> Option<FoundFile> {
         if entry.file_type().is_some_and(|it| it.is_dir()) {
             return None;
         }
         let relative = entry.path().strip_prefix(self.root).ok()?;
         let (parent, name) = (relative.parent()?, relative.file_name()?);
-        let folder = match self.open(parent, last) {
+        let folder = match self.open_parent(parent, last) {
             Ok(folder) => folder,
             Err(error) => {
-                self.miss(parent, error);
+                self.note_missed(parent, error);
                 return None;
             }
         };
         match folder.status(name) {
             // It was a file when it was listed and is a folder now: the next event or walk finds its files.
             Ok(status) if status.kind().is_dir() => None,
-            Ok(status) => Some(self.rules.found(self.root, relative, &status)),
+            Ok(status) => Some(self.rules.to_found_file(self.root, relative, &status)),
             Err(error) => {
-                self.miss(relative, error);
+                self.note_missed(relative, error);
                 None
             }
         }
     }
 
-    fn open<'l>(&self, relative: &Path, last: &'l mut Last) -> io::Result<&'l Folder> {
+    fn open_parent<'l>(&self, relative: &Path, last: &'l mut LastFolder) -> io::Result<&'l Folder> {
         // Comparing bytes is many times faster than comparing components.
         let kept = last.take().filter(|(path, _)| path.as_os_str() == relative.as_os_str());
         let kept = match kept {
@@ -328,13 +328,13 @@ impl<'a> Walk<'a> {
         Ok(&last.insert(kept).1)
     }
 
-    fn miss(&self, relative: &Path, error: io::Error) {
+    fn note_missed(&self, relative: &Path, error: io::Error) {
         let err = Box::new(ignore::Error::Io(error));
-        self.note(&ignore::Error::WithPath { path: self.root.join(relative), err });
+        self.note_error(&ignore::Error::WithPath { path: self.root.join(relative), err });
     }
 
     /// Records a failure: entries at its path were missed.
-    fn note(&self, error: &ignore::Error) {
+    fn note_error(&self, error: &ignore::Error) {
         if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
             return;
         }
@@ -357,7 +357,7 @@ impl<'a> Walk<'a> {
     /// Records a problem at a place, with this sentence if the place is still below the root. `hides` means that entries
     /// there were missed.
     fn note_at(&self, relative: &Path, hides: bool, sentence: impl FnOnce() -> String) {
-        match self.broken_at(relative) {
+        match self.broken_prefix(relative) {
             Some((_, broken)) if is_gone(&broken) => {}
             Some((place, broken)) => self.record(place, explain(self.root, place, &broken), true),
             None => self.record(relative, sentence(), hides),
@@ -366,7 +366,7 @@ impl<'a> Walk<'a> {
 
     /// Returns where the path breaks off by now, if it leads out of the root or does not exist. The names from there on may
     /// come from outside the root, and must not be reported.
-    fn broken_at<'p>(&self, relative: &'p Path) -> Option<(&'p Path, io::Error)> {
+    fn broken_prefix<'p>(&self, relative: &'p Path) -> Option<(&'p Path, io::Error)> {
         let error = self.folder.metadata(relative).err()?;
         if !is_gone(&error) && error.raw_os_error() != Some(libc::ELOOP) {
             return None;
@@ -375,14 +375,14 @@ impl<'a> Walk<'a> {
         way.into_iter().rev().find_map(|it| {
             let error = self.folder.beneath(it).err()?;
             // The parent may have become a link after it was checked; then the parent is reported.
-            let place = if is_gone(&error) || self.has(it) { it } else { it.parent()? };
+            let place = if is_gone(&error) || self.has_entry(it) { it } else { it.parent()? };
             Some((place, error))
         })
     }
 
     /// Returns whether a folder within the root has an entry of this name. An entry in the root itself cannot come from
     /// elsewhere.
-    fn has(&self, relative: &Path) -> bool {
+    fn has_entry(&self, relative: &Path) -> bool {
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
         parent.as_os_str().is_empty() || self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok())
     }
@@ -409,8 +409,8 @@ impl<'a> Walk<'a> {
             let sentence = format!("`{}` was replaced while it was walked", self.root.display());
             self.record(Path::new(""), sentence, false);
         }
-        for place in std::mem::take(&mut *self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)) {
-            self.record(place.strip_prefix(self.root).unwrap_or(&place), explain_silence(&place), true);
+        for place in std::mem::take(&mut *self.unresponsive.lock().unwrap_or_else(PoisonError::into_inner)) {
+            self.record(place.strip_prefix(self.root).unwrap_or(&place), explain_unresponsive(&place), true);
         }
         for (place, sentence) in self.visible.take_problems() {
             self.note_at(place.strip_prefix(self.root).unwrap_or(&place), false, || sentence);
@@ -428,7 +428,12 @@ impl<'a> Walk<'a> {
 /// Passes every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
 /// those at or below that path relative to the root. Stops when `each` returns false. Unreadable and unresponsive folders
 /// are skipped, and not even opened: the walks of `ignore` open a folder before they call the filter.
-pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl FnMut(&Path) -> bool) -> Result<()> {
+pub(crate) fn visible_folders(
+    root: &Path,
+    rules: &Rules,
+    within: &Path,
+    mut each: impl FnMut(&Path) -> bool,
+) -> Result<()> {
     let (matcher, start) = (rules.matcher(root)?, root.join(within));
     let is_visible = |folder: &Path| {
         let on_the_way = start.starts_with(folder) || folder.starts_with(&start);
@@ -441,7 +446,7 @@ pub(crate) fn folders(root: &Path, rules: &Rules, within: &Path, mut each: impl 
         }
         let Ok(entries) = folder.read_dir() else { continue };
         for path in entries.flatten().filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path()) {
-            if is_visible(&path) && !unresponsive::holds(&path) {
+            if is_visible(&path) && !unresponsive::is_unresponsive(&path) {
                 left.push(path);
             }
         }
@@ -467,7 +472,7 @@ fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
 /// Names the beginning of a path that is too long to be readable.
 fn explain_length(path: &Path) -> String {
     let text = path.to_string_lossy();
-    let begin: String = text.chars().take(SHOWN).collect();
+    let begin: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     format!(
         "nothing below `{begin}`... can be opened or watched where its path has more than {} bytes; move or rename folders \
          on the way, or leave it out with a line in .vicignore; all else is indexed and watched",

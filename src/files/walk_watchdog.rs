@@ -4,27 +4,27 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often a waiting caller checks for progress.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A walk that stays at one entry for so long is lost; a disk that has to spin up takes a third of it.
-const LOST: Duration = Duration::from_secs(30);
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Stages: the walk is running, its result is being applied, or it is abandoned.
 const WALKING: u8 = 0;
-const SETTLING: u8 = 1;
+const APPLYING: u8 = 1;
 const ABANDONED: u8 = 2;
 
 /// Counts the steps of a walk, and cancels it.
 #[derive(Debug, Default)]
-pub struct Leash {
+pub struct WalkToken {
     steps: AtomicU64,
     stopped: AtomicBool,
     stage: AtomicU8,
 }
 
-impl Leash {
+impl WalkToken {
     /// Records that the walk reached another entry. Returns false when it has to stop.
-    pub fn step(&self) -> bool {
+    pub fn advance(&self) -> bool {
         self.steps.fetch_add(1, Ordering::Relaxed);
         !self.is_stopped()
     }
@@ -45,43 +45,43 @@ impl Leash {
     }
 
     /// Starts another walk, after the result of the first was applied.
-    pub fn walk_again(&self) {
-        self.turn(SETTLING, WALKING);
+    pub fn restart(&self) {
+        self.transition(APPLYING, WALKING);
     }
 
     /// Starts applying the result; returns false when the walk has to stop.
-    pub fn settle(&self) -> bool {
-        self.turn(WALKING, SETTLING) && !self.is_stopped()
+    pub fn begin_apply(&self) -> bool {
+        self.transition(WALKING, APPLYING) && !self.is_stopped()
     }
 
     /// Abandons the walk. Returns false when its result is being applied: the caller then has to wait for its end.
     pub fn abandon(&self) -> bool {
-        self.turn(WALKING, ABANDONED)
+        self.transition(WALKING, ABANDONED)
     }
 
-    fn turn(&self, from: u8, to: u8) -> bool {
+    fn transition(&self, from: u8, to: u8) -> bool {
         self.stage.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
 /// Detects a stalled walk by a counter that changes with every step.
-pub(crate) struct Movement {
+pub(crate) struct StallDetector {
     steps: u64,
     since: Instant,
 }
 
-impl Movement {
+impl StallDetector {
     /// Starts with this count.
-    pub(crate) fn from(steps: u64) -> Movement {
-        Movement { steps, since: Instant::now() }
+    pub(crate) fn new(steps: u64) -> StallDetector {
+        StallDetector { steps, since: Instant::now() }
     }
 
     /// Returns whether the count has not changed for too long.
-    pub(crate) fn has_ended(&mut self, steps: u64) -> bool {
+    pub(crate) fn is_stalled(&mut self, steps: u64) -> bool {
         if steps != self.steps {
-            *self = Movement::from(steps);
+            *self = StallDetector::new(steps);
         }
-        self.since.elapsed() >= LOST
+        self.since.elapsed() >= STALL_TIMEOUT
     }
 }
 
@@ -91,13 +91,16 @@ mod tests {
 
     #[test]
     fn walk_is_either_abandoned_or_applied() {
-        let abandoned = Leash::default();
-        assert!(abandoned.step() && abandoned.abandon());
-        assert!(!abandoned.step() && !abandoned.settle());
+        let abandoned = WalkToken::default();
+        assert!(abandoned.advance() && abandoned.abandon());
+        assert!(!abandoned.advance() && !abandoned.begin_apply());
         assert_eq!(abandoned.steps(), 2);
-        let used = Leash::default();
-        assert!(used.settle() && !used.abandon() && used.step(), "a walk that is being applied is not abandoned");
-        used.walk_again();
-        assert!(used.step() && used.abandon() && !used.settle());
+        let used = WalkToken::default();
+        assert!(
+            used.begin_apply() && !used.abandon() && used.advance(),
+            "a walk that is being applied is not abandoned"
+        );
+        used.restart();
+        assert!(used.advance() && used.abandon() && !used.begin_apply());
     }
 }

@@ -28,22 +28,22 @@ use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
 use crate::error::{Error, IoContext, Result};
-use crate::files::walk_watchdog::{LOOK, Movement};
+use crate::files::walk_watchdog::{CHECK_INTERVAL, StallDetector};
 use crate::files::watch::backlog::Backlog;
 use crate::files::watch::engine::{Engine, Message};
-use crate::files::watch::heartbeat::Pulse;
+use crate::files::watch::heartbeat::Heartbeat;
 use crate::files::watch::inotify::Inotify;
-use crate::files::{Leash, Rules};
-use crate::machine::{self, Disk};
+use crate::files::{Rules, WalkToken};
+use crate::machine::{self, IoClass};
 use crate::model::RootId;
 
 pub use crate::files::watch::heartbeat::Barrier;
 
 /// Events queued while new folders are being watched: as many as the kernel itself keeps. Beyond it comes a rescan.
-const EVENTS_AHEAD: usize = 16_384;
+const EVENT_QUEUE: usize = 16_384;
 
 /// Pause before the next attempt to send a message to the thread while its queue is full.
-const FULL_PAUSE: Duration = Duration::from_millis(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// A change of one root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ pub struct Watcher {
 struct Shared {
     states: Mutex<HashMap<RootId, RootState>>,
     counts: Mutex<WatchCounts>,
-    pulse: Pulse,
+    pulse: Heartbeat,
     closed: AtomicBool,
     /// Why no more events arrive; `None` while they do.
     failure: Mutex<Option<String>>,
@@ -123,16 +123,16 @@ struct Shared {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RootState {
     /// Whether every visible folder is watched.
-    whole: bool,
+    is_complete: bool,
     /// Whether other machines may change it without an event.
-    remote: bool,
+    is_remote: bool,
     problem: Option<WatchProblem>,
     /// Whether its watch has ended because the folder was deleted, moved or unmounted.
-    ended: bool,
+    is_detached: bool,
     /// Losses of events so far, those for which a rescan was requested, and those for which it was made.
-    lost: u64,
-    promised: u64,
-    made_up: u64,
+    losses: u64,
+    requested_rescans: u64,
+    handled_losses: u64,
 }
 
 impl Watcher {
@@ -142,19 +142,19 @@ impl Watcher {
     /// # Errors
     /// When the operating system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
-        let kernel = Inotify::open().map_err(inotify_limits::refused)?;
-        let pulse = Pulse::new().map_err(Error::internal)?;
-        let beats = kernel.watch_link(&pulse.path()).map_err(inotify_limits::refused)?;
+        let kernel = Inotify::open().map_err(inotify_limits::explain_refusal)?;
+        let pulse = Heartbeat::new().map_err(Error::internal)?;
+        let beats = kernel.watch_link(&pulse.path()).map_err(inotify_limits::explain_refusal)?;
         let backlog = Backlog::start(sender)?;
         let shared = Arc::new(Shared::new(pulse));
-        let (messages, inbox) = sync_channel(EVENTS_AHEAD);
+        let (messages, inbox) = sync_channel(EVENT_QUEUE);
         let (queue, events, reader) = (kernel.clone(), messages.clone(), shared.clone());
-        spawn("vic-events", move || read(&queue, &events, &reader))?;
+        spawn("vic-events", move || read_events(&queue, &events, &reader))?;
         let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
-        let last = Last(shared.clone());
+        let last = EndGuard(shared.clone());
         spawn("vic-watch", move || {
             // It reads each place where something happened at the lowest disk priority.
-            machine::step_back(Disk::Last);
+            machine::lower_priority(IoClass::LowestBestEffort);
             let _last = last;
             engine.run(&inbox, &handed_on, beats);
         })?;
@@ -167,30 +167,30 @@ impl Watcher {
     /// # Errors
     /// With cause and hint; the root is not watched then. If a disk does not respond, the watching thread holds `leash`,
     /// which has made a step, until it does.
-    pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<Leash>) -> Result<(), WatchProblem> {
+    pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<WalkToken>) -> Result<(), WatchProblem> {
         let ended = || WatchProblem("watching has ended; restart the daemon".into());
         let (reply, answer) = sync_channel(1);
         let mut message = Message::Add { root_id, path: path.into(), leash: leash.clone(), reply };
-        let mut movement = Movement::from(self.work());
-        self.check_movement(&mut movement)?;
+        let mut movement = StallDetector::new(self.activity());
+        self.check_progress(&mut movement)?;
         while let Err(refused) = self.messages.try_send(message) {
             let TrySendError::Full(back) = refused else { return Err(ended()) };
-            self.check_movement(&mut movement)?;
-            std::thread::sleep(FULL_PAUSE);
+            self.check_progress(&mut movement)?;
+            std::thread::sleep(RETRY_PAUSE);
             message = back;
         }
         loop {
-            match answer.recv_timeout(LOOK) {
+            match answer.recv_timeout(CHECK_INTERVAL) {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Disconnected) => return Err(ended()),
-                Err(RecvTimeoutError::Timeout) => self.check_movement(&mut movement)?,
+                Err(RecvTimeoutError::Timeout) => self.check_progress(&mut movement)?,
             }
         }
     }
 
     /// Reports the watcher as dead when it makes no progress: a thread blocked by one disk sees no events of the others.
-    fn check_movement(&self, movement: &mut Movement) -> Result<(), WatchProblem> {
-        if movement.has_ended(self.work()) {
+    fn check_progress(&self, movement: &mut StallDetector) -> Result<(), WatchProblem> {
+        if movement.is_stalled(self.activity()) {
             self.shared.fail("it waits for a disk that does not answer");
         }
         self.failure().map_or(Ok(()), |why| Err(WatchProblem(format!("the watcher is dead: {why}"))))
@@ -206,39 +206,39 @@ impl Watcher {
     }
 
     /// Returns whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing ones again.
-    pub fn is_whole(&self, root_id: RootId) -> bool {
-        self.shared.states().get(&root_id).is_some_and(|it| it.whole)
+    pub fn is_fully_watched(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.is_complete)
     }
 
     /// Returns whether events report every change of a root: it is fully watched, and no other machine can write to it.
-    pub fn tells_all(&self, root_id: RootId) -> bool {
-        self.shared.states().get(&root_id).is_some_and(|it| it.whole && !it.remote)
+    pub fn reports_all_changes(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.is_complete && !it.is_remote)
     }
 
     /// Returns whether the watch of a root has ended with its folder; [`Watcher::add`] starts a new one.
-    pub fn has_lost_sight(&self, root_id: RootId) -> bool {
-        self.shared.states().get(&root_id).is_some_and(|it| it.ended)
+    pub fn is_detached(&self, root_id: RootId) -> bool {
+        self.shared.states().get(&root_id).is_some_and(|it| it.is_detached)
     }
 
     /// Returns the problem of a watched root, e.g. the limit of watches, or lost events.
     pub fn problem(&self, root_id: RootId) -> Option<WatchProblem> {
         let states = self.shared.states();
         let state = states.get(&root_id)?;
-        if state.made_up < state.lost {
+        if state.handled_losses < state.losses {
             return Some(WatchProblem(explain_loss()));
         }
         state.problem.clone()
     }
 
     /// Records that a root was walked after a [`ChangeKind::Rescan`].
-    pub fn made_up(&self, root_id: RootId) {
+    pub fn note_rescan_done(&self, root_id: RootId) {
         if let Some(state) = self.shared.states().get_mut(&root_id) {
-            state.made_up = state.promised;
+            state.handled_losses = state.requested_rescans;
         }
     }
 
     /// Signals `barrier` once everything that has happened until now is handed on in earlier batches.
-    pub fn reach(&self, barrier: Barrier) {
+    pub fn add_barrier(&self, barrier: Barrier) {
         self.shared.pulse.beat(Some(barrier));
     }
 
@@ -248,12 +248,12 @@ impl Watcher {
     }
 
     /// Returns a counter that changes with every heartbeat or other activity of the watching thread.
-    pub fn work(&self) -> u64 {
-        self.shared.pulse.work()
+    pub fn activity(&self) -> u64 {
+        self.shared.pulse.activity()
     }
 
     /// Returns the time since the last heartbeat.
-    pub fn pulse_age(&self) -> Duration {
+    pub fn heartbeat_age(&self) -> Duration {
         self.shared.pulse.age()
     }
 
@@ -279,7 +279,7 @@ impl Drop for Watcher {
         self.backlog.close();
         self.shared.closed.store(true, Ordering::Relaxed);
         // Pending barriers will never be reached; dropping them ends the wait.
-        drop(self.shared.pulse.lost());
+        drop(self.shared.pulse.reset_after_loss());
         // Fails when the thread has ended; if the queue is full, the thread ends when it checks the flag.
         let _ = self.messages.try_send(Message::Close);
         // Wakes the reading thread, which waits for an event.
@@ -288,7 +288,7 @@ impl Drop for Watcher {
 }
 
 impl Shared {
-    fn new(pulse: Pulse) -> Shared {
+    fn new(pulse: Heartbeat) -> Shared {
         Shared {
             states: Mutex::default(),
             counts: Mutex::default(),
@@ -320,9 +320,9 @@ impl Shared {
 }
 
 /// Records the end of the watching thread when dropped.
-struct Last(Arc<Shared>);
+struct EndGuard(Arc<Shared>);
 
-impl Drop for Last {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.fail("the watching thread has ended");
     }
@@ -330,11 +330,11 @@ impl Drop for Last {
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
-    spawned.map(drop).at("start a thread for", Path::new(name))
+    spawned.map(drop).io_context("start a thread for", Path::new(name))
 }
 
 /// Takes events off the kernel's queue. It may block on the other thread; an overflow meanwhile is reported.
-fn read(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
+fn read_events(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
     let outcome =
         kernel.read(|event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());
     if let Err(error) = outcome {

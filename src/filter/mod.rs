@@ -8,7 +8,7 @@ mod parse;
 
 use std::cmp::Ordering;
 
-pub(crate) use parse::{Mistake, parse, words};
+pub(crate) use parse::{FilterError, parse_filter, unquoted_words};
 
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,20 +17,20 @@ pub(crate) enum Operator {
     Unequal,
     Less,
     LessOrEqual,
-    More,
-    MoreOrEqual,
+    Greater,
+    GreaterOrEqual,
 }
 
 impl Operator {
     /// Whether a value that compares to the wanted value with `order` satisfies the operator.
-    pub(crate) fn holds(self, order: Ordering) -> bool {
+    pub(crate) fn accepts(self, order: Ordering) -> bool {
         match self {
             Operator::Equal => order.is_eq(),
             Operator::Unequal => order.is_ne(),
             Operator::Less => order.is_lt(),
             Operator::LessOrEqual => order.is_le(),
-            Operator::More => order.is_gt(),
-            Operator::MoreOrEqual => order.is_ge(),
+            Operator::Greater => order.is_gt(),
+            Operator::GreaterOrEqual => order.is_ge(),
         }
     }
 
@@ -48,7 +48,7 @@ pub(crate) struct Comparison {
     /// Whether the field was quoted.
     pub(crate) is_quoted: bool,
     /// Operator and value; `None` for a lone name, which is a flag.
-    pub(crate) wanted: Option<(Operator, String)>,
+    pub(crate) condition: Option<(Operator, String)>,
 }
 
 /// A filter with comparisons compiled to `T`.
@@ -64,8 +64,8 @@ impl<T> Node<T> {
     /// Evaluates a filter from its comparisons; `None` if missing values leave it undecided.
     pub(crate) fn evaluate(&self, holds: &dyn Fn(&T) -> Option<bool>) -> Option<bool> {
         match self {
-            Node::All(nodes) => decided(nodes, holds, false),
-            Node::Any(nodes) => decided(nodes, holds, true),
+            Node::All(nodes) => evaluate_all(nodes, holds, false),
+            Node::Any(nodes) => evaluate_all(nodes, holds, true),
             Node::Not(inner) => inner.evaluate(holds).map(|it| !it),
             Node::Leaf(leaf) => holds(leaf),
         }
@@ -73,7 +73,7 @@ impl<T> Node<T> {
 }
 
 /// One `decisive` node decides; otherwise all nodes must be known.
-fn decided<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: bool) -> Option<bool> {
+fn evaluate_all<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: bool) -> Option<bool> {
     let mut is_open = false;
     for node in nodes {
         match node.evaluate(holds) {
@@ -86,7 +86,7 @@ fn decided<T>(nodes: &[Node<T>], holds: &dyn Fn(&T) -> Option<bool>, decisive: b
 }
 
 /// Compares texts without case. ASCII texts are not copied, because there may be many rows.
-pub(crate) fn same_text(one: &str, other: &str) -> bool {
+pub(crate) fn equals_ignoring_case(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
         || !(one.is_ascii() && other.is_ascii()) && one.to_lowercase() == other.to_lowercase()
 }

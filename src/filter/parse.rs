@@ -3,39 +3,39 @@
 use crate::filter::{Comparison, Node, Operator};
 
 /// Upper limit of nested parentheses and NOTs; people do not write deeper filters.
-const MOST_DEPTH: usize = 50;
+const MAX_DEPTH: usize = 50;
 
 /// An error in the text of a filter, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake(pub(crate) String);
+pub(crate) struct FilterError(pub(crate) String);
 
 /// Parses a filter and compiles each comparison.
 ///
 /// # Errors
 /// The text is not a filter, or a comparison cannot be compiled.
-pub(crate) fn parse<T, E: From<Mistake>>(
+pub(crate) fn parse_filter<T, E: From<FilterError>>(
     text: &str,
     compile: &mut dyn FnMut(Comparison) -> Result<T, E>,
 ) -> Result<Node<T>, E> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, compile };
-    let root = parser.any()?;
+    let mut parser = Parser { tokens: tokenize(text)?, at: 0, depth: 0, compile };
+    let root = parser.parse_or()?;
     match parser.peek() {
         None => Ok(root),
-        Some(token) => Err(wrong(format!("unexpected `{}`", token.shown())).into()),
+        Some(token) => Err(filter_error(format!("unexpected `{}`", token.display_text())).into()),
     }
 }
 
 /// Returns the unquoted words of a filter; empty if it cannot be parsed.
-pub(crate) fn words(text: &str) -> Vec<String> {
+pub(crate) fn unquoted_words(text: &str) -> Vec<String> {
     let word = |token| match token {
         Token::Word(word, false) => Some(word),
         _ => None,
     };
-    tokens(text).into_iter().flatten().filter_map(word).collect()
+    tokenize(text).into_iter().flatten().filter_map(word).collect()
 }
 
-fn wrong(message: impl Into<String>) -> Mistake {
-    Mistake(message.into())
+fn filter_error(message: impl Into<String>) -> FilterError {
+    FilterError(message.into())
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ enum Token {
 }
 
 impl Token {
-    fn shown(&self) -> String {
+    fn display_text(&self) -> String {
         match self {
             Token::Open => "(".into(),
             Token::Close => ")".into(),
@@ -58,18 +58,18 @@ impl Token {
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
+fn tokenize(text: &str) -> Result<Vec<Token>, FilterError> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let operators = [
             ("!=", Operator::Unequal),
-            (">=", Operator::MoreOrEqual),
+            (">=", Operator::GreaterOrEqual),
             ("<=", Operator::LessOrEqual),
             ("==", Operator::Equal),
             ("=", Operator::Equal),
             ("<", Operator::Less),
-            (">", Operator::More),
+            (">", Operator::Greater),
         ];
         let (token, length) = match (first, operators.iter().find(|it| rest.starts_with(it.0))) {
             ('(', _) => (Token::Open, 1),
@@ -77,14 +77,14 @@ fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
             (_, Some((sign, operator))) => (Token::Operator(*operator), sign.len()),
             ('"' | '\'', _) => {
                 let inner = &rest[1..];
-                let end = inner.find(first).ok_or_else(|| wrong("a quotation mark is not closed"))?;
+                let end = inner.find(first).ok_or_else(|| filter_error("a quotation mark is not closed"))?;
                 (Token::Word(inner[..end].to_string(), true), end + 2)
             }
             _ => {
                 let ends = |it: char| it.is_whitespace() || matches!(it, '(' | ')' | '=' | '!' | '<' | '>' | '"');
                 let end = rest.find(ends).unwrap_or(rest.len());
                 if end == 0 {
-                    return Err(wrong(format!("`{first}` is not an operator")));
+                    return Err(filter_error(format!("`{first}` is not an operator")));
                 }
                 (Token::Word(rest[..end].to_string(), false), end)
             }
@@ -102,61 +102,63 @@ struct Parser<'c, T, E> {
     compile: &'c mut dyn FnMut(Comparison) -> Result<T, E>,
 }
 
-impl<T, E: From<Mistake>> Parser<'_, T, E> {
+impl<T, E: From<FilterError>> Parser<'_, T, E> {
     fn peek(&self) -> Option<&Token> {
         self.tokens.get(self.at)
     }
 
     /// Consumes a keyword such as `AND`.
-    fn keyword(&mut self, name: &str) -> bool {
+    fn take_keyword(&mut self, name: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(word, false)) if word.eq_ignore_ascii_case(name));
         self.at += usize::from(found);
         found
     }
 
-    fn any(&mut self) -> Result<Node<T>, E> {
-        let mut nodes = vec![self.all()?];
-        while self.keyword("OR") {
-            nodes.push(self.all()?);
+    fn parse_or(&mut self) -> Result<Node<T>, E> {
+        let mut nodes = vec![self.parse_and()?];
+        while self.take_keyword("OR") {
+            nodes.push(self.parse_and()?);
         }
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Any(nodes) })
     }
 
-    fn all(&mut self) -> Result<Node<T>, E> {
-        let mut nodes = vec![self.one()?];
-        while self.keyword("AND") {
-            nodes.push(self.one()?);
+    fn parse_and(&mut self) -> Result<Node<T>, E> {
+        let mut nodes = vec![self.parse_operand()?];
+        while self.take_keyword("AND") {
+            nodes.push(self.parse_operand()?);
         }
         Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes) })
     }
 
-    fn one(&mut self) -> Result<Node<T>, E> {
-        if self.depth > MOST_DEPTH {
-            return Err(wrong("the filter is nested too deep").into());
+    fn parse_operand(&mut self) -> Result<Node<T>, E> {
+        if self.depth > MAX_DEPTH {
+            return Err(filter_error("the filter is nested too deep").into());
         }
         self.depth += 1;
-        let node = if self.keyword("NOT") {
-            Node::Not(Box::new(self.one()?))
+        let node = if self.take_keyword("NOT") {
+            Node::Not(Box::new(self.parse_operand()?))
         } else if self.peek() == Some(&Token::Open) {
             self.at += 1;
-            let inner = self.any()?;
+            let inner = self.parse_or()?;
             if self.peek() != Some(&Token::Close) {
-                return Err(wrong("a parenthesis is not closed").into());
+                return Err(filter_error("a parenthesis is not closed").into());
             }
             self.at += 1;
             inner
         } else {
-            self.comparison()?
+            self.parse_comparison()?
         };
         self.depth -= 1;
         Ok(node)
     }
 
-    fn comparison(&mut self) -> Result<Node<T>, E> {
+    fn parse_comparison(&mut self) -> Result<Node<T>, E> {
         let (field, is_quoted) = match self.peek() {
             Some(Token::Word(name, is_quoted)) => (name.clone(), *is_quoted),
-            Some(other) => return Err(wrong(format!("a field is missing before `{}`", other.shown())).into()),
-            None => return Err(wrong("a condition is missing at the end").into()),
+            Some(other) => {
+                return Err(filter_error(format!("a field is missing before `{}`", other.display_text())).into());
+            }
+            None => return Err(filter_error("a condition is missing at the end").into()),
         };
         self.at += 1;
         let wanted = match self.peek() {
@@ -164,13 +166,13 @@ impl<T, E: From<Mistake>> Parser<'_, T, E> {
                 let operator = *operator;
                 self.at += 1;
                 let Some(Token::Word(value, _)) = self.peek().cloned() else {
-                    return Err(wrong(format!("a value is missing after `{field}`")).into());
+                    return Err(filter_error(format!("a value is missing after `{field}`")).into());
                 };
                 self.at += 1;
                 Some((operator, value))
             }
             _ => None,
         };
-        Ok(Node::Leaf((self.compile)(Comparison { field, is_quoted, wanted })?))
+        Ok(Node::Leaf((self.compile)(Comparison { field, is_quoted, condition: wanted })?))
     }
 }

@@ -12,53 +12,53 @@ use std::time::{Duration, Instant};
 use crate::catalog::FileVersion;
 use crate::error::Result;
 use crate::files::open_beneath;
-use crate::graph::extract::{self, Reading};
-use crate::graph::{Reads, Shared};
+use crate::graph::extract::{self, ExtractInput};
+use crate::graph::{GraphInputs, Shared};
 use crate::index::maintenance::purge;
-use crate::index::{at_file, blocking};
+use crate::index::{blocking, blocking_at_file};
 use crate::machine;
 use crate::model::{Document, FileId, FileRecord, FileState, GraphPart, GraphSource, StoredChunk};
 use crate::store::FileSet;
 
 /// Key in the graph's settings table: the graph has been used.
-pub(super) const WANTED: &str = "wanted";
+pub(super) const USED_KEY: &str = "wanted";
 /// Files per batch.
-const BATCH: usize = 64;
+const BATCH_FILES: usize = 64;
 /// Minimum time between two comparisons; a job commits many times a second.
-const REST: Duration = Duration::from_millis(150);
+const MIN_INTERVAL: Duration = Duration::from_millis(150);
 /// Sleep after work, as a multiple of the work: during a job the graph takes a fifth of the time.
-const SHARE: u32 = 4;
+const SLEEP_FACTOR: u32 = 4;
 /// How often the snapshot is published during a long sync.
-const SHOW_AFTER: Duration = Duration::from_secs(5);
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(5);
 /// Sleep after an error, most often a full disk.
-const AFTER_ERROR: Duration = Duration::from_secs(10);
+const ERROR_BACKOFF: Duration = Duration::from_secs(10);
 
 /// Starts the sync, once.
-pub(super) fn start(shared: &Arc<Shared>) {
-    if !shared.following.swap(true, std::sync::atomic::Ordering::Relaxed)
-        && let Some(reads) = shared.reads.clone()
+pub(super) fn start_sync(shared: &Arc<Shared>) {
+    if !shared.sync_started.swap(true, std::sync::atomic::Ordering::Relaxed)
+        && let Some(reads) = shared.inputs.clone()
     {
-        tokio::spawn(follow(Arc::downgrade(shared), reads));
+        tokio::spawn(run(Arc::downgrade(shared), reads));
     }
 }
 
 /// Stored sources of files and folders: name to path and version.
-type Known = HashMap<String, (String, String)>;
+type StoredSources = HashMap<String, (String, String)>;
 
-async fn follow(shared: Weak<Shared>, reads: Reads) {
-    let mut changes = reads.catalog.changes();
-    let mut known: Option<Known> = None;
+async fn run(shared: Weak<Shared>, reads: GraphInputs) {
+    let mut changes = reads.catalog.commit_counter();
+    let mut known: Option<StoredSources> = None;
     loop {
         changes.borrow_and_update();
         let Some(strong) = shared.upgrade() else { return };
         let shutdown = strong.shutdown.clone();
         let begun = Instant::now();
         let rest = match catch_up(&strong, &reads, &mut known).await {
-            Ok(()) => REST.max(begun.elapsed() * SHARE).min(AFTER_ERROR),
+            Ok(()) => MIN_INTERVAL.max(begun.elapsed() * SLEEP_FACTOR).min(ERROR_BACKOFF),
             Err(error) => {
                 tracing::warn!("{error}; the graph is not up to date");
                 known = None;
-                AFTER_ERROR
+                ERROR_BACKOFF
             }
         };
         drop(strong);
@@ -75,64 +75,69 @@ async fn follow(shared: Weak<Shared>, reads: Reads) {
 
 /// The differences to apply.
 #[derive(Default)]
-struct Work {
+struct Differences {
     changed: Vec<FileVersion>,
     /// New folders with their roots.
     folders: BTreeMap<PathBuf, PathBuf>,
-    gone: Vec<String>,
+    removed: Vec<String>,
 }
 
-async fn catch_up(shared: &Arc<Shared>, reads: &Reads, known: &mut Option<Known>) -> Result<()> {
+async fn catch_up(shared: &Arc<Shared>, reads: &GraphInputs, known: &mut Option<StoredSources>) -> Result<()> {
     let before = match known.take() {
         Some(known) => known,
-        None => stored(shared).await?,
+        None => stored_sources(shared).await?,
     };
     let catalog = reads.catalog.clone();
     let (purge, work, mut present) = blocking(move || {
         // Read before the files: all files of that purge are absent from the versions then.
-        let purge = purge::last(&catalog)?;
-        Ok((purge, compare(catalog.versions()?, &before), before))
+        let purge = purge::last_done(&catalog)?;
+        Ok((purge, compare(catalog.file_versions()?, &before), before))
     })
     .await?;
-    if work.changed.is_empty() && work.gone.is_empty() && work.folders.is_empty() {
+    if work.changed.is_empty() && work.removed.is_empty() && work.folders.is_empty() {
         shared.load().await?;
-    } else if !bring_in(shared, reads, work, &mut present).await? {
+    } else if !apply(shared, reads, work, &mut present).await? {
         return Ok(());
     }
-    shared.behind.send_replace(0);
-    shared.ready.send_replace(true);
+    shared.files_behind.send_replace(0);
+    shared.is_complete.send_replace(true);
     if let Some(purge) = purge {
-        shared.in_turn(move |mut turn| turn.follow_purge(&purge)).await?;
+        shared.with_write_lock(move |mut turn| turn.apply_purge(&purge)).await?;
     }
     *known = Some(present);
     Ok(())
 }
 
 /// Applies the differences and publishes the result; returns false if the daemon shuts down first.
-async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut Known) -> Result<bool> {
-    shared.behind.send_replace(work.changed.len());
-    let folders = work.folders.iter().map(|(path, root)| (folder_source(path, root), extract::folder(path, root)));
-    write(shared, present, work.gone, folders.collect()).await?;
+async fn apply(
+    shared: &Arc<Shared>,
+    reads: &GraphInputs,
+    work: Differences,
+    present: &mut StoredSources,
+) -> Result<bool> {
+    shared.files_behind.send_replace(work.changed.len());
+    let folders = work.folders.iter().map(|(path, root)| (folder_source(path, root), extract::folder_part(path, root)));
+    store_parts(shared, present, work.removed, folders.collect()).await?;
     let mut shown = Instant::now();
     let all = work.changed.len();
-    for (number, batch) in work.changed.chunks(BATCH).enumerate() {
+    for (number, batch) in work.changed.chunks(BATCH_FILES).enumerate() {
         if shared.shutdown.is_cancelled() {
             return Ok(false);
         }
         let begun = Instant::now();
-        let parts = read(reads, batch).await?;
-        write(shared, present, Vec::new(), parts).await?;
-        if shown.elapsed() > SHOW_AFTER {
+        let parts = extract_files(reads, batch).await?;
+        store_parts(shared, present, Vec::new(), parts).await?;
+        if shown.elapsed() > PUBLISH_INTERVAL {
             shared.publish().await?;
             shown = Instant::now();
         }
-        shared.behind.send_replace(all.saturating_sub((number + 1) * BATCH));
+        shared.files_behind.send_replace(all.saturating_sub((number + 1) * BATCH_FILES));
         // A running job has priority. A question that waits for the first build gets more CPU time.
         let (budget, took) = (machine::budget(), begun.elapsed());
         let rest = if !reads.index.running_jobs().is_empty() {
-            took * SHARE
-        } else if *shared.ready.borrow() {
-            budget.spend_behind(took)
+            took * SLEEP_FACTOR
+        } else if *shared.is_complete.borrow() {
+            budget.spend_background(took)
         } else {
             budget.spend(took)
         };
@@ -142,11 +147,11 @@ async fn bring_in(shared: &Arc<Shared>, reads: &Reads, work: Work, present: &mut
     Ok(true)
 }
 
-async fn stored(shared: &Arc<Shared>) -> Result<Known> {
+async fn stored_sources(shared: &Arc<Shared>) -> Result<StoredSources> {
     let shared = shared.clone();
     blocking(move || {
-        if shared.store.meta_get(WANTED)?.is_none() {
-            shared.store.meta_set(WANTED, "1")?;
+        if shared.store.meta_get(USED_KEY)?.is_none() {
+            shared.store.meta_set(USED_KEY, "1")?;
         }
         let own = |it: &GraphSource| it.name.starts_with("file:") || it.name.starts_with("folder:");
         let sources = shared.store.sources()?.into_iter().filter(own);
@@ -155,24 +160,24 @@ async fn stored(shared: &Arc<Shared>) -> Result<Known> {
     .await
 }
 
-async fn write(
+async fn store_parts(
     shared: &Arc<Shared>,
-    known: &mut Known,
-    gone: Vec<String>,
+    known: &mut StoredSources,
+    removed: Vec<String>,
     parts: Vec<(GraphSource, GraphPart)>,
 ) -> Result<()> {
-    if gone.is_empty() && parts.is_empty() {
+    if removed.is_empty() && parts.is_empty() {
         return Ok(());
     }
-    gone.iter().for_each(|it| drop(known.remove(it)));
+    removed.iter().for_each(|it| drop(known.remove(it)));
     let new = parts.iter().map(|(it, _)| (it.name.clone(), (it.path.clone(), it.version.clone())));
     known.extend(new);
-    shared.in_turn(move |mut turn| turn.store(&gone, parts)).await
+    shared.with_write_lock(move |mut turn| turn.store(&removed, parts)).await
 }
 
 /// Compares the files of the catalog with the sources of the graph.
-fn compare(versions: Vec<FileVersion>, known: &Known) -> Work {
-    let mut work = Work::default();
+fn compare(versions: Vec<FileVersion>, known: &StoredSources) -> Differences {
+    let mut work = Differences::default();
     let mut present: HashMap<String, ()> = HashMap::with_capacity(versions.len());
     let mut folders: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for file in versions {
@@ -195,8 +200,8 @@ fn compare(versions: Vec<FileVersion>, known: &Known) -> Work {
         }
     }
     present.extend(folders.keys().map(|it| (folder_name(it), ())));
-    work.gone = known.keys().filter(|it| !present.contains_key(*it)).cloned().collect();
-    work.gone.sort_unstable();
+    work.removed = known.keys().filter(|it| !present.contains_key(*it)).cloned().collect();
+    work.removed.sort_unstable();
     // A new root above another root changes the topmost folders.
     let is_new = |path: &Path, root: &Path| {
         known.get(&folder_name(path)).is_none_or(|(_, version)| *version != root.to_string_lossy())
@@ -219,7 +224,7 @@ fn folder_source(path: &Path, root: &Path) -> GraphSource {
 }
 
 /// Extracts the graph parts of some files.
-async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, GraphPart)>> {
+async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec<(GraphSource, GraphPart)>> {
     let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
     let catalog = reads.catalog.clone();
     let wanted = ids.clone();
@@ -236,7 +241,7 @@ async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, 
     let contents: HashMap<FileId, &FileVersion> = files.iter().map(|it| (it.id, it)).collect();
     let mut parts = Vec::with_capacity(records.len());
     for record in records {
-        let document = document(reads, &record).await;
+        let document = reread_document(reads, &record).await;
         let mut held = chunks.remove(&record.id).unwrap_or_default();
         held.sort_by_key(|it| it.chunk.ordinal);
         // The version from the comparison: a later change is seen the next time.
@@ -247,7 +252,7 @@ async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, 
             version: content.unwrap_or_default(),
         };
         let made = blocking(move || {
-            Ok(extract::part(&Reading { record: &record, chunks: &held, document: document.as_ref() }))
+            Ok(extract::extract_part(&ExtractInput { record: &record, chunks: &held, document: document.as_ref() }))
         });
         parts.push((source, made.await?));
     }
@@ -255,13 +260,13 @@ async fn read(reads: &Reads, files: &[FileVersion]) -> Result<Vec<(GraphSource, 
 }
 
 /// Re-reads the document of a file when its passages are not enough. Returns `None` if it cannot be read.
-async fn document(reads: &Reads, record: &FileRecord) -> Option<Document> {
+async fn reread_document(reads: &GraphInputs, record: &FileRecord) -> Option<Document> {
     if record.state != FileState::Indexed || !extract::is_reread(record.kind) {
         return None;
     }
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let name = path.file_name()?.to_string_lossy().into_owned();
-    let file = at_file(record, move || Ok(open_beneath(&root, &path).ok())).await.ok().flatten().flatten()?;
+    let file = blocking_at_file(record, move || Ok(open_beneath(&root, &path).ok())).await.ok().flatten().flatten()?;
     reads.pool.extract(file, &name).await.ok()
 }
 
@@ -273,7 +278,7 @@ mod tests {
         FileVersion { id, root: "/w".into(), path: path.into(), content: content.map(String::from) }
     }
 
-    fn known(work: &Work) -> Known {
+    fn known(work: &Differences) -> StoredSources {
         let files = work.changed.iter().map(|it| {
             let version = it.content.as_deref().map(version_of).unwrap_or_default();
             (extract::file_key(it.id), (it.path.to_string_lossy().into_owned(), version))
@@ -285,16 +290,16 @@ mod tests {
     #[test]
     fn compare_returns_only_differences() {
         let files = vec![file(1, "/w/a/x.md", Some("h1 2")), file(2, "/w/y.md", Some("h2 1"))];
-        let first = compare(files.clone(), &Known::new());
+        let first = compare(files.clone(), &StoredSources::new());
         assert_eq!((first.changed.len(), first.folders.len()), (2, 2));
         let known = known(&first);
         let again = compare(files, &known);
-        assert!(again.changed.is_empty() && again.gone.is_empty() && again.folders.is_empty());
+        assert!(again.changed.is_empty() && again.removed.is_empty() && again.folders.is_empty());
         // One file is saved and waits, one has moved, and its folder is gone.
         let now = compare(vec![file(1, "/w/x.md", Some("h1 2")), file(2, "/w/y.md", None)], &known);
         assert_eq!(now.changed.iter().map(|it| it.id).collect::<Vec<_>>(), [1]);
-        assert_eq!(now.gone, ["folder:/w/a"]);
+        assert_eq!(now.removed, ["folder:/w/a"]);
         let now = compare(vec![file(2, "/w/y.md", Some("h3 1"))], &known);
-        assert_eq!((now.changed.len(), now.gone), (1, vec!["file:1".to_string(), "folder:/w/a".to_string()]));
+        assert_eq!((now.changed.len(), now.removed), (1, vec!["file:1".to_string(), "folder:/w/a".to_string()]));
     }
 }

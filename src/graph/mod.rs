@@ -34,7 +34,7 @@ use crate::ask::Asker;
 use crate::catalog::{Catalog, GraphStore};
 use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
-use crate::graph::query::plan::Texts;
+use crate::graph::query::plan::TextResults;
 use crate::graph::snapshot::view::View;
 use crate::index::{Index, blocking};
 use crate::model::{
@@ -44,19 +44,19 @@ use crate::model::{
 pub use snapshot::Snapshot;
 
 /// How long the first question waits for the graph of the files.
-const PATIENCE: Duration = Duration::from_secs(20);
+const FIRST_BUILD_TIMEOUT: Duration = Duration::from_secs(20);
 /// Most entities of a drawing; more is unreadable.
-const MOST_DRAWN: usize = 2_000;
+const MAX_DRAWN: usize = 2_000;
 /// Most entities of an export.
-const MOST_EXPORTED: usize = 5_000_000;
+const MAX_EXPORTED: usize = 5_000_000;
 /// Prefix of the names of imported sources.
-const IMPORT: &str = "import:";
+const IMPORT_PREFIX: &str = "import:";
 /// Name of the import that `graph apply` adds to.
-const CHANGES: &str = "changes";
+const CHANGES_IMPORT: &str = "changes";
 
 /// The parts of the daemon that the graph reads from.
 #[derive(Clone)]
-pub struct Reads {
+pub struct GraphInputs {
     /// Files.
     pub catalog: Catalog,
     /// Passages.
@@ -77,19 +77,19 @@ pub struct GraphService {
 pub(crate) struct Shared {
     store: GraphStore,
     /// `None` if there are imports only.
-    reads: Option<Reads>,
+    inputs: Option<GraphInputs>,
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
     /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see `show::Turn`.
-    waiting: Mutex<Option<publish::Waiting>>,
+    pending: Mutex<Option<publish::PendingChanges>>,
     /// Whether the sync with the index has started.
-    following: AtomicBool,
+    sync_started: AtomicBool,
     /// Files not in the graph yet, as far as the sync has counted.
-    behind: watch::Sender<usize>,
+    files_behind: watch::Sender<usize>,
     /// Whether the graph has held all files once.
-    ready: watch::Sender<bool>,
+    is_complete: watch::Sender<bool>,
     /// Whether a question has waited for `ready` in vain.
-    tired: AtomicBool,
+    wait_timed_out: AtomicBool,
     shutdown: CancellationToken,
 }
 
@@ -98,32 +98,32 @@ impl GraphService {
     ///
     /// # Errors
     /// The file cannot be created, or a newer vic wrote it.
-    pub fn open(path: &Path, reads: Option<Reads>, shutdown: CancellationToken) -> Result<GraphService> {
+    pub fn open(path: &Path, reads: Option<GraphInputs>, shutdown: CancellationToken) -> Result<GraphService> {
         let shared = Arc::new(Shared {
             store: GraphStore::open(path)?,
-            reads,
+            inputs: reads,
             snapshot: RwLock::default(),
             loaded: OnceCell::new(),
-            waiting: Mutex::default(),
-            following: AtomicBool::new(false),
-            behind: watch::Sender::new(0),
-            ready: watch::Sender::new(false),
-            tired: AtomicBool::new(false),
+            pending: Mutex::default(),
+            sync_started: AtomicBool::new(false),
+            files_behind: watch::Sender::new(0),
+            is_complete: watch::Sender::new(false),
+            wait_timed_out: AtomicBool::new(false),
             shutdown,
         });
-        if shared.reads.is_some() && shared.store.meta_get(index_sync::WANTED)?.is_some() {
-            index_sync::start(&shared);
+        if shared.inputs.is_some() && shared.store.meta_get(index_sync::USED_KEY)?.is_some() {
+            index_sync::start_sync(&shared);
         }
         Ok(GraphService { shared, scope: Scope::All })
     }
 
     /// Returns the path of the damaged graph that this one replaced when it was opened.
     pub fn set_aside(&self) -> Option<&Path> {
-        self.shared.store.set_aside()
+        self.shared.store.quarantined()
     }
 
     /// Returns the service restricted to a scope. Imports belong to the owner.
-    pub fn within(&self, scope: Scope) -> GraphService {
+    pub fn with_scope(&self, scope: Scope) -> GraphService {
         GraphService { scope, ..self.clone() }
     }
 
@@ -133,14 +133,14 @@ impl GraphService {
     /// `InvalidArgument` for an invalid request, `NotFound` for a missing name.
     pub async fn request(&self, request: GraphRequest) -> Result<Value> {
         match request {
-            GraphRequest::Tool { name, args } => tools::call(self, &name, args, self.scope.clone()).await,
+            GraphRequest::Tool { name, args } => tools::call_tool(self, &name, args, self.scope.clone()).await,
             GraphRequest::Query(question) => self.query(&question).await,
             GraphRequest::Import(import) => self.import(import).await,
-            GraphRequest::Forget { name } => self.forget(&name).await,
+            GraphRequest::Forget { name } => self.remove_import(&name).await,
             GraphRequest::Apply(change) => self.apply(change).await,
             GraphRequest::Draw(shape, extent) => {
                 let view = self.view().await?;
-                blocking(move || draw(&view, shape, &extent)).await
+                blocking(move || render(&view, shape, &extent)).await
             }
         }
     }
@@ -150,23 +150,23 @@ impl GraphService {
     /// # Errors
     /// As [`GraphService::request`].
     pub async fn query(&self, question: &GraphQuestion) -> Result<Value> {
-        let query = query::answer::read(question)?;
+        let query = query::answer::parse_question(question)?;
         let view = self.view().await?;
         let (texts, cut) = self.texts(&view, &query).await?;
         let (elaborate, explain) = (question.elaborate, question.explain);
         let value = blocking(move || match elaborate {
-            true => query::answer::elaborated(&view, &query),
-            false => query::answer::rows(view, &query, &texts, explain),
+            true => query::answer::elaborate_only(&view, &query),
+            false => query::answer::run_query(view, &query, &texts, explain),
         })
         .await?;
-        Ok(noted(value, if elaborate { Vec::new() } else { cut }, self.note()))
+        Ok(with_notes(value, if elaborate { Vec::new() } else { cut }, self.state_note()))
     }
 
     /// Looks up the texts of a query in the index. Returns their entities, and notes about truncated results.
-    async fn texts(&self, view: &View, query: &query::axql::Query) -> Result<(Texts, Vec<String>)> {
-        let (mut texts, mut cut) = (Texts::new(), Vec::new());
-        for words in query::answer::texts_of(query) {
-            let (nodes, note) = tools::passages::nodes(self, view, &words).await?;
+    async fn texts(&self, view: &View, query: &query::axql::Query) -> Result<(TextResults, Vec<String>)> {
+        let (mut texts, mut cut) = (TextResults::new(), Vec::new());
+        for words in query::answer::index_texts(query) {
+            let (nodes, note) = tools::passages::matching_nodes(self, view, &words).await?;
             cut.extend(note);
             texts.insert(words, nodes);
         }
@@ -185,41 +185,41 @@ impl GraphService {
     /// Returns the present graph as this caller sees it.
     async fn view(&self) -> Result<View> {
         self.shared.load().await?;
-        if self.shared.reads.is_some() {
-            index_sync::start(&self.shared);
+        if self.shared.inputs.is_some() {
+            index_sync::start_sync(&self.shared);
             self.shared.wait_until_ready().await;
         }
         Ok(View::new(self.shared.current(), &self.scope))
     }
 
     /// Returns a note about the graph's state, if it is incomplete.
-    pub(crate) fn note(&self) -> Option<String> {
-        let is_built = self.shared.reads.is_none() || *self.shared.ready.borrow();
-        let files = *self.shared.behind.borrow();
-        (!is_built).then(|| being_built(&self.scope, files))
+    pub(crate) fn state_note(&self) -> Option<String> {
+        let is_built = self.shared.inputs.is_none() || *self.shared.is_complete.borrow();
+        let files = *self.shared.files_behind.borrow();
+        (!is_built).then(|| incomplete_note(&self.scope, files))
     }
 
     async fn import(&self, import: GraphImport) -> Result<Value> {
         let GraphImport { name, format, text } = import;
-        if name.is_empty() || name.contains(['#', '\0']) || name == CHANGES {
+        if name.is_empty() || name.contains(['#', '\0']) || name == CHANGES_IMPORT {
             return Err(Error::invalid(format!("`{name}` cannot be the name of an import")).field("name"));
         }
         let called = name.clone();
         // Parsed while it is stored, so that a large graph is not held in memory beside its text.
         let fill = move |take: import::TakePart<'_>| match format {
-            GraphFormat::Json => import::each(&called, &text, take),
-            GraphFormat::Text => import::text::each(&text, take),
-            GraphFormat::Proposals => import::cut(import::proposals::read(&text)?, take),
+            GraphFormat::Json => import::parse_in_parts(&called, &text, take),
+            GraphFormat::Text => import::text::parse_in_parts(&text, take),
+            GraphFormat::Proposals => import::split_part(import::proposals::to_graph_part(&text)?, take),
         };
         let called = name.clone();
-        let taken = self.shared.in_turn(move |mut turn| turn.import(&called, fill)).await?;
-        let publish::Taken { replaced, nodes, edges } = taken;
+        let taken = self.shared.with_write_lock(move |mut turn| turn.import(&called, fill)).await?;
+        let publish::ImportOutcome { replaced, nodes, edges } = taken;
         Ok(json!({"name": name, "nodes": nodes, "edges": edges, "replaced": replaced}))
     }
 
-    async fn forget(&self, name: &str) -> Result<Value> {
+    async fn remove_import(&self, name: &str) -> Result<Value> {
         let called = name.to_string();
-        if !self.shared.in_turn(move |mut turn| turn.forget(&called)).await? {
+        if !self.shared.with_write_lock(move |mut turn| turn.remove_import(&called)).await? {
             let names = self.shared.imports().await?;
             let hint = suggest::did_you_mean(name, names.iter().map(String::as_str));
             let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
@@ -232,13 +232,13 @@ impl GraphService {
         self.view().await?;
         let scope = self.scope.clone();
         // No other change may happen between check and write.
-        let looked = self.shared.in_turn(move |mut turn| {
-            let part = import::change_check::read(CHANGES, &change)?;
-            let refused = import::change_check::refused(&View::new(turn.current(), &scope), &part);
+        let looked = self.shared.with_write_lock(move |mut turn| {
+            let part = import::change_check::parse_change(CHANGES_IMPORT, &change)?;
+            let refused = import::change_check::refused_edges(&View::new(turn.current(), &scope), &part);
             let edges = part.edges.len();
             let applied = change.write && refused.is_empty();
             if applied {
-                turn.add(CHANGES, part)?;
+                turn.append(CHANGES_IMPORT, part)?;
             }
             Ok((applied, edges, refused))
         });
@@ -250,12 +250,12 @@ impl GraphService {
 impl Shared {
     /// Waits while the graph is built for the first time. After one wait that timed out, later questions do not wait.
     async fn wait_until_ready(&self) {
-        if self.tired.load(Ordering::Relaxed) {
+        if self.wait_timed_out.load(Ordering::Relaxed) {
             return;
         }
-        let mut ready = self.ready.subscribe();
-        if tokio::time::timeout(PATIENCE, ready.wait_for(|it| *it)).await.is_err() {
-            self.tired.store(true, Ordering::Relaxed);
+        let mut ready = self.is_complete.subscribe();
+        if tokio::time::timeout(FIRST_BUILD_TIMEOUT, ready.wait_for(|it| *it)).await.is_err() {
+            self.wait_timed_out.store(true, Ordering::Relaxed);
         }
     }
 
@@ -264,7 +264,7 @@ impl Shared {
         let shared = self.clone();
         blocking(move || {
             let sources = shared.store.sources()?;
-            let name = |it: GraphSource| Some(it.name.strip_prefix(IMPORT)?.rsplit_once('#')?.0.to_string());
+            let name = |it: GraphSource| Some(it.name.strip_prefix(IMPORT_PREFIX)?.rsplit_once('#')?.0.to_string());
             Ok(sources.into_iter().filter_map(name).collect())
         })
         .await
@@ -272,7 +272,7 @@ impl Shared {
 }
 
 /// Makes the note about an incomplete graph. The number of files includes those outside the scope.
-fn being_built(scope: &Scope, files: usize) -> String {
+fn incomplete_note(scope: &Scope, files: usize) -> String {
     match scope {
         Scope::All => format!("the graph is being built: about {files} files are not in it yet"),
         Scope::Folders(_) => "the graph is being built: not all files are in it yet".into(),
@@ -280,7 +280,7 @@ fn being_built(scope: &Scope, files: usize) -> String {
 }
 
 /// Adds notes to an answer, and marks it as truncated if `cut` is not empty.
-fn noted(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
+fn with_notes(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
     if !cut.is_empty() {
         value["truncated"] = json!(true);
     }
@@ -293,15 +293,15 @@ fn noted(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
     value
 }
 
-fn draw(view: &View, shape: GraphShape, request: &crate::model::GraphExtent) -> Result<Value> {
+fn render(view: &View, shape: GraphShape, request: &crate::model::GraphExtent) -> Result<Value> {
     let most = match shape {
-        GraphShape::Json | GraphShape::Text => MOST_EXPORTED,
-        GraphShape::Dot | GraphShape::Html => MOST_DRAWN,
+        GraphShape::Json | GraphShape::Text => MAX_EXPORTED,
+        GraphShape::Dot | GraphShape::Html => MAX_DRAWN,
     };
-    let extent = export::extent(view, request, most)?;
+    let extent = export::select_extent(view, request, most)?;
     let text = match shape {
-        GraphShape::Json => serde_json::to_string_pretty(&export::json(view, &extent)).map_err(Error::internal)?,
-        GraphShape::Text => export::lines(view, &extent),
+        GraphShape::Json => serde_json::to_string_pretty(&export::to_json(view, &extent)).map_err(Error::internal)?,
+        GraphShape::Text => export::to_lines(view, &extent),
         GraphShape::Dot => export::drawing::dot(view, &extent),
         GraphShape::Html => export::drawing::html(view, &extent)?,
     };

@@ -4,61 +4,62 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::catalog::{GraphStore, Replaced};
+use crate::catalog::{GraphStore, Replacement};
 use crate::error::Result;
 use crate::graph::snapshot::builder::Builder;
-use crate::graph::{IMPORT, Shared, Snapshot};
+use crate::graph::{IMPORT_PREFIX, Shared, Snapshot};
 use crate::index::blocking;
 use crate::model::{GraphPart, GraphSource};
 
 /// Most unpublished edges, beside an eighth of the published ones; they are held as read.
-const MOST_WAITING: usize = 50_000;
+const MAX_PENDING_EDGES: usize = 50_000;
 
 /// Key in the graph's settings table: the last purge of the index that was applied.
-const PURGE: &str = "purge";
+const PURGE_KEY: &str = "purge";
 
 /// Changes stored since the snapshot was made, by source number.
 #[derive(Default)]
-pub(super) struct Waiting {
-    sources: BTreeMap<i64, Said>,
+pub(super) struct PendingChanges {
+    sources: BTreeMap<i64, SourceState>,
     entities: HashMap<String, u32>,
     edges: usize,
 }
 
 /// The present state of a changed source.
-enum Said {
+enum SourceState {
     /// The source was deleted.
-    Nothing,
+    Deleted,
     /// The source has this content.
-    This(GraphSource, GraphPart),
+    Content(GraphSource, GraphPart),
     /// The source is in the store and read when needed: all parts of a large import at once take more memory than their
     /// snapshot.
     Stored,
 }
 
-impl Waiting {
+impl PendingChanges {
     /// Records a stored change. `parts` holds the sources' content; if empty, it is read from the store.
-    fn note(&mut self, replaced: Replaced, parts: Vec<(GraphSource, GraphPart)>) {
+    fn record(&mut self, replaced: Replacement, parts: Vec<(GraphSource, GraphPart)>) {
         self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
         self.entities.extend(replaced.entities);
-        self.sources.extend(replaced.dropped.into_iter().map(|number| (number, Said::Nothing)));
-        let said = parts.into_iter().map(|(source, part)| Said::This(source, part));
-        self.sources.extend(replaced.stored.into_iter().zip(said.chain(std::iter::repeat_with(|| Said::Stored))));
+        self.sources.extend(replaced.dropped.into_iter().map(|number| (number, SourceState::Deleted)));
+        let said = parts.into_iter().map(|(source, part)| SourceState::Content(source, part));
+        self.sources
+            .extend(replaced.stored.into_iter().zip(said.chain(std::iter::repeat_with(|| SourceState::Stored))));
     }
 
     /// Builds the next snapshot.
-    fn woven_into(self, snapshot: Arc<Snapshot>, store: &GraphStore) -> Result<Snapshot> {
-        let mut builder = Builder::on(snapshot);
+    fn apply_to(self, snapshot: Arc<Snapshot>, store: &GraphStore) -> Result<Snapshot> {
+        let mut builder = Builder::extending(snapshot);
         let id = |key: &str| self.entities.get(key).copied();
         for (number, said) in self.sources {
             let said = match said {
-                Said::Nothing => None,
-                Said::This(source, part) => Some((source, part)),
-                Said::Stored => store.source(number)?,
+                SourceState::Deleted => None,
+                SourceState::Content(source, part) => Some((source, part)),
+                SourceState::Stored => store.source(number)?,
             };
             match said {
-                Some((source, part)) => builder.add(number, &source, part, id)?,
-                None => builder.leave_out(number),
+                Some((source, part)) => builder.add_source(number, &source, part, id)?,
+                None => builder.drop_source(number),
             }
         }
         Ok(builder.build())
@@ -66,7 +67,7 @@ impl Waiting {
 }
 
 /// The result of an import.
-pub(super) struct Taken {
+pub(super) struct ImportOutcome {
     /// Whether an import with that name existed.
     pub(super) replaced: bool,
     pub(super) nodes: usize,
@@ -74,10 +75,10 @@ pub(super) struct Taken {
 }
 
 /// Exclusive access to the stored data and the published snapshot.
-pub(super) struct Turn<'a> {
+pub(super) struct WriteGuard<'a> {
     shared: &'a Shared,
     /// `None` when the snapshot must be rebuilt from the store.
-    waiting: MutexGuard<'a, Option<Waiting>>,
+    pending: MutexGuard<'a, Option<PendingChanges>>,
 }
 
 impl Shared {
@@ -93,37 +94,37 @@ impl Shared {
 
     /// Publishes the stored data.
     pub(super) async fn publish(self: &Arc<Shared>) -> Result<()> {
-        self.in_turn(|mut turn| turn.show()).await
+        self.with_write_lock(|mut turn| turn.publish()).await
     }
 
     /// Runs `work` with the write lock. It runs to completion even if its caller is dropped.
-    pub(super) async fn in_turn<T: Send + 'static>(
+    pub(super) async fn with_write_lock<T: Send + 'static>(
         self: &Arc<Shared>,
-        work: impl FnOnce(Turn<'_>) -> Result<T> + Send + 'static,
+        work: impl FnOnce(WriteGuard<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = self.clone();
         blocking(move || {
-            let waiting = shared.waiting.lock().unwrap_or_else(|poisoned| {
+            let waiting = shared.pending.lock().unwrap_or_else(|poisoned| {
                 // The panicked thread may have stored a change.
-                shared.waiting.clear_poison();
+                shared.pending.clear_poison();
                 let mut waiting = poisoned.into_inner();
                 *waiting = None;
                 waiting
             });
-            work(Turn { shared: &shared, waiting })
+            work(WriteGuard { shared: &shared, pending: waiting })
         })
         .await
     }
 }
 
-impl Turn<'_> {
+impl WriteGuard<'_> {
     /// Stores a change that is published later.
     pub(super) fn store(&mut self, dropped: &[String], parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
         let replaced = self.shared.store.replace(dropped, &parts)?;
-        let Some(waiting) = self.waiting.as_mut() else { return Ok(()) };
-        waiting.note(replaced, parts);
-        match waiting.edges > MOST_WAITING + self.shared.current().edges() / 8 {
-            true => self.show(),
+        let Some(waiting) = self.pending.as_mut() else { return Ok(()) };
+        waiting.record(replaced, parts);
+        match waiting.edges > MAX_PENDING_EDGES + self.shared.current().edges() / 8 {
+            true => self.publish(),
             false => Ok(()),
         }
     }
@@ -133,38 +134,38 @@ impl Turn<'_> {
         &mut self,
         name: &str,
         fill: impl FnOnce(&mut dyn FnMut(GraphPart) -> Result<()>) -> Result<()>,
-    ) -> Result<Taken> {
-        let dropped = self.parts_of(name)?;
+    ) -> Result<ImportOutcome> {
+        let dropped = self.part_names(name)?;
         let (mut nodes, mut edges) = (0, 0);
         let replaced = self.shared.store.replace_with(&dropped, |put| {
             let mut number = 0;
             fill(&mut |part| {
                 (nodes, edges) = (nodes + part.nodes.len(), edges + part.edges.len());
-                put(&part_of(name, number), &part)?;
+                put(&part_source(name, number), &part)?;
                 number += 1;
                 Ok(())
             })
         })?;
-        if let Some(waiting) = self.waiting.as_mut() {
-            waiting.note(replaced, Vec::new());
+        if let Some(waiting) = self.pending.as_mut() {
+            waiting.record(replaced, Vec::new());
         }
-        self.show()?;
-        Ok(Taken { replaced: !dropped.is_empty(), nodes, edges })
+        self.publish()?;
+        Ok(ImportOutcome { replaced: !dropped.is_empty(), nodes, edges })
     }
 
     /// Deletes an import and publishes the change. Returns whether it existed.
-    pub(super) fn forget(&mut self, name: &str) -> Result<bool> {
-        let dropped = self.parts_of(name)?;
+    pub(super) fn remove_import(&mut self, name: &str) -> Result<bool> {
+        let dropped = self.part_names(name)?;
         self.store(&dropped, Vec::new())?;
-        self.show()?;
+        self.publish()?;
         Ok(!dropped.is_empty())
     }
 
     /// Adds to an import, and publishes the change.
-    pub(super) fn add(&mut self, name: &str, part: GraphPart) -> Result<()> {
-        let number = self.parts_of(name)?.len();
-        self.store(&[], vec![(part_of(name, number), part)])?;
-        self.show()
+    pub(super) fn append(&mut self, name: &str, part: GraphPart) -> Result<()> {
+        let number = self.part_names(name)?.len();
+        self.store(&[], vec![(part_source(name, number), part)])?;
+        self.publish()
     }
 
     /// Returns the present snapshot.
@@ -173,62 +174,66 @@ impl Turn<'_> {
     }
 
     /// Returns the names of the stored parts of an import.
-    fn parts_of(&self, name: &str) -> Result<Vec<String>> {
-        let prefix = format!("{IMPORT}{name}#");
+    fn part_names(&self, name: &str) -> Result<Vec<String>> {
+        let prefix = format!("{IMPORT_PREFIX}{name}#");
         let names = self.shared.store.sources()?.into_iter().map(|it| it.name);
         Ok(names.filter(|it| it.starts_with(&prefix)).collect())
     }
 
     /// Publishes the stored data.
-    pub(super) fn show(&mut self) -> Result<()> {
+    pub(super) fn publish(&mut self) -> Result<()> {
         // After an error below, `waiting` stays `None`, so the next snapshot is rebuilt from the store.
-        let woven = match self.waiting.take() {
+        let woven = match self.pending.take() {
             Some(waiting) if waiting.sources.is_empty() => {
-                *self.waiting = Some(waiting);
+                *self.pending = Some(waiting);
                 return Ok(());
             }
-            Some(waiting) => waiting.woven_into(self.current(), &self.shared.store).ok().filter(|it| !it.is_worn()),
+            Some(waiting) => {
+                waiting.apply_to(self.current(), &self.shared.store).ok().filter(|it| !it.has_excess_strings())
+            }
             None => None,
         };
         let snapshot = match woven {
             Some(snapshot) => snapshot,
-            None => self.built()?,
+            None => self.rebuild()?,
         };
         *self.shared.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
-        *self.waiting = Some(Waiting::default());
+        *self.pending = Some(PendingChanges::default());
         Ok(())
     }
 
     /// Removes names without a statement from the store, once for each purge of the index. The flush erases them from disk.
-    pub(super) fn follow_purge(&mut self, purge: &str) -> Result<()> {
-        if self.shared.store.meta_get(PURGE)?.as_deref() == Some(purge) {
+    pub(super) fn apply_purge(&mut self, purge: &str) -> Result<()> {
+        if self.shared.store.meta_get(PURGE_KEY)?.as_deref() == Some(purge) {
             return Ok(());
         }
-        self.show()?;
+        self.publish()?;
         let stated: HashSet<u32> = self.current().ids.iter().copied().collect();
         let store = &self.shared.store;
-        store.forget(&stated)?;
+        store.forget_unstated(&stated)?;
         store.flush()?;
-        store.meta_set(PURGE, purge)
+        store.meta_set(PURGE_KEY, purge)
     }
 
     /// Builds a snapshot from the store.
-    fn built(&self) -> Result<Snapshot> {
+    fn rebuild(&self) -> Result<Snapshot> {
         let store = &self.shared.store;
-        let entities = store.numbers()?;
+        let entities = store.entity_ids()?;
         let mut builder = Builder::default();
-        store.each(|number, source, part| builder.add(number, &source, part, |key| entities.get(key).copied()))?;
+        store.for_each_source(|number, source, part| {
+            builder.add_source(number, &source, part, |key| entities.get(key).copied())
+        })?;
         let snapshot = builder.build();
         // A few unused names cost less than a search for them each time.
         if entities.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
             let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
-            store.forget(&stated)?;
+            store.forget_unstated(&stated)?;
         }
         Ok(snapshot)
     }
 }
 
 /// Returns the source of a part of an import.
-fn part_of(name: &str, number: usize) -> GraphSource {
-    GraphSource { name: format!("{IMPORT}{name}#{number}"), ..GraphSource::default() }
+fn part_source(name: &str, number: usize) -> GraphSource {
+    GraphSource { name: format!("{IMPORT_PREFIX}{name}#{number}"), ..GraphSource::default() }
 }

@@ -17,17 +17,17 @@ const CODES: [(&str, &[&str]); 10] = [
 ];
 
 /// The type of entities without a type in their id.
-pub(crate) const PLAIN: &str = "Node";
+pub(crate) const PLAIN_TYPE: &str = "Node";
 
 /// Returns name and type of a semantic id; any other id is a plain node with that name.
-pub(crate) fn read(id: &str) -> (&str, &str) {
+pub(crate) fn split_id(id: &str) -> (&str, &str) {
     let mut parts = id.split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(name), Some(code), Some(number), None) if !name.is_empty() && is_number(number) => {
             let known = CODES.iter().find(|(it, _)| *it == code);
             (name, known.map_or(code, |(_, names)| names[0]))
         }
-        _ => (id, PLAIN),
+        _ => (id, PLAIN_TYPE),
     }
 }
 
@@ -36,14 +36,14 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Returns whether a text is a semantic id rather than a sentence with dots.
-pub(crate) fn is_id(text: &str) -> bool {
+pub(crate) fn is_semantic_id(text: &str) -> bool {
     let is_code = |it: &str| !it.is_empty() && it.len() <= 8 && it.bytes().all(|it| it.is_ascii_uppercase());
     let code = text.split('.').nth(1).unwrap_or_default();
-    read(text).1 != PLAIN && is_code(code) && !text.contains(char::is_whitespace)
+    split_id(text).1 != PLAIN_TYPE && is_code(code) && !text.contains(char::is_whitespace)
 }
 
 /// Returns the id that was probably meant: the same one with a known code.
-pub(crate) fn near(text: &str) -> Option<String> {
+pub(crate) fn suggest_id(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('.').collect();
     let &[name, code, number] = parts.as_slice() else { return None };
     if name.is_empty() || text.contains(char::is_whitespace) || !is_number(number) {
@@ -56,7 +56,7 @@ pub(crate) fn near(text: &str) -> Option<String> {
 }
 
 /// Returns whether a type of the graph is the requested one, given by code or by any of its names.
-pub(crate) fn is_type(present: &str, asked: &str) -> bool {
+pub(crate) fn type_matches(present: &str, asked: &str) -> bool {
     if present.eq_ignore_ascii_case(asked) {
         return true;
     }
@@ -72,17 +72,17 @@ mod tests {
 
     #[test]
     fn semantic_id_splits_into_name_and_type() {
-        assert_eq!(read("ReviewFeedback.FL.001"), ("ReviewFeedback", "FLOW"));
-        assert_eq!(read("Order.XY.12"), ("Order", "XY"), "unknown codes are types too");
-        assert_eq!(read("notes.md"), ("notes.md", PLAIN));
-        assert_eq!(read("v1.2.3.4"), ("v1.2.3.4", PLAIN));
+        assert_eq!(split_id("ReviewFeedback.FL.001"), ("ReviewFeedback", "FLOW"));
+        assert_eq!(split_id("Order.XY.12"), ("Order", "XY"), "unknown codes are types too");
+        assert_eq!(split_id("notes.md"), ("notes.md", PLAIN_TYPE));
+        assert_eq!(split_id("v1.2.3.4"), ("v1.2.3.4", PLAIN_TYPE));
     }
 
     #[test]
     fn type_matches_all_its_names() {
         for asked in ["FLOW", "FL", "Flow", "flow"] {
-            assert!(is_type("FLOW", asked), "{asked}");
+            assert!(type_matches("FLOW", asked), "{asked}");
         }
-        assert!(is_type("FUNC", "function") && !is_type("FUNC", "FLOW") && is_type("Person", "person"));
+        assert!(type_matches("FUNC", "function") && !type_matches("FUNC", "FLOW") && type_matches("Person", "person"));
     }
 }

@@ -15,17 +15,17 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::graph::snapshot::interner::{Symbol, Symbols};
-use crate::graph::snapshot::schema::Schema;
+use crate::graph::snapshot::interner::{Interner, Symbol};
+use crate::graph::snapshot::schema::SchemaSet;
 use crate::model::{GraphSchema, Scope};
 
 /// An entity's index in the arrays. Its public number is [`Snapshot::id`].
-pub(crate) type Ix = u32;
+pub(crate) type NodeIx = u32;
 /// An edge's index in the arrays.
 pub(crate) type EdgeIx = u32;
 
 /// How far unused strings may outnumber used ones.
-const WORN: usize = 10_000;
+const MAX_UNUSED_STRINGS: usize = 10_000;
 
 /// The qualified name of a type or a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,21 +36,25 @@ pub(crate) struct Label {
 
 /// Rows of values in CSR form: those of item `n` are `starts[n]..starts[n + 1]`.
 #[derive(Debug, Default)]
-pub(crate) struct Rows<T> {
+pub(crate) struct CsrRows<T> {
     pub(crate) starts: Vec<u32>,
     pub(crate) values: Vec<T>,
 }
 
-impl<T: Copy> Rows<T> {
+impl<T: Copy> CsrRows<T> {
     /// Makes rows from sorted values; `of` holds the item of each value, in the same order.
-    pub(crate) fn sorted(items: usize, of: &[u32], mut values: Vec<T>) -> Rows<T> {
+    pub(crate) fn from_sorted(items: usize, of: &[u32], mut values: Vec<T>) -> CsrRows<T> {
         values.shrink_to_fit();
-        Rows { starts: starts(items, of.iter().copied()), values }
+        CsrRows { starts: row_starts(items, of.iter().copied()), values }
     }
 
     /// Makes rows from unsorted values; the order within a row is that of the input.
-    pub(crate) fn grouped(items: usize, values: impl Iterator<Item = T> + Clone, of: impl Fn(T) -> u32) -> Rows<T> {
-        let starts = starts(items, values.clone().map(&of));
+    pub(crate) fn from_unsorted(
+        items: usize,
+        values: impl Iterator<Item = T> + Clone,
+        of: impl Fn(T) -> u32,
+    ) -> CsrRows<T> {
+        let starts = row_starts(items, values.clone().map(&of));
         let mut next = starts.clone();
         let mut placed: Vec<T> = values.clone().collect();
         for value in values {
@@ -58,14 +62,14 @@ impl<T: Copy> Rows<T> {
             placed[*at as usize] = value;
             *at += 1;
         }
-        Rows { starts, values: placed }
+        CsrRows { starts, values: placed }
     }
 
     pub(crate) fn range(&self, item: u32) -> Range<usize> {
         self.starts[item as usize] as usize..self.starts[item as usize + 1] as usize
     }
 
-    pub(crate) fn of(&self, item: u32) -> &[T] {
+    pub(crate) fn row(&self, item: u32) -> &[T] {
         &self.values[self.range(item)]
     }
 
@@ -75,7 +79,7 @@ impl<T: Copy> Rows<T> {
 }
 
 /// Returns the start of each item's row, and the end of the last one.
-fn starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
+fn row_starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut starts = vec![0; items + 1];
     of.for_each(|item| starts[item as usize + 1] += 1);
     for at in 0..items {
@@ -86,7 +90,7 @@ fn starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
 
 /// The evidence of an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct EvidenceSpan {
     pub(crate) chunk: Symbol,
     pub(crate) start: u32,
     pub(crate) end: u32,
@@ -94,7 +98,7 @@ pub(crate) struct Found {
 
 /// A source: its name, and the path that decides which scopes include it.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct SourceInfo {
     /// Its number in the store; origins are sorted by it.
     pub(crate) number: i64,
     pub(crate) name: String,
@@ -104,7 +108,7 @@ pub(crate) struct Origin {
 
 /// One source's statement about an entity; the first of its sources counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holder {
+pub(crate) struct EntityStatement {
     pub(crate) origin: u32,
     pub(crate) name: Symbol,
     pub(crate) label: u16,
@@ -121,7 +125,7 @@ pub(crate) struct Alias {
 
 /// The ends of an edge as its source names them, by keys or aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct EndNames {
     pub(crate) source: Symbol,
     pub(crate) target: Symbol,
     pub(crate) fact: Option<Symbol>,
@@ -129,23 +133,23 @@ pub(crate) struct Named {
 
 /// An edge as stated by its source.
 #[derive(Clone, Debug)]
-pub(crate) struct Statement {
-    pub(crate) named: Named,
+pub(crate) struct EdgeStatement {
+    pub(crate) ends: EndNames,
     pub(crate) relation: u16,
     pub(crate) confidence: f32,
     pub(crate) origin: u32,
     /// Its position among the edges of its source.
-    pub(crate) place: u32,
-    pub(crate) evidence: Option<Found>,
+    pub(crate) position: u32,
+    pub(crate) evidence: Option<EvidenceSpan>,
     pub(crate) attributes: Box<[(Symbol, Symbol)]>,
 }
 
 /// The graph at one moment. See the module.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    pub(super) symbols: Symbols,
-    pub(super) schema: Schema,
-    pub(super) origins: Vec<Arc<Origin>>,
+    pub(super) symbols: Interner,
+    pub(super) schema: SchemaSet,
+    pub(super) origins: Vec<Arc<SourceInfo>>,
     // Sorted by qualified name.
     pub(super) labels: Vec<Label>,
     pub(super) relations: Vec<Label>,
@@ -154,34 +158,34 @@ pub struct Snapshot {
     pub(super) keys: Vec<Symbol>,
     pub(super) names: Vec<Symbol>,
     pub(super) label_of: Vec<u16>,
-    pub(super) facts: Vec<bool>,
-    pub(super) holders: Rows<Holder>,
-    pub(super) attributes: Rows<(Symbol, Symbol, u32)>,
+    pub(super) is_fact_of: Vec<bool>,
+    pub(super) statements: CsrRows<EntityStatement>,
+    pub(super) attributes: CsrRows<(Symbol, Symbol, u32)>,
     // Indexes of entities.
-    pub(super) by_label: Rows<Ix>,
-    pub(super) by_name: Vec<Ix>,
-    pub(super) by_key: Vec<Ix>,
-    pub(super) by_attribute: Vec<(Symbol, Symbol, Ix)>,
+    pub(super) by_label: CsrRows<NodeIx>,
+    pub(super) by_name: Vec<NodeIx>,
+    pub(super) by_key: Vec<NodeIx>,
+    pub(super) by_attribute: Vec<(Symbol, Symbol, NodeIx)>,
     // Edges, sorted by source, relation, target.
-    pub(super) outgoing: Rows<Ix>,
-    pub(super) sources: Vec<Ix>,
+    pub(super) outgoing: CsrRows<NodeIx>,
+    pub(super) sources: Vec<NodeIx>,
     pub(super) relation_of: Vec<u16>,
     pub(super) confidences: Vec<f32>,
     pub(super) origin_of: Vec<u32>,
-    pub(super) incoming: Rows<EdgeIx>,
-    pub(super) by_relation: Rows<EdgeIx>,
+    pub(super) incoming: CsrRows<EdgeIx>,
+    pub(super) by_relation: CsrRows<EdgeIx>,
     // Sparse columns of edges, sorted by edge.
-    pub(super) evidence: Vec<(EdgeIx, Found)>,
+    pub(super) evidence: Vec<(EdgeIx, EvidenceSpan)>,
     pub(super) edge_attributes: Vec<(EdgeIx, Symbol, Symbol)>,
-    pub(super) derived: Vec<(EdgeIx, Ix)>,
+    pub(super) fact_of_edge: Vec<(EdgeIx, NodeIx)>,
     // Inputs of the next snapshot beside the above.
     pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
     pub(super) aliases: Vec<Alias>,
-    pub(super) places: Vec<u32>,
+    pub(super) positions: Vec<u32>,
     /// Edges with an end that is not named by its key.
-    pub(super) named: Vec<(EdgeIx, Named)>,
+    pub(super) named_ends: Vec<(EdgeIx, EndNames)>,
     /// Edges without a resolved end, by origin and position.
-    pub(super) open: Vec<Statement>,
+    pub(super) unresolved: Vec<EdgeStatement>,
 }
 
 impl Snapshot {
@@ -199,82 +203,82 @@ impl Snapshot {
     pub fn bytes(&self) -> usize {
         let words = self.ids.capacity() + self.keys.capacity() + self.names.capacity() + self.by_name.capacity();
         let words = words + self.by_key.capacity() + self.sources.capacity() + self.origin_of.capacity();
-        let words = words + self.places.capacity();
+        let words = words + self.positions.capacity();
         let halves = self.label_of.capacity() + self.relation_of.capacity();
-        let rows = self.holders.bytes() + self.attributes.bytes() + self.by_label.bytes() + self.outgoing.bytes();
+        let rows = self.statements.bytes() + self.attributes.bytes() + self.by_label.bytes() + self.outgoing.bytes();
         let rows = rows + self.incoming.bytes() + self.by_relation.bytes();
-        let few = self.evidence.capacity() * size_of::<(EdgeIx, Found)>()
+        let few = self.evidence.capacity() * size_of::<(EdgeIx, EvidenceSpan)>()
             + self.edge_attributes.capacity() * size_of::<(EdgeIx, Symbol, Symbol)>()
-            + self.derived.capacity() * size_of::<(EdgeIx, Ix)>()
-            + self.by_attribute.capacity() * size_of::<(Symbol, Symbol, Ix)>()
+            + self.fact_of_edge.capacity() * size_of::<(EdgeIx, NodeIx)>()
+            + self.by_attribute.capacity() * size_of::<(Symbol, Symbol, NodeIx)>()
             + self.aliases.capacity() * size_of::<Alias>()
-            + self.named.capacity() * size_of::<(EdgeIx, Named)>()
-            + self.open.capacity() * size_of::<Statement>();
-        let origins: usize = self.origins.iter().map(|it| size_of::<Origin>() + it.name.len() * 2).sum();
+            + self.named_ends.capacity() * size_of::<(EdgeIx, EndNames)>()
+            + self.unresolved.capacity() * size_of::<EdgeStatement>();
+        let origins: usize = self.origins.iter().map(|it| size_of::<SourceInfo>() + it.name.len() * 2).sum();
         let confidences = self.confidences.capacity() * size_of::<f32>();
-        words * 4 + halves * 2 + self.facts.capacity() + rows + few + origins + confidences + self.symbols.bytes()
+        words * 4 + halves * 2 + self.is_fact_of.capacity() + rows + few + origins + confidences + self.symbols.bytes()
     }
 
     /// Returns whether unused strings outnumber used ones by more than [`WORN`].
-    pub(super) fn is_worn(&self) -> bool {
+    pub(super) fn has_excess_strings(&self) -> bool {
         let mut is_used = vec![false; self.symbols.len()];
         let mut mark = |it: Symbol| is_used[it as usize] = true;
         self.labels.iter().chain(&self.relations).flat_map(|it| [it.schema, it.name]).for_each(&mut mark);
         self.keys.iter().copied().for_each(&mut mark);
-        self.holders.values.iter().for_each(|it| mark(it.name));
+        self.statements.values.iter().for_each(|it| mark(it.name));
         self.attributes.values.iter().flat_map(|it| [it.0, it.1]).for_each(&mut mark);
         self.aliases.iter().flat_map(|it| [it.alias, it.key]).for_each(&mut mark);
         self.evidence.iter().for_each(|it| mark(it.1.chunk));
         self.edge_attributes.iter().flat_map(|it| [it.1, it.2]).for_each(&mut mark);
-        let said = self.open.iter();
+        let said = self.unresolved.iter();
         said.clone().flat_map(|it| &it.attributes).flat_map(|it| [it.0, it.1]).for_each(&mut mark);
         said.clone().filter_map(|it| it.evidence).for_each(|it| mark(it.chunk));
-        let named = self.named.iter().map(|it| it.1).chain(said.map(|it| it.named));
+        let named = self.named_ends.iter().map(|it| it.1).chain(said.map(|it| it.ends));
         named.flat_map(|it| [Some(it.source), Some(it.target), it.fact]).flatten().for_each(&mut mark);
         let used = is_used.into_iter().filter(|it| *it).count();
-        self.symbols.len() > used * 2 + WORN
+        self.symbols.len() > used * 2 + MAX_UNUSED_STRINGS
     }
 
-    pub(crate) fn id(&self, node: Ix) -> u32 {
+    pub(crate) fn id(&self, node: NodeIx) -> u32 {
         self.ids[node as usize]
     }
 
-    pub(crate) fn by_id(&self, id: u32) -> Option<Ix> {
-        self.ids.binary_search(&id).ok().map(|it| it as Ix)
+    pub(crate) fn node_by_id(&self, id: u32) -> Option<NodeIx> {
+        self.ids.binary_search(&id).ok().map(|it| it as NodeIx)
     }
 
-    pub(crate) fn key(&self, node: Ix) -> &str {
+    pub(crate) fn key(&self, node: NodeIx) -> &str {
         self.symbols.get(self.keys[node as usize])
     }
 
-    pub(crate) fn name(&self, node: Ix) -> &str {
+    pub(crate) fn name(&self, node: NodeIx) -> &str {
         self.symbols.get(self.names[node as usize])
     }
 
     /// Returns the type without its schema.
-    pub(crate) fn type_name(&self, node: Ix) -> &str {
+    pub(crate) fn type_name(&self, node: NodeIx) -> &str {
         self.symbols.get(self.labels[self.label_of[node as usize] as usize].name)
     }
 
-    pub(crate) fn is_fact(&self, node: Ix) -> bool {
-        self.facts[node as usize]
+    pub(crate) fn is_fact(&self, node: NodeIx) -> bool {
+        self.is_fact_of[node as usize]
     }
 
     /// Returns the attributes without the name, each with its origin.
-    pub(crate) fn attributes(&self, node: Ix) -> impl Iterator<Item = (&str, &str, u32)> {
+    pub(crate) fn attributes(&self, node: NodeIx) -> impl Iterator<Item = (&str, &str, u32)> {
         let get = |it: Symbol| self.symbols.get(it);
-        self.attributes.of(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))
+        self.attributes.row(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))
     }
 
     pub(crate) fn relation_name(&self, edge: EdgeIx) -> &str {
         self.symbols.get(self.relations[self.relation_of[edge as usize] as usize].name)
     }
 
-    pub(crate) fn source(&self, edge: EdgeIx) -> Ix {
+    pub(crate) fn source(&self, edge: EdgeIx) -> NodeIx {
         self.sources[edge as usize]
     }
 
-    pub(crate) fn target(&self, edge: EdgeIx) -> Ix {
+    pub(crate) fn target(&self, edge: EdgeIx) -> NodeIx {
         self.outgoing.values[edge as usize]
     }
 
@@ -283,13 +287,13 @@ impl Snapshot {
     }
 
     /// Returns the outgoing edges of an entity.
-    pub(crate) fn leaving(&self, node: Ix) -> Range<EdgeIx> {
+    pub(crate) fn outgoing_edges(&self, node: NodeIx) -> Range<EdgeIx> {
         let range = self.outgoing.range(node);
         range.start as EdgeIx..range.end as EdgeIx
     }
 
     /// Returns the outgoing edges of one relation, by target.
-    pub(crate) fn leaving_of(&self, node: Ix, relation: u16) -> Range<EdgeIx> {
+    pub(crate) fn outgoing_by_relation(&self, node: NodeIx, relation: u16) -> Range<EdgeIx> {
         let range = self.outgoing.range(node);
         let relations = &self.relation_of[range.clone()];
         let start = range.start + relations.partition_point(|it| *it < relation);
@@ -298,29 +302,29 @@ impl Snapshot {
     }
 
     /// Returns the incoming edges of an entity.
-    pub(crate) fn reaching(&self, node: Ix) -> &[EdgeIx] {
-        self.incoming.of(node)
+    pub(crate) fn incoming_edges(&self, node: NodeIx) -> &[EdgeIx] {
+        self.incoming.row(node)
     }
 
     /// Returns the incoming edges of one relation, by source.
-    pub(crate) fn reaching_of(&self, node: Ix, relation: u16) -> &[EdgeIx] {
-        let edges = self.incoming.of(node);
+    pub(crate) fn incoming_by_relation(&self, node: NodeIx, relation: u16) -> &[EdgeIx] {
+        let edges = self.incoming.row(node);
         let start = edges.partition_point(|it| self.relation_of[*it as usize] < relation);
         let end = edges.partition_point(|it| self.relation_of[*it as usize] <= relation);
         &edges[start..end]
     }
 
     /// Returns the edges of one relation, by source.
-    pub(crate) fn of_relation(&self, relation: u16) -> &[EdgeIx] {
-        self.by_relation.of(relation.into())
+    pub(crate) fn edges_of_relation(&self, relation: u16) -> &[EdgeIx] {
+        self.by_relation.row(relation.into())
     }
 
     /// Returns the entities with exactly this type.
-    pub(crate) fn of_label(&self, label: u16) -> &[Ix] {
-        self.by_label.of(label.into())
+    pub(crate) fn nodes_of_type(&self, label: u16) -> &[NodeIx] {
+        self.by_label.row(label.into())
     }
 
-    pub(crate) fn evidence(&self, edge: EdgeIx) -> Option<Found> {
+    pub(crate) fn evidence(&self, edge: EdgeIx) -> Option<EvidenceSpan> {
         self.evidence.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.evidence[at].1)
     }
 
@@ -331,12 +335,12 @@ impl Snapshot {
     }
 
     /// Returns the fact that an edge was derived from.
-    pub(crate) fn fact_of(&self, edge: EdgeIx) -> Option<Ix> {
-        self.derived.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.derived[at].1)
+    pub(crate) fn fact_of(&self, edge: EdgeIx) -> Option<NodeIx> {
+        self.fact_of_edge.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.fact_of_edge[at].1)
     }
 
     /// Returns the entities with exactly this name, sorted.
-    pub(crate) fn named(&self, name: &str) -> &[Ix] {
+    pub(crate) fn nodes_named(&self, name: &str) -> &[NodeIx] {
         let Some(symbol) = self.symbols.find(name) else { return &[] };
         let start = self.by_name.partition_point(|it| self.names[*it as usize] < symbol);
         let end = self.by_name.partition_point(|it| self.names[*it as usize] <= symbol);
@@ -344,14 +348,14 @@ impl Snapshot {
     }
 
     /// Returns the entity with this key.
-    pub(crate) fn keyed(&self, key: &str) -> Option<Ix> {
+    pub(crate) fn node_by_key(&self, key: &str) -> Option<NodeIx> {
         let symbol = self.symbols.find(key)?;
         let at = self.by_key.binary_search_by_key(&symbol, |it| self.keys[*it as usize]).ok()?;
         Some(self.by_key[at])
     }
 
     /// Returns the values of an attribute with their entities, by value.
-    pub(crate) fn with_attribute(&self, key: &str) -> &[(Symbol, Symbol, Ix)] {
+    pub(crate) fn with_attribute(&self, key: &str) -> &[(Symbol, Symbol, NodeIx)] {
         let Some(symbol) = self.symbols.find(key) else { return &[] };
         let start = self.by_attribute.partition_point(|it| it.0 < symbol);
         let end = self.by_attribute.partition_point(|it| it.0 <= symbol);
@@ -359,7 +363,7 @@ impl Snapshot {
     }
 
     /// Returns the written form of a label: `S.T` if it has a schema.
-    pub(crate) fn written(&self, label: Label) -> String {
+    pub(crate) fn qualified_name(&self, label: Label) -> String {
         match (self.symbols.get(label.schema), self.symbols.get(label.name)) {
             ("", name) => name.to_string(),
             (schema, name) => format!("{schema}.{name}"),
@@ -367,36 +371,36 @@ impl Snapshot {
     }
 
     /// Returns the numbers of the types that a name denotes, including subtypes.
-    pub(crate) fn labels_of(&self, name: &str) -> Vec<u16> {
+    pub(crate) fn type_numbers(&self, name: &str) -> Vec<u16> {
         let mut wanted: Vec<(String, String)> = Vec::new();
         for (schema, bare) in self.schema.types(name) {
-            wanted.extend(self.schema.below(schema, bare).into_iter().map(|it| (schema.to_string(), it)));
+            wanted.extend(self.schema.subtypes(schema, bare).into_iter().map(|it| (schema.to_string(), it)));
         }
         let means = |label: &Label| {
             let (schema, bare) = (self.symbols.get(label.schema), self.symbols.get(label.name));
-            is_meant(schema, bare, name) || wanted.iter().any(|it| it.0 == schema && it.1 == bare)
+            name_matches(schema, bare, name) || wanted.iter().any(|it| it.0 == schema && it.1 == bare)
         };
-        numbers(&self.labels, means)
+        matching_numbers(&self.labels, means)
     }
 
     /// Returns the numbers of the relations that a name denotes.
-    pub(crate) fn relations_of(&self, name: &str) -> Vec<u16> {
-        let means = |label: &Label| is_meant(self.symbols.get(label.schema), self.symbols.get(label.name), name);
-        numbers(&self.relations, means)
+    pub(crate) fn relation_numbers(&self, name: &str) -> Vec<u16> {
+        let means = |label: &Label| name_matches(self.symbols.get(label.schema), self.symbols.get(label.name), name);
+        matching_numbers(&self.relations, means)
     }
 
     /// Returns the visibility of each origin in a scope; `None` when all are visible.
-    pub(crate) fn open_to(&self, scope: &Scope) -> Option<Vec<bool>> {
-        let covered = |it: &Arc<Origin>| it.path.as_deref().is_some_and(|path| scope.covers(path));
+    pub(crate) fn visible_origins(&self, scope: &Scope) -> Option<Vec<bool>> {
+        let covered = |it: &Arc<SourceInfo>| it.path.as_deref().is_some_and(|path| scope.covers(path));
         (!scope.is_all()).then(|| self.origins.iter().map(covered).collect())
     }
 }
 
-fn numbers(labels: &[Label], means: impl Fn(&Label) -> bool) -> Vec<u16> {
+fn matching_numbers(labels: &[Label], means: impl Fn(&Label) -> bool) -> Vec<u16> {
     labels.iter().enumerate().filter(|(_, label)| means(label)).map(|(number, _)| number as u16).collect()
 }
 
 /// Returns whether a name denotes a type or relation: `T` in any schema, `S.T` in that one.
-fn is_meant(schema: &str, bare: &str, name: &str) -> bool {
+fn name_matches(schema: &str, bare: &str, name: &str) -> bool {
     bare == name || (!schema.is_empty() && name.strip_prefix(schema).and_then(|it| it.strip_prefix('.')) == Some(bare))
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 
 /// Most candidates compared; more would take too long for an error message.
-const MOST_CANDIDATES: usize = 50_000;
+const MAX_CANDIDATES: usize = 50_000;
 
 /// Returns the candidate with the smallest edit distance to `name`, ignoring case. The limit is a third of the name's length,
 /// but at least one edit, and fewer edits than the name has characters.
@@ -19,7 +19,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
     };
     candidates
         .into_iter()
-        .take(MOST_CANDIDATES)
+        .take(MAX_CANDIDATES)
         .filter(|it| it.len().abs_diff(name.len()) <= most * 4 || it.contains('.'))
         .map(|it| (distance(it), it.len(), it))
         .filter(|(edits, ..)| *edits <= most && *edits < length)
@@ -33,7 +33,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = 
 }
 
 /// Sets the suggestion as hint; without a similar candidate the error keeps its hint.
-pub(crate) fn suggest<'a>(error: Error, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Error {
+pub(crate) fn with_suggestion<'a>(error: Error, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Error {
     match did_you_mean(name, candidates) {
         Some(hint) => error.hint(hint),
         None => error,
@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn suggest_replaces_hint_only_with_similar_name() {
-        let hint = |name: &str| suggest(Error::invalid("x").hint("names: Person"), name, ["Person"]).hint.unwrap();
+        let hint =
+            |name: &str| with_suggestion(Error::invalid("x").hint("names: Person"), name, ["Person"]).hint.unwrap();
         assert_eq!((hint("Persn"), hint("Invoice")), ("did you mean `Person`?".into(), "names: Person".into()));
     }
 }

@@ -9,34 +9,34 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::index::Inner;
-use crate::index::watch::CHANGES;
+use crate::index::IndexState;
+use crate::index::watch::CHANGES_KEY;
 use crate::model::Scope;
 
 /// Interval of the check: `statvfs` takes a few microseconds.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The default reserve: the larger of these two.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PERCENT: u64 = 2;
 
 /// Free space required for the next attempt after a write found the disk full.
-const ROOM_TO_TRY: u64 = 16 << 20;
+const MIN_FREE_AFTER_FULL: u64 = 16 << 20;
 
 /// The disks that vic writes to, and their reserve.
-pub(crate) struct Space {
-    places: Vec<PathBuf>,
+pub(crate) struct DiskSpace {
+    folders: Vec<PathBuf>,
     reserve: Option<u64>,
     /// Whether work was refused or interrupted, and must resume.
-    waits: AtomicBool,
+    has_waiting_work: AtomicBool,
     /// Whether a write found the disk full: then the reserve alone is not enough.
     was_full: AtomicBool,
 }
 
-impl Space {
+impl DiskSpace {
     /// Checks the disks of these folders, which must exist.
-    pub(crate) fn new(places: Vec<PathBuf>, reserve: Option<u64>) -> Space {
-        Space { places, reserve, waits: AtomicBool::new(false), was_full: AtomicBool::new(false) }
+    pub(crate) fn new(folders: Vec<PathBuf>, reserve: Option<u64>) -> DiskSpace {
+        DiskSpace { folders, reserve, has_waiting_work: AtomicBool::new(false), was_full: AtomicBool::new(false) }
     }
 
     /// Checks that there is space to index.
@@ -44,9 +44,9 @@ impl Space {
     /// # Errors
     /// [`ErrorCode::StorageFull`] if there is not.
     pub(crate) fn check(&self) -> Result<()> {
-        let outcome = self.places.iter().try_for_each(|it| self.check_place(it));
+        let outcome = self.folders.iter().try_for_each(|it| self.check_folder(it));
         if outcome.is_err() {
-            self.waits.store(true, Ordering::Relaxed);
+            self.has_waiting_work.store(true, Ordering::Relaxed);
         }
         outcome
     }
@@ -70,17 +70,17 @@ impl Space {
     }
 
     /// Records that a write failed because the disk is full, if that is the error.
-    pub(crate) fn note(&self, error: &Error) {
+    pub(crate) fn note_error(&self, error: &Error) {
         if error.code == ErrorCode::StorageFull {
             self.was_full.store(true, Ordering::Relaxed);
-            self.waits.store(true, Ordering::Relaxed);
+            self.has_waiting_work.store(true, Ordering::Relaxed);
         }
     }
 
-    fn check_place(&self, place: &Path) -> Result<()> {
-        let (free, all) = room(place)?;
+    fn check_folder(&self, place: &Path) -> Result<()> {
+        let (free, all) = disk_space(place)?;
         let reserve = self.reserve.unwrap_or(RESERVE_BYTES.max(all / 100 * RESERVE_PERCENT));
-        let tried = if self.was_full.load(Ordering::Relaxed) { ROOM_TO_TRY } else { 0 };
+        let tried = if self.was_full.load(Ordering::Relaxed) { MIN_FREE_AFTER_FULL } else { 0 };
         let needed = reserve.max(tried);
         if free >= needed {
             return Ok(());
@@ -100,22 +100,22 @@ impl Space {
 }
 
 /// Returns the bytes available to us and the total bytes of the disk.
-pub(super) fn room(place: &Path) -> Result<(u64, u64)> {
-    let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).at("check the disk of", place)?;
+pub(super) fn disk_space(place: &Path) -> Result<(u64, u64)> {
+    let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).io_context("check the disk of", place)?;
     Ok((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
 }
 
 /// Reports a lack of space, and resumes work when there is space again.
-pub(crate) async fn follow(inner: Arc<Inner>) {
-    let mut looks = tokio::time::interval(LOOK);
+pub(crate) async fn check_loop(inner: Arc<IndexState>) {
+    let mut looks = tokio::time::interval(CHECK_INTERVAL);
     while inner.shutdown.run_until_cancelled(looks.tick()).await.is_some() {
-        look(&inner);
+        check_and_resume(&inner);
     }
 }
 
-fn look(inner: &Arc<Inner>) {
-    let space = &inner.space;
-    match space.places.iter().try_for_each(|it| space.check_place(it)) {
+fn check_and_resume(inner: &Arc<IndexState>) {
+    let space = &inner.disk_space;
+    match space.folders.iter().try_for_each(|it| space.check_folder(it)) {
         Ok(()) => {
             inner.note("disk", None);
             // Watcher events may have been lost meanwhile: a walk finds the changes.
@@ -123,18 +123,18 @@ fn look(inner: &Arc<Inner>) {
                 let walk = inner.clone();
                 inner.background.spawn(async move { walk.reconcile_roots().await });
             }
-            if space.waits.swap(false, Ordering::Relaxed) {
+            if space.has_waiting_work.swap(false, Ordering::Relaxed) {
                 info!("disk space is free again; indexing resumes");
                 inner.note("watch", None);
-                inner.note(CHANGES, None);
+                inner.note(CHANGES_KEY, None);
                 inner.note("bury", None);
                 inner.urgent.wake();
                 inner.changed.notify_one();
-                inner.buried.notify_one();
+                inner.tombstones_ready.notify_one();
             }
         }
         Err(error) if error.code == ErrorCode::StorageFull => {
-            inner.note("disk", Some(error.with_cure()));
+            inner.note("disk", Some(error.message_with_hint()));
         }
         Err(error) => warn!(%error, "cannot check free disk space"),
     }
@@ -147,14 +147,14 @@ mod tests {
     #[test]
     fn low_disk_space_is_refused_with_path_and_hint() {
         let dir = tempfile::tempdir().unwrap();
-        let space = |reserve| Space::new(vec![dir.path().into()], Some(reserve));
+        let space = |reserve| DiskSpace::new(vec![dir.path().into()], Some(reserve));
         space(0).check().unwrap();
         let full = space(u64::MAX);
         let error = full.check().unwrap_err();
         assert_eq!(error.code, ErrorCode::StorageFull);
         assert!(error.message.contains(dir.path().to_str().unwrap()), "{error}");
         assert!(error.hint.unwrap().contains("VIC_DISK_RESERVE_BYTES"));
-        assert!(full.waits.load(Ordering::Relaxed));
+        assert!(full.has_waiting_work.load(Ordering::Relaxed));
         let place = dir.path().to_str().unwrap();
         assert!(full.admit(&Scope::All).unwrap_err().message.contains(place));
         let told = full.admit(&Scope::Folders(["/w".into()].into())).unwrap_err();

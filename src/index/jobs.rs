@@ -8,26 +8,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::catalog::{ROOT_CURE, RequeueScope};
+use crate::catalog::{ROOT_HINT, RequeueScope};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::index::maintenance::retry;
 use crate::index::ocr::queue;
 use crate::index::pipeline::{Pass, Run};
 use crate::index::progress::Progress;
 use crate::index::roots::scan;
-use crate::index::{Inner, absolute, blocking};
-use crate::machine::Shares;
+use crate::index::{IndexState, blocking, resolve};
+use crate::machine::FairSlots;
 use crate::model::{
-    Holder, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Root, RootId, Scope, path_of, printed,
+    IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Principal, Root, RootId, Scope, display_path, parse_path,
 };
 
 /// The longest that a job waits for urgent files.
-const OVERTAKING: Duration = Duration::from_secs(10);
+const URGENT_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum jobs that have not ended: one running, some in OCR, all others waiting for the engine. Each walks its
 /// folders again and adds a line to every status. A program that starts more never waits for their results. One key may
 /// have half of them.
-const MOST_JOBS: usize = 128;
+const MAX_UNENDED_JOBS: usize = 128;
 
 /// Jobs that have not ended, by id.
 pub(super) type Running = BTreeMap<String, RunningJob>;
@@ -37,35 +37,35 @@ pub(super) struct RunningJob {
     pub(super) progress: Arc<Progress>,
     pub(super) cancel: CancellationToken,
     /// The holder that started it.
-    pub(super) holder: Holder,
+    pub(super) holder: Principal,
 }
 
 /// A root and the part of it that a job walks; `None` is the whole root.
-type Part = (Root, Option<PathBuf>);
+type RootPart = (Root, Option<PathBuf>);
 
 /// Returns the limit of unended jobs per key.
-pub(crate) fn shares() -> Arc<Shares> {
-    Shares::of_each(MOST_JOBS / 2)
+pub(crate) fn job_shares() -> Arc<FairSlots> {
+    FairSlots::per_holder(MAX_UNENDED_JOBS / 2)
 }
 
 /// Checks the request against the caller's `scope`, records the job and runs it in the background.
 pub(crate) async fn start(
-    inner: &Arc<Inner>,
+    inner: &Arc<IndexState>,
     request: IndexRequest,
     scope: &Scope,
-    holder: &Holder,
+    holder: &Principal,
 ) -> Result<JobSnapshot> {
     // Before any path is read or added as a root.
-    check_room(&inner.running(), &request)?;
-    let share = inner.shares.take(holder, "jobs have not ended")?;
-    let parts = parts(inner, &request, scope).await?;
-    let snapshot = JobSnapshot { job_id: new_id()?, request, ..unnamed() };
+    check_job_limit(&inner.running(), &request)?;
+    let share = inner.job_shares.acquire(holder, "jobs have not ended")?;
+    let parts = resolve_parts(inner, &request, scope).await?;
+    let snapshot = JobSnapshot { job_id: new_id()?, request, ..snapshot_without_job() };
     let progress = Arc::new(Progress::new(snapshot.clone()));
     let cancel = inner.shutdown.child_token();
     {
         // Other jobs may have started meanwhile.
         let mut running = inner.running();
-        check_room(&running, &snapshot.request)?;
+        check_job_limit(&running, &snapshot.request)?;
         let job = RunningJob { progress: progress.clone(), cancel: cancel.clone(), holder: holder.clone() };
         running.insert(snapshot.job_id.clone(), job);
     }
@@ -83,9 +83,9 @@ pub(crate) async fn start(
 
 /// Refuses a job if too many have not ended. A job over every root is exempt unless a queued job will walk every root:
 /// the daemon's own walks are such jobs, and none may be lost.
-fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
-    let is_needed = || request.paths.is_empty() && !one_will_walk_all(running);
-    if running.len() < MOST_JOBS || is_needed() {
+fn check_job_limit(running: &Running, request: &IndexRequest) -> Result<()> {
+    let is_needed = || request.paths.is_empty() && !has_queued_full_walk(running);
+    if running.len() < MAX_UNENDED_JOBS || is_needed() {
         return Ok(());
     }
     let text = format!("busy: {} jobs have not ended", running.len());
@@ -94,13 +94,13 @@ fn check_room(running: &Running, request: &IndexRequest) -> Result<()> {
 }
 
 /// Returns whether a queued job will walk every root.
-pub(super) fn one_will_walk_all(running: &Running) -> bool {
+pub(super) fn has_queued_full_walk(running: &Running) -> bool {
     let will = |job: JobSnapshot| job.state == JobState::Queued && job.request.paths.is_empty();
     running.values().any(|it| will(it.progress.snapshot()))
 }
 
 /// Returns the snapshot of a run without a job, such as the watcher's.
-pub(crate) fn unnamed() -> JobSnapshot {
+pub(crate) fn snapshot_without_job() -> JobSnapshot {
     JobSnapshot {
         job_id: String::new(),
         state: JobState::Queued,
@@ -126,8 +126,8 @@ pub(crate) fn unnamed() -> JobSnapshot {
     }
 }
 
-async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cancel: CancellationToken) {
-    let before = inner.unasked.so_far();
+async fn run(inner: Arc<IndexState>, parts: Vec<RootPart>, progress: Arc<Progress>, cancel: CancellationToken) {
+    let before = inner.unattended.totals();
     let outcome = {
         let engine = tokio::select! {
             engine = inner.engine.lock() => Some(engine),
@@ -139,12 +139,12 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
                     job.state = JobState::Running;
                     job.started_ms = Some(now_ms());
                 });
-                let outcome = work(&inner, &parts, &progress, &cancel).await;
+                let outcome = run_phases(&inner, &parts, &progress, &cancel).await;
                 // Files that the watcher's runs indexed first are part of the request.
-                let now = inner.unasked.so_far();
-                progress.add_others(now.0 - before.0, now.1 - before.1);
+                let now = inner.unattended.totals();
+                progress.add_from_other_runs(now.0 - before.0, now.1 - before.1);
                 inner.note_full(&outcome);
-                if outcome.as_ref().is_err_and(|it| is_to_go_on(it, &progress.snapshot().request))
+                if outcome.as_ref().is_err_and(|it| should_continue(it, &progress.snapshot().request))
                     && !cancel.is_cancelled()
                 {
                     // No other event reports the job's remaining files. The run that starts here retries itself with
@@ -154,15 +154,15 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
                 // OCR takes long: all other changes go first.
                 drop(engine);
                 match outcome {
-                    Ok(()) => read_pictures(&inner, &parts, &progress, &cancel).await,
+                    Ok(()) => run_ocr(&inner, &parts, &progress, &cancel).await,
                     Err(error) => Err(error),
                 }
             }
             None => Err(Error::new(ErrorCode::Cancelled, "cancelled while it was queued")),
         }
     };
-    inner.pictures.end(&progress.job_id(), cancel.is_cancelled());
-    progress.update(|job| end(job, outcome, cancel.is_cancelled()));
+    inner.ocr_queue.end_job(&progress.job_id(), cancel.is_cancelled());
+    progress.update(|job| record_end(job, outcome, cancel.is_cancelled()));
     let last = progress.snapshot();
     info!(
         job = last.job_id,
@@ -179,12 +179,12 @@ async fn run(inner: Arc<Inner>, parts: Vec<Part>, progress: Arc<Progress>, cance
 
 /// Returns whether another run should continue after this failure. Free disk space resumes work by itself. After a
 /// partial request, the rest waits for another job.
-fn is_to_go_on(error: &Error, request: &IndexRequest) -> bool {
+fn should_continue(error: &Error, request: &IndexRequest) -> bool {
     let is_told = matches!(error.code, ErrorCode::Cancelled | ErrorCode::StorageFull);
     !is_told && !request.metadata_only && request.max_files.is_none()
 }
 
-fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
+fn record_end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
     job.finished_ms = Some(now_ms());
     job.phase = Phase::Done;
     job.eta_seconds = None;
@@ -203,7 +203,12 @@ fn end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
 }
 
 /// Scans, requeues, runs the pipeline and the maintenance.
-async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, cancel: &CancellationToken) -> Result<()> {
+async fn run_phases(
+    inner: &Arc<IndexState>,
+    parts: &[RootPart],
+    progress: &Arc<Progress>,
+    cancel: &CancellationToken,
+) -> Result<()> {
     progress.enter(Phase::Scanning);
     let request = progress.snapshot().request;
     for (root, within) in parts {
@@ -215,15 +220,15 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
             outcome => outcome?,
         }
         if request.full && !request.metadata_only {
-            let (catalog, under) = (inner.catalog.clone(), folder(root, within.as_deref()));
+            let (catalog, under) = (inner.catalog.clone(), folder_of(root, within.as_deref()));
             blocking(move || catalog.requeue(&RequeueScope::Under(under))).await?;
         }
     }
-    scan::bury(&inner.catalog, &inner.tables.writing()).await?;
+    scan::delete_tombstoned(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
     let (pending, awaiting) = blocking(move || {
         if !request.metadata_only {
-            retry::retry_what_the_machine_refused(&catalog)?;
+            retry::retry_machine_errors(&catalog)?;
         }
         Ok((catalog.pending_count(None)?, catalog.awaiting_chunks()?))
     })
@@ -241,27 +246,27 @@ async fn work(inner: &Arc<Inner>, parts: &[Part], progress: &Arc<Progress>, canc
         cancel: cancel.clone(),
         ocr: request.ocr,
         progress: progress.clone(),
-        gone: Arc::default(),
-        waiting: Arc::default(),
+        vanished: Arc::default(),
+        deferral: Arc::default(),
     };
-    inner.drain(&run).await?;
+    inner.run_pending(&run).await?;
     if request.max_files.is_none() {
         // Files that the watcher's runs indexed first are part of the request, and so are those that they deferred.
-        let settled = cancel.run_until_cancelled(inner.urgent.settle(OVERTAKING)).await;
+        let settled = cancel.run_until_cancelled(inner.urgent.wait_idle(URGENT_WAIT)).await;
         let catalog = inner.catalog.clone();
         if settled == Some(true) && blocking(move || catalog.pending_count(None)).await? > 0 {
-            inner.drain(&run).await?;
+            inner.run_pending(&run).await?;
         }
     }
     progress.enter(Phase::Finishing);
-    inner.upkeep().await;
+    inner.maintain().await;
     Ok(())
 }
 
 /// Walks a root, or a part of it. A successful walk watches the root again, in case it was unavailable before. A failed
 /// walk removes its watches, because they died with the root.
 async fn scan_part(
-    inner: &Arc<Inner>,
+    inner: &Arc<IndexState>,
     root: &Root,
     within: Option<PathBuf>,
     is_only: bool,
@@ -270,10 +275,10 @@ async fn scan_part(
 ) -> Result<()> {
     let accept_losses = progress.snapshot().request.accept_losses;
     let is_whole = within.is_none();
-    match inner.scan_and_believe(root, within, accept_losses, cancel).await {
+    match inner.scan_accepting_losses(root, within, accept_losses, cancel).await {
         Ok((outcome, problems)) => {
             inner.watch(root).await;
-            let doubt = if is_whole { doubt(inner, root.id).await? } else { None };
+            let doubt = if is_whole { rejection_reason(inner, root.id).await? } else { None };
             progress.update(|job| {
                 job.files_found += outcome.found;
                 job.files_removed += outcome.removed;
@@ -297,20 +302,20 @@ async fn scan_part(
 }
 
 /// Returns why a completed walk was not accepted: the root is suddenly empty or lost most of its files.
-async fn doubt(inner: &Arc<Inner>, id: RootId) -> Result<Option<String>> {
+async fn rejection_reason(inner: &Arc<IndexState>, id: RootId) -> Result<Option<String>> {
     let root = inner.roots().await?.into_iter().find(|it| it.id == id && !it.available);
-    Ok(root.map(|it| format!("`{}`: {}", printed(&it.path), it.problem)))
+    Ok(root.map(|it| format!("`{}`: {}", display_path(&it.path), it.problem)))
 }
 
 /// Returns the path of a root, or of the part of it.
-fn folder(root: &Root, within: Option<&Path>) -> PathBuf {
+fn folder_of(root: &Root, within: Option<&Path>) -> PathBuf {
     within.map_or(root.path.clone(), |it| root.path.join(it))
 }
 
 /// Runs OCR on the images in these parts.
-async fn read_pictures(
-    inner: &Arc<Inner>,
-    parts: &[Part],
+async fn run_ocr(
+    inner: &Arc<IndexState>,
+    parts: &[RootPart],
     progress: &Arc<Progress>,
     cancel: &CancellationToken,
 ) -> Result<()> {
@@ -319,16 +324,16 @@ async fn read_pictures(
         return Ok(());
     }
     if request.max_files.is_none() {
-        let folders: Vec<PathBuf> = parts.iter().map(|(root, within)| folder(root, within.as_deref())).collect();
-        queue::collect(inner, &progress.job_id(), &folders, request.ocr).await?;
+        let folders: Vec<PathBuf> = parts.iter().map(|(root, within)| folder_of(root, within.as_deref())).collect();
+        queue::enqueue_folders(inner, &progress.job_id(), &folders, request.ocr).await?;
     }
-    queue::read(inner, request.ocr, progress, cancel).await
+    queue::read_queue(inner, request.ocr, progress, cancel).await
 }
 
 /// Resolves the paths of a request to roots, and adds new roots for the owner. No path means every root. The scope is
 /// checked here, after the last symbolic link is resolved. Walks follow no links, so a job that waits for long still
 /// stays within its caller's scope.
-async fn parts(inner: &Arc<Inner>, request: &IndexRequest, scope: &Scope) -> Result<Vec<Part>> {
+async fn resolve_parts(inner: &Arc<IndexState>, request: &IndexRequest, scope: &Scope) -> Result<Vec<RootPart>> {
     if request.paths.is_empty() && scope.is_all() {
         let roots = inner.roots().await?;
         if roots.is_empty() {
@@ -336,45 +341,46 @@ async fn parts(inner: &Arc<Inner>, request: &IndexRequest, scope: &Scope) -> Res
                 .hint("add one: `vic index ~/Documents`"));
         }
         if let [root] = &roots[..] {
-            expect_there(inner, root).await?;
+            check_root_readable(inner, root).await?;
         }
         return Ok(roots.into_iter().map(|root| (root, None)).collect());
     }
     let mut parts = Vec::new();
     for path in &request.paths {
-        let path = absolute(&path_of(path)).await?;
-        let known = known(&inner.roots().await?, &path, scope)?;
+        let path = resolve(&parse_path(path)).await?;
+        let known = known_parts(&inner.roots().await?, &path, scope)?;
         if !known.is_empty() {
             parts.extend(known);
             continue;
         }
         let folder = path.clone();
-        blocking(move || expect_folder(&folder)).await?;
+        blocking(move || check_is_folder(&folder)).await?;
         let root = inner.add_root(&path).await?;
         let within = path.strip_prefix(&root.path).map(PathBuf::from).unwrap_or_default();
-        parts.push(part(root, within));
+        parts.push(part_of(root, within));
     }
     Ok(parts)
 }
 
-fn part(root: Root, within: PathBuf) -> Part {
+fn part_of(root: Root, within: PathBuf) -> RootPart {
     (root, (!within.as_os_str().is_empty()).then_some(within))
 }
 
 /// Returns the parts of roots at a path; empty if the path must become a root first, which only the owner may do. For
 /// other callers, a folder in no root stands for the roots below it.
-fn known(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<Part>> {
+fn known_parts(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<RootPart>> {
     if !scope.covers(path) {
         let sentence = format!("there is no folder `{}`", path.display());
         return Err(Error::not_found(sentence).hint("the status lists the folders"));
     }
-    if let Some((root, within)) = scan::below(roots, path) {
-        return Ok(vec![part(root.clone(), within)]);
+    if let Some((root, within)) = scan::split_root(roots, path) {
+        return Ok(vec![part_of(root.clone(), within)]);
     }
     if scope.is_all() {
         return Ok(Vec::new());
     }
-    let below: Vec<Part> = roots.iter().filter(|it| it.path.starts_with(path)).map(|it| (it.clone(), None)).collect();
+    let below: Vec<RootPart> =
+        roots.iter().filter(|it| it.path.starts_with(path)).map(|it| (it.clone(), None)).collect();
     if below.is_empty() {
         let sentence = format!("`{}` lies in no root, and only the owner can add one", path.display());
         return Err(
@@ -385,26 +391,26 @@ fn known(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<Part>> {
 }
 
 /// Checks that the only root can be read.
-async fn expect_there(inner: &Arc<Inner>, root: &Root) -> Result<()> {
-    inner.check_answers(root)?;
+async fn check_root_readable(inner: &Arc<IndexState>, root: &Root) -> Result<()> {
+    inner.check_responds(root)?;
     let (catalog, root) = (inner.catalog.clone(), root.clone());
     blocking(move || {
         let Err(error) = root.path.read_dir() else { return Ok(()) };
         let error = Error::io("read", &root.path, &error);
-        catalog.note_away(root.id, &error.message)?;
-        Err(error.hint(ROOT_CURE))
+        catalog.mark_unavailable(root.id, &error.message)?;
+        Err(error.hint(ROOT_HINT))
     })
     .await
 }
 
 /// Checks that a new root is a readable folder.
-fn expect_folder(path: &Path) -> Result<()> {
+fn check_is_folder(path: &Path) -> Result<()> {
     if !path.is_dir() {
         let sentence = format!("`{}` lies in no root", path.display());
         return Err(Error::new(ErrorCode::FailedPrecondition, sentence)
             .hint("index its folder instead: vic does not add a folder as a root because of one file in it"));
     }
-    path.read_dir().at("read", path).map(drop)
+    path.read_dir().io_context("read", path).map(drop)
 }
 
 /// Returns a short id that sorts by time: milliseconds and a random number. A counter would reveal how many jobs others
@@ -427,33 +433,33 @@ mod tests {
     fn job(state: JobState, paths: &[&str]) -> RunningJob {
         let request =
             IndexRequest { paths: paths.iter().map(|it| it.to_string()).collect(), ..IndexRequest::default() };
-        let progress = Progress::new(JobSnapshot { state, request, ..unnamed() });
-        RunningJob { progress: Arc::new(progress), cancel: CancellationToken::new(), holder: Holder::Owner }
+        let progress = Progress::new(JobSnapshot { state, request, ..snapshot_without_job() });
+        RunningJob { progress: Arc::new(progress), cancel: CancellationToken::new(), holder: Principal::Owner }
     }
 
     #[test]
     fn job_over_limit_is_refused_except_walk_of_all_roots() {
         let folder = IndexRequest { paths: vec!["/w".into()], ..IndexRequest::default() };
         let (mut running, all) = (Running::new(), IndexRequest::default());
-        for number in 0..MOST_JOBS {
-            check_room(&running, &folder).unwrap();
+        for number in 0..MAX_UNENDED_JOBS {
+            check_job_limit(&running, &folder).unwrap();
             running.insert(number.to_string(), job(JobState::Queued, &["/w"]));
         }
-        let refused = check_room(&running, &folder).unwrap_err();
+        let refused = check_job_limit(&running, &folder).unwrap_err();
         assert!(refused.code == ErrorCode::ResourceExhausted && refused.hint.is_some(), "{refused}");
         // A running job may have finished its walk already.
         running.insert("at work".into(), job(JobState::Running, &[]));
-        check_room(&running, &all).unwrap();
+        check_job_limit(&running, &all).unwrap();
         running.insert("waits".into(), job(JobState::Queued, &[]));
-        assert_eq!(check_room(&running, &all).unwrap_err().code, ErrorCode::ResourceExhausted);
+        assert_eq!(check_job_limit(&running, &all).unwrap_err().code, ErrorCode::ResourceExhausted);
         running.clear();
-        check_room(&running, &folder).unwrap();
+        check_job_limit(&running, &folder).unwrap();
     }
 
     #[test]
     fn failed_job_continues_without_job_unless_partial_or_resumed() {
         let all = IndexRequest::default();
-        let check = |code, request: &IndexRequest| is_to_go_on(&Error::new(code, "it failed"), request);
+        let check = |code, request: &IndexRequest| should_continue(&Error::new(code, "it failed"), request);
         let failures = [ErrorCode::Unavailable, ErrorCode::Internal, ErrorCode::Cancelled, ErrorCode::StorageFull];
         assert_eq!(failures.map(|it| check(it, &all)), [true, true, false, false]);
         assert!(!check(ErrorCode::Unavailable, &IndexRequest { max_files: Some(9), ..all.clone() }));
@@ -472,8 +478,8 @@ mod tests {
         let roots = ["/w/a", "/w/b"].map(|path| Root { id: 1, path: path.into(), available: true, problem: "".into() });
         let own = Scope::Folders(["/w".into(), "/own".into()].into());
         let check = |path: &str, scope: &Scope| {
-            let parts = known(&roots, Path::new(path), scope).map_err(|it| it.code)?;
-            Ok(parts.into_iter().map(|(root, within)| folder(&root, within.as_deref())).collect::<Vec<PathBuf>>())
+            let parts = known_parts(&roots, Path::new(path), scope).map_err(|it| it.code)?;
+            Ok(parts.into_iter().map(|(root, within)| folder_of(&root, within.as_deref())).collect::<Vec<PathBuf>>())
         };
         assert_eq!(check("/w/a/x", &own), Ok(vec!["/w/a/x".into()]));
         assert_eq!(check("/w", &own), Ok(vec!["/w/a".into(), "/w/b".into()]));

@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs, VectorCache};
+use crate::catalog::{Catalog, CorpusStore, EvidenceCache, JobLog, VectorCache};
 use crate::chunk::Chunker;
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -39,96 +39,99 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::files::Rules;
 use crate::index::jobs::RunningJob;
-use crate::index::ocr::queue::Pictures;
-use crate::index::open::Background;
-use crate::index::pause::Gate;
-use crate::index::pipeline::urgent_queue::Urgent;
-use crate::index::pipeline::vanished::Missing;
-use crate::index::progress::Unasked;
-use crate::index::roots::scan::Unseen;
-use crate::index::roots::walk_watchdog::Lost;
-use crate::index::sync_barrier::Walks;
-use crate::index::table_cache::AskedTables;
+use crate::index::ocr::queue::OcrQueue;
+use crate::index::open::BackgroundRuntime;
+use crate::index::pause::PauseGate;
+use crate::index::pipeline::urgent_queue::UrgentQueue;
+use crate::index::pipeline::vanished::Vanished;
+use crate::index::progress::UnattendedTotals;
+use crate::index::roots::scan::UnreadablePaths;
+use crate::index::roots::walk_watchdog::AbandonedWalk;
+use crate::index::sync_barrier::CatchUp;
+use crate::index::table_cache::TableCache;
 use crate::index::tables::Tables;
 use crate::index::watch::Watching;
-use crate::machine::Shares;
+use crate::machine::FairSlots;
 use crate::model::{
-    ContentHash, Coverage, Document, Holder, IndexRequest, JobSnapshot, Root, RootId, Scope, WatchReport,
+    ContentHash, Coverage, Document, IndexRequest, JobSnapshot, Principal, Root, RootId, Scope, WatchReport,
 };
 use crate::store::StoreStats;
 
-pub(crate) use crate::index::disk_space::Space;
+pub(crate) use crate::index::disk_space::DiskSpace;
 pub use crate::index::ocr::merge::ocr_tools;
-pub use crate::index::open::Parts;
-pub(crate) use crate::index::paths::{Before, absolute, at_file, at_files, at_named_file, hash_of, locate, resolved};
+pub use crate::index::open::IndexParts;
+pub(crate) use crate::index::paths::{
+    StatBefore, blocking_at_file, blocking_at_path, blocking_with_timeout, content_hash, find_record, resolve,
+    resolve_or_keep,
+};
 pub(crate) use crate::index::pipeline::memory_caps;
-pub use crate::index::tables::{Served, is_building, serving_table};
+pub use crate::index::tables::{ServingTable, is_building, serving_table};
 
 /// The index of all roots. Cheap to clone.
 #[derive(Clone)]
 pub struct Index {
-    inner: Arc<Inner>,
-    _background: Arc<Background>,
+    inner: Arc<IndexState>,
+    _background: Arc<BackgroundRuntime>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct IndexState {
     config: Config,
     catalog: Catalog,
-    jobs: Jobs,
+    jobs: JobLog,
     vectors: Arc<VectorCache>,
     rules: Rules,
     pool: Arc<WorkerPool>,
     skills: Arc<WorkerPool>,
     evidence: Arc<EvidenceCache>,
-    book: Arc<CorpusBook>,
+    corpus_cache: Arc<CorpusStore>,
     models: ModelStore,
-    pictures: Arc<Pictures>,
+    ocr_queue: Arc<OcrQueue>,
     chunker: Arc<Chunker>,
     embedder: Arc<dyn Embedder>,
     tables: Tables,
     /// Parsed tables of files, for queries.
-    asked_tables: AskedTables,
+    table_cache: TableCache,
     watching: Arc<Watching>,
     /// Runtime of all background work.
     background: Handle,
     /// Pauses reading and embedding.
-    gate: Arc<Gate>,
+    pause: Arc<PauseGate>,
     /// Held while the pipeline runs over all pending files. Fair: jobs run in the order in which they were requested.
     engine: tokio::sync::Mutex<()>,
     /// Queue of just-saved files, which do not wait for the engine.
-    urgent: Arc<Urgent>,
+    urgent: Arc<UrgentQueue>,
     /// Held for reading by every run over urgent files.
-    overtaking: tokio::sync::RwLock<()>,
+    urgent_runs: tokio::sync::RwLock<()>,
     /// Checks free disk space.
-    space: Arc<Space>,
+    disk_space: Arc<DiskSpace>,
     /// Held during a commit.
     committing: Arc<tokio::sync::Mutex<()>>,
     /// Notified when files are pending without a job.
     changed: Notify,
     /// Notified when files are deleted from the catalog but not yet from the store.
-    buried: Notify,
+    tombstones_ready: Notify,
     /// Held while a walk runs and is applied.
     scanning: tokio::sync::Mutex<()>,
     /// Abandoned walks, by root.
-    stuck: Mutex<HashMap<RootId, Lost>>,
+    abandoned_walks: Mutex<HashMap<RootId, AbandonedWalk>>,
     /// Whether each root was walked since it is watched.
-    walks: Walks,
+    catch_up: CatchUp,
     /// Totals of runs without a job.
-    unasked: Arc<Unasked>,
+    unattended: Arc<UnattendedTotals>,
     /// Vanished files, skipped until a walk covers their paths.
-    missing: Arc<Missing>,
+    vanished: Arc<Vanished>,
     /// Whether an interrupted run of this daemon left attempts in the catalog.
     interrupted: AtomicBool,
     /// Jobs that have not ended.
     running: Mutex<jobs::Running>,
     /// Limit of unended jobs per key.
-    shares: Arc<Shares>,
+    job_shares: Arc<FairSlots>,
     /// When skipped maintenance may be retried.
-    upkeep_owed: Mutex<Option<Instant>>,
+    maintenance_due: Mutex<Option<Instant>>,
     /// Problems for the status, by key.
-    degraded: Mutex<BTreeMap<String, String>>,
+    problems: Mutex<BTreeMap<String, String>>,
     /// Paths that walks could not read.
-    unseen: Mutex<Unseen>,
+    unreadable: Mutex<UnreadablePaths>,
     shutdown: CancellationToken,
 }
 
@@ -140,8 +143,8 @@ impl Index {
     /// A path does not exist, cannot be read or is outside the scope. [`crate::error::ErrorCode::StorageFull`]: there
     /// is no disk space to index. [`crate::error::ErrorCode::ResourceExhausted`]: too many jobs have not ended, in
     /// total or for this key.
-    pub async fn start_job(&self, request: IndexRequest, scope: &Scope, holder: &Holder) -> Result<JobSnapshot> {
-        self.inner.space.admit(scope)?;
+    pub async fn start_job(&self, request: IndexRequest, scope: &Scope, holder: &Principal) -> Result<JobSnapshot> {
+        self.inner.disk_space.admit(scope)?;
         jobs::start(&self.inner, request, scope, holder).await
     }
 
@@ -200,7 +203,7 @@ impl Index {
     }
 
     /// Returns the ids of the unended jobs that a holder started.
-    pub fn jobs_of(&self, holder: &Holder) -> Vec<String> {
+    pub fn jobs_of(&self, holder: &Principal) -> Vec<String> {
         let running = self.inner.running();
         running.iter().filter(|(_, job)| job.holder == *holder).map(|(id, _)| id.clone()).collect()
     }
@@ -210,7 +213,7 @@ impl Index {
     /// # Errors
     /// The catalog cannot be read.
     pub async fn roots(&self) -> Result<Vec<Root>> {
-        self.inner.named_roots().await
+        self.inner.all_roots().await
     }
 
     /// Returns the roots that are walked: none is nested in another.
@@ -227,8 +230,8 @@ impl Index {
     /// The folder does not exist, is not a folder, or cannot be read.
     pub async fn add_root(&self, path: &Path) -> Result<Root> {
         let walked = self.inner.add_root(path).await?;
-        let path = resolved(path).await;
-        let named = self.inner.named_roots().await?.into_iter().find(|it| it.path == path);
+        let path = resolve_or_keep(path).await;
+        let named = self.inner.all_roots().await?.into_iter().find(|it| it.path == path);
         Ok(named.unwrap_or(walked))
     }
 
@@ -238,28 +241,28 @@ impl Index {
     /// # Errors
     /// The path is not a root, or the catalog cannot be written.
     pub async fn remove_root(&self, path: &Path) -> Result<()> {
-        let roots = self.inner.named_roots().await?;
-        let path = resolved(path).await;
+        let roots = self.inner.all_roots().await?;
+        let path = resolve_or_keep(path).await;
         let Some(root) = roots.into_iter().find(|it| it.path == path) else {
             return Err(Error::not_found(format!("`{}` is not a root", path.display())).hint("`vic roots` lists them"));
         };
         self.inner.unwatch(root.id).await;
-        self.inner.forget_walk(&root);
+        self.inner.forget_abandoned_walk(&root);
         self.inner.note(&format!("watch {}", root.path.display()), None);
         let catalog = self.inner.catalog.clone();
         blocking(move || catalog.remove_root(root.id)).await?;
         self.inner.fill_names();
-        self.inner.unseen().replace(root.id, Path::new(""), &[]);
-        self.inner.name_roots(None).await?;
+        self.inner.unreadable().replace(root.id, Path::new(""), &[]);
+        self.inner.set_rule_roots(None).await?;
         let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
         for left in self.inner.roots().await?.iter().filter(|it| above(it) || below(it)) {
             // A root above it is still watched by the old rules.
             self.inner.unwatch(left.id).await;
             self.inner.watch(left).await;
         }
-        if !self.inner.bury().await {
+        if !self.inner.delete_tombstoned().await {
             // The root is removed already, so a retry by the caller would fail: the background task retries.
-            self.inner.buried.notify_one();
+            self.inner.tombstones_ready.notify_one();
         }
         Ok(())
     }
@@ -294,7 +297,7 @@ impl Index {
     }
 
     /// Returns the table that answers, with its embedder.
-    pub fn serving(&self) -> Served {
+    pub fn serving(&self) -> ServingTable {
         self.inner.tables.serving()
     }
 
@@ -305,15 +308,15 @@ impl Index {
     pub async fn with_known_pictures(&self, hash: ContentHash, mut document: Document) -> Result<Document> {
         let cache = self.inner.evidence.clone();
         blocking(move || {
-            ocr::merge::add_known(&cache, hash, &mut document);
+            ocr::merge::add_cached_ocr(&cache, hash, &mut document);
             Ok(document)
         })
         .await
     }
 
     /// Waits until no write is in progress, up to `limit`. Called after shutdown was requested.
-    pub async fn settle(&self, limit: Duration) {
-        let idle = async { (self.inner.engine.lock().await, self.inner.overtaking.write().await) };
+    pub async fn wait_idle(&self, limit: Duration) {
+        let idle = async { (self.inner.engine.lock().await, self.inner.urgent_runs.write().await) };
         if tokio::time::timeout(limit, idle).await.is_err() {
             warn!("shut down during a commit; its files are read again at the next start");
         }
@@ -325,8 +328,8 @@ impl Index {
     }
 
     /// Returns the free bytes on the disk of the index, 0 if unknown.
-    pub fn room(&self) -> u64 {
-        disk_space::room(&self.inner.config.db_path).map_or(0, |(free, _)| free)
+    pub fn free_bytes(&self) -> u64 {
+        disk_space::disk_space(&self.inner.config.db_path).map_or(0, |(free, _)| free)
     }
 
     /// Returns whether the daemon is shutting down.
@@ -336,7 +339,7 @@ impl Index {
 
     /// Returns how many files wait for OCR.
     pub fn unread_pictures(&self) -> u64 {
-        self.inner.pictures.unread()
+        self.inner.ocr_queue.unread()
     }
 
     /// Returns the state of watching these roots.
@@ -351,9 +354,9 @@ impl Index {
 
     /// Returns the current problems, with cause and hint.
     pub fn degraded(&self) -> Vec<String> {
-        let mut sentences: Vec<String> = self.inner.degraded().values().cloned().collect();
+        let mut sentences: Vec<String> = self.inner.problems().values().cloned().collect();
         sentences.extend(self.inner.watching.problems());
-        sentences.extend(self.inner.unseen().sentences());
+        sentences.extend(self.inner.unreadable().sentences());
         sentences.extend(self.inner.pool.problems());
         let of_skills = self.inner.skills.problems();
         sentences.extend(of_skills.into_iter().filter(|it| !sentences.contains(it)).collect::<Vec<_>>());
@@ -370,11 +373,11 @@ impl Index {
     }
 }
 
-impl Inner {
+impl IndexState {
     /// Records a full disk, so that the interrupted work resumes later.
     pub(crate) fn note_full(&self, outcome: &Result<()>) {
         if let Err(error) = outcome {
-            self.space.note(error);
+            self.disk_space.note_error(error);
         }
     }
 
@@ -382,13 +385,13 @@ impl Inner {
     /// with the same text are logged once.
     pub(crate) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         self.note_full(&outcome);
-        self.tell_outcome(part, what, outcome)
+        self.report_outcome(part, what, outcome)
     }
 
     /// As [`Inner::note_outcome`], for work that free disk space does not resume.
-    fn tell_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
-        let problem = outcome.err().map(|error| format!("{what}: {}", error.with_cure()));
-        if let Some(problem) = problem.as_ref().filter(|it| self.degraded().get(part) != Some(*it)) {
+    fn report_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
+        let problem = outcome.err().map(|error| format!("{what}: {}", error.message_with_hint()));
+        if let Some(problem) = problem.as_ref().filter(|it| self.problems().get(part) != Some(*it)) {
             warn!("{problem}");
         }
         let is_done = problem.is_none();
@@ -398,7 +401,7 @@ impl Inner {
 
     /// Sets or clears a problem of a part.
     pub(crate) fn note(&self, part: &str, problem: Option<String>) {
-        let mut degraded = self.degraded();
+        let mut degraded = self.problems();
         match problem {
             Some(sentence) => degraded.insert(part.to_string(), sentence),
             None => degraded.remove(part),
@@ -410,30 +413,31 @@ impl Inner {
         blocking(move || catalog.roots()).await
     }
 
-    async fn named_roots(&self) -> Result<Vec<Root>> {
+    async fn all_roots(&self) -> Result<Vec<Root>> {
         let catalog = self.catalog.clone();
         blocking(move || catalog.named_roots()).await
     }
 
     /// Sets the roots in the walk rules, including one about to be added.
-    async fn name_roots(&self, next: Option<&Path>) -> Result<()> {
-        let mut paths: Vec<PathBuf> = self.named_roots().await?.into_iter().map(|it| it.path).collect();
+    async fn set_rule_roots(&self, next: Option<&Path>) -> Result<()> {
+        let mut paths: Vec<PathBuf> = self.all_roots().await?.into_iter().map(|it| it.path).collect();
         paths.extend(next.map(Path::to_path_buf));
-        self.rules.name_roots(paths);
+        self.rules.set_roots(paths);
         Ok(())
     }
 
     async fn add_root(&self, path: &Path) -> Result<Root> {
-        let (own, pages) = (resolved(&self.config.data_dir).await, resolved(&self.config.pages_path()).await);
-        let path = resolved(path).await;
+        let (own, pages) =
+            (resolve_or_keep(&self.config.data_dir).await, resolve_or_keep(&self.config.pages_path()).await);
+        let path = resolve_or_keep(path).await;
         if path.starts_with(&own) && !path.starts_with(&pages) {
             return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
         }
         // Before a walk of a root above it begins without knowing it.
-        self.name_roots(Some(&path)).await?;
+        self.set_rule_roots(Some(&path)).await?;
         let (catalog, named) = (self.catalog.clone(), path.clone());
         let added = blocking(move || catalog.add_root(&named)).await;
-        self.name_roots(None).await?;
+        self.set_rule_roots(None).await?;
         let root = added?;
         self.fill_names();
         if root.path != path {
@@ -441,7 +445,7 @@ impl Inner {
             self.unwatch(root.id).await;
         }
         let roots = self.roots().await?;
-        self.unseen().keep_only(&roots);
+        self.unreadable().keep_only(&roots);
         let watching = self.watching.clone();
         blocking(move || {
             watching.keep_only(&roots);
@@ -456,12 +460,12 @@ impl Inner {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn unseen(&self) -> std::sync::MutexGuard<'_, Unseen> {
-        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unreadable(&self) -> std::sync::MutexGuard<'_, UnreadablePaths> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn degraded(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
-        self.degraded.lock().unwrap_or_else(PoisonError::into_inner)
+    fn problems(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

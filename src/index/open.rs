@@ -7,7 +7,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs, VectorCache};
+use crate::catalog::{Catalog, CorpusStore, EvidenceCache, JobLog, VectorCache};
 use crate::chunk::{ChunkSettings, Chunker};
 use crate::config::Config;
 use crate::embed::Embedder;
@@ -15,30 +15,30 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::WorkerPool;
 use crate::files::Rules;
-use crate::index::disk_space::Space;
+use crate::index::disk_space::DiskSpace;
 use crate::index::maintenance::{retry, scrub};
-use crate::index::ocr::queue::Pictures;
+use crate::index::ocr::queue::OcrQueue;
 use crate::index::ocr::{availability, queue};
-use crate::index::pause::Gate;
-use crate::index::pipeline::urgent_queue::{self, Urgent};
-use crate::index::sync_barrier::Walks;
-use crate::index::table_cache::AskedTables;
+use crate::index::pause::PauseGate;
+use crate::index::pipeline::urgent_queue::{self, UrgentQueue};
+use crate::index::sync_barrier::CatchUp;
+use crate::index::table_cache::TableCache;
 use crate::index::tables::Tables;
 use crate::index::watch::Watching;
-use crate::index::{Index, Inner, blocking, disk_space, watch};
-use crate::machine::{self, Disk};
+use crate::index::{Index, IndexState, blocking, disk_space, watch};
+use crate::machine::{self, IoClass};
 
 /// Maximum cached vectors: 400,000 of 384 dimensions take about 600 MiB on disk.
-const CACHED_VECTORS: u64 = 400_000;
+const MAX_CACHED_VECTORS: u64 = 400_000;
 
 /// The parts of an index. The caller opens them, so that tests can pass others.
-pub struct Parts {
+pub struct IndexParts {
     /// Settings.
     pub config: Config,
     /// Catalog of files.
     pub catalog: Catalog,
     /// Job list.
-    pub jobs: Jobs,
+    pub jobs: JobLog,
     /// Embedder of the configured model.
     pub embedder: Arc<dyn Embedder>,
     /// Extraction workers.
@@ -48,24 +48,24 @@ pub struct Parts {
     /// Cached skill results.
     pub evidence: Arc<EvidenceCache>,
     /// Cache of the corpus API.
-    pub book: Arc<CorpusBook>,
+    pub book: Arc<CorpusStore>,
     /// Installed models.
     pub models: ModelStore,
 }
 
 /// Threads of all background work. They run at low priority, and a thread cannot raise its priority again. Queries
 /// therefore never run on these threads.
-pub(super) struct Background(Option<Runtime>);
+pub(super) struct BackgroundRuntime(Option<Runtime>);
 
-impl Background {
-    fn start() -> Result<Background> {
+impl BackgroundRuntime {
+    fn start() -> Result<BackgroundRuntime> {
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("index")
-            .on_thread_start(|| machine::step_back(Disk::Last))
+            .on_thread_start(|| machine::lower_priority(IoClass::LowestBestEffort))
             .enable_all()
             .build();
-        threads.map(|it| Background(Some(it))).map_err(Error::internal)
+        threads.map(|it| BackgroundRuntime(Some(it))).map_err(Error::internal)
     }
 
     fn handle(&self) -> Handle {
@@ -73,7 +73,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundRuntime {
     fn drop(&mut self) {
         // Waiting for the threads here would block a thread of another runtime.
         self.0.take().into_iter().for_each(Runtime::shutdown_background);
@@ -85,36 +85,36 @@ impl Index {
     ///
     /// # Errors
     /// A part of the data directory is damaged, foreign, or of a newer format.
-    pub async fn open(parts: Parts, shutdown: CancellationToken) -> Result<Index> {
+    pub async fn open(parts: IndexParts, shutdown: CancellationToken) -> Result<Index> {
         let config = &parts.config;
         let own = [config.data_dir.clone(), config.db_path.clone(), config.job_db_path.clone()];
         let rules = Rules::new(&config.walk)?.excluding(own);
         let (watching, changes) = Watching::start(config.walk.watch, &rules);
-        let background = Background::start()?;
-        let inner = Arc::new(Inner::assemble(parts, rules, watching, background.handle(), shutdown).await?);
-        inner.name_roots(None).await?;
+        let background = BackgroundRuntime::start()?;
+        let inner = Arc::new(IndexState::assemble(parts, rules, watching, background.handle(), shutdown).await?);
+        inner.set_rule_roots(None).await?;
         inner.note_damaged_tables();
         let catalog = inner.catalog.clone();
-        blocking(move || retry::fail_struck(&catalog)).await?;
+        blocking(move || retry::fail_repeat_offenders(&catalog)).await?;
         inner.reconcile_store().await?;
         let parts = inner.clone();
         blocking(move || {
             retry::retry_with_new_readers(&parts.catalog, &parts.config.limits)?;
-            retry::cut_by_other_rules(&parts.catalog)?;
+            retry::requeue_if_chunking_changed(&parts.catalog)?;
             let redaction = parts.config.limits.redaction;
-            retry::read_by_other_rules(&parts.catalog, &parts.evidence, &parts.book, redaction)
+            retry::requeue_if_redaction_changed(&parts.catalog, &parts.evidence, &parts.corpus_cache, redaction)
         })
         .await?;
-        inner.background.spawn(watch::follow(inner.clone(), changes));
+        inner.background.spawn(watch::apply_loop(inner.clone(), changes));
         let table = inner.tables.writing();
-        inner.background.spawn(async move { table.warm().await });
+        inner.background.spawn(async move { table.preload().await });
         inner.fill_names();
-        inner.go_on();
+        inner.spawn_background_tasks();
         Ok(Index { inner, _background: Arc::new(background) })
     }
 }
 
-impl Inner {
+impl IndexState {
     /// Indexes the file names that are not indexed yet, in the background.
     pub(crate) fn fill_names(&self) {
         let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
@@ -126,25 +126,25 @@ impl Inner {
     }
 
     async fn assemble(
-        parts: Parts,
+        parts: IndexParts,
         rules: Rules,
         watching: Watching,
         background: Handle,
         shutdown: CancellationToken,
-    ) -> Result<Inner> {
-        let Parts { config, catalog, jobs, embedder, pool, skills, evidence, book, models } = parts;
-        let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), CACHED_VECTORS)?);
+    ) -> Result<IndexState> {
+        let IndexParts { config, catalog, jobs, embedder, pool, skills, evidence, book, models } = parts;
+        let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), MAX_CACHED_VECTORS)?);
         let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
             "model": config.embed.model, "precision": config.embed.precision });
         let old_config = config.clone();
         let tables = Tables::open(&catalog, &config.db_path, embedder.clone(), model.to_string(), async move |text| {
-            open_old(old_config, text).await
+            open_old_embedder(old_config, text).await
         })
         .await?;
         let places = vec![config.data_dir.clone(), config.db_path.clone()];
-        let space = Arc::new(Space::new(places, config.disk_reserve_bytes));
-        let pictures = Arc::new(Pictures::new(config.ocr));
-        Ok(Inner {
+        let space = Arc::new(DiskSpace::new(places, config.disk_reserve_bytes));
+        let pictures = Arc::new(OcrQueue::new(config.ocr));
+        Ok(IndexState {
             rules,
             chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
             config,
@@ -153,40 +153,40 @@ impl Inner {
             pool,
             skills,
             evidence,
-            book,
+            corpus_cache: book,
             models,
-            pictures,
+            ocr_queue: pictures,
             embedder,
             tables,
-            asked_tables: AskedTables::default(),
+            table_cache: TableCache::default(),
             watching: Arc::new(watching),
             background,
-            gate: Arc::new(Gate::open(&catalog)?),
+            pause: Arc::new(PauseGate::open(&catalog)?),
             catalog,
             engine: tokio::sync::Mutex::new(()),
-            urgent: Arc::new(Urgent::new()),
-            overtaking: tokio::sync::RwLock::new(()),
-            space,
+            urgent: Arc::new(UrgentQueue::new()),
+            urgent_runs: tokio::sync::RwLock::new(()),
+            disk_space: space,
             committing: Arc::default(),
             changed: Notify::new(),
-            buried: Notify::new(),
+            tombstones_ready: Notify::new(),
             scanning: tokio::sync::Mutex::new(()),
-            stuck: Mutex::default(),
-            walks: Walks::default(),
-            missing: Arc::default(),
-            unasked: Arc::default(),
+            abandoned_walks: Mutex::default(),
+            catch_up: CatchUp::default(),
+            vanished: Arc::default(),
+            unattended: Arc::default(),
             interrupted: AtomicBool::new(false),
             running: Mutex::default(),
-            shares: crate::index::jobs::shares(),
-            upkeep_owed: Mutex::default(),
-            degraded: Mutex::default(),
-            unseen: Mutex::default(),
+            job_shares: crate::index::jobs::job_shares(),
+            maintenance_due: Mutex::default(),
+            problems: Mutex::default(),
+            unreadable: Mutex::default(),
             shutdown,
         })
     }
 
     fn note_damaged_tables(&self) {
-        for aside in self.tables.set_aside() {
+        for aside in self.tables.quarantined() {
             let sentence = format!(
                 "the index was damaged: re-indexing all files; the damaged index is kept as `{}`",
                 aside.display()
@@ -196,26 +196,26 @@ impl Inner {
     }
 
     /// Starts all background tasks except the watcher.
-    fn go_on(self: &Arc<Inner>) {
-        self.background.spawn(retry::look_at_jail(self.clone()));
-        self.background.spawn(disk_space::follow(self.clone()));
-        self.background.spawn(self.clone().keep_small());
-        self.background.spawn(self.clone().purge_when_asked());
-        self.background.spawn(queue::follow(self.clone()));
-        self.background.spawn(queue::dismiss_rested(self.clone()));
-        self.background.spawn(availability::follow(self.clone()));
-        self.background.spawn(self.clone().drain_when_told());
-        self.background.spawn(self.clone().bury_when_told());
-        for _ in 0..urgent_queue::LANES {
-            self.background.spawn(urgent_queue::follow(self.clone()));
+    fn spawn_background_tasks(self: &Arc<IndexState>) {
+        self.background.spawn(retry::probe_jail(self.clone()));
+        self.background.spawn(disk_space::check_loop(self.clone()));
+        self.background.spawn(self.clone().maintenance_loop());
+        self.background.spawn(self.clone().purge_loop());
+        self.background.spawn(queue::ocr_loop(self.clone()));
+        self.background.spawn(queue::end_idle_workers_loop(self.clone()));
+        self.background.spawn(availability::retry_loop(self.clone()));
+        self.background.spawn(self.clone().run_pending_loop());
+        self.background.spawn(self.clone().delete_tombstoned_loop());
+        for _ in 0..urgent_queue::URGENT_RUNS {
+            self.background.spawn(urgent_queue::urgent_loop(self.clone()));
         }
-        self.background.spawn(scrub::follow(self.clone()));
-        self.background.spawn(self.clone().keep_fresh());
+        self.background.spawn(scrub::verify_loop(self.clone()));
+        self.background.spawn(self.clone().reconcile_loop());
     }
 }
 
 /// Opens the embedder of an old table from its saved settings.
-async fn open_old(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
+async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
     let remembered: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let setting = |name: &str| {
         let value = remembered[name].as_str().map(String::from);

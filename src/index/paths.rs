@@ -12,15 +12,15 @@ use tokio::sync::Semaphore;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::files::{self, Stamp, unresponsive};
+use crate::files::{self, ContentStamp, unresponsive};
 use crate::index::blocking;
-use crate::model::{ContentHash, FileRecord, MOST_FILE_BYTES, Scope};
+use crate::model::{ContentHash, FileRecord, MAX_FILE_BYTES, Scope};
 
 /// As [`blocking`], for work that opens files. Stops waiting after `most`, because a disk may never respond.
 ///
 /// # Errors
 /// Errors of the work, and that it did not finish in time.
-pub(crate) async fn at_files<T: Send + 'static>(
+pub(crate) async fn blocking_with_timeout<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -31,94 +31,94 @@ pub(crate) async fn at_files<T: Send + 'static>(
 }
 
 /// The longest that opening and hashing a file may take: the largest accepted file at 1 MiB per second.
-const OPENED: Duration = Duration::from_secs(MOST_FILE_BYTES >> 20);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(MAX_FILE_BYTES >> 20);
 
 /// As [`blocking`], for work that opens and at most hashes this file. Returns `None` if its disk does not respond.
-pub(crate) async fn at_file<T: Send + 'static>(
+pub(crate) async fn blocking_at_file<T: Send + 'static>(
     record: &FileRecord,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<Option<T>> {
-    unresponsive::unless_silent(&record.absolute(), OPENED, blocking(work)).await.transpose()
+    unresponsive::timeout_if_unresponsive(&record.absolute(), OPEN_TIMEOUT, blocking(work)).await.transpose()
 }
 
 /// As [`at_file`], for a path given by a caller.
 ///
 /// # Errors
 /// Errors of the work. Also that the disk does not respond, which only callers with the path in their scope learn.
-pub(crate) async fn at_named_file<T: Send + 'static>(
+pub(crate) async fn blocking_at_path<T: Send + 'static>(
     path: &Path,
     scope: &Scope,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let away = || Err(if scope.covers(path) { no_answer(path) } else { unknown(path) });
-    let found = match absolute(path).await {
+    let away = || Err(if scope.covers(path) { not_responding(path) } else { unknown_file(path) });
+    let found = match resolve(path).await {
         Err(error) if error.code == ErrorCode::Unavailable => return away(),
         found => found.unwrap_or_else(|_| path.to_path_buf()),
     };
-    unresponsive::unless_silent(&found, OPENED, blocking(work)).await.unwrap_or_else(away)
+    unresponsive::timeout_if_unresponsive(&found, OPEN_TIMEOUT, blocking(work)).await.unwrap_or_else(away)
 }
 
-pub(super) fn no_answer(path: &Path) -> Error {
+pub(super) fn not_responding(path: &Path) -> Error {
     let text = format!("the disk of `{}` does not answer", path.display());
     Error::new(ErrorCode::Unavailable, text).hint("mount the missing file system again, or try again later")
 }
 
 /// The longest that resolving a path may take: each folder may require a lookup on a disk in standby.
-const FOLLOWED: Duration = Duration::from_secs(10);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum paths resolved concurrently. A path in no root may lead to a disk that does not respond, which only
 /// resolving it shows. It then blocks its thread, and must not block all threads.
-const MOST_FOLLOWED: usize = 64;
+const MAX_RESOLVING: usize = 64;
 
 /// Permits of resolving. The threads belong to the process.
-static FOLLOWERS: Semaphore = Semaphore::const_new(MOST_FOLLOWED);
+static RESOLVE_PERMITS: Semaphore = Semaphore::const_new(MAX_RESOLVING);
 
 /// Resolves links and makes the path absolute. A path that does not exist, or is on a disk that does not respond, is
 /// returned unchanged.
-pub(crate) async fn resolved(path: &Path) -> PathBuf {
-    absolute(path).await.unwrap_or_else(|_| path.to_path_buf())
+pub(crate) async fn resolve_or_keep(path: &Path) -> PathBuf {
+    resolve(path).await.unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Resolves links and makes the path absolute.
 ///
 /// # Errors
 /// The path does not exist, or its disk does not respond.
-pub(crate) async fn absolute(path: &Path) -> Result<PathBuf> {
-    if unresponsive::holds(path) {
-        return Err(no_answer(path));
+pub(crate) async fn resolve(path: &Path) -> Result<PathBuf> {
+    if unresponsive::is_unresponsive(path) {
+        return Err(not_responding(path));
     }
-    follow(path, |it| it.canonicalize(), FOLLOWED).await
+    resolve_with(path, |it| it.canonicalize(), RESOLVE_TIMEOUT).await
 }
 
-async fn follow(
+async fn resolve_with(
     path: &Path,
     canonicalize: impl FnOnce(&Path) -> std::io::Result<PathBuf> + Send + 'static,
     most: Duration,
 ) -> Result<PathBuf> {
     let following = async {
-        let place = FOLLOWERS.acquire().await.map_err(Error::internal)?;
+        let place = RESOLVE_PERMITS.acquire().await.map_err(Error::internal)?;
         let named = path.to_path_buf();
         blocking(move || {
             let _place = place;
-            canonicalize(&named).at("find", &named)
+            canonicalize(&named).io_context("find", &named)
         })
         .await
     };
-    tokio::time::timeout(most, following).await.unwrap_or_else(|_| Err(no_answer(path)))
+    tokio::time::timeout(most, following).await.unwrap_or_else(|_| Err(not_responding(path)))
 }
 
 /// Returns the catalog record of the file at a path. A file outside the scope gives the same error as one that does not
 /// exist.
-pub(crate) fn locate(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
+pub(crate) fn find_record(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
     let found = match path.canonicalize() {
         Ok(found) if scope.covers(&found) => found,
         Err(error) if scope.is_all() => return Err(Error::io("find", path, &error)),
-        Ok(_) | Err(_) => return Err(unknown(path)),
+        Ok(_) | Err(_) => return Err(unknown_file(path)),
     };
-    catalog.record_by_path(&found)?.ok_or_else(|| unknown(path))
+    catalog.record_by_path(&found)?.ok_or_else(|| unknown_file(path))
 }
 
-fn unknown(path: &Path) -> Error {
+fn unknown_file(path: &Path) -> Error {
     Error::not_found(format!("`{}` is not a file of any root", path.display()))
         .hint("`vic roots` lists the roots, `vic index PATH` adds one")
 }
@@ -127,7 +127,7 @@ fn unknown(path: &Path) -> Error {
 ///
 /// # Errors
 /// `FileTooLarge` if no reader accepts the file, so that no caller waits for the hash of a disk image.
-pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<ContentHash> {
+pub(crate) fn content_hash(record: &FileRecord, file: &File) -> std::io::Result<ContentHash> {
     let now = file.metadata()?;
     let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
     let as_known = now.len() == record.found.size && modified_ns == record.found.modified_ns;
@@ -138,25 +138,25 @@ pub(crate) fn hash_of(record: &FileRecord, file: &File) -> std::io::Result<Conte
 }
 
 /// Stat of an open file before a long read.
-pub(crate) struct Before {
+pub(crate) struct StatBefore {
     file: std::io::Result<File>,
-    stamp: Option<Stamp>,
+    stamp: Option<ContentStamp>,
 }
 
-impl Before {
+impl StatBefore {
     /// Takes the stat. Must be called before the file is hashed.
-    pub(crate) fn of(file: &File) -> Before {
-        Before { stamp: Stamp::of(file), file: file.try_clone() }
+    pub(crate) fn new(file: &File) -> StatBefore {
+        StatBefore { stamp: ContentStamp::new(file), file: file.try_clone() }
     }
 
     /// Returns whether the file was not written to since: only then does the text belong to the hash. `None` if its
     /// disk does not respond.
-    pub(crate) async fn still_holds(self, record: &FileRecord) -> Result<Option<bool>> {
-        at_file(record, move || Ok(self.is_the_same())).await
+    pub(crate) async fn is_unchanged(self, record: &FileRecord) -> Result<Option<bool>> {
+        blocking_at_file(record, move || Ok(self.matches_now())).await
     }
 
-    fn is_the_same(&self) -> bool {
-        self.file.as_ref().is_ok_and(|it| self.stamp == Stamp::of(it))
+    fn matches_now(&self) -> bool {
+        self.file.as_ref().is_ok_and(|it| self.stamp == ContentStamp::new(it))
     }
 }
 
@@ -170,11 +170,11 @@ mod tests {
         let (path, moved) = (dir.path().join("a.txt"), dir.path().join("b.txt"));
         std::fs::write(&path, "before").unwrap();
         let file = File::open(&path).unwrap();
-        let (first, second) = (Before::of(&file), Before::of(&file));
+        let (first, second) = (StatBefore::new(&file), StatBefore::new(&file));
         std::fs::rename(&path, &moved).unwrap();
-        assert!(first.is_the_same(), "another name is no other content");
+        assert!(first.matches_now(), "another name is no other content");
         std::fs::write(&moved, "after, and longer").unwrap();
-        assert!(!second.is_the_same());
+        assert!(!second.matches_now());
     }
 
     #[tokio::test]
@@ -182,15 +182,15 @@ mod tests {
         let (disk, other) = (Path::new("/silent/disk"), Path::new("/nothing/there"));
         let scope = Scope::Folders(["/own".into(), "/silent/disk/own".into()].into());
         let told = async |scope: &Scope, path: &Path| {
-            let error = at_named_file(path, scope, || -> Result<()> { panic!("it was opened") }).await.unwrap_err();
+            let error = blocking_at_path(path, scope, || -> Result<()> { panic!("it was opened") }).await.unwrap_err();
             (error.code, error.message.replace(path.to_str().unwrap(), "PATH"))
         };
         let (mine, theirs) = (disk.join("own/a.md"), disk.join("a.md"));
-        unresponsive::note(disk, true);
+        unresponsive::set_unresponsive(disk, true);
         let (own, foreign, all) =
             (told(&scope, &mine).await, told(&scope, &theirs).await, told(&Scope::All, &theirs).await);
-        unresponsive::note(disk, false);
-        let nothing = unknown(other);
+        unresponsive::set_unresponsive(disk, false);
+        let nothing = unknown_file(other);
         assert_eq!(foreign, (nothing.code, nothing.message.replace("/nothing/there", "PATH")));
         let silent = (ErrorCode::Unavailable, "the disk of `PATH` does not answer".to_string());
         assert_eq!((own, all), (silent.clone(), silent));
@@ -211,11 +211,14 @@ mod tests {
             }
         };
         let path = Path::new("/mnt/dead/x");
-        let all = (0..2 * MOST_FOLLOWED).map(|_| follow(path, hang(), soon));
+        let all = (0..2 * MAX_RESOLVING).map(|_| resolve_with(path, hang(), soon));
         let told = futures::future::join_all(all).await;
         assert!(told.iter().all(|it| it.as_ref().is_err_and(|it| it.code == ErrorCode::Unavailable)));
-        assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), MOST_FOLLOWED);
+        assert_eq!(begun.load(std::sync::atomic::Ordering::Relaxed), MAX_RESOLVING);
         drop(release);
-        assert!(follow(path, |it| Ok(it.to_path_buf()), Duration::from_secs(30)).await.is_ok(), "they come free again");
+        assert!(
+            resolve_with(path, |it| Ok(it.to_path_buf()), Duration::from_secs(30)).await.is_ok(),
+            "they come free again"
+        );
     }
 }

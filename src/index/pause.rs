@@ -14,30 +14,30 @@ use crate::index::{Index, blocking};
 use crate::model::{Pause, PauseReason, PauseRequest};
 
 /// Catalog key of the pause, which survives a restart. The value is its end in Unix milliseconds, or [`WITHOUT_END`].
-const KEY: &str = "paused_until_ms";
+const PAUSE_KEY: &str = "paused_until_ms";
 
 /// The value of a pause without an end.
 const WITHOUT_END: &str = "never";
 
 /// How often a waiter checks the clock: a timer does not advance while the machine sleeps.
-const LOOK: Duration = Duration::from_secs(30);
+const CLOCK_CHECK: Duration = Duration::from_secs(30);
 
 /// Lets readers pass, or makes them wait.
-pub(crate) struct Gate {
-    wishes: watch::Sender<Wishes>,
+pub(crate) struct PauseGate {
+    reasons: watch::Sender<PauseReasons>,
 }
 
 /// The active reasons for a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Wishes {
+struct PauseReasons {
     /// Requested by the user, until this moment or without an end.
-    asked: Option<Option<i64>>,
+    requested: Option<Option<i64>>,
     battery: bool,
 }
 
-impl Wishes {
+impl PauseReasons {
     fn pause(self, now_ms: i64) -> Option<Pause> {
-        match self.asked {
+        match self.requested {
             Some(until_ms) if until_ms.is_none_or(|it| it > now_ms) => {
                 Some(Pause { reason: PauseReason::Asked, until_ms })
             }
@@ -47,35 +47,35 @@ impl Wishes {
     }
 }
 
-impl Gate {
+impl PauseGate {
     /// Restores the state of the last daemon.
-    pub(crate) fn open(catalog: &Catalog) -> Result<Gate> {
-        let asked = catalog.meta_get(KEY)?.and_then(|text| match text.as_str() {
+    pub(crate) fn open(catalog: &Catalog) -> Result<PauseGate> {
+        let asked = catalog.meta_get(PAUSE_KEY)?.and_then(|text| match text.as_str() {
             WITHOUT_END => Some(None),
             text => text.parse().ok().map(Some),
         });
-        Ok(Gate { wishes: watch::Sender::new(Wishes { asked, battery: false }) })
+        Ok(PauseGate { reasons: watch::Sender::new(PauseReasons { requested: asked, battery: false }) })
     }
 
     /// Creates a gate that is always open, for queries and tests.
-    pub(crate) fn always_open() -> Gate {
-        Gate { wishes: watch::Sender::default() }
+    pub(crate) fn always_open() -> PauseGate {
+        PauseGate { reasons: watch::Sender::default() }
     }
 
     /// Returns the current pause.
     pub(crate) fn pause(&self) -> Option<Pause> {
-        self.wishes.borrow().pause(now_ms())
+        self.reasons.borrow().pause(now_ms())
     }
 
     /// Waits until no pause is active.
-    pub(crate) async fn passed(&self) {
-        let mut wishes = self.wishes.subscribe();
+    pub(crate) async fn wait_until_open(&self) {
+        let mut wishes = self.reasons.subscribe();
         loop {
             let Some(pause) = wishes.borrow_and_update().pause(now_ms()) else { return };
             let left = pause.until_ms.map(|until| Duration::from_millis((until - now_ms()).max(1).cast_unsigned()));
             let end = async {
                 match left {
-                    Some(left) => tokio::time::sleep(left.min(LOOK)).await,
+                    Some(left) => tokio::time::sleep(left.min(CLOCK_CHECK)).await,
                     None => std::future::pending().await,
                 }
             };
@@ -89,21 +89,21 @@ impl Gate {
 
     /// Sets whether the machine runs on battery.
     pub(crate) fn set_battery(&self, battery: bool) {
-        self.wishes.send_if_modified(|wishes| {
+        self.reasons.send_if_modified(|wishes| {
             let is_new = wishes.battery != battery;
             wishes.battery = battery;
             is_new
         });
     }
 
-    fn ask(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
+    fn set_requested(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
         let text = match asked {
             Some(Some(until_ms)) => until_ms.to_string(),
             Some(None) => WITHOUT_END.to_string(),
             None => String::new(),
         };
-        catalog.meta_set(KEY, &text)?;
-        self.wishes.send_modify(|wishes| wishes.asked = asked);
+        catalog.meta_set(PAUSE_KEY, &text)?;
+        self.reasons.send_modify(|wishes| wishes.requested = asked);
         Ok(())
     }
 }
@@ -118,7 +118,7 @@ impl Index {
             let milliseconds = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000);
             now_ms().saturating_add(milliseconds)
         });
-        self.ask(Some(until)).await
+        self.set_requested(Some(until)).await
     }
 
     /// Ends a requested pause. Returns the pause that remains because of the battery.
@@ -126,17 +126,17 @@ impl Index {
     /// # Errors
     /// The catalog cannot be written.
     pub async fn resume(&self) -> Result<Option<Pause>> {
-        self.ask(None).await
+        self.set_requested(None).await
     }
 
     /// Returns the current pause.
     pub fn paused(&self) -> Option<Pause> {
-        self.inner.gate.pause()
+        self.inner.pause.pause()
     }
 
-    async fn ask(&self, asked: Option<Option<i64>>) -> Result<Option<Pause>> {
-        let (gate, catalog) = (self.inner.gate.clone(), self.inner.catalog.clone());
-        blocking(move || gate.ask(&catalog, asked)).await?;
+    async fn set_requested(&self, asked: Option<Option<i64>>) -> Result<Option<Pause>> {
+        let (gate, catalog) = (self.inner.pause.clone(), self.inner.catalog.clone());
+        blocking(move || gate.set_requested(&catalog, asked)).await?;
         Ok(self.paused())
     }
 }
@@ -151,47 +151,47 @@ mod tests {
         (dir, catalog)
     }
 
-    async fn is_open(gate: &Gate) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), gate.passed()).await.is_ok()
+    async fn is_open(gate: &PauseGate) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), gate.wait_until_open()).await.is_ok()
     }
 
     #[tokio::test]
     async fn pause_survives_restart_until_resumed() {
         let (_dir, catalog) = catalog();
-        let gate = Gate::open(&catalog).unwrap();
+        let gate = PauseGate::open(&catalog).unwrap();
         assert!(is_open(&gate).await && gate.pause().is_none());
-        gate.ask(&catalog, Some(None)).unwrap();
+        gate.set_requested(&catalog, Some(None)).unwrap();
         assert!(!is_open(&gate).await);
-        let again = Gate::open(&catalog).unwrap();
+        let again = PauseGate::open(&catalog).unwrap();
         assert_eq!(again.pause(), Some(Pause { reason: PauseReason::Asked, until_ms: None }));
-        again.ask(&catalog, None).unwrap();
+        again.set_requested(&catalog, None).unwrap();
         assert!(is_open(&again).await);
-        assert_eq!(Gate::open(&catalog).unwrap().pause(), None);
+        assert_eq!(PauseGate::open(&catalog).unwrap().pause(), None);
     }
 
     #[tokio::test]
     async fn pause_with_end_expires() {
         let (_dir, catalog) = catalog();
-        let gate = Gate::open(&catalog).unwrap();
+        let gate = PauseGate::open(&catalog).unwrap();
         let until = now_ms() + 150;
-        gate.ask(&catalog, Some(Some(until))).unwrap();
+        gate.set_requested(&catalog, Some(Some(until))).unwrap();
         assert_eq!(gate.pause(), Some(Pause { reason: PauseReason::Asked, until_ms: Some(until) }));
-        gate.passed().await;
+        gate.wait_until_open().await;
         assert!(now_ms() >= until);
-        assert_eq!(Gate::open(&catalog).unwrap().pause(), None, "an expired pause does not come back");
+        assert_eq!(PauseGate::open(&catalog).unwrap().pause(), None, "an expired pause does not come back");
     }
 
     #[tokio::test]
     async fn battery_pauses_regardless_of_request() {
         let (_dir, catalog) = catalog();
-        let gate = std::sync::Arc::new(Gate::open(&catalog).unwrap());
+        let gate = std::sync::Arc::new(PauseGate::open(&catalog).unwrap());
         gate.set_battery(true);
         assert_eq!(gate.pause().map(|it| it.reason), Some(PauseReason::Battery));
-        gate.ask(&catalog, None).unwrap();
+        gate.set_requested(&catalog, None).unwrap();
         assert!(!is_open(&gate).await);
         let waiting = tokio::spawn({
             let gate = gate.clone();
-            async move { gate.passed().await }
+            async move { gate.wait_until_open().await }
         });
         gate.set_battery(false);
         waiting.await.unwrap();

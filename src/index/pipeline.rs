@@ -35,41 +35,41 @@ use crate::chunk::Chunker;
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
-use crate::index::disk_space::Space;
-use crate::index::ocr::queue::Pictures;
-use crate::index::pause::Gate;
-use crate::index::pipeline::deferral::Waiting;
+use crate::index::disk_space::DiskSpace;
+use crate::index::ocr::queue::OcrQueue;
+use crate::index::pause::PauseGate;
+use crate::index::pipeline::deferral::Deferral;
 use crate::index::pipeline::read::{ReadFile, TextBudget};
-use crate::index::pipeline::urgent_queue::{LANES, Urgent};
-use crate::index::pipeline::vanished::{Missing, Places};
-use crate::index::progress::{Progress, Unasked};
-use crate::index::tables::Table;
+use crate::index::pipeline::urgent_queue::{URGENT_RUNS, UrgentQueue};
+use crate::index::pipeline::vanished::{Places, Vanished};
+use crate::index::progress::{Progress, UnattendedTotals};
+use crate::index::tables::TableWriter;
 use crate::machine;
 use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
 
 /// Files in progress per worker: while the worker reads one, others are opened, looked up and chunked.
-const FILES_A_WORKER: usize = 3;
+const FILES_PER_WORKER: usize = 3;
 
 /// Capacity of the queue of files to read, large enough that a reader never waits for the catalog.
-const FILES_AHEAD: usize = 64;
+const READ_QUEUE_CAPACITY: usize = 64;
 /// Documents queued for the embedder. [`TEXT_IN_FLIGHT_KIB`] bounds their memory, not their number.
-const DOCUMENTS_AHEAD: usize = 256;
+const EMBED_QUEUE_CAPACITY: usize = 256;
 /// Embedded batches queued for the store: one being written, one ready.
-const BATCHES_AHEAD: usize = 2;
+const COMMIT_QUEUE_CAPACITY: usize = 2;
 /// Chunk text between the readers and the store. With its vector and copies a chunk takes about four times its text, so
 /// this keeps the pipeline below about 150 MiB.
 const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
 /// The same limit for a run over a few urgent files.
 const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
 /// Memory of a chunk as a multiple of its text.
-const CHUNK_TIMES: usize = 4;
+const CHUNK_MEMORY_FACTOR: usize = 4;
 
 /// Returns the memory limits of the pipeline.
 pub(crate) fn memory_caps() -> Vec<MemoryCap> {
-    let cap = |part: &str, kib: usize| MemoryCap { part: part.into(), mib: (CHUNK_TIMES * kib / 1024) as u64 };
+    let cap = |part: &str, kib: usize| MemoryCap { part: part.into(), mib: (CHUNK_MEMORY_FACTOR * kib / 1024) as u64 };
     vec![
         cap("text being indexed", TEXT_IN_FLIGHT_KIB),
-        cap("text of urgent files being indexed", LANES * URGENT_TEXT_IN_FLIGHT_KIB),
+        cap("text of urgent files being indexed", URGENT_RUNS * URGENT_TEXT_IN_FLIGHT_KIB),
     ]
 }
 
@@ -81,31 +81,31 @@ pub(crate) struct Pipeline {
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) chunker: Arc<Chunker>,
     pub(crate) embedder: Arc<dyn Embedder>,
-    pub(crate) table: Table,
+    pub(crate) table: TableWriter,
     /// Files reserved for urgent runs.
-    pub(crate) urgent: Arc<Urgent>,
+    pub(crate) urgent: Arc<UrgentQueue>,
     /// Commit lock: the catalog state that the holder checks stays valid until the files are marked.
     pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
     /// Checks free disk space.
-    pub(crate) space: Arc<Space>,
+    pub(crate) disk_space: Arc<DiskSpace>,
     /// Pauses reading.
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) pause: Arc<PauseGate>,
     /// Pending files that vanished; runs skip them.
-    pub(crate) missing: Arc<Missing>,
+    pub(crate) vanished: Arc<Vanished>,
     /// Files read concurrently.
     pub(crate) readers: usize,
     /// Skill results by content hash.
     pub(crate) evidence: Arc<EvidenceCache>,
     /// OCR queue.
-    pub(crate) pictures: Arc<Pictures>,
+    pub(crate) ocr_queue: Arc<OcrQueue>,
     /// Totals of runs without a job.
-    pub(crate) unasked: Arc<Unasked>,
+    pub(crate) unattended: Arc<UnattendedTotals>,
 }
 
 /// Returns how many files to keep in progress for this many workers. Under a CPU limit a file is charged for its whole
 /// time, so files must not wait for a worker.
-pub(crate) fn files_at_once(workers: usize) -> usize {
-    if machine::budget().is_limited() { workers } else { workers * FILES_A_WORKER }
+pub(crate) fn read_concurrency(workers: usize) -> usize {
+    if machine::budget().is_limited() { workers } else { workers * FILES_PER_WORKER }
 }
 
 /// Which pending work a run does.
@@ -136,21 +136,21 @@ pub(crate) struct Run {
     /// Receives all progress.
     pub(crate) progress: Arc<Progress>,
     /// Files that were missing at their paths, by root. They stay pending: only a walk can find where they are.
-    pub(crate) gone: Arc<Mutex<BTreeMap<RootId, Places>>>,
+    pub(crate) vanished: Arc<Mutex<BTreeMap<RootId, Places>>>,
     /// Files that this run defers.
-    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) deferral: Arc<Deferral>,
 }
 
 impl Run {
     /// Notes that a file was missing at its path.
-    pub(crate) fn lose(&self, record: &FileRecord) {
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn note_vanished(&self, record: &FileRecord) {
+        let mut gone = self.vanished.lock().unwrap_or_else(PoisonError::into_inner);
         gone.entry(record.root_id).or_default().insert(record.id, record.found.path.clone());
     }
 
     /// Returns whether any file was missing at its path.
-    pub(crate) fn has_lost_files(&self) -> bool {
-        !self.gone.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    pub(crate) fn has_vanished_files(&self) -> bool {
+        !self.vanished.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Sleeps for this long, or until the run is cancelled.
@@ -159,8 +159,8 @@ impl Run {
     }
 
     /// A run without a job: all pending files, with the caches.
-    pub(crate) fn quiet(cancel: CancellationToken) -> Run {
-        let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
+    pub(crate) fn background(cancel: CancellationToken) -> Run {
+        let progress = Arc::new(Progress::new(crate::index::jobs::snapshot_without_job()));
         Run {
             pass: Pass::Whole,
             full: false,
@@ -169,8 +169,8 @@ impl Run {
             cancel,
             ocr: OcrMode::Never,
             progress,
-            gone: Arc::default(),
-            waiting: Arc::default(),
+            vanished: Arc::default(),
+            deferral: Arc::default(),
         }
     }
 }
@@ -181,11 +181,11 @@ impl Pipeline {
     /// # Errors
     /// The catalog, the embedder or the store fails. A bad file is never an error.
     pub(crate) async fn run(&self, run: &Run) -> Result<()> {
-        let (to_read, queued) = mpsc::channel(FILES_AHEAD);
+        let (to_read, queued) = mpsc::channel(READ_QUEUE_CAPACITY);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
-        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let (to_embed, embedding) = mpsc::channel(EMBED_QUEUE_CAPACITY);
         let read = read::read(self, run, budget, queued, to_embed);
-        self.stages(run, feed::feed(self, run, to_read), read, embedding).await
+        self.run_stages(run, feed::feed(self, run, to_read), read, embedding).await
     }
 
     /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` files
@@ -194,34 +194,39 @@ impl Pipeline {
     /// # Errors
     /// As [`Pipeline::run`].
     pub(crate) async fn run_vectors(&self, run: &Run, left: usize) -> Result<()> {
-        let (to_read, queued) = mpsc::channel(backfill_vectors::FILES_TOGETHER);
+        let (to_read, queued) = mpsc::channel(backfill_vectors::BACKFILL_BATCH_FILES);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
-        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let (to_embed, embedding) = mpsc::channel(EMBED_QUEUE_CAPACITY);
         let read = backfill_vectors::read(self, run, budget, queued, to_embed);
-        self.stages(run, backfill_vectors::feed(self, run, left, to_read), read, embedding).await
+        self.run_stages(run, backfill_vectors::feed(self, run, left, to_read), read, embedding).await
     }
 
     /// Indexes these files. The caller has already counted the attempt.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
-    pub(crate) async fn run_these(&self, run: &Run, files: Vec<FileRecord>) -> Result<()> {
-        let (to_read, queued) = mpsc::channel(FILES_AHEAD);
+    pub(crate) async fn run_files(&self, run: &Run, files: Vec<FileRecord>) -> Result<()> {
+        let (to_read, queued) = mpsc::channel(READ_QUEUE_CAPACITY);
         let budget = TextBudget::new(URGENT_TEXT_IN_FLIGHT_KIB);
-        let (to_embed, embedding) = mpsc::channel(DOCUMENTS_AHEAD);
+        let (to_embed, embedding) = mpsc::channel(EMBED_QUEUE_CAPACITY);
         let read = read::read(self, run, budget, queued, to_embed);
-        self.stages(run, feed::feed_these(files, to_read), read, embedding).await
+        self.run_stages(run, feed::feed_files(files, to_read), read, embedding).await
     }
 
-    async fn stages(
+    async fn run_stages(
         &self,
         run: &Run,
         feed: impl Future<Output = Result<()>>,
         read: impl Future<Output = Result<()>>,
         embedding: mpsc::Receiver<ReadFile>,
     ) -> Result<()> {
-        let (to_store, storing) = mpsc::channel(BATCHES_AHEAD);
-        tokio::try_join!(feed, read, embed::embed(self, run, embedding, to_store), commit::store(self, run, storing),)?;
+        let (to_store, storing) = mpsc::channel(COMMIT_QUEUE_CAPACITY);
+        tokio::try_join!(
+            feed,
+            read,
+            embed::embed(self, run, embedding, to_store),
+            commit::commit_batches(self, run, storing),
+        )?;
         Ok(())
     }
 }
@@ -232,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn cancelled_run_rest_returns_at_once() {
-        let run = Run::quiet(CancellationToken::new());
+        let run = Run::background(CancellationToken::new());
         let hour = Duration::from_secs(3_600);
         let resting = tokio::spawn({
             let run = run.clone();

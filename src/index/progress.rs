@@ -28,14 +28,14 @@ pub(crate) struct Progress {
 
 /// Totals of runs without a job.
 #[derive(Debug, Default)]
-pub(crate) struct Unasked {
+pub(crate) struct UnattendedTotals {
     files: AtomicU64,
     chunks: AtomicU64,
 }
 
-impl Unasked {
+impl UnattendedTotals {
     /// Counts marked files of a run without a job.
-    pub(crate) fn note(&self, progress: &Progress, files: u64, chunks: u64) {
+    pub(crate) fn count(&self, progress: &Progress, files: u64, chunks: u64) {
         if progress.job_id().is_empty() {
             self.files.fetch_add(files, Ordering::Relaxed);
             self.chunks.fetch_add(chunks, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Unasked {
     }
 
     /// Returns the files and chunks since the daemon started.
-    pub(crate) fn so_far(&self) -> (u64, u64) {
+    pub(crate) fn totals(&self) -> (u64, u64) {
         (self.files.load(Ordering::Relaxed), self.chunks.load(Ordering::Relaxed))
     }
 }
@@ -53,7 +53,7 @@ struct State {
     /// Files sent into the pipeline.
     expected: u64,
     /// Files that left the pipeline marked.
-    through: u64,
+    marked: u64,
     /// When the current phase began.
     begun: Option<Instant>,
     /// Chunks without vectors at that time.
@@ -107,12 +107,12 @@ impl Progress {
     }
 
     /// Counts files sent into the pipeline a second time.
-    pub(crate) fn send_again(&self, files: u64) {
+    pub(crate) fn add_resent(&self, files: u64) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).expected += files;
     }
 
     /// Counts files that left the pipeline without being marked.
-    pub(crate) fn take_back(&self, files: u64) {
+    pub(crate) fn remove_expected(&self, files: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expected = state.expected.saturating_sub(files);
         drop(state);
@@ -121,9 +121,9 @@ impl Progress {
     }
 
     /// Returns how many files are in the pipeline.
-    pub(crate) fn under_way(&self) -> u64 {
+    pub(crate) fn in_progress(&self) -> u64 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.expected.saturating_sub(state.through)
+        state.expected.saturating_sub(state.marked)
     }
 
     /// Counts embedded chunks.
@@ -148,13 +148,13 @@ impl Progress {
                 job.last_error = Some(last.clone());
             }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.through += files;
+            state.marked += files;
             job.eta_seconds = state.eta(job.files_done, job.files_total);
         });
     }
 
     /// Counts marked files and chunks of other runs that the job waited for.
-    pub(crate) fn add_others(&self, files: u64, chunks: u64) {
+    pub(crate) fn add_from_other_runs(&self, files: u64, chunks: u64) {
         self.update(|job| {
             job.files_done += files;
             job.files_total = job.files_total.max(job.files_done);
@@ -180,7 +180,7 @@ impl Progress {
                 job.last_error = Some(last.clone());
             }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.through += files;
+            state.marked += files;
             job.chunks_awaiting = job.chunks_awaiting.saturating_sub(chunks);
             job.eta_seconds = state.eta(state.awaiting - job.chunks_awaiting, state.awaiting);
         });
@@ -190,7 +190,7 @@ impl Progress {
     pub(crate) async fn drained(&self) {
         let mut watch = self.snapshot.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
-        watch.wait_for(|_| self.under_way() == 0).await.ok();
+        watch.wait_for(|_| self.in_progress() == 0).await.ok();
     }
 }
 
@@ -219,17 +219,20 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::jobs::unnamed;
+    use crate::index::jobs::snapshot_without_job;
 
     #[test]
     fn watcher_files_count_for_waiting_job() {
-        let (job, watcher) = (Progress::new(JobSnapshot { job_id: "1".into(), ..unnamed() }), Progress::new(unnamed()));
-        let unasked = Unasked::default();
-        unasked.note(&job, 5, 50);
-        unasked.note(&watcher, 2, 20);
-        assert_eq!(unasked.so_far(), (2, 20));
+        let (job, watcher) = (
+            Progress::new(JobSnapshot { job_id: "1".into(), ..snapshot_without_job() }),
+            Progress::new(snapshot_without_job()),
+        );
+        let unasked = UnattendedTotals::default();
+        unasked.count(&job, 5, 50);
+        unasked.count(&watcher, 2, 20);
+        assert_eq!(unasked.totals(), (2, 20));
         job.add_done(1, 7, &[]);
-        job.add_others(2, 20);
+        job.add_from_other_runs(2, 20);
         let told = job.snapshot();
         assert_eq!((told.files_done, told.files_total, told.chunks_written), (3, 3, 27));
     }

@@ -11,18 +11,18 @@ use crate::catalog::{EvidenceCache, EvidenceMark};
 use crate::chunk::Chunker;
 use crate::error::{Error, Result};
 use crate::index::maintenance::purge;
-use crate::index::pause::Gate;
-use crate::index::pipeline::{Pipeline, Run, commit, embed, files_at_once};
+use crate::index::pause::PauseGate;
+use crate::index::pipeline::{Pipeline, Run, commit, embed, read_concurrency};
 use crate::index::roots::scan;
-use crate::index::{Index, Inner, blocking};
+use crate::index::{Index, IndexState, blocking};
 use crate::model::{
     Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
 };
 
 /// Ordinals reserved per skill, above those of the file's own text.
-const ORDINALS: u32 = 1 << 24;
+const ORDINALS_PER_SKILL: u32 = 1 << 24;
 /// Maximum chunks of one skill for one file.
-const MOST_CHUNKS: usize = 2_000;
+const MAX_SKILL_CHUNKS: usize = 2_000;
 
 impl Index {
     /// Adds a skill's result for a file to the index and replaces its earlier result. Returns the ids of the new
@@ -32,7 +32,7 @@ impl Index {
     /// The skill is none of [`SKILLS`]; the embedder or the store fails.
     pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
         let Some(hash) = record.hash else { return Ok(Vec::new()) };
-        let embedded = self.embed(hash, skill, found).await;
+        let embedded = self.chunk_and_embed(hash, skill, found).await;
         let (inner, record) = (self.inner.clone(), record.clone());
         // In a separate task: a cancelled query does not abort a commit halfway.
         let task = tokio::spawn(async move {
@@ -46,13 +46,18 @@ impl Index {
         task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
     }
 
-    async fn embed(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Embedded>, Range<u32>)> {
+    async fn chunk_and_embed(
+        &self,
+        hash: ContentHash,
+        skill: &str,
+        found: &Document,
+    ) -> Result<(Vec<Embedded>, Range<u32>)> {
         let inner = &self.inner;
-        let (chunks, ordinals) = inner.cut(hash, skill, found).await?;
-        let run = Run::quiet(inner.shutdown.clone());
+        let (chunks, ordinals) = inner.chunk_evidence(hash, skill, found).await?;
+        let run = Run::background(inner.shutdown.clone());
         // A pause applies to indexing only: a query still gets its answer.
-        let pipeline = Pipeline { gate: Arc::new(Gate::always_open()), ..inner.pipeline() };
-        let vectors = embed::vectors_of(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
+        let pipeline = Pipeline { pause: Arc::new(PauseGate::always_open()), ..inner.pipeline() };
+        let vectors = embed::embed_chunks(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
         let chunks: Vec<Embedded> =
             chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector }).collect();
         Ok((chunks, ordinals))
@@ -63,25 +68,30 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::add_evidence`].
-    pub async fn holds_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<bool> {
+    pub async fn has_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<bool> {
         let Some(hash) = record.hash else { return Ok(true) };
-        let (chunks, _) = self.inner.cut(hash, skill, found).await?;
+        let (chunks, _) = self.inner.chunk_evidence(hash, skill, found).await?;
         // All chunks were committed together, so the first and the last suffice.
         let outermost: BTreeSet<ChunkId> =
             chunks.first().into_iter().chain(chunks.last()).map(|it| it.id.clone()).collect();
-        self.inner.tables.writing().holds(record.id, &Vec::from_iter(outermost)).await
+        self.inner.tables.writing().contains(record.id, &Vec::from_iter(outermost)).await
     }
 }
 
-impl Inner {
+impl IndexState {
     /// Chunks a skill's result for this content. Returns the chunks and the skill's range of ordinals.
-    async fn cut(&self, hash: ContentHash, skill: &str, found: &Document) -> Result<(Vec<Chunk>, Range<u32>)> {
-        let Some(ordinals) = ordinals(skill) else {
+    async fn chunk_evidence(
+        &self,
+        hash: ContentHash,
+        skill: &str,
+        found: &Document,
+    ) -> Result<(Vec<Chunk>, Range<u32>)> {
+        let Some(ordinals) = ordinal_range(skill) else {
             return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
         };
         let (chunker, found, skill) = (self.chunker.clone(), found.clone(), skill.to_string());
         let first = ordinals.start;
-        let chunks = blocking(move || Ok(cut(&chunker, &found, &hash, &skill, first))).await?;
+        let chunks = blocking(move || Ok(chunk_document(&chunker, &found, &hash, &skill, first))).await?;
         Ok((chunks, ordinals))
     }
 
@@ -101,7 +111,7 @@ impl Inner {
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;
         let _together = self.committing.lock().await;
-        if !self.still_holds(id, hash).await? {
+        if !self.has_content(id, hash).await? {
             return Ok(false);
         }
         let table = self.tables.writing();
@@ -113,10 +123,10 @@ impl Inner {
         let mark = EvidenceMark { id, hash, chunks: u32::try_from(chunks).unwrap_or(u32::MAX) };
         let (marked, unwanted) = blocking(move || match catalog.mark_evidence(&mark)? {
             true => Ok((true, Vec::new())),
-            false => Ok((false, commit::unwanted(&catalog, vec![id])?)),
+            false => Ok((false, commit::stale_files(&catalog, vec![id])?)),
         })
         .await?;
-        table.clear(&unwanted).await?;
+        table.delete(&unwanted).await?;
         if blocking({
             let catalog = self.catalog.clone();
             move || catalog.any_awaiting()
@@ -136,15 +146,15 @@ impl Inner {
         let (catalog, id) = (self.catalog.clone(), record.id);
         let present = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
         let is_forbidden = present.is_some_and(|it| it.reason == Some(Reason::PermissionDenied));
-        if is_forbidden || scan::are_left_out_at(&self.catalog, vec![record.absolute()]).await? {
+        if is_forbidden || scan::any_excluded_at(&self.catalog, vec![record.absolute()]).await? {
             let catalog = self.catalog.clone();
-            blocking(move || purge::ask(&catalog)).await?;
+            blocking(move || purge::request(&catalog)).await?;
         }
         Ok(())
     }
 
     /// Returns whether the catalog has the file as read, with this content.
-    async fn still_holds(&self, id: FileId, hash: ContentHash) -> Result<bool> {
+    async fn has_content(&self, id: FileId, hash: ContentHash) -> Result<bool> {
         let catalog = self.catalog.clone();
         let record = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
         Ok(record.is_some_and(|it| {
@@ -162,37 +172,43 @@ impl Inner {
             chunker: self.chunker.clone(),
             embedder: self.embedder.clone(),
             table: self.tables.writing(),
-            readers: files_at_once(self.config.workers),
+            readers: read_concurrency(self.config.workers),
             evidence: self.evidence.clone(),
-            pictures: self.pictures.clone(),
+            ocr_queue: self.ocr_queue.clone(),
             urgent: self.urgent.clone(),
             committing: self.committing.clone(),
-            space: self.space.clone(),
-            gate: self.gate.clone(),
-            missing: self.missing.clone(),
-            unasked: self.unasked.clone(),
+            disk_space: self.disk_space.clone(),
+            pause: self.pause.clone(),
+            vanished: self.vanished.clone(),
+            unattended: self.unattended.clone(),
         }
     }
 }
 
 /// Returns the chunks of all cached skill results for this content.
-pub(crate) fn known(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
-    let found = cache.all(*hash);
+pub(crate) fn cached_chunks(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
+    let found = cache.get_all(*hash);
     let chunks = found.iter().filter_map(|(skill, document)| {
-        let ordinals = ordinals(skill)?;
-        Some(cut(chunker, document, hash, skill, ordinals.start))
+        let ordinals = ordinal_range(skill)?;
+        Some(chunk_document(chunker, document, hash, skill, ordinals.start))
     });
     chunks.flatten().collect()
 }
 
-fn cut(chunker: &Chunker, found: &Document, hash: &ContentHash, skill: &str, first_ordinal: u32) -> Vec<Chunk> {
-    let mut chunks = chunker.chunk_found(found, hash, skill, first_ordinal);
-    chunks.truncate(MOST_CHUNKS);
+fn chunk_document(
+    chunker: &Chunker,
+    found: &Document,
+    hash: &ContentHash,
+    skill: &str,
+    first_ordinal: u32,
+) -> Vec<Chunk> {
+    let mut chunks = chunker.chunk_skill_result(found, hash, skill, first_ordinal);
+    chunks.truncate(MAX_SKILL_CHUNKS);
     chunks
 }
 
 /// Returns the range of ordinals of a skill, `None` for an unknown skill.
-fn ordinals(skill: &str) -> Option<Range<u32>> {
+fn ordinal_range(skill: &str) -> Option<Range<u32>> {
     let place = SKILLS.iter().position(|it| *it == skill)? as u32 + 1;
-    Some(place * ORDINALS..(place + 1) * ORDINALS)
+    Some(place * ORDINALS_PER_SKILL..(place + 1) * ORDINALS_PER_SKILL)
 }

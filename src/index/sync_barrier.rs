@@ -14,26 +14,26 @@ use tokio::sync::Semaphore;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
 use crate::files::unresponsive;
-use crate::index::paths::no_answer;
+use crate::index::paths::not_responding;
 use crate::index::roots::scan;
-use crate::index::{Index, Inner, blocking, resolved};
-use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, path_of};
+use crate::index::{Index, IndexState, blocking, resolve_or_keep};
+use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, parse_path};
 
 /// Default timeout in seconds.
-const PATIENCE_SECONDS: u32 = 60;
+const DEFAULT_TIMEOUT_SECONDS: u32 = 60;
 
 /// Maximum files that a sync sends to the urgent queue. The background run indexes larger sets faster.
-const MOST_URGENT: usize = 128;
+const MAX_URGENT_FILES: usize = 128;
 
 /// Initial and maximum interval of the check whether the files are indexed.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// Maximum concurrent syncs. Each polls the catalog at least four times a second until its files are indexed, even
 /// after its caller has left. Programs that write and sync come by the dozen, and their syncs end together.
-const MOST_SYNCS: usize = 256;
+const MAX_SYNCS: usize = 256;
 
 /// Permits of the syncs. A process has one index.
-static PLACES: Semaphore = Semaphore::const_new(MOST_SYNCS);
+static SYNC_PERMITS: Semaphore = Semaphore::const_new(MAX_SYNCS);
 
 impl Index {
     /// Waits until everything that changed before the call is searchable, and everything deleted is not.
@@ -44,22 +44,22 @@ impl Index {
     /// once if too many syncs wait.
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         let begun = Instant::now();
-        let seconds = request.timeout_seconds.unwrap_or(PATIENCE_SECONDS);
+        let seconds = request.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
         let patience = Duration::from_secs(seconds.into());
         let inner = self.inner.clone();
-        let place = PLACES.try_acquire().map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MOST_SYNCS} syncs are waiting"))
+        let place = SYNC_PERMITS.try_acquire().map_err(|_| {
+            Error::new(ErrorCode::ResourceExhausted, format!("busy: {MAX_SYNCS} syncs are waiting"))
                 .hint("try again in a second; one sync covers everything written before it")
         })?;
         // In the background runtime, so that it completes when the caller leaves.
         let work = self.inner.background.spawn(async move {
             let _place = place;
             // The extra interval lets the caller's timeout report the problem first.
-            bring_in(&inner, request.path.as_deref(), begun + patience + LOOKS.1).await
+            index_changes(&inner, request.path.as_deref(), begun + patience + POLL_INTERVALS.1).await
         });
         let files = match tokio::time::timeout(patience, work).await {
             Ok(outcome) => outcome.map_err(Error::internal)??,
-            Err(_late) => return Err(self.inner.too_late(seconds).await),
+            Err(_late) => return Err(self.inner.timeout_error(seconds).await),
         };
         let away = self.inner.roots().await?.iter().filter(|it| !it.available).count();
         Ok(SyncReport {
@@ -73,76 +73,76 @@ impl Index {
 
 /// When each root was first watched and last walked. Events do not report changes from before the watch.
 #[derive(Default)]
-pub(crate) struct Walks(Mutex<HashMap<RootId, Stand>>);
+pub(crate) struct CatchUp(Mutex<HashMap<RootId, WatchAndWalk>>);
 
 #[derive(Clone, Copy, Default)]
-struct Stand {
+struct WatchAndWalk {
     watched: Option<Instant>,
     /// When its last complete walk began.
     walked: Option<Instant>,
 }
 
-impl Walks {
+impl CatchUp {
     /// Forgets a root that is about to be watched anew.
     pub(crate) fn forget(&self, id: RootId) {
-        self.stands().remove(&id);
+        self.states().remove(&id);
     }
 
     /// Records that a root is watched from now on.
-    pub(crate) fn watched(&self, id: RootId) {
-        self.stands().entry(id).or_default().watched = Some(Instant::now());
+    pub(crate) fn note_watched(&self, id: RootId) {
+        self.states().entry(id).or_default().watched = Some(Instant::now());
     }
 
     /// Records that the catalog has the result of a complete walk that began at `begun`.
-    pub(crate) fn walked(&self, id: RootId, begun: Instant) {
-        self.stands().entry(id).or_default().walked = Some(begun);
+    pub(crate) fn note_walked(&self, id: RootId, begun: Instant) {
+        self.states().entry(id).or_default().walked = Some(begun);
     }
 
     /// Returns whether a complete walk began after the root was watched.
     fn is_caught_up(&self, id: RootId) -> bool {
-        let stand = self.stands().get(&id).copied().unwrap_or_default();
+        let stand = self.states().get(&id).copied().unwrap_or_default();
         stand.watched.zip(stand.walked).is_some_and(|(watched, walked)| walked >= watched)
     }
 
-    fn stands(&self) -> MutexGuard<'_, HashMap<RootId, Stand>> {
+    fn states(&self) -> MutexGuard<'_, HashMap<RootId, WatchAndWalk>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl IndexState {
     /// Walks a root that was not walked since it is watched. Another task may do so first: startup walks every root.
-    async fn catch_up(&self, root: &Root) -> Result<()> {
+    async fn walk_to_catch_up(&self, root: &Root) -> Result<()> {
         let _scanning = self.scanning.lock().await;
-        if self.walks.is_caught_up(root.id) {
+        if self.catch_up.is_caught_up(root.id) {
             return Ok(());
         }
-        self.scan_alone(root, None, false, &self.shutdown).await.map(drop)
+        self.scan_locked(root, None, false, &self.shutdown).await.map(drop)
     }
 
     /// Finds changes of a root, or of a part of it, that events missed. `seen`: all events so far were applied.
-    async fn look(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
-        self.check_answers(root)?;
-        let is_watched = seen && self.watching.tells_all(root.id);
+    async fn find_missed_changes(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
+        self.check_responds(root)?;
+        let is_watched = seen && self.watching.reports_all_changes(root.id);
         match within {
-            _ if is_watched && self.walks.is_caught_up(root.id) => Ok(()),
-            None if is_watched => self.catch_up(root).await,
+            _ if is_watched && self.catch_up.is_caught_up(root.id) => Ok(()),
+            None if is_watched => self.walk_to_catch_up(root).await,
             within => self.scan(root, within.cloned(), &self.shutdown).await.map(drop),
         }
     }
 
-    async fn is_there(&self, id: RootId) -> Result<bool> {
+    async fn is_available(&self, id: RootId) -> Result<bool> {
         let roots = self.roots().await?;
-        Ok(roots.iter().any(|it| it.id == id && it.available && self.check_answers(it).is_ok()))
+        Ok(roots.iter().any(|it| it.id == id && it.available && self.check_responds(it).is_ok()))
     }
 
-    async fn too_late(&self, seconds: u32) -> Error {
+    async fn timeout_error(&self, seconds: u32) -> Error {
         let catalog = self.catalog.clone();
         let pending = blocking(move || catalog.pending_count(None)).await.unwrap_or(0);
         Error::new(
             ErrorCode::DeadlineExceeded,
             format!("not everything is searchable after {seconds} s: {pending} files are still to be read"),
         )
-        .hint(match self.degraded().values().next() {
+        .hint(match self.problems().values().next() {
             Some(problem) => format!("{problem}; `vic status` shows it while it lasts"),
             None => "wait longer with `vic sync --timeout`; `vic status` shows the progress".into(),
         })
@@ -150,8 +150,8 @@ impl Inner {
 }
 
 /// Makes all changes searchable and returns how many files had changed.
-async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Result<u64> {
-    if inner.gate.pause().is_some() {
+async fn index_changes(inner: &Arc<IndexState>, path: Option<&str>, until: Instant) -> Result<u64> {
+    if inner.pause.pause().is_some() {
         return Err(Error::new(ErrorCode::FailedPrecondition, "indexing is paused, so nothing new becomes searchable")
             .hint("`vic resume` ends the pause; `vic status` shows how long it lasts"));
     }
@@ -162,37 +162,39 @@ async fn bring_in(inner: &Arc<Inner>, path: Option<&str>, until: Instant) -> Res
         )
         .hint("`vic jobs` shows its progress"));
     }
-    let mut scopes = scopes(&inner.roots().await?, path).await?;
+    let mut scopes = resolve_scopes(&inner.roots().await?, path).await?;
     let mut away = Vec::new();
-    let seen = inner.watching.reach().await;
+    let seen = inner.watching.wait_for_events().await;
     for (root, within) in &scopes {
-        match inner.look(root, within.as_ref(), seen).await {
+        match inner.find_missed_changes(root, within.as_ref(), seen).await {
             Ok(()) => (),
             // An unavailable root is searchable as it was; the status reports it.
-            Err(_) if path.is_none() && !inner.is_there(root.id).await? => away.push(root.id),
+            Err(_) if path.is_none() && !inner.is_available(root.id).await? => away.push(root.id),
             Err(error) => return Err(error),
         }
     }
     // Its pending files wait until it is back, as do those on an unresponsive mount in another root.
     scopes.retain(|(root, _)| !away.contains(&root.id));
-    scan::bury(&inner.catalog, &inner.tables.writing()).await?;
+    scan::delete_tombstoned(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
-    let changed = blocking(move || pending(&catalog, &scopes)).await?;
+    let changed = blocking(move || pending_in(&catalog, &scopes)).await?;
     let files = changed.len() as u64;
-    if changed.len() <= MOST_URGENT {
-        inner.urgent.insist(&changed);
+    if changed.len() <= MAX_URGENT_FILES {
+        inner.urgent.force(&changed);
     }
     inner.changed.notify_one();
-    wait_for(inner, changed, until).await?;
+    wait_until_indexed(inner, changed, until).await?;
     Ok(files)
 }
 
 /// Returns the pending files in these scopes, except those on disks that do not respond.
-fn pending(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<FileId>> {
+fn pending_in(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<FileId>> {
     let (mut pending, mut silent) = (Vec::new(), HashSet::new());
     for (root, within) in scopes {
         pending.extend(catalog.pending_below(root.id, within.as_deref().unwrap_or(Path::new("")))?);
-        for place in unresponsive::below(&root.path).iter().filter_map(|it| it.strip_prefix(&root.path).ok()) {
+        for place in
+            unresponsive::unresponsive_below(&root.path).iter().filter_map(|it| it.strip_prefix(&root.path).ok())
+        {
             silent.extend(catalog.pending_below(root.id, place)?);
         }
     }
@@ -201,12 +203,12 @@ fn pending(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<Vec<
 }
 
 /// Waits until these files are no longer pending, or `until` is reached.
-async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Result<()> {
-    let mut pause = LOOKS.0;
+async fn wait_until_indexed(inner: &IndexState, mut files: Vec<FileId>, until: Instant) -> Result<()> {
+    let mut pause = POLL_INTERVALS.0;
     while Instant::now() < until {
-        let (catalog, missing) = (inner.catalog.clone(), inner.missing.clone());
+        let (catalog, missing) = (inner.catalog.clone(), inner.vanished.clone());
         // A vanished file cannot be searched and may never come back.
-        files = blocking(move || missing.without(&catalog, catalog.still_pending(files)?)).await?;
+        files = blocking(move || missing.exclude_from(&catalog, catalog.still_pending(files)?)).await?;
         if files.is_empty() {
             return Ok(());
         }
@@ -214,20 +216,20 @@ async fn wait_for(inner: &Inner, mut files: Vec<FileId>, until: Instant) -> Resu
             () = tokio::time::sleep(pause) => (),
             () = inner.shutdown.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "the daemon is ending")),
         }
-        pause = (pause * 3 / 2).min(LOOKS.1);
+        pause = (pause * 3 / 2).min(POLL_INTERVALS.1);
     }
     Err(Error::new(ErrorCode::DeadlineExceeded, "the files are still to be read"))
 }
 
 /// Returns the part of each root that the request covers.
-async fn scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
+async fn resolve_scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
     let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
     // The path may just have been deleted: then it is used as given.
-    let path = resolved(&path_of(path)).await;
-    if unresponsive::holds(&path) {
-        return Err(no_answer(&path));
+    let path = resolve_or_keep(&parse_path(path)).await;
+    if unresponsive::is_unresponsive(&path) {
+        return Err(not_responding(&path));
     }
-    if let Some((root, within)) = scan::below(roots, &path) {
+    if let Some((root, within)) = scan::split_root(roots, &path) {
         return Ok(vec![(root.clone(), Some(within).filter(|it| !it.as_os_str().is_empty()))]);
     }
     let below: Vec<_> = roots.iter().filter(|it| it.path.starts_with(&path)).map(|it| (it.clone(), None)).collect();
@@ -244,18 +246,18 @@ mod tests {
 
     #[test]
     fn root_is_caught_up_by_walk_after_its_watch() {
-        let walks = Walks::default();
+        let walks = CatchUp::default();
         let early = Instant::now();
         assert!(!walks.is_caught_up(1));
-        walks.watched(1);
-        walks.walked(1, early);
+        walks.note_watched(1);
+        walks.note_walked(1, early);
         assert!(!walks.is_caught_up(1), "it may have passed by before");
-        walks.walked(1, Instant::now());
+        walks.note_walked(1, Instant::now());
         assert!(walks.is_caught_up(1) && !walks.is_caught_up(2));
         walks.forget(1);
-        walks.walked(1, Instant::now());
+        walks.note_walked(1, Instant::now());
         assert!(!walks.is_caught_up(1), "a walk does not cover later changes");
-        walks.watched(1);
+        walks.note_watched(1);
         assert!(!walks.is_caught_up(1));
     }
 }

@@ -8,24 +8,24 @@ use tokio::sync::Semaphore;
 
 use crate::error::Result;
 use crate::files::open_beneath;
-use crate::index::{Before, Index, Inner, at_file, blocking, hash_of};
+use crate::index::{Index, IndexState, StatBefore, blocking, blocking_at_file, content_hash};
 use crate::model::{ContentHash, FileKind, FileRecord};
 use crate::table::{self, Table};
 
 /// Size of the largest file that is parsed for a query: a larger one takes longer than an answer.
-const MOST_FILE: u64 = 2 << 20;
+const MAX_FILE_BYTES: u64 = 2 << 20;
 /// Maximum bytes of cached tables.
-const MOST_KEPT: usize = 32 << 20;
+const MAX_CACHED_BYTES: usize = 32 << 20;
 /// Bytes counted for content without tables, to bound the number of entries.
 const ENTRY_BYTES: usize = 1 << 10;
 /// Files parsed concurrently.
-const AT_ONCE: usize = 2;
+const MAX_CONCURRENT: usize = 2;
 
 /// Tables by content and extension, least recently used first.
 #[derive(Default)]
-struct Kept(Vec<(ContentHash, String, Arc<Vec<Table>>)>);
+struct LruCache(Vec<(ContentHash, String, Arc<Vec<Table>>)>);
 
-impl Kept {
+impl LruCache {
     fn get(&mut self, hash: ContentHash, extension: &str) -> Option<Arc<Vec<Table>>> {
         let at = self.0.iter().position(|it| it.0 == hash && it.1 == extension)?;
         let found = self.0.remove(at);
@@ -34,9 +34,9 @@ impl Kept {
         Some(tables)
     }
 
-    fn keep(&mut self, hash: ContentHash, extension: &str, tables: Arc<Vec<Table>>) {
+    fn insert(&mut self, hash: ContentHash, extension: &str, tables: Arc<Vec<Table>>) {
         let bytes = |it: &[Table]| ENTRY_BYTES + it.iter().map(Table::bytes).sum::<usize>();
-        let mut left = MOST_KEPT.saturating_sub(bytes(&tables));
+        let mut left = MAX_CACHED_BYTES.saturating_sub(bytes(&tables));
         let fits = |it: &(ContentHash, String, Arc<Vec<Table>>)| {
             let own = bytes(&it.2);
             let fits = own <= left && !(it.0 == hash && it.1 == extension);
@@ -50,20 +50,20 @@ impl Kept {
     }
 }
 
-pub(crate) struct AskedTables {
-    kept: Mutex<Kept>,
-    places: Arc<Semaphore>,
+pub(crate) struct TableCache {
+    cache: Mutex<LruCache>,
+    permits: Arc<Semaphore>,
 }
 
-impl Default for AskedTables {
-    fn default() -> AskedTables {
-        AskedTables { kept: Mutex::default(), places: Arc::new(Semaphore::new(AT_ONCE)) }
+impl Default for TableCache {
+    fn default() -> TableCache {
+        TableCache { cache: Mutex::default(), permits: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
     }
 }
 
-impl AskedTables {
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+impl TableCache {
+    fn cache(&self) -> std::sync::MutexGuard<'_, LruCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -72,10 +72,10 @@ impl Index {
     /// unreadable, larger than 2 MiB, of a kind without tables, or takes longer than `patience`. Parsing then
     /// continues, and the next query gets the tables at once.
     pub async fn tables_of(&self, record: &FileRecord, patience: Duration) -> Option<Arc<Vec<Table>>> {
-        if record.found.size > MOST_FILE || !may_hold_tables(record.kind) {
+        if record.found.size > MAX_FILE_BYTES || !may_hold_tables(record.kind) {
             return None;
         }
-        let place = self.inner.asked_tables.places.clone().try_acquire_owned().ok()?;
+        let place = self.inner.table_cache.permits.clone().try_acquire_owned().ok()?;
         let (inner, record) = (self.inner.clone(), record.clone());
         let reading = tokio::spawn(async move {
             let tables = inner.read_tables(&record).await;
@@ -91,38 +91,38 @@ fn may_hold_tables(kind: FileKind) -> bool {
     matches!(kind, Data | Document | Mail | Markup | Notebook | Slides | Spreadsheet | Web)
 }
 
-impl Inner {
+impl IndexState {
     async fn read_tables(&self, record: &FileRecord) -> Result<Option<Arc<Vec<Table>>>> {
         let own = record.clone();
-        let opened = at_file(record, move || Ok(open(&own))).await?.flatten();
+        let opened = blocking_at_file(record, move || Ok(open_and_hash(&own))).await?.flatten();
         let Some((file, before, hash)) = opened else { return Ok(None) };
-        if let Some(tables) = self.asked_tables.kept().get(hash, &record.extension) {
+        if let Some(tables) = self.table_cache.cache().get(hash, &record.extension) {
             return Ok(Some(tables));
         }
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let Ok(document) = self.pool.extract(file, &name).await else { return Ok(None) };
         // Tables of a file modified meanwhile would be cached under the wrong content.
-        if before.still_holds(record).await? != Some(true) {
+        if before.is_unchanged(record).await? != Some(true) {
             return Ok(None);
         }
         let stem = record.found.path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let tables = blocking(move || {
-            let mut tables = table::of_document(&document);
+            let mut tables = table::tables_of_document(&document);
             for table in &mut tables {
                 table.name = format!("{stem} {}", table.name).trim_end().to_string();
             }
             Ok(Arc::new(tables))
         })
         .await?;
-        self.asked_tables.kept().keep(hash, &record.extension, tables.clone());
+        self.table_cache.cache().insert(hash, &record.extension, tables.clone());
         Ok(Some(tables))
     }
 }
 
-fn open(record: &FileRecord) -> Option<(File, Before, ContentHash)> {
+fn open_and_hash(record: &FileRecord) -> Option<(File, StatBefore, ContentHash)> {
     let file = open_beneath(&record.root, &record.found.path).ok()?;
-    let before = Before::of(&file);
-    let hash = hash_of(record, &file).ok()?;
+    let before = StatBefore::new(&file);
+    let hash = content_hash(record, &file).ok()?;
     Some((file, before, hash))
 }
 
@@ -134,31 +134,31 @@ mod tests {
     fn tables(bytes: usize) -> Arc<Vec<Table>> {
         let text = format!("a | b\n{} | 1\nx | 2", "x".repeat(bytes));
         let block = Block { kind: BlockKind::Table, text, anchor: Anchor::default(), rows: Vec::new() };
-        Arc::new(table::of_document(&Document { blocks: vec![block], ..Document::default() }))
+        Arc::new(table::tables_of_document(&Document { blocks: vec![block], ..Document::default() }))
     }
 
     #[test]
     fn cache_evicts_least_recently_used_tables() {
         let hash = |it: u8| ContentHash([it; 32]);
-        let mut kept = Kept::default();
-        kept.keep(hash(1), "csv", tables(10));
+        let mut kept = LruCache::default();
+        kept.insert(hash(1), "csv", tables(10));
         assert!(kept.get(hash(1), "csv").is_some() && kept.get(hash(1), "tsv").is_none());
-        kept.keep(hash(2), "csv", tables(MOST_KEPT / 2));
-        kept.keep(hash(1), "csv", tables(20));
-        kept.keep(hash(3), "csv", tables(MOST_KEPT / 2));
+        kept.insert(hash(2), "csv", tables(MAX_CACHED_BYTES / 2));
+        kept.insert(hash(1), "csv", tables(20));
+        kept.insert(hash(3), "csv", tables(MAX_CACHED_BYTES / 2));
         let known: Vec<bool> = (1..4).map(|it| kept.get(hash(it), "csv").is_some()).collect();
         assert_eq!((known, kept.0.len()), (vec![true, false, true], 2));
     }
 
     #[test]
     fn cache_bounds_entries_without_tables() {
-        let mut kept = Kept::default();
-        for number in 0..2 * MOST_KEPT / ENTRY_BYTES {
+        let mut kept = LruCache::default();
+        for number in 0..2 * MAX_CACHED_BYTES / ENTRY_BYTES {
             let mut hash = ContentHash([0; 32]);
             hash.0[..8].copy_from_slice(&number.to_le_bytes());
             kept.0.push((hash, "html".into(), Arc::default()));
         }
-        kept.keep(ContentHash([255; 32]), "html", Arc::default());
-        assert_eq!(kept.0.len(), MOST_KEPT / ENTRY_BYTES);
+        kept.insert(ContentHash([255; 32]), "html", Arc::default());
+        assert_eq!(kept.0.len(), MAX_CACHED_BYTES / ENTRY_BYTES);
     }
 }

@@ -14,31 +14,31 @@ use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
 use crate::store::{LanceStore, Store, StoreStats};
 
 /// Minimum number of rows that a job may leave outside the keyword index: scanning them takes about ten milliseconds.
-const CATCH_UP_ROWS: u64 = 10_000;
+const MIN_UNINDEXED_ROWS: u64 = 10_000;
 /// Maximum number of such rows. On a busy machine a query took seven seconds with 225,000 such rows of a million.
 const MOST_UNINDEXED_ROWS: u64 = 30_000;
 /// Maximum number of such rows while queries run. A query opens the file of every commit with such rows, and each saved
 /// file is a commit: 350 of them cost about 3 ms.
 pub(crate) const ATTENDED_ROWS: u64 = 20;
 /// Fragments that a job may leave while queries run.
-const MOST_FRAGMENTS: u64 = 100;
+const MAX_FRAGMENTS: u64 = 100;
 
 /// Catalog key of the fingerprint of the table that answers.
-const SERVING: &str = "serving_fingerprint";
+const SERVING_KEY: &str = "serving_fingerprint";
 /// Catalog key of the dimension of that table.
-const SERVING_DIMENSION: &str = "serving_dimension";
+const SERVING_DIMENSION_KEY: &str = "serving_dimension";
 /// Catalog key of the embedding settings (JSON) of that table, to reopen its embedder.
-const SERVING_MODEL: &str = "serving_model";
+const SERVING_MODEL_KEY: &str = "serving_model";
 /// Catalog key of the fingerprint of the table being built.
-const BUILDING: &str = "building_fingerprint";
+const BUILDING_KEY: &str = "building_fingerprint";
 
 /// Returns fingerprint and dimension of the table that answers, `None` before there is one.
 ///
 /// # Errors
 /// The catalog cannot be read.
 pub fn serving_table(catalog: &Catalog) -> Result<Option<(String, usize)>> {
-    let dimension = catalog.meta_get(SERVING_DIMENSION)?.and_then(|it| it.parse().ok());
-    Ok(catalog.meta_get(SERVING)?.zip(dimension))
+    let dimension = catalog.meta_get(SERVING_DIMENSION_KEY)?.and_then(|it| it.parse().ok());
+    Ok(catalog.meta_get(SERVING_KEY)?.zip(dimension))
 }
 
 /// Returns whether another model's table is being built beside the one that answers. The catalog then describes the
@@ -47,13 +47,13 @@ pub fn serving_table(catalog: &Catalog) -> Result<Option<(String, usize)>> {
 /// # Errors
 /// The catalog cannot be read.
 pub fn is_building(catalog: &Catalog) -> Result<bool> {
-    let building = catalog.meta_get(BUILDING)?.filter(|it| !it.is_empty());
-    Ok(building.is_some() && building != catalog.meta_get(SERVING)?)
+    let building = catalog.meta_get(BUILDING_KEY)?.filter(|it| !it.is_empty());
+    Ok(building.is_some() && building != catalog.meta_get(SERVING_KEY)?)
 }
 
 /// A table and the embedder of its vectors.
 #[derive(Clone)]
-pub struct Served {
+pub struct ServingTable {
     /// The table.
     pub store: Arc<dyn Store>,
     /// Embeds queries. `None` if the model of an old table cannot be loaded: then only keyword search works until the
@@ -68,13 +68,13 @@ pub(crate) struct Tables {
     target: Arc<LanceStore>,
     embedder: Arc<dyn Embedder>,
     model: String,
-    serving: RwLock<Served>,
+    serving: RwLock<ServingTable>,
     /// The table that answers while `target` is being built.
-    old: RwLock<Option<Old>>,
+    old: RwLock<Option<OldTable>>,
 }
 
 #[derive(Clone)]
-struct Old {
+struct OldTable {
     store: Arc<LanceStore>,
     fingerprint: String,
     /// Why it has no embedder.
@@ -97,32 +97,32 @@ impl Tables {
     {
         let fingerprint = embedder.fingerprint().to_string();
         let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
-        if target.has_lost() {
+        if target.has_lost_commits() {
             // The catalog may describe rows of these files that are lost.
             catalog.requeue(&RequeueScope::All)?;
             target.accept_loss().await?;
         }
-        let mut serving = Served { store: target.clone(), embedder: Some(embedder.clone()) };
+        let mut serving = ServingTable { store: target.clone(), embedder: Some(embedder.clone()) };
         let mut old = None;
-        match catalog.meta_get(SERVING)? {
+        match catalog.meta_get(SERVING_KEY)? {
             Some(before) if before != fingerprint => {
-                let dimension = catalog.meta_get(SERVING_DIMENSION)?.and_then(|it| it.parse().ok());
+                let dimension = catalog.meta_get(SERVING_DIMENSION_KEY)?.and_then(|it| it.parse().ok());
                 let dimension = dimension.unwrap_or(embedder.dimension());
                 let store = Arc::new(LanceStore::open(directory, &before, dimension).await?);
-                let old_model = catalog.meta_get(SERVING_MODEL)?.unwrap_or_default();
-                let (embedder, problem) = of_the_model(open_old(&old_model).await, &before);
-                serving = Served { store: store.clone(), embedder };
-                old = Some(Old { store, fingerprint: before, problem });
-                if catalog.meta_get(BUILDING)?.as_deref() != Some(&fingerprint) {
+                let old_model = catalog.meta_get(SERVING_MODEL_KEY)?.unwrap_or_default();
+                let (embedder, problem) = matching_embedder(open_old(&old_model).await, &before);
+                serving = ServingTable { store: store.clone(), embedder };
+                old = Some(OldTable { store, fingerprint: before, problem });
+                if catalog.meta_get(BUILDING_KEY)?.as_deref() != Some(&fingerprint) {
                     catalog.requeue(&RequeueScope::All)?;
-                    catalog.meta_set(BUILDING, &fingerprint)?;
+                    catalog.meta_set(BUILDING_KEY, &fingerprint)?;
                 }
             }
             Some(_) => abandon_building(catalog)?,
-            None => answers_from_now_on(catalog, &fingerprint, embedder.dimension(), &model)?,
+            None => save_serving_table(catalog, &fingerprint, embedder.dimension(), &model)?,
         }
-        let kept = [Some(&fingerprint), old.as_ref().map(|it: &Old| &it.fingerprint)];
-        drop_others(directory, &kept.into_iter().flatten().collect::<Vec<_>>()).await;
+        let kept = [Some(&fingerprint), old.as_ref().map(|it: &OldTable| &it.fingerprint)];
+        drop_unused_tables(directory, &kept.into_iter().flatten().collect::<Vec<_>>()).await;
         Ok(Tables {
             catalog: catalog.clone(),
             directory: directory.to_path_buf(),
@@ -135,20 +135,20 @@ impl Tables {
     }
 
     /// Returns the table that answers.
-    pub(crate) fn serving(&self) -> Served {
+    pub(crate) fn serving(&self) -> ServingTable {
         self.serving.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the table to write to.
-    pub(crate) fn writing(&self) -> Table {
-        Table { target: self.target.clone(), old: self.old().map(|it| it.store) }
+    pub(crate) fn writing(&self) -> TableWriter {
+        TableWriter { target: self.target.clone(), old: self.old().map(|it| it.store) }
     }
 
     /// Returns the new paths of tables that were damaged at startup.
-    pub(crate) fn set_aside(&self) -> Vec<std::path::PathBuf> {
+    pub(crate) fn quarantined(&self) -> Vec<std::path::PathBuf> {
         let old = self.old().map(|it| it.store);
         let both = [Some(self.target.clone()), old];
-        both.into_iter().flatten().flat_map(|it| it.set_aside().to_vec()).collect()
+        both.into_iter().flatten().flat_map(|it| it.quarantined().to_vec()).collect()
     }
 
     /// Returns whether another model's table still answers.
@@ -164,21 +164,24 @@ impl Tables {
     /// Makes the new table answer and drops the old one. The caller has checked that no file is pending.
     pub(crate) async fn switch(&self) -> Result<()> {
         let Some(old) = self.old() else { return Ok(()) };
-        answers_from_now_on(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
+        save_serving_table(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
         *self.serving.write().unwrap_or_else(PoisonError::into_inner) =
-            Served { store: self.target.clone(), embedder: Some(self.embedder.clone()) };
+            ServingTable { store: self.target.clone(), embedder: Some(self.embedder.clone()) };
         *self.old.write().unwrap_or_else(PoisonError::into_inner) = None;
         LanceStore::drop_table(&self.directory, &LanceStore::table_of(&old.fingerprint)).await
     }
 
-    fn old(&self) -> Option<Old> {
+    fn old(&self) -> Option<OldTable> {
         self.old.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Returns the embedder of a table, or why it has none. A server may use the same name for another model, and its
 /// vectors would not be comparable.
-fn of_the_model(opened: Result<Arc<dyn Embedder>>, fingerprint: &str) -> (Option<Arc<dyn Embedder>>, Option<String>) {
+fn matching_embedder(
+    opened: Result<Arc<dyn Embedder>>,
+    fingerprint: &str,
+) -> (Option<Arc<dyn Embedder>>, Option<String>) {
     let problem = match opened {
         Ok(embedder) if embedder.fingerprint() == fingerprint => return (Some(embedder), None),
         Ok(_) => "another model now has this name".to_string(),
@@ -192,20 +195,20 @@ fn of_the_model(opened: Result<Arc<dyn Embedder>>, fingerprint: &str) -> (Option
 /// Returns to the model that answers while another was being built. Changed files went to the other table only, so
 /// every file is requeued. The vector cache makes that cheap.
 fn abandon_building(catalog: &Catalog) -> Result<()> {
-    if catalog.meta_get(BUILDING)?.is_none_or(|it| it.is_empty()) {
+    if catalog.meta_get(BUILDING_KEY)?.is_none_or(|it| it.is_empty()) {
         return Ok(());
     }
     catalog.requeue(&RequeueScope::All)?;
-    catalog.meta_set(BUILDING, "")
+    catalog.meta_set(BUILDING_KEY, "")
 }
 
 /// Drops the tables of models that neither answer nor are being built: no query reads them, and purges would not reach
 /// them. Other files in the directory are not vic's and stay.
-async fn drop_others(directory: &Path, kept: &[&String]) {
+async fn drop_unused_tables(directory: &Path, kept: &[&String]) {
     let kept: Vec<String> = kept.iter().map(|it| LanceStore::table_of(it)).collect();
     let dropped = async {
         let mut tables = LanceStore::tables(directory).await?;
-        tables.retain(|it| LanceStore::is_of_a_model(it) && !kept.contains(it));
+        tables.retain(|it| LanceStore::is_model_table(it) && !kept.contains(it));
         for table in tables {
             tracing::info!(table, "removing the index of an unused model");
             LanceStore::drop_table(directory, &table).await?;
@@ -218,23 +221,23 @@ async fn drop_others(directory: &Path, kept: &[&String]) {
 }
 
 /// Saves which table answers and that none is being built, in one transaction: half of it would match no table.
-fn answers_from_now_on(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
+fn save_serving_table(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
     catalog.meta_set_all(&[
-        (SERVING_DIMENSION, &dimension.to_string()),
-        (SERVING_MODEL, model),
-        (SERVING, fingerprint),
-        (BUILDING, ""),
+        (SERVING_DIMENSION_KEY, &dimension.to_string()),
+        (SERVING_MODEL_KEY, model),
+        (SERVING_KEY, fingerprint),
+        (BUILDING_KEY, ""),
     ])
 }
 
 /// The write side: writes go to the table of the current model; deletions also go to the old one.
 #[derive(Clone)]
-pub(crate) struct Table {
+pub(crate) struct TableWriter {
     target: Arc<LanceStore>,
     old: Option<Arc<LanceStore>>,
 }
 
-impl Table {
+impl TableWriter {
     /// Replaces the chunks of these files.
     pub(crate) async fn replace(&self, files: Vec<FileChunks>) -> Result<()> {
         if files.is_empty() {
@@ -249,7 +252,7 @@ impl Table {
     }
 
     /// Returns whether the table has all these chunks of a file.
-    pub(crate) async fn holds(&self, file: FileId, chunks: &[ChunkId]) -> Result<bool> {
+    pub(crate) async fn contains(&self, file: FileId, chunks: &[ChunkId]) -> Result<bool> {
         let ids: Vec<(FileId, ChunkId)> = chunks.iter().map(|it| (file, it.clone())).collect();
         Ok(self.target.chunks(&ids).await?.len() == ids.len())
     }
@@ -265,8 +268,8 @@ impl Table {
     /// Returns whether chunks may temporarily have no vectors. Not while another model's table answers: this one must
     /// be complete when it takes over. Not in a table too large for memory: its approximate index is built from the
     /// existing vectors.
-    pub(crate) fn may_wait_for_vectors(&self) -> bool {
-        self.old.is_none() && self.target.compares_in_memory()
+    pub(crate) fn allows_missing_vectors(&self) -> bool {
+        self.old.is_none() && self.target.has_vectors_in_memory()
     }
 
     /// Returns the number of chunks in the table.
@@ -275,8 +278,8 @@ impl Table {
     }
 
     /// Returns whether the table has chunks of a file.
-    pub(crate) fn knows(&self, file: FileId) -> bool {
-        self.target.has(file)
+    pub(crate) fn has_file(&self, file: FileId) -> bool {
+        self.target.has_file(file)
     }
 
     /// Returns all chunks of these files, unordered.
@@ -285,7 +288,7 @@ impl Table {
     }
 
     /// Deletes the chunks of these files from both tables.
-    pub(crate) async fn clear(&self, files: &[FileId]) -> Result<()> {
+    pub(crate) async fn delete(&self, files: &[FileId]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
@@ -322,12 +325,12 @@ impl Table {
     /// second. The other maintenance waits until there are many fragments.
     pub(crate) async fn catch_up(&self) {
         let outcome = match self.stats().await {
-            Ok(stats) if stats.unindexed_rows > (stats.chunks / 4).clamp(CATCH_UP_ROWS, MOST_UNINDEXED_ROWS) => {
-                self.upkeep().await
+            Ok(stats) if stats.unindexed_rows > (stats.chunks / 4).clamp(MIN_UNINDEXED_ROWS, MOST_UNINDEXED_ROWS) => {
+                self.maintain().await
             }
-            Ok(stats) if stats.unindexed_rows > ATTENDED_ROWS && self.target.is_asked() => match stats.fragments {
-                0..=MOST_FRAGMENTS => self.target.cover_words().await,
-                _ => self.upkeep().await,
+            Ok(stats) if stats.unindexed_rows > ATTENDED_ROWS && self.target.is_queried() => match stats.fragments {
+                0..=MAX_FRAGMENTS => self.target.cover_keywords().await,
+                _ => self.maintain().await,
             },
             Ok(_) => Ok(()),
             Err(error) => Err(error),
@@ -338,9 +341,9 @@ impl Table {
     }
 
     /// Loads into memory what every query needs.
-    pub(crate) async fn warm(&self) {
+    pub(crate) async fn preload(&self) {
         let answers = self.old.as_ref().unwrap_or(&self.target);
-        if let Err(error) = answers.warm().await {
+        if let Err(error) = answers.preload().await {
             tracing::warn!(%error, "the first queries will be slow");
         }
     }
@@ -369,32 +372,32 @@ impl Table {
     }
 
     /// Returns whether queries ran recently.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.target.is_asked()
+    pub(crate) fn is_queried(&self) -> bool {
+        self.target.is_queried()
     }
 
     /// Runs full maintenance of the table.
-    pub(crate) async fn upkeep(&self) -> Result<()> {
-        self.target.upkeep().await
+    pub(crate) async fn maintain(&self) -> Result<()> {
+        self.target.maintain().await
     }
 
     /// Adds all rows to the keyword index, without other maintenance.
-    pub(crate) async fn cover_words(&self) -> Result<()> {
-        self.target.cover_words().await
+    pub(crate) async fn cover_keywords(&self) -> Result<()> {
+        self.target.cover_keywords().await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::tests::Fake;
+    use crate::index::tests::FakeEmbedder;
 
     /// Opens the tables of a directory for one model after the other. Returns what the directory then contains.
     async fn tables_after(dir: &Path, models: &[&'static str]) -> (Catalog, Vec<String>) {
         let (catalog, index) = (Catalog::open(&dir.join("catalog.sqlite")).unwrap(), dir.join("index"));
         for model in models {
             let old = async |_: &str| Err(Error::not_found("it is not there"));
-            drop(Tables::open(&catalog, &index, Arc::new(Fake(model)), "m".into(), old).await.unwrap());
+            drop(Tables::open(&catalog, &index, Arc::new(FakeEmbedder(model)), "m".into(), old).await.unwrap());
         }
         (catalog, LanceStore::tables(&index).await.unwrap())
     }
@@ -414,9 +417,9 @@ mod tests {
     async fn answering_index_stays_if_marked_as_being_built() {
         let dir = tempfile::tempdir().unwrap();
         let (catalog, _) = tables_after(dir.path(), &["aaaaaaaaaaaa"]).await;
-        catalog.meta_set(BUILDING, "aaaaaaaaaaaa").unwrap();
+        catalog.meta_set(BUILDING_KEY, "aaaaaaaaaaaa").unwrap();
         assert_eq!(tables_after(dir.path(), &["aaaaaaaaaaaa"]).await.1, ["chunks_aaaaaaaaaaaa"]);
-        assert_eq!(catalog.meta_get(BUILDING).unwrap().as_deref(), Some(""));
+        assert_eq!(catalog.meta_get(BUILDING_KEY).unwrap().as_deref(), Some(""));
     }
 
     /// Opens the tables of a directory last used with model `aaaaaaaaaaaa`, with settings that now give the model
@@ -427,8 +430,8 @@ mod tests {
         let open = async |fingerprint| {
             let path = dir.path().join("index");
             let reopened = reopened.clone();
-            let old = async move |_: &str| reopened.map(|it| Arc::new(Fake(it)) as Arc<dyn Embedder>);
-            Tables::open(&catalog, &path, Arc::new(Fake(fingerprint)), "m".into(), old).await.unwrap()
+            let old = async move |_: &str| reopened.map(|it| Arc::new(FakeEmbedder(it)) as Arc<dyn Embedder>);
+            Tables::open(&catalog, &path, Arc::new(FakeEmbedder(fingerprint)), "m".into(), old).await.unwrap()
         };
         open("aaaaaaaaaaaa").await;
         let tables = open("bbbbbbbbbbbb").await;

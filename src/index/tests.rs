@@ -8,24 +8,24 @@ use async_trait::async_trait;
 use super::*;
 use crate::catalog::RequeueScope;
 use crate::embed::Vector;
-use crate::embed::tokenizer::Estimate;
+use crate::embed::tokenizer::TokenEstimate;
 use crate::extract::{SkillJob, scripted_worker};
-use crate::index::ocr::file::{self, Known};
+use crate::index::ocr::file::{self, OcrState};
 use crate::index::pipeline::Run;
 use crate::index::progress::Progress;
 use crate::model::{
-    Anchor, Block, BlockKind, Chunk, ChunkId, Embedded, ExtractFailure, FileChunks, FileId, FileRecord,
-    NETWORKS_UNLOADED, OcrMode, PauseRequest, Pieces, Reason, Tier, TokenCounter,
+    Anchor, Block, BlockKind, Chunk, ChunkId, Embedded, EncodedPieces, ExtractFailure, FileChunks, FileId, FileRecord,
+    OCR_MODELS_UNAVAILABLE, OcrMode, PauseRequest, Reason, Tier, TokenCounter,
 };
 
 /// Long enough for any background work, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An embedder whose model has this fingerprint.
-pub(super) struct Fake(pub(super) &'static str);
+pub(super) struct FakeEmbedder(pub(super) &'static str);
 
 #[async_trait]
-impl Embedder for Fake {
+impl Embedder for FakeEmbedder {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
         Ok(vec![vec![8_f32.sqrt().recip(); 8]; texts.len()])
     }
@@ -55,7 +55,7 @@ impl Embedder for Fake {
     }
 
     fn token_counter(&self) -> Arc<dyn TokenCounter> {
-        Arc::new(Estimate::new(256))
+        Arc::new(TokenEstimate::new(256))
     }
 }
 
@@ -74,14 +74,14 @@ async fn open(
         _ => None,
     })
     .unwrap();
-    let parts = Parts {
+    let parts = IndexParts {
         catalog: Catalog::open(&config.catalog_path()).unwrap(),
-        jobs: Jobs::open(&config.job_db_path).unwrap(),
-        embedder: Arc::new(Fake(fingerprint)),
-        pool: Arc::new(scripted_worker::pool(folder, "", &Ok(Document::default()))),
+        jobs: JobLog::open(&config.job_db_path).unwrap(),
+        embedder: Arc::new(FakeEmbedder(fingerprint)),
+        pool: Arc::new(scripted_worker::scripted_pool(folder, "", &Ok(Document::default()))),
         skills: Arc::new(skills),
         evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
-        book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
+        book: Arc::new(CorpusStore::open(&config.corpus_path()).unwrap()),
         // Not the models of the checkout.
         models: ModelStore::new(vec![folder.join("nowhere")]),
         config,
@@ -91,7 +91,7 @@ async fn open(
 }
 
 /// Waits until a condition holds.
-async fn until(what: &str, is_so: impl Fn() -> bool) {
+async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -103,35 +103,36 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn new_model_takes_over_after_pause_without_rewrite_in_it() {
     let folder = tempfile::tempdir().unwrap();
-    let skills = || scripted_worker::pool(folder.path(), "", &Ok(Document::default()));
+    let skills = || scripted_worker::scripted_pool(folder.path(), "", &Ok(Document::default()));
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills(), "0").await;
     index.pause(PauseRequest { seconds: None }).await.unwrap();
     shutdown.cancel();
     drop(index);
 
     let (index, shutdown) = open(folder.path(), "bbbbbbbbbbbb", skills(), "0").await;
-    let (inner, run) = (&index.inner, Run::quiet(shutdown.clone()));
-    inner.drain(&run).await.unwrap();
-    inner.upkeep().await;
+    let (inner, run) = (&index.inner, Run::background(shutdown.clone()));
+    inner.run_pending(&run).await.unwrap();
+    inner.maintain().await;
     assert!(inner.tables.is_switching() && index.paused().is_some(), "in a pause the old table answers");
     index.resume().await.unwrap();
-    until("the new table does not take over", || !inner.tables.is_switching()).await;
+    wait_until("the new table does not take over", || !inner.tables.is_switching()).await;
     shutdown.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_skill_workers_end_while_files_are_queued() {
     let folder = tempfile::tempdir().unwrap();
-    let skills = scripted_worker::pool(folder.path(), "", &Ok(Document::default())).resting(Duration::ZERO);
+    let skills =
+        scripted_worker::scripted_pool(folder.path(), "", &Ok(Document::default())).with_max_idle(Duration::ZERO);
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills, "0").await;
     let inner = &index.inner;
     // As in a pause, or while a job runs OCR.
-    let _lane = inner.pictures.lane.lock().await;
-    inner.pictures.push("", 7, false);
-    inner.pictures.arrived.notify_one();
+    let _lane = inner.ocr_queue.reading.lock().await;
+    inner.ocr_queue.push("", 7, false);
+    inner.ocr_queue.arrived.notify_one();
     let job = SkillJob { skill: "any".into(), seconds: 20, ..SkillJob::default() };
     inner.skills.run_skill(tempfile::tempfile().unwrap(), "a.png", job).await.unwrap();
-    until("the worker stays", || inner.skills.at_rest() == 0).await;
+    wait_until("the worker stays", || inner.skills.idle_count() == 0).await;
     shutdown.cancel();
 }
 
@@ -143,7 +144,7 @@ fn chunks_of(file_id: FileId) -> FileChunks {
         text: "The observatory opens on Fridays.".into(),
         body_start: 0,
         anchor: Anchor::default(),
-        pieces: Pieces::default(),
+        pieces: EncodedPieces::default(),
         heading_path: Vec::new(),
         tokens: 7,
         tier: Tier::L1,
@@ -151,41 +152,41 @@ fn chunks_of(file_id: FileId) -> FileChunks {
     FileChunks { file_id, chunks: vec![Embedded { chunk, vector: vec![8_f32.sqrt().recip(); 8] }] }
 }
 
-struct Scene {
+struct TestIndex {
     index: Index,
     shutdown: CancellationToken,
     dir: tempfile::TempDir,
 }
 
-impl Drop for Scene {
+impl Drop for TestIndex {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
 }
 
-impl Scene {
-    async fn new() -> Scene {
-        Scene::whose_skills_say(&Ok(Document::default())).await
+impl TestIndex {
+    async fn new() -> TestIndex {
+        TestIndex::with_skill_reply(&Ok(Document::default())).await
     }
 
-    async fn whose_skills_say(says: &Result<Document, ExtractFailure>) -> Scene {
+    async fn with_skill_reply(says: &Result<Document, ExtractFailure>) -> TestIndex {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("skills");
         std::fs::create_dir(&folder).unwrap();
-        let skills = scripted_worker::pool(&folder, "", says);
+        let skills = scripted_worker::scripted_pool(&folder, "", says);
         let (index, shutdown) = open(dir.path(), "aaaaaaaaaaaa", skills, "1").await;
-        Scene { index, shutdown, dir }
+        TestIndex { index, shutdown, dir }
     }
 
     /// Changes the reply of the skills.
-    fn have_skills_say(&self, says: &Result<Document, ExtractFailure>) {
+    fn set_skill_reply(&self, says: &Result<Document, ExtractFailure>) {
         let aside = self.folder("aside");
-        drop(scripted_worker::pool(&aside, "", says));
+        drop(scripted_worker::scripted_pool(&aside, "", says));
         std::fs::rename(aside.join("reply"), self.dir.path().join("skills/reply")).unwrap();
     }
 
     /// Puts empty files in place of the OCR library and models.
-    fn have_models(&self) {
+    fn install_models(&self) {
         for name in ["onnxruntime", "ppocr"] {
             let entry = self.index.inner.models.entry(name).unwrap();
             let folder = self.folder("nowhere").join(entry.folder());
@@ -195,15 +196,15 @@ impl Scene {
     }
 
     /// Saves a file, and waits until it was read without text.
-    async fn read(&self, path: &Path) -> FileRecord {
+    async fn save_and_read(&self, path: &Path) -> FileRecord {
         self.save(path).await;
         let record = || self.index.inner.catalog.record_by_path(path).unwrap();
         let is_read = || record().is_some_and(|it| it.reason == Some(Reason::NoText));
-        until("it is never read", is_read).await;
+        wait_until("it is never read", is_read).await;
         record().unwrap()
     }
 
-    fn tells(&self, what: &str) -> bool {
+    fn is_reported(&self, what: &str) -> bool {
         self.index.degraded().iter().any(|it| it.contains(what))
     }
 
@@ -225,34 +226,34 @@ impl Scene {
     /// Saves a file, and waits until the catalog has it.
     async fn save(&self, path: &Path) {
         std::fs::write(path, "The observatory opens on Fridays.").unwrap();
-        until("it is never in the catalog", || self.id(path).is_some()).await;
+        wait_until("it is never in the catalog", || self.id(path).is_some()).await;
     }
 }
 
 #[tokio::test]
 async fn unmarked_stored_text_is_purged_with_its_root() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     // No other run reads the file meanwhile.
     let _engine = inner.engine.lock().await;
-    let _urgent = inner.overtaking.write().await;
+    let _urgent = inner.urgent_runs.write().await;
     scene.save(&folder.join("notes.md")).await;
     let file = scene.id(&folder.join("notes.md")).unwrap();
     // Vic was killed before it marked the file.
     inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
     scene.index.remove_root(&folder).await.unwrap();
-    assert!(!inner.tables.writing().knows(file));
+    assert!(!inner.tables.writing().has_file(file));
     assert!(scene.is_purge_asked());
 }
 
 #[tokio::test]
 async fn failed_delete_with_root_is_reported_and_retried() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     let _engine = inner.engine.lock().await;
-    let _urgent = inner.overtaking.write().await;
+    let _urgent = inner.urgent_runs.write().await;
     scene.save(&folder.join("notes.md")).await;
     let file = scene.id(&folder.join("notes.md")).unwrap();
     inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
@@ -261,33 +262,33 @@ async fn failed_delete_with_root_is_reported_and_retried() {
                    BEGIN SELECT RAISE(ABORT, 'the disk does not write'); END";
     database.execute_batch(refuses).unwrap();
     scene.index.remove_root(&folder).await.unwrap();
-    assert!(inner.tables.writing().knows(file) && scene.tells("cannot delete from the index"));
+    assert!(inner.tables.writing().has_file(file) && scene.is_reported("cannot delete from the index"));
     database.execute_batch("DROP TRIGGER refuses").unwrap();
-    until("it stays in the index", || !inner.tables.writing().knows(file)).await;
-    until("it is reported for ever", || !scene.tells("cannot delete from the index")).await;
+    wait_until("it stays in the index", || !inner.tables.writing().has_file(file)).await;
+    wait_until("it is reported for ever", || !scene.is_reported("cannot delete from the index")).await;
 }
 
 #[tokio::test]
 async fn pending_tombstones_are_deleted_at_next_start() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let folder = scene.folder("files");
     let root = scene.index.add_root(&folder).await.unwrap();
-    scene.read(&folder.join("notes.md")).await;
+    scene.save_and_read(&folder.join("notes.md")).await;
     scene.index.inner.catalog.remove_root(root.id).unwrap();
     scene.shutdown.cancel();
-    let skills = scripted_worker::pool(&scene.folder("skills"), "", &Ok(Document::default()));
+    let skills = scripted_worker::scripted_pool(&scene.folder("skills"), "", &Ok(Document::default()));
     let (index, shutdown) = open(scene.dir.path(), "aaaaaaaaaaaa", skills, "1").await;
-    until("it waits for another change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
+    wait_until("it waits for another change", || index.inner.catalog.tombstones(1).unwrap().is_empty()).await;
     shutdown.cancel();
 }
 
 #[tokio::test]
 async fn skill_evidence_of_excluded_file_is_purged() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
-    scene.read(&folder.join("other.md")).await;
-    let record = scene.read(&folder.join("scan.pdf")).await;
+    scene.save_and_read(&folder.join("other.md")).await;
+    let record = scene.save_and_read(&folder.join("scan.pdf")).await;
     std::fs::write(folder.join(".vicignore"), "scan.pdf\n").unwrap();
     inner.scan(&root, None, &scene.shutdown).await.unwrap();
     assert_eq!(scene.id(&record.absolute()), None);
@@ -297,78 +298,78 @@ async fn skill_evidence_of_excluded_file_is_purged() {
     let block = Block { kind: BlockKind::Paragraph, text, anchor, rows: Vec::new() };
     let found = Document { blocks: vec![block], ..Document::default() };
     assert_eq!(scene.index.add_evidence(&record, "ocr_image", &found).await.unwrap(), []);
-    assert!(!inner.tables.writing().knows(record.id) && scene.is_purge_asked());
+    assert!(!inner.tables.writing().has_file(record.id) && scene.is_purge_asked());
 }
 
 #[tokio::test]
 async fn failed_ocr_files_stay_queued_and_are_read_later() {
-    let unloaded = ExtractFailure { reason: Reason::UnsupportedType, detail: format!("{NETWORKS_UNLOADED}: why") };
+    let unloaded = ExtractFailure { reason: Reason::UnsupportedType, detail: format!("{OCR_MODELS_UNAVAILABLE}: why") };
     let unread = ExtractFailure { reason: Reason::Io, detail: "no worker could be started".into() };
     for (failure, told) in [(unloaded, "vic models pull"), (unread, "cannot index OCR text")] {
-        let scene = Scene::whose_skills_say(&Err(failure)).await;
-        scene.have_models();
+        let scene = TestIndex::with_skill_reply(&Err(failure)).await;
+        scene.install_models();
         let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
         scene.index.add_root(&folder).await.unwrap();
-        let file = scene.read(&folder.join("scan.png")).await.id;
-        inner.pictures.push("", file, false);
-        inner.pictures.arrived.notify_one();
-        until("it is not reported", || scene.tells(told)).await;
-        scene.have_skills_say(&Ok(Document::default()));
-        until("it is reported for ever", || !scene.tells(told)).await;
-        until("it waits for ever", || !inner.pictures.has(file)).await;
+        let file = scene.save_and_read(&folder.join("scan.png")).await.id;
+        inner.ocr_queue.push("", file, false);
+        inner.ocr_queue.arrived.notify_one();
+        wait_until("it is not reported", || scene.is_reported(told)).await;
+        scene.set_skill_reply(&Ok(Document::default()));
+        wait_until("it is reported for ever", || !scene.is_reported(told)).await;
+        wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
     }
 }
 
 #[tokio::test]
 async fn files_stay_queued_until_ocr_models_are_installed() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
-    let file = scene.read(&folder.join("scan.png")).await.id;
-    inner.pictures.push("", file, false);
-    inner.pictures.arrived.notify_one();
-    until("it is not reported", || scene.tells("vic models pull")).await;
-    assert!(inner.pictures.has(file));
-    scene.have_models();
-    until("it is reported for ever", || !scene.tells("vic models pull")).await;
-    until("it waits for ever", || !inner.pictures.has(file)).await;
+    let file = scene.save_and_read(&folder.join("scan.png")).await.id;
+    inner.ocr_queue.push("", file, false);
+    inner.ocr_queue.arrived.notify_one();
+    wait_until("it is not reported", || scene.is_reported("vic models pull")).await;
+    assert!(inner.ocr_queue.contains(file));
+    scene.install_models();
+    wait_until("it is reported for ever", || !scene.is_reported("vic models pull")).await;
+    wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
 }
 
 #[tokio::test]
 async fn ocr_waits_until_file_is_in_index() {
-    let scene = Scene::new().await;
-    scene.have_models();
+    let scene = TestIndex::new().await;
+    scene.install_models();
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     let engine = inner.engine.lock().await;
-    let urgent = inner.overtaking.write().await;
+    let urgent = inner.urgent_runs.write().await;
     scene.save(&folder.join("scan.png")).await;
     let file = scene.id(&folder.join("scan.png")).unwrap();
-    inner.pictures.push("a job that has ended", file, false);
-    let progress = Arc::new(Progress::new(crate::index::jobs::unnamed()));
-    crate::index::ocr::queue::read(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
-    assert!(inner.pictures.has(file), "the request is lost");
+    inner.ocr_queue.push("a job that has ended", file, false);
+    let progress = Arc::new(Progress::new(crate::index::jobs::snapshot_without_job()));
+    crate::index::ocr::queue::read_queue(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
+    assert!(inner.ocr_queue.contains(file), "the request is lost");
     drop((engine, urgent));
-    until("it waits for ever", || !inner.pictures.has(file)).await;
+    wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
     let hash = inner.catalog.records(&[file]).unwrap()[0].hash.unwrap();
-    until("it is not read", || file::known(&inner.evidence, hash, OcrMode::Auto) != Known::Unread).await;
+    wait_until("it is not read", || file::cached_state(&inner.evidence, hash, OcrMode::Auto) != OcrState::Unread).await;
 }
 
 #[tokio::test]
 async fn watched_file_is_recorded_before_it_is_read() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     let _engine = inner.engine.lock().await;
-    let _urgent = inner.overtaking.write().await;
+    let _urgent = inner.urgent_runs.write().await;
     scene.save(&folder.join("scan.png")).await;
     let file = scene.id(&folder.join("scan.png")).unwrap();
-    until("it is not noted", || inner.pictures.take_seen(file)).await;
+    wait_until("it is not noted", || inner.ocr_queue.take_changed(file)).await;
 }
 
 #[tokio::test]
 async fn roots_are_walked_without_job_and_status_reports_why() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
     // As while no daemon runs.
@@ -377,15 +378,15 @@ async fn roots_are_walked_without_job_and_status_reports_why() {
     list.execute_batch("ALTER TABLE jobs RENAME TO away").unwrap();
     std::fs::write(folder.join("notes.md"), "The observatory opens on Fridays.").unwrap();
     inner.reconcile_roots().await;
-    assert!(scene.id(&folder.join("notes.md")).is_some() && scene.tells("folders are walked without a job"));
+    assert!(scene.id(&folder.join("notes.md")).is_some() && scene.is_reported("folders are walked without a job"));
     list.execute_batch("ALTER TABLE away RENAME TO jobs").unwrap();
     inner.reconcile_roots().await;
-    assert!(!scene.tells("folders are walked without a job") && !scene.index.jobs(9).unwrap().is_empty());
+    assert!(!scene.is_reported("folders are walked without a job") && !scene.index.jobs(9).unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn unavailable_root_is_reported_with_path_and_hint() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
@@ -395,12 +396,16 @@ async fn unavailable_root_is_reported_with_path_and_hint() {
     assert!(!told.available && told.problem.contains("vic roots remove"), "{}", told.problem);
     assert!(told.problem.contains(folder.to_str().unwrap()), "{}", told.problem);
     inner.reconcile_roots().await;
-    assert!(!scene.tells("not indexed before") && !scene.tells("not walked"), "twice: {:?}", scene.index.degraded());
+    assert!(
+        !scene.is_reported("not indexed before") && !scene.is_reported("not walked"),
+        "twice: {:?}",
+        scene.index.degraded()
+    );
 }
 
 #[tokio::test]
 async fn root_watched_under_old_id_is_taken_over_by_parent() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, child) = (scene.index.inner.clone(), scene.folder("above/child"));
     let old = scene.index.add_root(&child).await.unwrap();
     // A long walk still holds the absorbed root, and watches it first.
@@ -408,17 +413,17 @@ async fn root_watched_under_old_id_is_taken_over_by_parent() {
     inner.watch(&old).await;
     inner.watch(&above).await;
     scene.save(&child.join("notes.md")).await;
-    until("it is watched under its old id", || !inner.watching.is_whole(old.id)).await;
+    wait_until("it is watched under its old id", || !inner.watching.is_whole(old.id)).await;
     scene.save(&child.join("later.md")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_ends_while_files_keep_changing() {
-    let scene = Scene::new().await;
+    let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     for number in 0..5 {
-        scene.read(&folder.join(format!("{number}.md"))).await;
+        scene.save_and_read(&folder.join(format!("{number}.md"))).await;
     }
     let changing = tokio::spawn({
         let catalog = inner.catalog.clone();
@@ -433,15 +438,15 @@ async fn run_ends_while_files_keep_changing() {
     let engine = inner.engine.lock().await;
     let mut has_left = false;
     for _ in 0..100 {
-        let run = Run::quiet(scene.shutdown.clone());
-        let drained = tokio::time::timeout(PATIENCE, inner.drain(&run)).await;
+        let run = Run::background(scene.shutdown.clone());
+        let drained = tokio::time::timeout(PATIENCE, inner.run_pending(&run)).await;
         drained.expect("it has no end").unwrap();
         assert!(run.progress.snapshot().files_done <= 10, "each twice at most");
-        has_left |= run.waiting.has_left();
+        has_left |= run.deferral.has_skipped();
     }
     assert!(has_left, "the test could not fail");
     changing.abort();
     assert!(changing.await.unwrap_err().is_cancelled());
     drop(engine);
-    until("skipped files are never read", || inner.catalog.pending_count(None).unwrap() == 0).await;
+    wait_until("skipped files are never read", || inner.catalog.pending_count(None).unwrap() == 0).await;
 }

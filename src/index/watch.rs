@@ -12,32 +12,32 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use crate::error::Result;
-use crate::files::{Batch, Change, ChangeKind, Leash, Rules, Watcher};
-use crate::index::pipeline::urgent_queue::MOST_FILES;
-use crate::index::{Inner, blocking};
+use crate::files::{Batch, Change, ChangeKind, Rules, WalkToken, Watcher};
+use crate::index::pipeline::urgent_queue::MAX_FILES_PER_CHANGE;
+use crate::index::{IndexState, blocking};
 use crate::model::{Root, RootId, WatchReport};
 
 /// Capacity of the queue of change batches. When it is full, the watcher folds its changes into one rescan.
-const CHANGES_AHEAD: usize = 256;
+const CHANGE_QUEUE_CAPACITY: usize = 256;
 
 /// Paths scanned per catalog commit: enough that ten thousand deletions take seconds, few enough that the first result
 /// is still true when the last path was read.
-const PLACES_AT_ONCE: usize = 256;
+const PATHS_PER_COMMIT: usize = 256;
 
 /// Maximum files of a new folder that are recorded as seen by the watcher.
-const MOST_SEEN: usize = 10_000;
+const MAX_SEEN_PER_FOLDER: usize = 10_000;
 
 /// Key of the problem that changes could not be applied, usually because their root is unavailable.
-pub(crate) const CHANGES: &str = "changes";
+pub(crate) const CHANGES_KEY: &str = "changes";
 
 /// Lost heartbeats in a row after which the watcher counts as dead. They are some seconds apart.
-const LOST_BEATS: u32 = 4;
+const MAX_LOST_BEATS: u32 = 4;
 
 /// Lost heartbeats in a row that the status reports.
-const TOLD_BEATS: u32 = 2;
+const REPORTED_LOST_BEATS: u32 = 2;
 
 /// Minimum time between replacements of a watcher that reports its own death: each replacement walks every root.
-const REPLACED_EVERY: Duration = Duration::from_secs(60);
+const MIN_REPLACE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The watcher, if watching is enabled. Methods may block while folders are listed.
 pub(crate) struct Watching {
@@ -47,14 +47,14 @@ pub(crate) struct Watching {
     watcher: Mutex<Option<Arc<Watcher>>>,
     /// The watched roots and their paths.
     watched: Mutex<HashMap<RootId, PathBuf>>,
-    heart: Mutex<Heart>,
+    heart: Mutex<Heartbeat>,
     restarts: AtomicU64,
     /// When the watcher was last replaced.
     replaced: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
-struct Heart {
+struct Heartbeat {
     work: u64,
     lost: u32,
     /// Why there is no watcher.
@@ -65,7 +65,7 @@ impl Watching {
     /// Starts the watcher without roots, and returns the receiver of its changes. It stays empty if watching is
     /// disabled. If no watcher can be started, roots are walked instead, and [`Watching::tend`] tries again.
     pub(crate) fn start(enabled: bool, rules: &Rules) -> (Watching, mpsc::Receiver<Batch>) {
-        let (sender, receiver) = mpsc::channel(CHANGES_AHEAD);
+        let (sender, receiver) = mpsc::channel(CHANGE_QUEUE_CAPACITY);
         let watching = Watching {
             enabled,
             rules: rules.clone(),
@@ -77,15 +77,15 @@ impl Watching {
             replaced: Mutex::default(),
         };
         if enabled {
-            watching.begin();
+            watching.start_watcher();
         }
         (watching, receiver)
     }
 
     /// Starts a watcher and returns whether that worked.
-    fn begin(&self) -> bool {
+    fn start_watcher(&self) -> bool {
         let mut heart = lock(&self.heart);
-        *heart = Heart::default();
+        *heart = Heartbeat::default();
         match Watcher::start(self.rules.clone(), self.sender.clone()) {
             Ok(watcher) => {
                 *lock(&self.watcher) = Some(Arc::new(watcher));
@@ -101,19 +101,19 @@ impl Watching {
 
     /// Sends a heartbeat and checks the earlier ones. Returns whether the watcher was replaced; the new one watches
     /// nothing yet.
-    pub(crate) fn tend(&self) -> bool {
+    pub(crate) fn check_heartbeat(&self) -> bool {
         if !self.enabled {
             return false;
         }
         if let Some(watcher) = self.watcher() {
             let mut heart = lock(&self.heart);
-            let work = watcher.work();
+            let work = watcher.activity();
             heart.lost = if work == heart.work { heart.lost + 1 } else { 0 };
             heart.work = work;
             watcher.beat();
             let failure = watcher.failure();
-            let is_soon = lock(&self.replaced).is_some_and(|it| it.elapsed() < REPLACED_EVERY);
-            if heart.lost <= LOST_BEATS && (failure.is_none() || is_soon) {
+            let is_soon = lock(&self.replaced).is_some_and(|it| it.elapsed() < MIN_REPLACE_INTERVAL);
+            if heart.lost <= MAX_LOST_BEATS && (failure.is_none() || is_soon) {
                 return false;
             }
             let why = failure.unwrap_or_else(|| "it no longer responds".into());
@@ -124,14 +124,14 @@ impl Watching {
             *lock(&self.watcher) = None;
         }
         lock(&self.watched).clear();
-        self.begin()
+        self.start_watcher()
     }
 
     /// Watches the parts of a root not watched yet. Returns why the root cannot be watched at all. A thread blocked on
     /// the way keeps its `leash`.
-    pub(crate) fn ensure(&self, root: &Root, leash: &Arc<Leash>) -> Option<String> {
+    pub(crate) fn watch_root(&self, root: &Root, leash: &Arc<WalkToken>) -> Option<String> {
         let watcher = self.watcher()?;
-        if !watcher.is_whole(root.id)
+        if !watcher.is_fully_watched(root.id)
             && let Err(problem) = watcher.add(root.id, &root.path, leash)
         {
             // A dead watcher is reported once, not per root.
@@ -149,7 +149,7 @@ impl Watching {
     }
 
     /// Stops watching these roots. Returns the paths of those that were watched.
-    fn let_go(&self, ids: &[RootId]) -> Vec<PathBuf> {
+    fn stop_watching(&self, ids: &[RootId]) -> Vec<PathBuf> {
         let place = |id: &RootId| lock(&self.watched).get(id).cloned();
         let held: Vec<(RootId, PathBuf)> = ids.iter().filter_map(|id| Some((*id, place(id)?))).collect();
         held.iter().for_each(|(id, _)| self.remove(*id));
@@ -166,24 +166,24 @@ impl Watching {
 
     /// Returns whether every folder of a root is watched.
     pub(crate) fn is_whole(&self, id: RootId) -> bool {
-        self.watcher().is_some_and(|it| it.is_whole(id))
+        self.watcher().is_some_and(|it| it.is_fully_watched(id))
     }
 
     /// Returns whether events report every change of a root.
-    pub(crate) fn tells_all(&self, id: RootId) -> bool {
-        self.watcher().is_some_and(|it| it.failure().is_none() && it.tells_all(id))
+    pub(crate) fn reports_all_changes(&self, id: RootId) -> bool {
+        self.watcher().is_some_and(|it| it.failure().is_none() && it.reports_all_changes(id))
     }
 
     /// Returns whether the folder of a root was moved away, which removes its watch.
-    pub(crate) fn has_lost_sight(&self, id: RootId) -> bool {
-        self.watcher().is_some_and(|it| it.has_lost_sight(id))
+    pub(crate) fn has_lost_root(&self, id: RootId) -> bool {
+        self.watcher().is_some_and(|it| it.is_detached(id))
     }
 
     /// Waits until all events so far are in the catalog. Returns false if there is no watcher to confirm that.
-    pub(crate) async fn reach(&self) -> bool {
+    pub(crate) async fn wait_for_events(&self) -> bool {
         let (barrier, reached) = oneshot::channel();
         match self.watcher() {
-            Some(watcher) => watcher.reach(barrier),
+            Some(watcher) => watcher.add_barrier(barrier),
             None => return false,
         }
         reached.await.is_ok()
@@ -205,8 +205,8 @@ impl Watching {
 
     /// Explains why the watcher reports no changes.
     fn explain_death(&self, watcher: &Watcher) -> Option<String> {
-        let silent = lock(&self.heart).lost >= TOLD_BEATS;
-        let age = watcher.pulse_age().as_secs();
+        let silent = lock(&self.heart).lost >= REPORTED_LOST_BEATS;
+        let age = watcher.heartbeat_age().as_secs();
         let why = watcher.failure().or_else(|| silent.then(|| format!("it has not responded for {age} s")))?;
         Some(format!(
             "file changes are not noticed as they happen because the watcher is dead: {why}; it is replaced within a \
@@ -216,7 +216,8 @@ impl Watching {
 
     /// Returns the state of watching these roots.
     pub(crate) fn report(&self, roots: &[Root]) -> WatchReport {
-        let polled = roots.iter().filter(|it| !self.tells_all(it.id)).map(|it| it.path.to_string_lossy().into_owned());
+        let polled =
+            roots.iter().filter(|it| !self.reports_all_changes(it.id)).map(|it| it.path.to_string_lossy().into_owned());
         let polled = polled.collect();
         let restarts = self.restarts.load(Ordering::Relaxed);
         let Some(watcher) = self.watcher() else {
@@ -231,13 +232,13 @@ impl Watching {
             overflows: counts.overflows,
             rescans: counts.rescans,
             restarts,
-            heartbeat_seconds: Some(watcher.pulse_age().min(Duration::from_secs(1 << 32)).as_secs_f64()),
+            heartbeat_seconds: Some(watcher.heartbeat_age().min(Duration::from_secs(1 << 32)).as_secs_f64()),
         }
     }
 
-    fn made_up(&self, id: RootId) {
+    fn clear_losses(&self, id: RootId) {
         if let Some(watcher) = self.watcher() {
-            watcher.made_up(id);
+            watcher.note_rescan_done(id);
         }
     }
 
@@ -252,7 +253,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Applies changes until the daemon ends. One batch, with all that arrived meanwhile, makes one pipeline run.
-pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>) {
+pub(crate) async fn apply_loop(inner: Arc<IndexState>, mut batches: mpsc::Receiver<Batch>) {
     while let Some(Batch { mut changes, mut barriers }) = batches.recv().await {
         while let Ok(more) = batches.try_recv() {
             changes.extend(more.changes);
@@ -261,8 +262,8 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
         if inner.shutdown.is_cancelled() {
             return;
         }
-        let outcome = apply(&inner, changes).await;
-        if inner.note_outcome(CHANGES, "changes are not indexed before the next walk", outcome) {
+        let outcome = apply_batch(&inner, changes).await;
+        if inner.note_outcome(CHANGES_KEY, "changes are not indexed before the next walk", outcome) {
             // Some receivers may be gone. After a failure no barrier is released, so that its sync walks instead.
             barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
         }
@@ -270,75 +271,79 @@ pub(crate) async fn follow(inner: Arc<Inner>, mut batches: mpsc::Receiver<Batch>
 }
 
 /// Applies all changes that it can; the failure of one change or root does not delay the others.
-async fn apply(inner: &Arc<Inner>, batch: Vec<Change>) -> Result<()> {
+async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> {
     let batch = by_root(batch);
-    let roots = inner.roots().await.inspect_err(|_| batch.iter().for_each(|it| inner.walks.watched(it.0)))?;
-    let mut outcome = let_go(inner, &batch, &roots).await;
+    let roots = inner.roots().await.inspect_err(|_| batch.iter().for_each(|it| inner.catch_up.note_watched(it.0)))?;
+    let mut outcome = unwatch_absorbed(inner, &batch, &roots).await;
     for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
-        if inner.check_answers(root).is_err() {
+        if inner.check_responds(root).is_err() {
             // The status reports the root, and a walk catches up. Barriers of other roots must not fail.
-            inner.walks.watched(root_id);
+            inner.catch_up.note_watched(root_id);
             continue;
         }
         let rescan = changes.contains(&ChangeKind::Rescan);
         let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };
-        for step in steps(changes) {
-            let taken = take(inner, root, step).await;
+        for step in group_steps(changes) {
+            let taken = apply_step(inner, root, step).await;
             if taken.is_err() {
                 // Counts as newly watched: only a walk finds the lost changes.
-                inner.walks.watched(root_id);
+                inner.catch_up.note_watched(root_id);
             }
-            outcome = outcome.and(inner.unless_away(root_id, taken).await);
+            outcome = outcome.and(inner.ignore_if_unavailable(root_id, taken).await);
         }
     }
-    inner.buried.notify_one();
+    inner.tombstones_ready.notify_one();
     outcome
 }
 
 /// Stops watching removed roots that are still watched by their old id, because the task that watched them did not know
 /// that a parent root absorbed them. Only a walk of the parent finds their changes, until it watches these folders.
-async fn let_go(inner: &Arc<Inner>, batch: &[(RootId, Vec<ChangeKind>)], roots: &[Root]) -> Result<()> {
+async fn unwatch_absorbed(inner: &Arc<IndexState>, batch: &[(RootId, Vec<ChangeKind>)], roots: &[Root]) -> Result<()> {
     let is_root = |id: RootId| roots.iter().any(|it| it.id == id);
     let gone: Vec<RootId> = batch.iter().map(|it| it.0).filter(|it| !is_root(*it)).collect();
     if gone.is_empty() {
         return Ok(());
     }
     let watching = inner.watching.clone();
-    let places = blocking(move || Ok(watching.let_go(&gone))).await?;
+    let places = blocking(move || Ok(watching.stop_watching(&gone))).await?;
     for above in roots.iter().filter(|root| places.iter().any(|it| it.starts_with(&root.path))) {
-        inner.walks.watched(above.id);
+        inner.catch_up.note_watched(above.id);
     }
     Ok(())
 }
 
 /// Changes applied in one commit.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Look(Vec<PathBuf>),
+enum ApplyStep {
+    Scan(Vec<PathBuf>),
     /// Old and new path of each move, in order.
     Rename(Vec<(PathBuf, PathBuf)>),
     Rescan,
 }
 
 /// Groups consecutive paths, and consecutive moves.
-fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
+fn group_steps(changes: Vec<ChangeKind>) -> Vec<ApplyStep> {
     let mut steps = Vec::new();
     for change in changes {
         match (change, steps.last_mut()) {
-            (ChangeKind::Touched(path) | ChangeKind::Removed(path), Some(Step::Look(places)))
-                if places.len() < PLACES_AT_ONCE =>
+            (ChangeKind::Touched(path) | ChangeKind::Removed(path), Some(ApplyStep::Scan(places)))
+                if places.len() < PATHS_PER_COMMIT =>
             {
                 places.push(path);
             }
             // Applying a move scans both its paths.
-            (ChangeKind::Touched(path), Some(Step::Rename(moves))) if moves.last().is_some_and(|it| it.1 == path) => (),
-            (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(Step::Look(vec![path])),
-            (ChangeKind::Renamed { from, to }, Some(Step::Rename(moves))) if moves.len() < PLACES_AT_ONCE => {
+            (ChangeKind::Touched(path), Some(ApplyStep::Rename(moves)))
+                if moves.last().is_some_and(|it| it.1 == path) =>
+            {
+                ()
+            }
+            (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(ApplyStep::Scan(vec![path])),
+            (ChangeKind::Renamed { from, to }, Some(ApplyStep::Rename(moves))) if moves.len() < PATHS_PER_COMMIT => {
                 moves.push((from, to));
             }
-            (ChangeKind::Renamed { from, to }, _) => steps.push(Step::Rename(vec![(from, to)])),
-            (ChangeKind::Rescan, _) => steps.push(Step::Rescan),
+            (ChangeKind::Renamed { from, to }, _) => steps.push(ApplyStep::Rename(vec![(from, to)])),
+            (ChangeKind::Rescan, _) => steps.push(ApplyStep::Rescan),
         }
     }
     steps
@@ -346,36 +351,39 @@ fn steps(changes: Vec<ChangeKind>) -> Vec<Step> {
 
 /// Scans changed paths like a walk: both use the same rules, and a walk distinguishes a deleted file from an
 /// unavailable root. A single file costs one `lstat`.
-async fn take(inner: &Arc<Inner>, root: &Root, step: Step) -> Result<()> {
+async fn apply_step(inner: &Arc<IndexState>, root: &Root, step: ApplyStep) -> Result<()> {
     match step {
-        Step::Look(places) => {
-            inner.scan_places(root, places.clone()).await?;
-            hurry(inner, root, places).await
+        ApplyStep::Scan(places) => {
+            inner.scan_paths(root, places.clone()).await?;
+            queue_urgent(inner, root, places).await
         }
-        Step::Rename(moves) => {
+        ApplyStep::Rename(moves) => {
             let targets = moves.iter().map(|it| it.1.clone()).collect();
-            inner.rename(root, moves).await?;
-            hurry(inner, root, targets).await
+            inner.apply_moves(root, moves).await?;
+            queue_urgent(inner, root, targets).await
         }
-        Step::Rescan => look_everywhere(inner, root).await,
+        ApplyStep::Rescan => walk_root(inner, root).await,
     }
 }
 
 /// Admits the pending files at these paths to the urgent queue, or leaves them to the background run if they are many.
-async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
+async fn queue_urgent(inner: &IndexState, root: &Root, places: Vec<PathBuf>) -> Result<()> {
     let (catalog, urgent, pictures, id) =
-        (inner.catalog.clone(), inner.urgent.clone(), inner.pictures.clone(), root.id);
+        (inner.catalog.clone(), inner.urgent.clone(), inner.ocr_queue.clone(), root.id);
     // While another model's table is built, the old one answers, and changes are not added to it.
     let may_overtake = !inner.tables.is_switching();
     let all = blocking(move || {
         let mut all = true;
-        for (place, files) in places.iter().zip(catalog.untried(id, &places, MOST_FILES)?) {
-            let are_few = files.len() < MOST_FILES;
+        for (place, files) in places.iter().zip(catalog.untried_below(id, &places, MAX_FILES_PER_CHANGE)?) {
+            let are_few = files.len() < MAX_FILES_PER_CHANGE;
             // Recorded before any run takes them. Pending files of a whole root were not necessarily just saved.
             if !place.as_os_str().is_empty() {
-                let seen =
-                    if are_few { None } else { catalog.untried(id, std::slice::from_ref(place), MOST_SEEN)?.pop() };
-                pictures.saw(seen.as_ref().unwrap_or(&files).iter().map(|it| it.0));
+                let seen = if are_few {
+                    None
+                } else {
+                    catalog.untried_below(id, std::slice::from_ref(place), MAX_SEEN_PER_FOLDER)?.pop()
+                };
+                pictures.note_changed(seen.as_ref().unwrap_or(&files).iter().map(|it| it.0));
             }
             all &= files.is_empty() || (may_overtake && are_few && urgent.admit(&files));
         }
@@ -389,12 +397,12 @@ async fn hurry(inner: &Inner, root: &Root, places: Vec<PathBuf>) -> Result<()> {
 }
 
 /// Walks a root and indexes the differences.
-pub(crate) async fn look_everywhere(inner: &Inner, root: &Root) -> Result<()> {
+pub(crate) async fn walk_root(inner: &IndexState, root: &Root) -> Result<()> {
     inner.scan(root, None, &inner.shutdown).await?;
-    inner.watching.made_up(root.id);
-    inner.note(CHANGES, None);
-    inner.buried.notify_one();
-    hurry(inner, root, vec![PathBuf::new()]).await
+    inner.watching.clear_losses(root.id);
+    inner.note(CHANGES_KEY, None);
+    inner.tombstones_ready.notify_one();
+    queue_urgent(inner, root, vec![PathBuf::new()]).await
 }
 
 /// Groups changes by root, in order, without consecutive repeats.
@@ -426,19 +434,19 @@ mod tests {
         let path = dir.path().canonicalize().unwrap();
         let config = crate::config::WalkConfig {
             ignore: Vec::new(),
-            hidden: false,
+            include_hidden: false,
             max_file_bytes: 1000,
             watch: true,
             rescan_seconds: 0,
         };
         let (watching, changes) = Watching::start(true, &Rules::new(&config).unwrap());
         let root = Root { id: 3, path, available: true, problem: String::new() };
-        assert_eq!(watching.ensure(&root, &Arc::default()), None);
+        assert_eq!(watching.watch_root(&root, &Arc::default()), None);
         (dir, root, watching, changes)
     }
 
     /// Saves a file and returns whether its event arrives.
-    fn sees(root: &Root, name: &str, changes: &mut mpsc::Receiver<Batch>) -> bool {
+    fn event_arrives(root: &Root, name: &str, changes: &mut mpsc::Receiver<Batch>) -> bool {
         std::fs::write(root.path.join(name), "x").unwrap();
         let end = Instant::now() + Duration::from_secs(4);
         let wanted = Change { root_id: root.id, kind: ChangeKind::Touched(name.into()) };
@@ -457,17 +465,17 @@ mod tests {
         let (_dir, root, watching, mut changes) = watching();
         let beat = || {
             std::thread::sleep(Duration::from_millis(50));
-            watching.tend()
+            watching.check_heartbeat()
         };
         assert!((0..10).all(|_| !beat()), "the watcher is alive");
-        assert!(sees(&root, "a.txt", &mut changes));
+        assert!(event_arrives(&root, "a.txt", &mut changes));
         watching.watcher().unwrap().die();
-        assert!(!sees(&root, "b.txt", &mut changes));
-        assert!((0..=LOST_BEATS + 1).any(|_| beat()), "it is found dead after a few beats");
+        assert!(!event_arrives(&root, "b.txt", &mut changes));
+        assert!((0..=MAX_LOST_BEATS + 1).any(|_| beat()), "it is found dead after a few beats");
         assert_eq!(watching.report(std::slice::from_ref(&root)).restarts, 1);
         assert!(!watching.is_whole(root.id), "the new one watches nothing yet");
-        assert_eq!(watching.ensure(&root, &Arc::default()), None);
-        assert!(sees(&root, "c.txt", &mut changes));
+        assert_eq!(watching.watch_root(&root, &Arc::default()), None);
+        assert!(event_arrives(&root, "c.txt", &mut changes));
         assert!(watching.report(&[root]).heartbeat_seconds.is_some());
     }
 
@@ -485,23 +493,23 @@ mod tests {
         assert_eq!(watching.problems(), Vec::<String>::new());
         dies();
         assert!(watching.problems()[0].contains("the watching thread has ended"), "{:?}", watching.problems());
-        assert!(!watching.tells_all(root.id), "it is walked instead");
-        assert!(watching.tend(), "there is another at once");
-        assert_eq!(watching.ensure(&root, &Arc::default()), None);
-        assert_eq!((watching.problems(), watching.tells_all(root.id)), (Vec::new(), true));
-        assert!(sees(&root, "a.txt", &mut changes));
+        assert!(!watching.reports_all_changes(root.id), "it is walked instead");
+        assert!(watching.check_heartbeat(), "there is another at once");
+        assert_eq!(watching.watch_root(&root, &Arc::default()), None);
+        assert_eq!((watching.problems(), watching.reports_all_changes(root.id)), (Vec::new(), true));
+        assert!(event_arrives(&root, "a.txt", &mut changes));
         dies();
-        assert!(!watching.tend(), "not twice in a minute, unless heartbeats are lost");
+        assert!(!watching.check_heartbeat(), "not twice in a minute, unless heartbeats are lost");
     }
 
     #[tokio::test]
     async fn barrier_of_dead_watcher_is_released() {
         let (_dir, _root, watching, _changes) = watching();
         watching.watcher().unwrap().die();
-        let mut waiting = std::pin::pin!(watching.reach());
+        let mut waiting = std::pin::pin!(watching.wait_for_events());
         // The dead watcher holds the barrier, not its replacement.
         tokio::select! { biased; _ = &mut waiting => panic!("a dead watcher answered"), () = std::future::ready(()) => () }
-        while !watching.tend() {
+        while !watching.check_heartbeat() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(!tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it waits for ever"));
@@ -511,42 +519,45 @@ mod tests {
     fn steps_group_consecutive_paths_and_moves() {
         let touched = |name: &str| ChangeKind::Touched(name.into());
         let rename = |from: &str, to: &str| ChangeKind::Renamed { from: from.into(), to: to.into() };
-        let look = |names: &[&str]| Step::Look(names.iter().map(PathBuf::from).collect());
-        let moves = |all: &[(&str, &str)]| Step::Rename(all.iter().map(|it| (it.0.into(), it.1.into())).collect());
+        let look = |names: &[&str]| ApplyStep::Scan(names.iter().map(PathBuf::from).collect());
+        let moves = |all: &[(&str, &str)]| ApplyStep::Rename(all.iter().map(|it| (it.0.into(), it.1.into())).collect());
         let changes =
             vec![touched("a"), ChangeKind::Removed("b".into()), rename("a", "b"), touched("b"), ChangeKind::Rescan];
-        assert_eq!(steps(changes), [look(&["a", "b"]), moves(&[("a", "b")]), Step::Rescan]);
+        assert_eq!(group_steps(changes), [look(&["a", "b"]), moves(&[("a", "b")]), ApplyStep::Rescan]);
         let changes =
             vec![rename("a", "b"), touched("b"), rename("b", "c"), touched("c"), touched("d"), rename("d", "e")];
-        assert_eq!(steps(changes), [moves(&[("a", "b"), ("b", "c")]), look(&["d"]), moves(&[("d", "e")])]);
-        let expected = 10_000_usize.div_ceil(PLACES_AT_ONCE);
+        assert_eq!(group_steps(changes), [moves(&[("a", "b"), ("b", "c")]), look(&["d"]), moves(&[("d", "e")])]);
+        let expected = 10_000_usize.div_ceil(PATHS_PER_COMMIT);
         let name = |number: i32| number.to_string();
-        assert_eq!(steps((0..10_000).map(|it| touched(&name(it))).collect()).len(), expected);
+        assert_eq!(group_steps((0..10_000).map(|it| touched(&name(it))).collect()).len(), expected);
         let renames = (0..10_000).flat_map(|it| [rename(&name(it), &name(-it)), touched(&name(-it))]);
-        assert_eq!(steps(renames.collect()).len(), expected);
+        assert_eq!(group_steps(renames.collect()).len(), expected);
     }
 
     #[test]
     fn root_moved_away_and_back_loses_sight_until_rewatched() {
         let (_dir, root, watching, mut changes) = watching();
         let aside = root.path.with_extension("aside");
-        assert!(!watching.has_lost_sight(root.id));
+        assert!(!watching.has_lost_root(root.id));
         std::fs::rename(&root.path, &aside).unwrap();
         std::fs::rename(&aside, &root.path).unwrap();
         let end = Instant::now() + Duration::from_secs(4);
-        while !watching.has_lost_sight(root.id) && Instant::now() < end {
+        while !watching.has_lost_root(root.id) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(watching.has_lost_sight(root.id) && !watching.tells_all(root.id));
-        assert_eq!(watching.ensure(&root, &Arc::default()), None);
-        assert!(!watching.has_lost_sight(root.id) && sees(&root, "a.txt", &mut changes));
+        assert!(watching.has_lost_root(root.id) && !watching.reports_all_changes(root.id));
+        assert_eq!(watching.watch_root(&root, &Arc::default()), None);
+        assert!(!watching.has_lost_root(root.id) && event_arrives(&root, "a.txt", &mut changes));
     }
 
     #[test]
     fn disabled_watching_reports_nothing() {
         let (_dir, root, on, _changes) = watching();
         let (off, _changes) = Watching::start(false, &on.rules);
-        assert_eq!((off.ensure(&root, &Arc::default()), off.tend(), off.tells_all(root.id)), (None, false, false));
+        assert_eq!(
+            (off.watch_root(&root, &Arc::default()), off.check_heartbeat(), off.reports_all_changes(root.id)),
+            (None, false, false)
+        );
         assert_eq!(off.problems(), Vec::<String>::new());
         assert!(!off.report(&[root]).watching);
     }

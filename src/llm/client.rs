@@ -11,27 +11,27 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::clock::{Clock, SystemClock};
 use crate::llm::event_log::ProofCollector;
-use crate::llm::memory_limit::Load;
+use crate::llm::memory_limit::MemoryReservation;
 use crate::llm::queue::{Queue, QueueLimits};
 use crate::llm::redact;
-use crate::llm::request_task::Run;
+use crate::llm::request_task::RequestTask;
 use crate::llm::tools::RegisteredTools;
 use crate::llm::transport::{Transport, TransportConfig};
-use crate::machine::computing;
+use crate::machine::block_in_place;
 use crate::model::llm::capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits};
 use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::model::llm::guardrails::{Guardrails, RetryPolicy};
-use crate::model::llm::request::{LlmRequest, ModelId, Patience, ToolCall};
+use crate::model::llm::request::{LlmRequest, ModelId, Timeouts, ToolCall};
 use crate::model::{PrivacyMode, Redaction};
 
 /// Buffered events per reader; if the buffer is full, reading from the model pauses.
-const EVENTS: usize = 64;
+const EVENT_BUFFER: usize = 64;
 /// Default context size: what agents need and a small machine can provide.
 const CONTEXT_TOKENS: u32 = 16_384;
 /// Maximum cached model capabilities: more than any user needs, however many names callers send.
-const MOST_KNOWN: usize = 256;
+const MAX_CACHED_MODELS: usize = 256;
 /// Timeout of a capability query; the request itself has a longer one.
-const LOOK_TIME: Duration = Duration::from_secs(10);
+const CAPABILITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Events of a request, in order; the last is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`]. Dropping the
 /// stream ends the request.
@@ -81,11 +81,11 @@ impl Default for LlmClientConfig {
 /// # Errors
 /// The default guardrails or the server's address are invalid.
 pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
-    config.default_guardrails.check()?;
+    config.default_guardrails.validate()?;
     let transport = config.transport.open()?;
-    let queue = Queue::before(&format!("{} {}", transport.backend(), transport.place()), config.queue);
+    let queue = Queue::for_backend(&format!("{} {}", transport.backend(), transport.place()), config.queue);
     Ok(LlmClient {
-        shared: Arc::new(Shared {
+        shared: Arc::new(ClientState {
             transport,
             proof: config.proof_sink,
             tools: config.tool_registry,
@@ -96,13 +96,13 @@ pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
             queue,
             context_tokens: config.context_tokens,
             tasks: Mutex::default(),
-            known: Mutex::default(),
+            capabilities: Mutex::default(),
         }),
     })
 }
 
 /// State shared by all clones of a client.
-pub(super) struct Shared {
+pub(super) struct ClientState {
     pub(super) transport: Arc<dyn Transport>,
     pub(super) proof: Option<Arc<dyn ProofCollector>>,
     pub(super) tools: Option<RegisteredTools>,
@@ -114,81 +114,81 @@ pub(super) struct Shared {
     context_tokens: u32,
     tasks: Mutex<HashMap<TaskId, CancellationToken>>,
     /// The models as last reported by the backend.
-    known: Mutex<Vec<ModelCapability>>,
+    capabilities: Mutex<Vec<ModelCapability>>,
 }
 
-impl Shared {
-    pub(super) fn forget(&self, id: &TaskId) {
+impl ClientState {
+    pub(super) fn remove_task(&self, id: &TaskId) {
         self.tasks().remove(id);
     }
 
     /// Returns a text with keys and tokens redacted.
-    pub(super) fn censored(&self, text: &str) -> String {
-        redact::clean_text(text, self.redaction)
+    pub(super) fn redact(&self, text: &str) -> String {
+        redact::redact_text(text, self.redaction)
     }
 
     fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Vec<ModelCapability>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn capabilities(&self) -> std::sync::MutexGuard<'_, Vec<ModelCapability>> {
+        self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// See [`LlmClient::limits`].
     async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode, patience: Duration) -> ModelLimits {
-        let id = self.model(model);
-        let known = match self.told(&id) {
+        let id = self.named_or_default(model);
+        let known = match self.cached_capability(&id) {
             Some(known) => known,
-            None => match tokio::time::timeout(patience, self.transport.look(&id, mode)).await {
+            None => match tokio::time::timeout(patience, self.transport.capability(&id, mode)).await {
                 Ok(Ok(looked)) => {
                     // Keyed by the name in the request: the backend may use another name.
                     let looked = ModelCapability { id, ..looked };
-                    self.keep(looked.clone());
+                    self.cache_capability(looked.clone());
                     looked
                 }
-                Ok(Err(_)) | Err(_) => ModelCapability::unknown(id),
+                Ok(Err(_)) | Err(_) => ModelCapability::with_defaults(id),
             },
         };
-        ModelLimits::of(&known, self.context_tokens)
+        ModelLimits::for_model(&known, self.context_tokens)
     }
 
     /// Caches a model's capabilities; evicts the oldest entry, which is queried again when needed.
-    fn keep(&self, looked: ModelCapability) {
-        let mut known = self.known();
+    fn cache_capability(&self, looked: ModelCapability) {
+        let mut known = self.capabilities();
         // Concurrent queries may have added it already.
         known.retain(|it| it.id != looked.id);
-        let beyond = (known.len() + 1).saturating_sub(MOST_KNOWN);
+        let beyond = (known.len() + 1).saturating_sub(MAX_CACHED_MODELS);
         known.drain(..beyond);
         known.push(looked);
     }
 
     /// Sets the context size of a request that has none. This is the only place that does so: an Ollama server reloads the
     /// model whenever the context size changes, and without one it uses a small default and silently drops the beginning.
-    pub(super) async fn give_context(&self, request: &mut LlmRequest) {
+    pub(super) async fn set_context(&self, request: &mut LlmRequest) {
         if request.context_tokens.is_some() || !self.transport.takes_context() {
             return;
         }
-        let patience = LOOK_TIME.min(request.patience.first);
+        let patience = CAPABILITY_TIMEOUT.min(request.timeouts.first);
         let limits = self.limits(request.model.as_ref(), request.privacy_mode, patience).await;
         request.context_tokens = Some(limits.context_tokens);
     }
 
     /// Returns the named model, or the default.
-    fn model(&self, named: Option<&ModelId>) -> ModelId {
+    fn named_or_default(&self, named: Option<&ModelId>) -> ModelId {
         named.cloned().unwrap_or_else(|| ModelId(self.transport.model().into()))
     }
 
     /// Returns the cached capabilities of a model.
-    fn told(&self, id: &ModelId) -> Option<ModelCapability> {
-        ModelCapability::named(&self.known(), id).cloned()
+    fn cached_capability(&self, id: &ModelId) -> Option<ModelCapability> {
+        ModelCapability::find_by_name(&self.capabilities(), id).cloned()
     }
 }
 
 /// A client of one backend. Cheap to clone; all clones share their state.
 #[derive(Clone)]
 pub struct LlmClient {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
 }
 
 /// An enqueued request. Its events wait until [`LlmClient::stream`]; dropping the last handle before that ends it.
@@ -207,7 +207,7 @@ impl TaskHandle {
 
 /// The result of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
+pub enum CancelOutcome {
     /// The request was running or waiting, and ends now.
     Ended,
     /// The request had already ended or never existed.
@@ -254,7 +254,7 @@ impl LlmClient {
             queue: shared.queue.state(),
             taken_at: shared.clock.now_ms(),
         };
-        *shared.known() = snapshot.models.clone();
+        *shared.capabilities() = snapshot.models.clone();
         Ok(snapshot)
     }
 
@@ -262,7 +262,7 @@ impl LlmClient {
     /// by the configuration. If the backend reports none or is unreachable, only the configuration counts; the request
     /// itself will report an unreachable backend.
     pub async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode) -> ModelLimits {
-        self.shared.limits(model, mode, LOOK_TIME).await
+        self.shared.limits(model, mode, CAPABILITY_TIMEOUT).await
     }
 
     /// Validates a request against the capabilities of its model and returns them. Sends nothing of the request.
@@ -270,17 +270,17 @@ impl LlmClient {
     /// # Errors
     /// `InvalidArgument` as from [`LlmClient::enqueue`]; the backend cannot be queried.
     pub async fn validate(&self, request: &LlmRequest) -> Result<ModelCapability> {
-        computing(|| request.check())?;
+        block_in_place(|| request.check())?;
         self.capabilities(request.privacy_mode).await?;
-        let known = self.known(request);
-        request.check_against(&known)?;
+        let known = self.known_capability(request);
+        request.validate_for_model(&known)?;
         Ok(known)
     }
 
     /// Returns the known capabilities of a request's model.
-    fn known(&self, request: &LlmRequest) -> ModelCapability {
-        let model = self.shared.model(request.model.as_ref());
-        self.shared.told(&model).unwrap_or_else(|| ModelCapability::unknown(model))
+    fn known_capability(&self, request: &LlmRequest) -> ModelCapability {
+        let model = self.shared.named_or_default(request.model.as_ref());
+        self.shared.cached_capability(&model).unwrap_or_else(|| ModelCapability::with_defaults(model))
     }
 
     /// Enqueues a request. Must be called within a Tokio runtime.
@@ -290,18 +290,18 @@ impl LlmClient {
     /// full or pending requests hold too much memory. Nothing was sent.
     pub fn enqueue(&self, mut request: LlmRequest) -> Result<TaskHandle> {
         // Compiling schemas and scanning megabytes of messages for secrets is CPU-bound work.
-        let (load, place) = computing(|| {
+        let (load, place) = block_in_place(|| {
             request.check()?;
-            request.check_against(&self.known(&request))?;
-            let held = (Load::of(&request)?, self.shared.queue.enter()?);
-            redact::clean(&mut request, self.shared.redaction);
+            request.validate_for_model(&self.known_capability(&request))?;
+            let held = (MemoryReservation::for_request(&request)?, self.shared.queue.enter()?);
+            redact::redact_request(&mut request, self.shared.redaction);
             Ok::<_, Error>(held)
         })?;
         let id = TaskId::random()?;
-        let (sender, receiver) = mpsc::channel(EVENTS);
+        let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
         let cancel = CancellationToken::new();
         self.shared.tasks().insert(id.clone(), cancel.clone());
-        let run = Run {
+        let run = RequestTask {
             shared: self.shared.clone(),
             id: id.clone(),
             events: sender,
@@ -311,7 +311,7 @@ impl LlmClient {
             usage: Usage::default(),
             _load: load,
         };
-        tokio::spawn(run.go(place, request));
+        tokio::spawn(run.run(place, request));
         Ok(TaskHandle { id, events: Arc::new(Mutex::new(Some(receiver))) })
     }
 
@@ -326,10 +326,9 @@ impl LlmClient {
         })?;
         let steps = stream::unfold(Some(receiver), |receiver| async move {
             let mut receiver = receiver?;
-            let event = receiver
-                .recv()
-                .await
-                .unwrap_or_else(|| LlmStreamEvent::of(&Error::internal("the request ended without a final event")));
+            let event = receiver.recv().await.unwrap_or_else(|| {
+                LlmStreamEvent::from_error(&Error::internal("the request ended without a final event"))
+            });
             let next = (!event.is_last()).then_some(receiver);
             Some((Ok(event), next))
         });
@@ -337,18 +336,18 @@ impl LlmClient {
     }
 
     /// Cancels a request: its stream ends with [`FinishReason::Cancelled`].
-    pub fn cancel(&self, handle: &TaskHandle) -> Cancelled {
+    pub fn cancel(&self, handle: &TaskHandle) -> CancelOutcome {
         self.cancel_by_id(&handle.id)
     }
 
     /// As [`LlmClient::cancel`], by task id.
-    pub fn cancel_by_id(&self, id: &TaskId) -> Cancelled {
+    pub fn cancel_by_id(&self, id: &TaskId) -> CancelOutcome {
         match self.shared.tasks().get(id) {
             Some(token) => {
                 token.cancel();
-                Cancelled::Ended
+                CancelOutcome::Ended
             }
-            None => Cancelled::NotRunning,
+            None => CancelOutcome::NotRunning,
         }
     }
 
@@ -356,7 +355,7 @@ impl LlmClient {
     ///
     /// # Errors
     /// As [`LlmClient::enqueue`].
-    pub fn ask(&self, request: LlmRequest) -> Result<LlmStream> {
+    pub fn enqueue_and_stream(&self, request: LlmRequest) -> Result<LlmStream> {
         self.stream(&self.enqueue(request)?)
     }
 
@@ -365,7 +364,7 @@ impl LlmClient {
     /// # Errors
     /// As [`LlmClient::enqueue`], and the error at the end of the stream.
     pub async fn complete(&self, request: LlmRequest) -> Result<LlmAnswer> {
-        let mut stream = self.ask(request)?;
+        let mut stream = self.enqueue_and_stream(request)?;
         let mut answer =
             LlmAnswer { text: String::new(), finish: FinishReason::Other, usage: Usage::default(), tool_calls: vec![] };
         while let Some(event) = stream.next().await {
@@ -391,11 +390,11 @@ impl LlmClient {
     /// `FailedPrecondition` if it cannot, `ResourceExhausted` if the queue is full, and errors of the backend.
     pub async fn embed(&self, texts: &[String], mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
         let shared = &self.shared;
-        let _load = Load::of_bytes(texts.iter().map(String::len).sum())?;
-        let _turn = shared.queue.enter()?.turn(Patience::default().overall).await?;
-        let texts: Vec<String> = texts.iter().map(|it| shared.censored(it)).collect();
+        let _load = MemoryReservation::reserve(texts.iter().map(String::len).sum())?;
+        let _turn = shared.queue.enter()?.acquire(Timeouts::default().overall).await?;
+        let texts: Vec<String> = texts.iter().map(|it| shared.redact(it)).collect();
         let context = match shared.transport.takes_context() {
-            true => Some(shared.limits(None, mode, LOOK_TIME).await.context_tokens),
+            true => Some(shared.limits(None, mode, CAPABILITY_TIMEOUT).await.context_tokens),
             false => None,
         };
         shared.transport.embed(&texts, context, mode).await
@@ -411,10 +410,13 @@ mod tests {
     async fn only_newest_model_capabilities_are_cached() {
         let client = Mock::new(Vec::new()).client();
         let name = |number: usize| ModelId(format!("model-{number}"));
-        for number in 0..MOST_KNOWN + 9 {
+        for number in 0..MAX_CACHED_MODELS + 9 {
             client.limits(Some(&name(number)), PrivacyMode::LocalOnly).await;
         }
-        assert_eq!(client.shared.known().len(), MOST_KNOWN);
-        assert!(client.shared.told(&name(8)).is_none() && client.shared.told(&name(MOST_KNOWN + 8)).is_some());
+        assert_eq!(client.shared.capabilities().len(), MAX_CACHED_MODELS);
+        assert!(
+            client.shared.cached_capability(&name(8)).is_none()
+                && client.shared.cached_capability(&name(MAX_CACHED_MODELS + 8)).is_some()
+        );
     }
 }

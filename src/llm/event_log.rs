@@ -39,7 +39,7 @@ pub enum ProofEvent {
 }
 
 /// Returns the recorded form of a request.
-pub(super) fn request_json(request: &LlmRequest, backend: &str, model: &str) -> Value {
+pub(super) fn recorded_request(request: &LlmRequest, backend: &str, model: &str) -> Value {
     let images: Vec<String> = request.images.iter().map(|it| blake3::hash(it).to_hex().to_string()).collect();
     json!({
         "backend": backend, "model": model, "workload": request.workload,

@@ -7,47 +7,48 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::LlmRequest;
 
 /// Maximum bytes of all requests in the process: two messages of the maximum size.
-const MOST: usize = 128 << 20;
+const MAX_HELD_BYTES: usize = 128 << 20;
 /// Requests up to this size are not counted: the queues bound their number, and a question must not wait for another
 /// caller's images.
-const LIGHT: usize = 1 << 20;
+const UNCOUNTED_BYTES: usize = 1 << 20;
 /// Estimated bytes in memory per byte of parsed JSON.
-const JSON: usize = 16;
+const BYTES_PER_JSON_BYTE: usize = 16;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// The memory of a request, counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct MemoryReservation {
     bytes: usize,
     held: &'static AtomicUsize,
 }
 
-impl Load {
+impl MemoryReservation {
     /// Counts the memory of a request.
     ///
     /// # Errors
     /// As [`Load::of_bytes`].
-    pub(super) fn of(request: &LlmRequest) -> Result<Load> {
-        Load::of_bytes(weight(request))
+    pub(super) fn for_request(request: &LlmRequest) -> Result<MemoryReservation> {
+        MemoryReservation::reserve(request_bytes(request))
     }
 
     /// Counts `bytes` bytes.
     ///
     /// # Errors
     /// `ResourceExhausted` if the limit is exceeded.
-    pub(super) fn of_bytes(bytes: usize) -> Result<Load> {
-        Load::take(&HELD, bytes)
+    pub(super) fn reserve(bytes: usize) -> Result<MemoryReservation> {
+        MemoryReservation::reserve_in(&HELD_BYTES, bytes)
     }
 
-    fn take(held: &'static AtomicUsize, bytes: usize) -> Result<Load> {
-        let bytes = if bytes <= LIGHT { 0 } else { bytes };
+    fn reserve_in(held: &'static AtomicUsize, bytes: usize) -> Result<MemoryReservation> {
+        let bytes = if bytes <= UNCOUNTED_BYTES { 0 } else { bytes };
         // A single request is accepted at any size.
-        let more = |now: usize| (bytes == 0 || now == 0 || now.saturating_add(bytes) <= MOST).then_some(now + bytes);
+        let more =
+            |now: usize| (bytes == 0 || now == 0 || now.saturating_add(bytes) <= MAX_HELD_BYTES).then_some(now + bytes);
         match held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Load { bytes, held }),
+            Ok(_) => Ok(MemoryReservation { bytes, held }),
             Err(now) => {
-                let [now, most] = [now, MOST].map(|it| it >> 20);
+                let [now, most] = [now, MAX_HELD_BYTES].map(|it| it >> 20);
                 let text = format!("model requests hold {now} MiB of at most {most} MiB: this one does not fit");
                 Err(Error::new(ErrorCode::ResourceExhausted, text).hint("send less, or try again in a minute"))
             }
@@ -55,14 +56,14 @@ impl Load {
     }
 }
 
-impl Drop for Load {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// Returns the size of a request's contents in bytes.
-fn weight(request: &LlmRequest) -> usize {
+fn request_bytes(request: &LlmRequest) -> usize {
     let said = request
         .messages
         .iter()
@@ -72,7 +73,7 @@ fn weight(request: &LlmRequest) -> usize {
     let pictures = request.images.iter().map(Vec::len);
     let descriptions = request.tools.iter().map(|it| it.description.len());
     let texts = said.chain(tags).chain(pictures).chain(descriptions).sum::<usize>();
-    request.system.len() + texts + schemas.map(|it| it.to_string().len() * JSON).sum::<usize>()
+    request.system.len() + texts + schemas.map(|it| it.to_string().len() * BYTES_PER_JSON_BYTE).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -83,14 +84,14 @@ mod tests {
     #[test]
     fn large_requests_are_limited_small_ones_are_not() {
         static HERE: AtomicUsize = AtomicUsize::new(0);
-        let take = |bytes: usize| Load::take(&HERE, bytes);
-        let large = [take(MOST / 2).unwrap(), take(MOST / 2).unwrap()];
-        let error = take(LIGHT + 1).unwrap_err();
+        let take = |bytes: usize| MemoryReservation::reserve_in(&HERE, bytes);
+        let large = [take(MAX_HELD_BYTES / 2).unwrap(), take(MAX_HELD_BYTES / 2).unwrap()];
+        let error = take(UNCOUNTED_BYTES + 1).unwrap_err();
         assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("128 MiB"), "{error}");
-        let small: Vec<Load> = (0..1_000).map(|_| take(LIGHT).unwrap()).collect();
+        let small: Vec<MemoryReservation> = (0..1_000).map(|_| take(UNCOUNTED_BYTES).unwrap()).collect();
         drop((large, small));
-        let alone = take(2 * MOST).unwrap();
-        assert!(take(LIGHT + 1).is_err());
+        let alone = take(2 * MAX_HELD_BYTES).unwrap();
+        assert!(take(UNCOUNTED_BYTES + 1).is_err());
         drop(alone);
         assert_eq!(HERE.load(Ordering::Relaxed), 0);
     }
@@ -98,10 +99,10 @@ mod tests {
     #[test]
     fn images_texts_and_schemas_count() {
         let bare = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
-        assert_eq!(weight(&bare), 0);
+        assert_eq!(request_bytes(&bare), 0);
         let images = vec![vec![0; 700], vec![0; 300]];
         let schema = Some(serde_json::json!(true));
         let full = LlmRequest { images, schema, ..LlmRequest::new(PrivacyMode::LocalOnly, "be brief", "who?") };
-        assert_eq!(weight(&full), 1_000 + 8 + 4 + 4 * JSON);
+        assert_eq!(request_bytes(&full), 1_000 + 8 + 4 + 4 * BYTES_PER_JSON_BYTE);
     }
 }

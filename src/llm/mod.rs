@@ -35,14 +35,14 @@ pub use crate::llm::event_log::{ProofCollector, ProofEvent, ProofLog};
 pub use crate::llm::token_estimate::estimated_tokens;
 pub use crate::model::llm::{
     CapabilitySnapshot, FinishReason, Guardrails, LlmRequest, LlmRequestBuilder, LlmStreamEvent, Message,
-    ModelCapability, ModelId, ModelLimits, Patience, Prompt, ProofRecord, QueueState, RetryPolicy, Role, Schema,
-    TaskId, ToolCall, ToolError, ToolFault, Usage, Violation, WorkloadKind,
+    ModelCapability, ModelId, ModelLimits, Prompt, ProofRecord, QueueState, RetryPolicy, Role, Schema, TaskId,
+    Timeouts, ToolCall, ToolError, ToolFault, Usage, Violation, WorkloadKind,
 };
-pub use client::{Cancelled, LlmAnswer, LlmClient, LlmClientConfig, LlmStream, TaskHandle, client};
+pub use client::{CancelOutcome, LlmAnswer, LlmClient, LlmClientConfig, LlmStream, TaskHandle, client};
 pub use clock::{Clock, SystemClock};
 pub use queue::QueueLimits;
 pub use tools::RegisteredTools;
-pub use transport::{Piece, PieceStream, Transport, TransportConfig};
+pub use transport::{AnswerPiece, PieceStream, Transport, TransportConfig};
 
 #[cfg(test)]
 pub(crate) use clock::tests::ManualClock;

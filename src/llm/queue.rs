@@ -35,13 +35,13 @@ static QUEUES: LazyLock<Mutex<HashMap<String, Weak<Queue>>>> = LazyLock::new(Mut
 #[derive(Debug)]
 pub(super) struct Queue {
     limits: QueueLimits,
-    free: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
 impl Queue {
     /// Returns the queue of the backend at a place. The limits of the first client apply until all its clients are dropped.
-    pub(super) fn before(place: &str, limits: QueueLimits) -> Arc<Queue> {
+    pub(super) fn for_backend(place: &str, limits: QueueLimits) -> Arc<Queue> {
         let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(place).and_then(Weak::upgrade) {
             return queue;
@@ -54,13 +54,13 @@ impl Queue {
 
     pub(super) fn new(limits: QueueLimits) -> Queue {
         let limits = QueueLimits { running: limits.running.max(1), ..limits };
-        let free = Arc::new(Semaphore::new(limits.running));
-        Queue { limits, free, waiting: AtomicUsize::new(0) }
+        let permits = Arc::new(Semaphore::new(limits.running));
+        Queue { limits, permits, waiting: AtomicUsize::new(0) }
     }
 
     /// Returns its load.
     pub(super) fn state(&self) -> QueueState {
-        let running = self.limits.running - self.free.available_permits().min(self.limits.running);
+        let running = self.limits.running - self.permits.available_permits().min(self.limits.running);
         QueueState {
             running,
             waiting: self.waiting.load(Ordering::Relaxed),
@@ -73,13 +73,13 @@ impl Queue {
     ///
     /// # Errors
     /// `ResourceExhausted` immediately if it is full.
-    pub(super) fn enter(self: &Arc<Queue>) -> Result<Place> {
+    pub(super) fn enter(self: &Arc<Queue>) -> Result<QueueEntry> {
         // A request that can run immediately counts as waiting for a moment.
-        let most = self.limits.waiting + self.free.available_permits();
+        let most = self.limits.waiting + self.permits.available_permits();
         let longer = |now: usize| (now < most).then_some(now + 1);
         let before = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
         match before {
-            Ok(before) => Ok(Place { queue: self.clone(), before, waits: true }),
+            Ok(before) => Ok(QueueEntry { queue: self.clone(), ahead: before, waits: true }),
             Err(_) => {
                 let QueueLimits { running, waiting } = self.limits;
                 // Omits the address, which the caller may not know.
@@ -92,37 +92,37 @@ impl Queue {
 
 /// A position in the queue, released on drop.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QueueEntry {
     queue: Arc<Queue>,
     /// Number of requests that were already waiting.
-    pub(super) before: usize,
+    pub(super) ahead: usize,
     waits: bool,
 }
 
-impl Place {
+impl QueueEntry {
     /// Waits for a permit to run.
     ///
     /// # Errors
     /// `DeadlineExceeded` if there is none within `most`.
-    pub(super) async fn turn(mut self, most: Duration) -> Result<OwnedSemaphorePermit> {
-        let permit = tokio::time::timeout(most, self.queue.free.clone().acquire_owned()).await.map_err(|_| {
+    pub(super) async fn acquire(mut self, most: Duration) -> Result<OwnedSemaphorePermit> {
+        let permit = tokio::time::timeout(most, self.queue.permits.clone().acquire_owned()).await.map_err(|_| {
             Error::new(ErrorCode::DeadlineExceeded, "the model was busy with other requests for too long")
         })?;
         let permit = permit.map_err(Error::internal)?;
-        self.leave();
+        self.release();
         Ok(permit)
     }
 
-    fn leave(&mut self) {
+    fn release(&mut self) {
         if std::mem::take(&mut self.waits) {
             self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
-        self.leave();
+        self.release();
     }
 }
 
@@ -134,8 +134,8 @@ mod tests {
 
     #[tokio::test]
     async fn full_queue_rejects_at_once_and_recovers() {
-        let queue = Queue::before("openai http://192.0.2.5:1", QueueLimits { running: 1, waiting: 2 });
-        let running = queue.enter().unwrap().turn(PATIENCE).await.unwrap();
+        let queue = Queue::for_backend("openai http://192.0.2.5:1", QueueLimits { running: 1, waiting: 2 });
+        let running = queue.enter().unwrap().acquire(PATIENCE).await.unwrap();
         let waiting = [queue.enter().unwrap(), queue.enter().unwrap()];
         assert_eq!((queue.state().running, queue.state().waiting), (1, 2));
         let error = queue.enter().unwrap_err();
@@ -144,14 +144,14 @@ mod tests {
         assert!(!error.message.contains("192.0.2.5"), "{error}");
         drop((waiting, running));
         assert_eq!((queue.state().running, queue.state().waiting), (0, 0));
-        let _turn = queue.enter().unwrap().turn(PATIENCE).await.unwrap();
+        let _turn = queue.enter().unwrap().acquire(PATIENCE).await.unwrap();
     }
 
     #[test]
     fn same_backend_shares_queue() {
         let limits = QueueLimits::default();
-        let first = Queue::before("ollama http://127.0.0.1:1", limits);
-        assert!(Arc::ptr_eq(&first, &Queue::before("ollama http://127.0.0.1:1", limits)));
-        assert!(!Arc::ptr_eq(&first, &Queue::before("ollama http://127.0.0.1:2", limits)));
+        let first = Queue::for_backend("ollama http://127.0.0.1:1", limits);
+        assert!(Arc::ptr_eq(&first, &Queue::for_backend("ollama http://127.0.0.1:1", limits)));
+        assert!(!Arc::ptr_eq(&first, &Queue::for_backend("ollama http://127.0.0.1:2", limits)));
     }
 }

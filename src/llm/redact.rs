@@ -4,29 +4,29 @@ use serde_json::Value;
 
 use crate::model::Redaction;
 use crate::model::llm::request::LlmRequest;
-use crate::secrets::{Censor, black_out};
+use crate::secrets::{Redactor, redact_json};
 
 /// Redacts every text of a request.
-pub(super) fn clean(request: &mut LlmRequest, redaction: Redaction) {
+pub(super) fn redact_request(request: &mut LlmRequest, redaction: Redaction) {
     let texts = request.messages.iter_mut().map(|it| &mut it.content);
     for text in texts.chain([&mut request.system]) {
-        *text = clean_text(text, redaction);
+        *text = redact_text(text, redaction);
     }
 }
 
 /// Redacts one text. Messages are redacted separately because a key never spans two of them.
-pub(super) fn clean_text(text: &str, redaction: Redaction) -> String {
-    let within = clean_within(text, redaction);
-    Censor::new(redaction).clean(within.as_deref().unwrap_or(text)).into_owned()
+pub(super) fn redact_text(text: &str, redaction: Redaction) -> String {
+    let within = redact_json_strings(text, redaction);
+    Redactor::new(redaction).redact(within.as_deref().unwrap_or(text)).into_owned()
 }
 
 /// Redacts the strings inside a JSON document: escaping in the raw text hides keys from the detector. `None` if there is
 /// nothing to redact.
-fn clean_within(text: &str, redaction: Redaction) -> Option<String> {
+fn redact_json_strings(text: &str, redaction: Redaction) -> Option<String> {
     let is_document = redaction != Redaction::None && text.starts_with(['{', '[']);
     let document: Value = is_document.then(|| serde_json::from_str(text).ok())??;
     let mut cleaned = document.clone();
-    black_out(&mut cleaned, redaction);
+    redact_json(&mut cleaned, redaction);
     (cleaned != document).then(|| cleaned.to_string())
 }
 
@@ -37,8 +37,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(clean_text(text, Redaction::Keys), expected);
-        assert_eq!(clean_text(text, Redaction::None), text);
+        assert_eq!(redact_text(text, Redaction::Keys), expected);
+        assert_eq!(redact_text(text, Redaction::None), text);
     }
 
     #[test]

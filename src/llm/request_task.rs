@@ -8,21 +8,21 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::client::Shared;
-use crate::llm::event_log::{ProofEvent, request_json};
-use crate::llm::memory_limit::Load;
-use crate::llm::queue::Place;
-use crate::llm::transport::Piece;
+use crate::llm::client::ClientState;
+use crate::llm::event_log::{ProofEvent, recorded_request};
+use crate::llm::memory_limit::MemoryReservation;
+use crate::llm::queue::QueueEntry;
+use crate::llm::transport::AnswerPiece;
 use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
 use crate::model::llm::guardrails::{Guardrails, StopFilter};
 use crate::model::llm::request::{LlmRequest, Message, ToolCall};
 
 /// How long an event waits for a reader that does not read.
-const STALL: Duration = Duration::from_secs(30);
+const READER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A task with a position in the queue.
-pub(super) struct Run {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct RequestTask {
+    pub(super) shared: Arc<ClientState>,
     pub(super) id: TaskId,
     pub(super) events: mpsc::Sender<LlmStreamEvent>,
     pub(super) cancel: CancellationToken,
@@ -31,7 +31,7 @@ pub(super) struct Run {
     pub(super) tokens: u64,
     pub(super) usage: Usage,
     /// Memory of the request, counted until the end.
-    pub(super) _load: Load,
+    pub(super) _load: MemoryReservation,
 }
 
 /// The result of one round.
@@ -41,42 +41,42 @@ struct Round {
     finish: FinishReason,
 }
 
-impl Run {
+impl RequestTask {
     /// Runs the request to its end. The last event is always final, unless the reader is gone.
-    pub(super) async fn go(mut self, place: Place, request: LlmRequest) {
+    pub(super) async fn run(mut self, place: QueueEntry, request: LlmRequest) {
         let at = self.shared.clock.now_ms();
         self.emit(LlmStreamEvent::Started { task_id: self.id.clone(), accepted_at: at }).await;
-        let depth = place.before as u64;
+        let depth = place.ahead as u64;
         self.emit(LlmStreamEvent::Metrics { latency_ms: None, queue_depth: Some(depth), usage: None }).await;
         let (cancel, listener) = (self.cancel.clone(), self.events.clone());
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => Ok(FinishReason::Cancelled),
             () = listener.closed() => Ok(FinishReason::Cancelled),
-            outcome = self.work(place, request) => outcome,
+            outcome = self.run_rounds(place, request) => outcome,
         };
         let latency = self.shared.clock.elapsed().saturating_sub(self.accepted);
         let latency_ms = Some(u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
         self.emit(LlmStreamEvent::Metrics { latency_ms, queue_depth: None, usage: Some(self.usage) }).await;
         let last = match outcome {
             Ok(finish_reason) => LlmStreamEvent::Completed { finish_reason },
-            Err(error) => LlmStreamEvent::of(&error),
+            Err(error) => LlmStreamEvent::from_error(&error),
         };
         self.emit(last).await;
-        self.shared.forget(&self.id);
+        self.shared.remove_task(&self.id);
     }
 
-    async fn work(&mut self, place: Place, mut request: LlmRequest) -> Result<FinishReason> {
-        let _turn = place.turn(request.patience.overall).await?;
-        self.shared.give_context(&mut request).await;
+    async fn run_rounds(&mut self, place: QueueEntry, mut request: LlmRequest) -> Result<FinishReason> {
+        let _turn = place.acquire(request.timeouts.overall).await?;
+        self.shared.set_context(&mut request).await;
         let rules = request.guardrails.clone().unwrap_or_else(|| self.shared.guardrails.clone());
         for _round in 0..=rules.max_tool_rounds {
-            let round = self.tries(&request, &rules).await?;
+            let round = self.run_with_retries(&request, &rules).await?;
             if round.calls.is_empty() {
                 return Ok(round.finish);
             }
             // An offered tool outside the registry is run by the caller, together with the rest of the round.
-            if round.calls.iter().any(|it| self.is_callers(&request, it)) {
+            if round.calls.iter().any(|it| self.is_run_by_caller(&request, it)) {
                 return Ok(FinishReason::ToolCalls);
             }
             let results = self.run_tools(&round.calls).await;
@@ -89,26 +89,26 @@ impl Run {
 
     /// Returns whether the caller has to run a tool. With a registry, an unknown tool is reported to the model as its
     /// mistake.
-    fn is_callers(&self, request: &LlmRequest, call: &ToolCall) -> bool {
+    fn is_run_by_caller(&self, request: &LlmRequest, call: &ToolCall) -> bool {
         match &self.shared.tools {
             None => true,
-            Some(tools) => !tools.has(&call.name) && request.tools.iter().any(|it| it.name == call.name),
+            Some(tools) => !tools.contains(&call.name) && request.tools.iter().any(|it| it.name == call.name),
         }
     }
 
     /// Makes attempts as the policy allows, and emits an event before each retry.
-    async fn tries(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
+    async fn run_with_retries(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
         let policy = rules.retry.clone().or_else(|| self.shared.retry.clone());
         let spoken = self.tokens;
         let mut tried = 1;
         loop {
-            let error = match self.once(request, rules).await {
+            let error = match self.run_once(request, rules).await {
                 Ok(round) => return Ok(round),
                 Err(error) => error,
             };
-            let wait = policy.as_ref().and_then(|it| it.wait(tried, &error)).filter(|_| self.tokens == spoken);
+            let wait = policy.as_ref().and_then(|it| it.next_delay(tried, &error)).filter(|_| self.tokens == spoken);
             // A delay beyond the overall timeout is left to the caller.
-            let Some(wait) = wait.filter(|it| *it < request.patience.overall) else { return Err(error) };
+            let Some(wait) = wait.filter(|it| *it < request.timeouts.overall) else { return Err(error) };
             tried += 1;
             let delay_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             self.emit(LlmStreamEvent::Retrying { attempt: tried, message: error.message, delay_ms }).await;
@@ -116,10 +116,10 @@ impl Run {
         }
     }
 
-    async fn once(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
-        self.prove(|shared, task_id| {
+    async fn run_once(&mut self, request: &LlmRequest, rules: &Guardrails) -> Result<Round> {
+        self.record(|shared, task_id| {
             let model = request.model.as_ref().map_or(shared.transport.model(), |it| it.0.as_str());
-            let request = request_json(request, shared.transport.backend(), model);
+            let request = recorded_request(request, shared.transport.backend(), model);
             ProofEvent::Request { task_id, at: shared.clock.now_ms(), request }
         });
         let mut pieces = self.shared.transport.stream(request.clone()).await?;
@@ -127,14 +127,14 @@ impl Run {
         let mut round = Round { text: String::new(), calls: Vec::new(), finish: FinishReason::Other };
         while let Some(piece) = pieces.next().await {
             match piece? {
-                Piece::Text(text) => {
-                    let (shown, stopped) = filter.take(&text);
-                    self.say(shown, &mut round).await;
+                AnswerPiece::Text(text) => {
+                    let (shown, stopped) = filter.push(&text);
+                    self.emit_text(shown, &mut round).await;
                     if stopped {
                         return Ok(Round { finish: FinishReason::Stop, calls: Vec::new(), ..round });
                     }
                 }
-                Piece::Call(call) => {
+                AnswerPiece::Call(call) => {
                     self.emit(LlmStreamEvent::ToolCall {
                         descriptor_name: call.name.clone(),
                         invocation_id: call.id.clone(),
@@ -143,8 +143,8 @@ impl Run {
                     .await;
                     round.calls.push(call);
                 }
-                Piece::Done { finish, usage } => {
-                    self.say(filter.rest(), &mut round).await;
+                AnswerPiece::Done { finish, usage } => {
+                    self.emit_text(filter.finish(), &mut round).await;
                     // Servers may report arbitrary counts.
                     let add = u64::saturating_add;
                     self.usage.prompt_tokens = add(self.usage.prompt_tokens, usage.prompt_tokens);
@@ -157,7 +157,7 @@ impl Run {
         Err(Error::new(ErrorCode::Unavailable, format!("the answer of model `{model}` has no end")))
     }
 
-    async fn say(&mut self, text: String, round: &mut Round) {
+    async fn emit_text(&mut self, text: String, round: &mut Round) {
         if text.is_empty() {
             return;
         }
@@ -185,23 +185,23 @@ impl Run {
                 }
             };
             // Results contain document text, so secrets in them are redacted as in every message.
-            results.push(Message::result(call, self.shared.censored(&payload)));
+            results.push(Message::result(call, self.shared.redact(&payload)));
         }
         results
     }
 
     async fn emit(&mut self, event: LlmStreamEvent) {
-        self.prove(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
+        self.record(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
         // Ignores a closed channel: `go` detects it too.
         tokio::select! {
             biased;
             _gone = self.events.send(event) => (),
             // A request without a reader must not hold its permit.
-            () = self.shared.clock.sleep(STALL) => self.cancel.cancel(),
+            () = self.shared.clock.sleep(READER_TIMEOUT) => self.cancel.cancel(),
         }
     }
 
-    fn prove(&self, event: impl FnOnce(&Shared, TaskId) -> ProofEvent) {
+    fn record(&self, event: impl FnOnce(&ClientState, TaskId) -> ProofEvent) {
         if let Some(proof) = &self.shared.proof {
             proof.record(&event(&self.shared, self.id.clone()));
         }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::schema::Schema;
 
 /// Characters of an answer quoted in an error.
-const SHOWN: usize = 120;
+const MAX_QUOTED_CHARS: usize = 120;
 
 /// Extracts the JSON of an answer and validates it. Small models surround JSON with code fences or words; only the
 /// outermost object or array is used.
@@ -15,7 +15,7 @@ const SHOWN: usize = 120;
 /// `FailedPrecondition`: there is no JSON, it is incomplete, or it violates the schema; the message says which.
 pub fn validate(text: &str, schema: &Value) -> Result<Value> {
     let schema = Schema::new(schema)?;
-    let value = json(text)?;
+    let value = extract_json(text)?;
     schema.check(&value).map_err(|error| {
         Error::new(ErrorCode::FailedPrecondition, format!("the answer violates its schema: {}", error.message))
     })?;
@@ -26,7 +26,7 @@ pub fn validate(text: &str, schema: &Value) -> Result<Value> {
 ///
 /// # Errors
 /// As [`validate`].
-pub fn json(text: &str) -> Result<Value> {
+pub fn extract_json(text: &str) -> Result<Value> {
     let trimmed = text.trim();
     let problem = match serde_json::from_str::<Value>(trimmed) {
         Ok(value) => return Ok(value),
@@ -36,13 +36,13 @@ pub fn json(text: &str) -> Result<Value> {
     let inner = begin.and_then(|at| serde_json::Deserializer::from_str(&trimmed[at..]).into_iter::<Value>().next());
     match inner {
         Some(Ok(value)) => Ok(value),
-        Some(Err(problem)) if problem.is_eof() => Err(unusable(trimmed, "its JSON is incomplete")),
-        _ => Err(unusable(trimmed, &format!("it contains no valid JSON ({problem})"))),
+        Some(Err(problem)) if problem.is_eof() => Err(unusable_answer(trimmed, "its JSON is incomplete")),
+        _ => Err(unusable_answer(trimmed, &format!("it contains no valid JSON ({problem})"))),
     }
 }
 
-fn unusable(text: &str, why: &str) -> Error {
-    let shown: String = text.chars().take(SHOWN).collect();
+fn unusable_answer(text: &str, why: &str) -> Error {
+    let shown: String = text.chars().take(MAX_QUOTED_CHARS).collect();
     Error::new(ErrorCode::FailedPrecondition, format!("the answer cannot be used, {why}: `{shown}`"))
 }
 

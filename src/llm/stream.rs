@@ -28,7 +28,7 @@ pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Resul
         proof.add(&event);
         if let LlmStreamEvent::Token { text, .. } = &event {
             narration.text.push_str(text);
-        } else if let Some(told) = told(&event) {
+        } else if let Some(told) = event_line(&event) {
             line(&told);
             narration.lines.push(told);
         }
@@ -37,7 +37,7 @@ pub async fn adapter(mut stream: LlmStream, mut line: impl FnMut(&str)) -> Resul
 }
 
 /// Returns an event as one line; `None` for events without a line.
-fn told(event: &LlmStreamEvent) -> Option<String> {
+fn event_line(event: &LlmStreamEvent) -> Option<String> {
     Some(match event {
         LlmStreamEvent::Started { task_id, .. } => format!("task {task_id} was accepted"),
         LlmStreamEvent::ToolCall { descriptor_name, arguments_json, .. } => {

@@ -15,16 +15,16 @@ fn request() -> LlmRequest {
     LlmRequest::builder().prompt(Prompt::user("who?")).build().unwrap()
 }
 
-fn done(finish: FinishReason) -> Piece {
-    Piece::Done { finish, usage: Usage { prompt_tokens: 3, answer_tokens: 2 } }
+fn done(finish: FinishReason) -> AnswerPiece {
+    AnswerPiece::Done { finish, usage: Usage { prompt_tokens: 3, answer_tokens: 2 } }
 }
 
-fn text(text: &str) -> Piece {
-    Piece::Text(text.into())
+fn text(text: &str) -> AnswerPiece {
+    AnswerPiece::Text(text.into())
 }
 
-fn call(name: &str, arguments: &str) -> Piece {
-    Piece::Call(ToolCall { id: "c1".into(), name: name.into(), arguments_json: arguments.into() })
+fn call(name: &str, arguments: &str) -> AnswerPiece {
+    AnswerPiece::Call(ToolCall { id: "c1".into(), name: name.into(), arguments_json: arguments.into() })
 }
 
 fn away() -> Error {
@@ -44,7 +44,7 @@ fn tools() -> RegisteredTools {
 }
 
 async fn events(client: &LlmClient, request: LlmRequest) -> Vec<LlmStreamEvent> {
-    client.ask(request).unwrap().map(Result::unwrap).collect().await
+    client.enqueue_and_stream(request).unwrap().map(Result::unwrap).collect().await
 }
 
 /// Returns the kinds of events, in order.
@@ -114,16 +114,19 @@ async fn failure_is_last_event_with_code_and_hint() {
 async fn retry_policy_retries_and_emits_events() {
     let answers = || vec![Err(away()), Err(away()), Ok(vec![text("Ada"), done(FinishReason::Stop)])];
     let clock = Arc::new(ManualClock::default());
-    let config =
-        LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), clock: clock.clone(), ..Default::default() };
+    let config = LlmClientConfig {
+        retry_policy: Some(RetryPolicy::with_attempts(3)),
+        clock: clock.clone(),
+        ..Default::default()
+    };
     let events = events(&Mock::in_pieces(answers()).client_with(config), request()).await;
     assert_eq!(kinds(&events), ["started", "metrics", "retrying", "retrying", "token", "metrics", "completed"]);
     assert_eq!(*clock.slept.lock().unwrap(), [Duration::from_millis(250), Duration::from_millis(500)]);
     assert!(matches!(&events[0], LlmStreamEvent::Started { accepted_at: 1_700_000_000_000, .. }));
     assert!(matches!(&events[5], LlmStreamEvent::Metrics { latency_ms: Some(750), .. }), "{:?}", events[5]);
     // The request's policy takes precedence over the client's.
-    let once = Guardrails { retry: Some(RetryPolicy::attempts(1)), ..Guardrails::default() };
-    let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), ..Default::default() };
+    let once = Guardrails { retry: Some(RetryPolicy::with_attempts(1)), ..Guardrails::default() };
+    let config = LlmClientConfig { retry_policy: Some(RetryPolicy::with_attempts(3)), ..Default::default() };
     let client = Mock::in_pieces(answers()).client_with(config);
     let request = LlmRequest { guardrails: Some(once), ..request() };
     assert_eq!(client.complete(request).await.unwrap_err().code, ErrorCode::Unavailable);
@@ -132,7 +135,7 @@ async fn retry_policy_retries_and_emits_events() {
 #[tokio::test]
 async fn retries_stop_after_first_token() {
     let clock = Arc::new(ManualClock::default());
-    let config = LlmClientConfig { retry_policy: Some(RetryPolicy::attempts(3)), clock, ..Default::default() };
+    let config = LlmClientConfig { retry_policy: Some(RetryPolicy::with_attempts(3)), clock, ..Default::default() };
     let mock = Mock::in_pieces(vec![Ok(vec![text("Ada")]), Ok(vec![text("Ada"), done(FinishReason::Stop)])]);
     assert_eq!(mock.client_with(config).complete(request()).await.unwrap_err().code, ErrorCode::Unavailable);
     assert_eq!(mock.asked().len(), 1);
@@ -226,13 +229,13 @@ async fn cancelled_request_frees_the_queue() {
     // The clone shares the requests, and its request stays queued.
     let waiting = client.clone().enqueue(request()).unwrap();
     assert_eq!(client.enqueue(request()).unwrap_err().code, ErrorCode::ResourceExhausted);
-    assert_eq!(client.clone().cancel(&waiting), Cancelled::Ended);
-    assert_eq!(client.cancel_by_id(first.id()), Cancelled::Ended);
+    assert_eq!(client.clone().cancel(&waiting), CancelOutcome::Ended);
+    assert_eq!(client.cancel_by_id(first.id()), CancelOutcome::Ended);
     let rest: Vec<_> = stream.map(Result::unwrap).collect().await;
     assert_eq!(rest.last(), Some(&LlmStreamEvent::Completed { finish_reason: FinishReason::Cancelled }));
-    assert_eq!(client.cancel(&first), Cancelled::NotRunning);
+    assert_eq!(client.cancel(&first), CancelOutcome::NotRunning);
     // Dropping the stream frees the permit too.
-    drop(client.ask(request()).unwrap());
+    drop(client.enqueue_and_stream(request()).unwrap());
     let begun = std::time::Instant::now();
     while client.enqueue(request()).is_err() && begun.elapsed() < Duration::from_secs(5) {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -265,7 +268,7 @@ async fn embed_calls_share_the_queue() {
     let queue = QueueLimits { running: 1, waiting: 1 };
     let transport = TransportConfig::Custom(Arc::new(Silent("another")));
     let client = client(LlmClientConfig { transport, queue, ..Default::default() }).unwrap();
-    let mut running = client.ask(request()).unwrap();
+    let mut running = client.enqueue_and_stream(request()).unwrap();
     running.next().await.unwrap().unwrap();
     let waiting = client.enqueue(request()).unwrap();
     let embedded = || client.embed(&[], PrivacyMode::LocalOnly);
@@ -315,7 +318,7 @@ async fn unread_answer_releases_its_permit() {
     let transport = TransportConfig::Custom(Arc::new(Talkative::default()));
     let clock = Arc::new(ManualClock::default());
     let client = client(LlmClientConfig { transport, queue, clock, ..Default::default() }).unwrap();
-    let unread = client.ask(request()).unwrap();
+    let unread = client.enqueue_and_stream(request()).unwrap();
     let all = tokio::time::timeout(Duration::from_secs(20), events(&client, request())).await.unwrap();
     assert_eq!(all.last(), Some(&LlmStreamEvent::Completed { finish_reason: FinishReason::Stop }));
     let read: Vec<_> = unread.collect().await;
@@ -352,7 +355,7 @@ async fn limits_are_backend_limits_up_to_configured() {
 
         async fn capabilities(&self, _mode: PrivacyMode) -> crate::error::Result<Vec<ModelCapability>> {
             let max_context_tokens = Some(self.0.ok_or_else(away)?);
-            Ok(vec![ModelCapability { max_context_tokens, ..ModelCapability::unknown("small:latest".into()) }])
+            Ok(vec![ModelCapability { max_context_tokens, ..ModelCapability::with_defaults("small:latest".into()) }])
         }
 
         async fn stream(&self, _request: LlmRequest) -> crate::error::Result<PieceStream> {
@@ -414,14 +417,17 @@ async fn stream_summary_has_lines_and_hash_chain() {
     ]);
     let client = mock.client_with(LlmClientConfig { tool_registry: Some(tools()), ..Default::default() });
     let mut heard = Vec::new();
-    let asked = client.ask(LlmRequest { tools: tools().bindings(), ..request() }).unwrap();
+    let asked = client.enqueue_and_stream(LlmRequest { tools: tools().bindings(), ..request() }).unwrap();
     let (story, proof) = stream::adapter(asked, |line| heard.push(line.to_string())).await.unwrap();
     assert_eq!((story.text.as_str(), &story.lines), ("31 kg", &heard));
     assert_eq!(heard[1..], [r#"calls find {"query":"x"}"#, "got 27 bytes", "ended: stop"]);
     assert_eq!((proof.events, proof.finish_reason), (8, Some(FinishReason::Stop)));
     assert_eq!((proof.usage.prompt_tokens, proof.seal.len()), (6, 64));
     let one = LlmStreamEvent::Token { text: "a".into(), index: 0 };
-    assert_ne!(crate::model::llm::event::seal("", &one), crate::model::llm::event::seal("x", &one));
+    assert_ne!(
+        crate::model::llm::event::extend_hash_chain("", &one),
+        crate::model::llm::event::extend_hash_chain("x", &one)
+    );
 }
 
 #[tokio::test]

@@ -14,9 +14,9 @@ use crate::model::ToolSpec;
 use crate::model::llm::{Schema, ToolError, ToolFault};
 
 /// Default timeout of a tool.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of a result: it goes into the model's context.
-const MAX_PAYLOAD: usize = 256 << 10;
+const MAX_RESULT_BYTES: usize = 256 << 10;
 
 type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
 
@@ -48,14 +48,14 @@ impl ToolRegistry {
     where
         F: Future<Output = Result<Value>> + Send + 'static,
     {
-        self.register_within(TIMEOUT, spec, handler)
+        self.register_with_timeout(DEFAULT_TIMEOUT, spec, handler)
     }
 
     /// Adds a tool with a timeout.
     ///
     /// # Errors
     /// `InvalidArgument`: the schema of its arguments is invalid, or a tool with this name exists.
-    pub fn register_within<F>(
+    pub fn register_with_timeout<F>(
         mut self,
         timeout: Duration,
         spec: ToolSpec,
@@ -98,7 +98,7 @@ impl RegisteredTools {
     }
 
     /// Returns whether a tool is registered.
-    pub fn has(&self, name: &str) -> bool {
+    pub fn contains(&self, name: &str) -> bool {
         self.tools.contains_key(name)
     }
 
@@ -131,16 +131,16 @@ impl RegisteredTools {
         let outcome = tokio::time::timeout(tool.timeout, work)
             .await
             .map_err(|_| ToolError::new(ToolFault::Timeout, format!("`{name}` took longer than {:?}", tool.timeout)))?;
-        let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, told(&error)))?;
+        let payload = outcome.map_err(|error| ToolError::new(ToolFault::Failed, message_with_hint(&error)))?;
         match payload.to_string().len() {
-            0..=MAX_PAYLOAD => Ok(payload),
+            0..=MAX_RESULT_BYTES => Ok(payload),
             bytes => Err(ToolError::new(ToolFault::TooLarge, format!("`{name}` returned {bytes} bytes: ask for less"))),
         }
     }
 }
 
 /// Returns the message with its hint: the model can act on both.
-fn told(error: &Error) -> String {
+fn message_with_hint(error: &Error) -> String {
     match &error.hint {
         Some(hint) => format!("{} ({hint})", error.message),
         None => error.message.clone(),
@@ -168,11 +168,11 @@ mod tests {
         };
         registry()
             .register(spec("find"), |arguments| async move { Ok(json!({ "found": arguments["query"] })) })
-            .and_then(|it| it.register_within(Duration::from_millis(20), spec("slow"), slow))
+            .and_then(|it| it.register_with_timeout(Duration::from_millis(20), spec("slow"), slow))
             .and_then(|it| {
                 it.register(spec("broken"), |_| async { Err(Error::not_found("no index").hint("vic index")) })
             })
-            .and_then(|it| it.register(spec("large"), |_| async { Ok(Value::from("x".repeat(MAX_PAYLOAD + 1))) }))
+            .and_then(|it| it.register(spec("large"), |_| async { Ok(Value::from("x".repeat(MAX_RESULT_BYTES + 1))) }))
             .unwrap()
             .freeze()
     }

@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// The same niceness as an indexing thread.
-const BEHIND: &str = "10";
-const AHEAD: &str = "0";
+const LOWERED: &str = "10";
+const RAISED: &str = "0";
 
 /// How long the session stays raised after an answer; questions come in bursts.
-const STAY: Duration = Duration::from_secs(3);
+const RAISED_FOR: Duration = Duration::from_secs(3);
 
 /// The kernel accepts one change every 0.1 s, over all sessions.
-const AGAIN: Duration = Duration::from_millis(150);
+const KERNEL_RETRY: Duration = Duration::from_millis(150);
 
 /// The file that sets the niceness of a process's session.
-const PLACE: &str = "/proc/self/autogroup";
+const AUTOGROUP_FILE: &str = "/proc/self/autogroup";
 
 /// The autogroup of this process's session.
-pub struct Session {
+pub struct AutogroupPriority {
     /// `None` when the session is shared or the kernel has no autogroups.
     file: Option<PathBuf>,
     state: Mutex<State>,
@@ -35,80 +35,80 @@ pub struct Session {
 #[derive(Default)]
 struct State {
     /// Answers in progress.
-    waiting: usize,
+    pending: usize,
     /// When the last answer ended.
     answered: Option<Instant>,
-    is_behind: bool,
+    is_lowered: bool,
 }
 
 /// What happens before the next change of priority.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    Move,
-    In(Duration),
-    Change,
+    Apply,
+    Wait(Duration),
+    Idle,
 }
 
 impl State {
-    fn next(&self, now: Instant) -> Next {
-        let stays = self.answered.map_or(Duration::ZERO, |it| STAY.saturating_sub(now.duration_since(it)));
-        match (self.waiting, self.is_behind) {
-            (0, false) if stays.is_zero() => Next::Move,
-            (0, false) => Next::In(stays),
-            (1.., true) => Next::Move,
-            (0, true) | (1.., false) => Next::Change,
+    fn next_step(&self, now: Instant) -> Next {
+        let stays = self.answered.map_or(Duration::ZERO, |it| RAISED_FOR.saturating_sub(now.duration_since(it)));
+        match (self.pending, self.is_lowered) {
+            (0, false) if stays.is_zero() => Next::Apply,
+            (0, false) => Next::Wait(stays),
+            (1.., true) => Next::Apply,
+            (0, true) | (1.., false) => Next::Idle,
         }
     }
 }
 
-impl Session {
+impl AutogroupPriority {
     /// Opens the session of this process. A session shared with the shell that started the process is left unchanged.
-    pub fn own() -> Session {
+    pub fn of_this_process() -> AutogroupPriority {
         let leads = rustix::process::getsid(None).is_ok_and(|it| it == rustix::process::getpid());
-        let file = PathBuf::from(PLACE);
-        Session::with((leads && file.exists()).then_some(file))
+        let file = PathBuf::from(AUTOGROUP_FILE);
+        AutogroupPriority::with((leads && file.exists()).then_some(file))
     }
 
-    fn with(file: Option<PathBuf>) -> Session {
-        Session { file, state: Mutex::default(), changed: Notify::new() }
+    fn with(file: Option<PathBuf>) -> AutogroupPriority {
+        AutogroupPriority { file, state: Mutex::default(), changed: Notify::new() }
     }
 
     /// Raises the priority at least until the returned guard drops.
-    pub fn come_forward(self: &Arc<Session>) -> Ahead {
+    pub fn raise(self: &Arc<AutogroupPriority>) -> RaisedPriority {
         let next = self.with_state(|state| {
-            state.waiting += 1;
-            self.step(state)
+            state.pending += 1;
+            self.advance(state)
         });
-        if next != Next::Change {
+        if next != Next::Idle {
             self.changed.notify_one();
         }
-        Ahead(self.clone())
+        RaisedPriority(self.clone())
     }
 
     /// Lowers the priority whenever no answer is pending. Returns only where there are no autogroups.
-    pub async fn keep(&self) {
+    pub async fn run(&self) {
         while self.file.is_some() {
-            let next = self.with_state(|state| self.step(state));
+            let next = self.with_state(|state| self.advance(state));
             match next {
-                Next::Change => self.changed.notified().await,
-                Next::In(time) => tokio::time::sleep(time).await,
-                Next::Move => tokio::time::sleep(AGAIN).await,
+                Next::Idle => self.changed.notified().await,
+                Next::Wait(time) => tokio::time::sleep(time).await,
+                Next::Apply => tokio::time::sleep(KERNEL_RETRY).await,
             }
         }
     }
 
     /// Changes the priority if due. Returns the next step, which is the same change if the kernel rejected it.
-    fn step(&self, state: &mut State) -> Next {
-        if state.next(Instant::now()) == Next::Move && self.is_taken(!state.is_behind) {
-            state.is_behind = !state.is_behind;
+    fn advance(&self, state: &mut State) -> Next {
+        if state.next_step(Instant::now()) == Next::Apply && self.write_niceness(!state.is_lowered) {
+            state.is_lowered = !state.is_lowered;
         }
-        state.next(Instant::now())
+        state.next_step(Instant::now())
     }
 
-    fn is_taken(&self, behind: bool) -> bool {
+    fn write_niceness(&self, behind: bool) -> bool {
         // Does not create the file: it exists only where the kernel provides it.
         let open = |path: &PathBuf| std::fs::OpenOptions::new().write(true).truncate(true).open(path);
-        let place = if behind { BEHIND } else { AHEAD };
+        let place = if behind { LOWERED } else { RAISED };
         let written = self.file.as_ref().map(|it| open(it)?.write_all(place.as_bytes()));
         // Ignores other errors, which would recur each time; the work goes on at the present priority.
         !matches!(written, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
@@ -120,14 +120,14 @@ impl Session {
 }
 
 /// A pending answer; ends when dropped.
-pub struct Ahead(Arc<Session>);
+pub struct RaisedPriority(Arc<AutogroupPriority>);
 
-impl Drop for Ahead {
+impl Drop for RaisedPriority {
     fn drop(&mut self) {
         let waiting = self.0.with_state(|state| {
-            state.waiting -= 1;
+            state.pending -= 1;
             state.answered = Some(Instant::now());
-            state.waiting
+            state.pending
         });
         if waiting == 0 {
             self.0.changed.notify_one();
@@ -144,27 +144,31 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("autogroup");
         std::fs::write(&file, "").unwrap();
-        let session = Arc::new(Session::with(Some(file.clone())));
+        let session = Arc::new(AutogroupPriority::with(Some(file.clone())));
         let place = || std::fs::read_to_string(&file).unwrap_or_default();
         let keeper = session.clone();
-        tokio::spawn(async move { keeper.keep().await });
+        tokio::spawn(async move { keeper.run().await });
         tokio::task::yield_now().await;
-        assert_eq!(place(), BEHIND);
-        let (one, another) = (session.come_forward(), session.come_forward());
-        assert_eq!(place(), AHEAD, "before the answer is computed");
+        assert_eq!(place(), LOWERED);
+        let (one, another) = (session.raise(), session.raise());
+        assert_eq!(place(), RAISED, "before the answer is computed");
         drop(one);
         tokio::task::yield_now().await;
-        assert_eq!(session.with_state(|it| it.next(Instant::now() + 2 * STAY)), Next::Change, "another is pending");
+        assert_eq!(
+            session.with_state(|it| it.next_step(Instant::now() + 2 * RAISED_FOR)),
+            Next::Idle,
+            "another is pending"
+        );
         drop(another);
         let answered = Instant::now();
-        assert!(matches!(session.with_state(|it| it.next(answered)), Next::In(_)));
-        assert_eq!(session.with_state(|it| it.next(answered + 2 * STAY)), Next::Move);
+        assert!(matches!(session.with_state(|it| it.next_step(answered)), Next::Wait(_)));
+        assert_eq!(session.with_state(|it| it.next_step(answered + 2 * RAISED_FOR)), Next::Apply);
     }
 
     #[tokio::test]
     async fn shared_session_is_left_unchanged() {
-        let session = Arc::new(Session::with(None));
-        session.keep().await;
-        drop(session.come_forward());
+        let session = Arc::new(AutogroupPriority::with(None));
+        session.run().await;
+        drop(session.raise());
     }
 }

@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most credit saved while idle, and most debt. Longer pieces of work are not paid for later.
-const MOST_SAVED: Duration = Duration::from_secs(1);
+const MAX_CREDIT: Duration = Duration::from_secs(1);
 
 /// How long a question still counts as active after it ended; questions come in bursts.
-const ATTENTION: Duration = Duration::from_secs(1);
+const ATTENTION_SPAN: Duration = Duration::from_secs(1);
 
 /// Processors reserved for questions, and the least share of all processors left to background work.
-const LEFT: f64 = 2.0;
-const LEAST_PART: f64 = 0.125;
+const RESERVED_PROCESSORS: f64 = 2.0;
+const MIN_SHARE: f64 = 0.125;
 
 /// Processor time that refills at a steady rate.
 #[derive(Debug)]
@@ -25,19 +25,19 @@ pub struct Budget {
     /// Processor seconds per second; `None` means no limit.
     rate: Option<f64>,
     /// The rate while a question runs.
-    attended: f64,
+    attended_rate: f64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     /// Seconds; negative is debt.
-    left: f64,
+    balance: f64,
     refilled: Instant,
     /// Questions in progress.
-    asking: usize,
+    active_questions: usize,
     /// When the last question ended.
-    asked: Option<Instant>,
+    last_question: Option<Instant>,
 }
 
 impl State {
@@ -45,8 +45,8 @@ impl State {
     fn pay(&mut self, now: Instant, worked: Duration, rate: f64, least: f64, most: f64) -> Duration {
         let passed = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = self.refilled.max(now);
-        self.left = ((self.left + passed * rate).min(most) - worked.as_secs_f64()).max(least);
-        Duration::from_secs_f64((-self.left / rate).max(0.0))
+        self.balance = ((self.balance + passed * rate).min(most) - worked.as_secs_f64()).max(least);
+        Duration::from_secs_f64((-self.balance / rate).max(0.0))
     }
 }
 
@@ -55,9 +55,9 @@ impl Budget {
     pub fn new(percent: u32, processors: usize) -> Budget {
         let processors = processors.max(1) as f64;
         let rate = (percent < 100).then(|| f64::from(percent.max(1)) / 100.0 * processors);
-        let attended = (processors - LEFT).max(processors * LEAST_PART);
-        let state = State { left: 0.0, refilled: Instant::now(), asking: 0, asked: None };
-        Budget { rate, attended: rate.map_or(attended, |it| it.min(attended)), state: Mutex::new(state) }
+        let attended = (processors - RESERVED_PROCESSORS).max(processors * MIN_SHARE);
+        let state = State { balance: 0.0, refilled: Instant::now(), active_questions: 0, last_question: None };
+        Budget { rate, attended_rate: rate.map_or(attended, |it| it.min(attended)), state: Mutex::new(state) }
     }
 
     /// Returns whether a limit holds even without a question.
@@ -66,9 +66,9 @@ impl Budget {
     }
 
     /// Marks a question as active until the returned guard drops.
-    pub fn attend(&self) -> Attention<'_> {
-        self.state().asking += 1;
-        Attention(self)
+    pub fn begin_question(&self) -> ActiveQuestion<'_> {
+        self.state().active_questions += 1;
+        ActiveQuestion(self)
     }
 
     /// Pays for foreground work and returns how long to sleep before the next piece.
@@ -78,29 +78,31 @@ impl Budget {
 
     fn spend_at(&self, now: Instant, worked: Duration) -> Duration {
         let Some(rate) = self.rate else { return Duration::ZERO };
-        self.state().pay(now, worked, rate, f64::NEG_INFINITY, MOST_SAVED.as_secs_f64())
+        self.state().pay(now, worked, rate, f64::NEG_INFINITY, MAX_CREDIT.as_secs_f64())
     }
 
     /// Pays for background work and returns how long to sleep before the next piece. The sleep is at most one second longer
     /// than that of [`Budget::spend`], because the question may have ended by then.
-    pub fn spend_behind(&self, worked: Duration) -> Duration {
-        self.spend_behind_at(Instant::now(), worked)
+    pub fn spend_background(&self, worked: Duration) -> Duration {
+        self.spend_background_at(Instant::now(), worked)
     }
 
-    fn spend_behind_at(&self, now: Instant, worked: Duration) -> Duration {
+    fn spend_background_at(&self, now: Instant, worked: Duration) -> Duration {
         let rest = self.spend_at(now, worked);
         let mut state = self.state();
-        let lately = |it: Instant| now.saturating_duration_since(it) < ATTENTION;
-        let is_attended = state.asking > 0 || state.asked.is_some_and(lately);
+        let lately = |it: Instant| now.saturating_duration_since(it) < ATTENTION_SPAN;
+        let is_attended = state.active_questions > 0 || state.last_question.is_some_and(lately);
         match self.rate {
-            Some(rate) if is_attended => rest + worked.mul_f64(1.0 / self.attended - 1.0 / rate).min(ATTENTION),
+            Some(rate) if is_attended => {
+                rest + worked.mul_f64(1.0 / self.attended_rate - 1.0 / rate).min(ATTENTION_SPAN)
+            }
             Some(_) => rest,
             None if is_attended => {
-                let least = -self.attended * ATTENTION.as_secs_f64();
-                state.pay(now, worked, self.attended, least, 0.0)
+                let least = -self.attended_rate * ATTENTION_SPAN.as_secs_f64();
+                state.pay(now, worked, self.attended_rate, least, 0.0)
             }
             None => {
-                (state.left, state.refilled) = (0.0, now);
+                (state.balance, state.refilled) = (0.0, now);
                 Duration::ZERO
             }
         }
@@ -113,13 +115,13 @@ impl Budget {
 
 /// An active question; ends when dropped.
 #[derive(Debug)]
-pub struct Attention<'a>(&'a Budget);
+pub struct ActiveQuestion<'a>(&'a Budget);
 
-impl Drop for Attention<'_> {
+impl Drop for ActiveQuestion<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.asking -= 1;
-        state.asked = Some(Instant::now());
+        state.active_questions -= 1;
+        state.last_question = Some(Instant::now());
     }
 }
 
@@ -145,7 +147,7 @@ mod tests {
 
     /// Simulates 100 s of 20 ms pieces on `processors` threads, with or without an active question. Returns the processor
     /// seconds used per second.
-    fn used(percent: u32, processors: usize, is_attended: bool) -> f64 {
+    fn simulated_load(percent: u32, processors: usize, is_attended: bool) -> f64 {
         let budget = Budget::new(percent, processors);
         let (begin, piece) = (Instant::now(), Duration::from_millis(20));
         let mut free = vec![begin; processors];
@@ -157,15 +159,15 @@ mod tests {
                 return worked / 100.0;
             }
             worked += piece.as_secs_f64();
-            budget.state().asked = is_attended.then_some(done);
-            *next = done + budget.spend_behind_at(done, piece);
+            budget.state().last_question = is_attended.then_some(done);
+            *next = done + budget.spend_background_at(done, piece);
         }
     }
 
     #[test]
     fn background_work_stays_within_cpu_share() {
         for (percent, processors, expected) in [(25, 1, 0.25), (25, 2, 0.5), (50, 4, 2.0), (10, 8, 0.8)] {
-            let used = used(percent, processors, false);
+            let used = simulated_load(percent, processors, false);
             assert!((used - expected).abs() < 0.05 * expected + 0.02, "{percent} % of {processors}: {used}");
         }
     }
@@ -173,22 +175,22 @@ mod tests {
     #[test]
     fn active_question_reserves_two_processors() {
         for (percent, processors, expected) in [(100, 1, 0.125), (100, 2, 0.25), (100, 8, 6.0), (10, 8, 0.8)] {
-            let used = used(percent, processors, true);
+            let used = simulated_load(percent, processors, true);
             assert!((used - expected).abs() < 0.05 * expected + 0.02, "{percent} % of {processors}: {used}");
         }
-        assert!(used(100, 2, false) > 1.9);
+        assert!(simulated_load(100, 2, false) > 1.9);
     }
 
     #[test]
     fn budget_recovers_one_second_after_last_question() {
         let (budget, long) = (Budget::new(100, 2), Duration::from_secs(60));
-        let asking = budget.attend();
-        let later = Instant::now() + 9 * ATTENTION;
-        assert_eq!(budget.spend_behind_at(later, long), ATTENTION, "capped for long questions and long work");
+        let asking = budget.begin_question();
+        let later = Instant::now() + 9 * ATTENTION_SPAN;
+        assert_eq!(budget.spend_background_at(later, long), ATTENTION_SPAN, "capped for long questions and long work");
         drop(asking);
         assert_eq!(budget.spend(long), Duration::ZERO, "foreground work is not limited");
-        assert!(budget.spend_behind(long) > Duration::ZERO, "questions come in bursts");
-        assert_eq!(budget.spend_behind_at(Instant::now() + ATTENTION, long), Duration::ZERO);
+        assert!(budget.spend_background(long) > Duration::ZERO, "questions come in bursts");
+        assert_eq!(budget.spend_background_at(Instant::now() + ATTENTION_SPAN, long), Duration::ZERO);
     }
 
     #[test]
@@ -196,13 +198,13 @@ mod tests {
         // Taken before both budgets exist, so that no time has passed for them.
         let (now, long) = (Instant::now(), Duration::from_secs(20));
         let (free, attended) = (Budget::new(50, 2), Budget::new(50, 2));
-        let _asking = attended.attend();
-        assert_eq!(attended.spend_behind_at(now, long), free.spend_behind_at(now, long) + ATTENTION);
+        let _asking = attended.begin_question();
+        assert_eq!(attended.spend_background_at(now, long), free.spend_background_at(now, long) + ATTENTION_SPAN);
         assert_eq!(attended.spend_at(now, long), free.spend_at(now, long), "the debt is the same");
     }
 
     #[test]
     fn unlimited_budget_never_rests() {
-        assert_eq!(Budget::new(100, 2).spend_behind(Duration::from_secs(9)), Duration::ZERO);
+        assert_eq!(Budget::new(100, 2).spend_background(Duration::from_secs(9)), Duration::ZERO);
     }
 }

@@ -4,7 +4,7 @@
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Runs `work` in place; the other tasks of this thread move to another one.
-pub(crate) fn computing<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     // A single-threaded runtime, as in most tests, has no other thread.
     match Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread) {
         true => tokio::task::block_in_place(work),
@@ -17,7 +17,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use super::computing;
+    use super::block_in_place;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn other_tasks_run_during_blocking_work() {
@@ -25,13 +25,13 @@ mod tests {
         let computed = tokio::spawn(async move {
             // Both tasks share one thread.
             tokio::spawn(async move { sender.send(7) });
-            computing(|| receiver.recv_timeout(Duration::from_secs(20)))
+            block_in_place(|| receiver.recv_timeout(Duration::from_secs(20)))
         });
         assert_eq!(computed.await.unwrap(), Ok(7));
     }
 
     #[tokio::test]
     async fn blocking_work_runs_on_single_thread_runtime() {
-        assert_eq!(computing(|| 7), 7);
+        assert_eq!(block_in_place(|| 7), 7);
     }
 }

@@ -28,22 +28,23 @@ pub struct Machine {
 
 impl Machine {
     /// Describes this machine. Fields that the system does not report are empty.
-    pub fn here() -> Machine {
-        let cpu = line_of("/proc/cpuinfo", "model name").map(|it| it.trim_start_matches([':', ' ', '\t']).to_string());
+    pub fn detect() -> Machine {
+        let cpu =
+            value_of_key("/proc/cpuinfo", "model name").map(|it| it.trim_start_matches([':', ' ', '\t']).to_string());
         Machine {
             cpu: cpu.unwrap_or_else(|| "unknown".into()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: memory_kib() / 1024,
             os: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
             instructions: instructions(),
-            gpus: gpus(Path::new(NVIDIA_CARDS)),
-            load: load(),
+            gpus: gpu_models(Path::new(NVIDIA_CARDS)),
+            load: load_average(),
         }
     }
 }
 
 /// Returns the models of the graphics cards that the driver lists in this folder.
-pub fn gpus(cards: &Path) -> Vec<String> {
+pub fn gpu_models(cards: &Path) -> Vec<String> {
     let Ok(entries) = cards.read_dir() else { return Vec::new() };
     let model = |folder: &Path| {
         let text = std::fs::read_to_string(folder.join("information")).ok()?;
@@ -71,16 +72,16 @@ fn instructions() -> Vec<String> {
 }
 
 fn memory_kib() -> u64 {
-    let line = line_of("/proc/meminfo", "MemTotal:").unwrap_or_default();
+    let line = value_of_key("/proc/meminfo", "MemTotal:").unwrap_or_default();
     line.split_whitespace().next().and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
-fn load() -> Option<f64> {
+fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// Returns the rest of the line that begins with `key`. Systems other than Linux have no such files.
-fn line_of(path: &str, key: &str) -> Option<String> {
+fn value_of_key(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key)).map(|it| it.trim().to_string())
 }
@@ -91,17 +92,17 @@ mod tests {
 
     #[test]
     fn machine_here_reports_processor_and_os() {
-        let machine = Machine::here();
+        let machine = Machine::detect();
         assert!(machine.cores > 0 && !machine.cpu.is_empty() && machine.os.contains('-'), "{machine:?}");
     }
 
     #[test]
     fn gpus_are_named_by_driver_model() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(gpus(dir.path()).is_empty());
-        assert!(gpus(&dir.path().join("gone")).is_empty());
+        assert!(gpu_models(dir.path()).is_empty());
+        assert!(gpu_models(&dir.path().join("gone")).is_empty());
         std::fs::create_dir(dir.path().join("0000:01:00.0")).unwrap();
         std::fs::write(dir.path().join("0000:01:00.0/information"), "Model: \t\t Some Card 9\nIRQ: 1\n").unwrap();
-        assert_eq!(gpus(dir.path()), ["Some Card 9"]);
+        assert_eq!(gpu_models(dir.path()), ["Some Card 9"]);
     }
 }

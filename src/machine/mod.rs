@@ -13,10 +13,10 @@ mod priority;
 mod autogroup;
 mod fair_slots;
 
-pub use crate::machine::autogroup::{Ahead, Session};
+pub use crate::machine::autogroup::{AutogroupPriority, RaisedPriority};
 pub use crate::machine::battery::{POWER_SUPPLIES, on_battery};
-pub use crate::machine::fair_slots::{Share, Shares};
-pub use crate::machine::hardware::{Machine, NVIDIA_CARDS, gpus};
-pub use budget::{Attention, Budget, budget, cap_processors};
-pub(crate) use computing::computing;
-pub use priority::{Disk, stand_aside, step_back};
+pub use crate::machine::fair_slots::{FairSlots, Slot};
+pub use crate::machine::hardware::{Machine, NVIDIA_CARDS, gpu_models};
+pub use budget::{ActiveQuestion, Budget, budget, cap_processors};
+pub(crate) use computing::block_in_place;
+pub use priority::{IoClass, lower_priority, minimize_priority};

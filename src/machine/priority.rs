@@ -5,41 +5,41 @@
 
 /// Niceness of indexing threads: a tenth of a core next to threads at the usual 0. Not lower, because files that the user
 /// has just saved take this path too.
-const BACK: i32 = 10;
+const INDEXING_NICENESS: i32 = 10;
 
 /// Niceness of computing threads: a hundredth of a core under contention, but never zero.
-const ASIDE: i32 = 19;
+const COMPUTING_NICENESS: i32 = 19;
 
 /// I/O scheduling class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disk {
+pub enum IoClass {
     /// Lowest priority of the best-effort class. A lock holder in the idle class could block others forever on a busy disk.
-    Last,
+    LowestBestEffort,
     /// The idle class: served only when no other process uses the disk.
     Idle,
 }
 
 /// Lowers the priority of this thread, for threads and processes that index. Ignores a refusal by the system: the work goes
 /// on at the usual priority.
-pub fn step_back(disk: Disk) {
-    behind(BACK);
-    queue(disk);
+pub fn lower_priority(disk: IoClass) {
+    set_niceness(INDEXING_NICENESS);
+    set_io_class(disk);
 }
 
 /// Lowers the priority of this thread to the minimum, for long computations that hold no locks.
-pub fn stand_aside() {
-    behind(ASIDE);
-    queue(Disk::Last);
+pub fn minimize_priority() {
+    set_niceness(COMPUTING_NICENESS);
+    set_io_class(IoClass::LowestBestEffort);
 }
 
-fn behind(niceness: i32) {
+fn set_niceness(niceness: i32) {
     // Fails when the thread is nicer already.
     let _nicer = rustix::process::setpriority_process(None, niceness);
-    schedule(libc::SCHED_BATCH);
+    set_scheduler(libc::SCHED_BATCH);
 }
 
 #[cfg(target_os = "linux")]
-fn schedule(policy: libc::c_int) {
+fn set_scheduler(policy: libc::c_int) {
     let parameter = libc::sched_param { sched_priority: 0 };
     #[expect(unsafe_code, reason = "scheduling has no safe interface")]
     // SAFETY: `parameter` outlives the call, and 0 is the calling thread.
@@ -47,12 +47,12 @@ fn schedule(policy: libc::c_int) {
 }
 
 #[cfg(target_os = "linux")]
-fn queue(disk: Disk) {
+fn set_io_class(disk: IoClass) {
     const CLASS_SHIFT: libc::c_int = 13;
     const WHO_PROCESS: libc::c_int = 1;
     let class = match disk {
-        Disk::Last => (2 << CLASS_SHIFT) | 7,
-        Disk::Idle => 3 << CLASS_SHIFT,
+        IoClass::LowestBestEffort => (2 << CLASS_SHIFT) | 7,
+        IoClass::Idle => 3 << CLASS_SHIFT,
     };
     #[expect(unsafe_code, reason = "the call has no wrapper")]
     // SAFETY: the call takes three integers; 0 is the calling thread.
@@ -63,14 +63,14 @@ fn queue(disk: Disk) {
 fn schedule(_policy: libc::c_int) {}
 
 #[cfg(not(target_os = "linux"))]
-fn queue(_disk: Disk) {}
+fn queue(_disk: IoClass) {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Niceness and scheduling policy of a thread after `work`, from the fields of its `stat` after the name.
-    fn after(work: fn()) -> (i32, i32) {
+    fn priority_after(work: fn()) -> (i32, i32) {
         let stat = move || {
             work();
             std::fs::read_to_string("/proc/thread-self/stat").unwrap()
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn lowered_priority_applies_to_one_thread() {
-        assert_eq!(after(|| step_back(Disk::Last)), (10, libc::SCHED_BATCH));
-        assert_eq!(after(|| step_back(Disk::Idle)), (10, libc::SCHED_BATCH));
-        assert_eq!(after(stand_aside), (19, libc::SCHED_BATCH));
-        assert_eq!(after(|| ()).1, libc::SCHED_OTHER);
+        assert_eq!(priority_after(|| lower_priority(IoClass::LowestBestEffort)), (10, libc::SCHED_BATCH));
+        assert_eq!(priority_after(|| lower_priority(IoClass::Idle)), (10, libc::SCHED_BATCH));
+        assert_eq!(priority_after(minimize_priority), (19, libc::SCHED_BATCH));
+        assert_eq!(priority_after(|| ()).1, libc::SCHED_OTHER);
     }
 }

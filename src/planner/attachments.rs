@@ -1,7 +1,7 @@
 //! Finds questions about mail attachments: `what was attached to the mail about the pump`, `mails with attachments`. Pure.
 
 use crate::planner::kinds;
-use crate::planner::words::{Words, among};
+use crate::planner::words::{Words, is_in_list};
 
 const ATTACHED: &str = "attached attach attachment attachments";
 /// Verbs between the attachment and the preposition before the mail.
@@ -12,12 +12,12 @@ const DETERMINERS: &str = "the my our an a his her their that this those these a
 const OPENERS: &str = "what which files file documents document was were is are the a an all any show me list find give see of my has \
      have been got please things";
 /// Words between the mail and its attachments.
-const WITH: &[&str] =
+const WITH_PHRASES: &[&str] =
     &["with", "having", "containing", "has", "have", "that has", "that have", "which has", "which have", "that had"];
 
 /// The range of words that asks for attachments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct AttachmentSpan {
     pub(super) start: usize,
     /// Exclusive.
     pub(super) end: usize,
@@ -26,50 +26,51 @@ pub(super) struct Span {
 }
 
 /// Finds the words that ask for attachments of mail.
-pub(super) fn find(words: &Words) -> Option<Span> {
+pub(super) fn find_attachment_request(words: &Words) -> Option<AttachmentSpan> {
     let mut is_mail = false;
     (0..words.len()).find_map(|at| {
-        let with = || Span { start: at, end: at + with_attachments(words, at).unwrap_or(0), names_mail: false };
+        let with =
+            || AttachmentSpan { start: at, end: at + with_attachments(words, at).unwrap_or(0), names_mail: false };
         let span = attached_to(words, at).or_else(|| Some(with()).filter(|it| is_mail && it.end > at));
-        is_mail |= mail(words, at).is_some();
+        is_mail |= mail_noun_length(words, at).is_some();
         span
     })
 }
 
 /// `attached to the mail`, `attachments that came with my mails`.
-fn attached_to(words: &Words, at: usize) -> Option<Span> {
-    if !among(ATTACHED, words.at(at)) {
+fn attached_to(words: &Words, at: usize) -> Option<AttachmentSpan> {
+    if !is_in_list(ATTACHED, words.normalized_at(at)) {
         return None;
     }
     let mut next = at + 1;
-    while among(VERBS, words.at(next)) {
+    while is_in_list(VERBS, words.normalized_at(next)) {
         next += 1;
     }
-    if !among(PREPOSITIONS, words.at(next)) {
+    if !is_in_list(PREPOSITIONS, words.normalized_at(next)) {
         return None;
     }
     next += 1;
-    while among(DETERMINERS, words.at(next)) || words.at(next).ends_with("'s") {
+    while is_in_list(DETERMINERS, words.normalized_at(next)) || words.normalized_at(next).ends_with("'s") {
         next += 1;
     }
-    let end = next + mail(words, next)?;
+    let end = next + mail_noun_length(words, next)?;
     let mut start = at;
-    while start > 0 && among(OPENERS, words.at(start - 1)) {
+    while start > 0 && is_in_list(OPENERS, words.normalized_at(start - 1)) {
         start -= 1;
     }
-    Some(Span { start, end, names_mail: true })
+    Some(AttachmentSpan { start, end, names_mail: true })
 }
 
 /// Matches `with attachments`; returns its length in words.
 pub(super) fn with_attachments(words: &Words, at: usize) -> Option<usize> {
-    let mut length = words.longest(at, WITH)?;
-    while among(DETERMINERS, words.at(at + length)) || words.at(at + length) == "some" {
+    let mut length = words.match_longest(at, WITH_PHRASES)?;
+    while is_in_list(DETERMINERS, words.normalized_at(at + length)) || words.normalized_at(at + length) == "some" {
         length += 1;
     }
-    among("attachment attachments", words.at(at + length)).then_some(length + 1)
+    is_in_list("attachment attachments", words.normalized_at(at + length)).then_some(length + 1)
 }
 
-fn mail(words: &Words, at: usize) -> Option<usize> {
-    let mail = kinds::noun(&words.from(at)).filter(|it| kinds::is_mail(&it.extensions));
-    mail.map(|it| it.length).or_else(|| among("message messages", words.at(at)).then_some(1))
+fn mail_noun_length(words: &Words, at: usize) -> Option<usize> {
+    let mail = kinds::parse_noun(&words.lookahead(at)).filter(|it| kinds::is_mail(&it.extensions));
+    mail.map(|it| it.length).or_else(|| is_in_list("message messages", words.normalized_at(at)).then_some(1))
 }

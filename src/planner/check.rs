@@ -5,13 +5,13 @@ use chrono::{DateTime, Utc};
 use crate::error::{Error, Result};
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
 use crate::planner::MAX_QUESTION_BYTES;
-use crate::units::moment;
+use crate::units::parse_moment;
 
 /// Upper limit of `l2_top_k`: files that one plan reads in depth.
 pub const MAX_L2_TOP_K: u32 = 100;
 
 /// Upper limit of `intent` in bytes.
-const MAX_LABEL_BYTES: usize = 64;
+const MAX_INTENT_BYTES: usize = 64;
 
 /// Checks each field of a plan against its range or its set of values.
 ///
@@ -19,7 +19,7 @@ const MAX_LABEL_BYTES: usize = 64;
 /// [`crate::error::ErrorCode::InvalidArgument`] with the name of the first field that is wrong.
 pub fn validate(plan: &QueryPlan) -> Result<()> {
     // Intents that are not in `INTENTS` run as `search`.
-    if plan.intent.is_empty() || plan.intent.len() > MAX_LABEL_BYTES || plan.intent.contains(char::is_control) {
+    if plan.intent.is_empty() || plan.intent.len() > MAX_INTENT_BYTES || plan.intent.contains(char::is_control) {
         return Err(Error::invalid("`intent` is not a short label").hint(format!("use one of: {}", INTENTS.join(", "))));
     }
     if let Some(filters) = &plan.l0_filters {
@@ -39,7 +39,7 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
         return Err(Error::invalid(text).hint("name each once"));
     }
     for skill in &plan.l2_skills {
-        one_of("l2_skills", skill, SKILLS)?;
+        check_one_of("l2_skills", skill, SKILLS)?;
     }
     if let Some(count) = plan.l2_top_k
         && !(1..=MAX_L2_TOP_K).contains(&count)
@@ -73,8 +73,8 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
         globset::Glob::new(glob)
             .map_err(|error| Error::invalid(format!("cannot understand `path_glob` `{glob}`: {}", error.kind())))?;
     }
-    let after = filters.modified_after.as_deref().map(|it| named_moment("modified_after", it)).transpose()?;
-    let before = filters.modified_before.as_deref().map(|it| named_moment("modified_before", it)).transpose()?;
+    let after = filters.modified_after.as_deref().map(|it| parse_moment_field("modified_after", it)).transpose()?;
+    let before = filters.modified_before.as_deref().map(|it| parse_moment_field("modified_before", it)).transpose()?;
     if after.zip(before).is_some_and(|(after, before)| after >= before) {
         return Err(Error::invalid("`modified_after` is not before `modified_before`"));
     }
@@ -89,15 +89,15 @@ pub fn validate_filters(filters: &L0Filters) -> Result<()> {
     Ok(())
 }
 
-fn one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
+fn check_one_of(field: &str, value: &str, known: &[&str]) -> Result<()> {
     if known.contains(&value) {
         return Ok(());
     }
     Err(Error::invalid(format!("`{field}` cannot be `{value}`")).hint(format!("use one of: {}", known.join(", "))))
 }
 
-fn named_moment(field: &str, text: &str) -> Result<DateTime<Utc>> {
-    moment(text).ok_or_else(|| {
+fn parse_moment_field(field: &str, text: &str) -> Result<DateTime<Utc>> {
+    parse_moment(text).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of `{field}`"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })

@@ -14,7 +14,7 @@ pub(super) struct Period {
     /// Exclusive end; `None` if open.
     end: Option<NaiveDate>,
     /// Whether it needs no preposition: `modified yesterday`, but not `modified 2021`.
-    alone: bool,
+    stands_alone: bool,
 }
 
 /// Bounds on the modification date: `after` is inclusive, `before` exclusive.
@@ -26,7 +26,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// Returns the range from the earlier start to the later end.
-    pub(super) fn or(self, other: Bounds) -> Bounds {
+    pub(super) fn union(self, other: Bounds) -> Bounds {
         Bounds {
             after: self.after.zip(other.after).map(|(one, other)| one.min(other)),
             before: self.before.zip(other.before).map(|(one, other)| one.max(other)),
@@ -34,7 +34,7 @@ impl Bounds {
     }
 
     /// Returns the complement, or `None` if both ends are bounded.
-    pub(super) fn turned(self) -> Option<Bounds> {
+    pub(super) fn complement(self) -> Option<Bounds> {
         match (self.after, self.before) {
             (Some(after), None) => Some(Bounds { after: None, before: Some(after) }),
             (None, Some(before)) => Some(Bounds { after: Some(before), before: None }),
@@ -73,9 +73,9 @@ enum Unit {
 }
 
 /// Parses bounds with their preposition at the start of `words`; returns them and their length in words.
-pub(super) fn bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
+pub(super) fn parse_bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
     let word = |index: usize| words.get(index).copied().unwrap_or("");
-    let period = |index: usize| period(words.get(index..).unwrap_or_default(), today);
+    let period = |index: usize| parse_period(words.get(index..).unwrap_or_default(), today);
     let since = |it: NaiveDate| Bounds { after: Some(it), before: None };
     let until = |it: NaiveDate| Bounds { after: None, before: Some(it) };
     let within = |it: Period| Bounds { after: Some(it.start), before: it.end };
@@ -85,14 +85,14 @@ pub(super) fn bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)
         ("before", _) => period(1).map(|(it, length)| (until(it.start), 1 + length)),
         ("prior", "to") | ("earlier", "than") => period(2).map(|(it, length)| (until(it.start), 2 + length)),
         ("older" | "newer", "than") => {
-            let (ago, length) = span(&words[2..])?;
-            let start = back(today, ago.0, ago.1)?;
+            let (ago, length) = parse_span(&words[2..])?;
+            let start = subtract_units(today, ago.0, ago.1)?;
             Some((if word(0) == "older" { until(start) } else { since(start) }, 2 + length))
         }
         ("until" | "till", _) => period(1).and_then(|(it, length)| Some((until(it.end?), 1 + length))),
         ("up", "to") => period(2).and_then(|(it, length)| Some((until(it.end?), 2 + length))),
-        ("between", _) => range(words, 1, &["and"], today),
-        ("from", _) => range(words, 1, &["to", "until", "till", "through"], today).or_else(|| {
+        ("between", _) => parse_range(words, 1, &["and"], today),
+        ("from", _) => parse_range(words, 1, &["to", "until", "till", "through"], today).or_else(|| {
             let (it, length) = period(1)?;
             if matches!(word(1 + length), "on" | "onward" | "onwards") {
                 return Some((since(it.start), 2 + length));
@@ -102,18 +102,18 @@ pub(super) fn bounds(words: &[&str], today: NaiveDate) -> Option<(Bounds, usize)
         ("in" | "during" | "on" | "of" | "within" | "over", _) => {
             period(1).map(|(it, length)| (within(it), 1 + length))
         }
-        _ => period(0).filter(|(it, _)| it.alone).map(|(it, length)| (within(it), length)),
+        _ => period(0).filter(|(it, _)| it.stands_alone).map(|(it, length)| (within(it), length)),
     }
 }
 
 /// Parses `A and B` or `A to B`; a month takes the year of the other end.
-fn range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
-    let (mut first, length) = period(&words[at..], today)?;
+fn parse_range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option<(Bounds, usize)> {
+    let (mut first, length) = parse_period(&words[at..], today)?;
     let joint = at + length;
     if !joints.contains(words.get(joint)?) {
         return None;
     }
-    let (last, last_length) = period(&words[joint + 1..], today)?;
+    let (last, last_length) = parse_period(&words[joint + 1..], today)?;
     // `May and July 2023`: the year stands only once, at the end.
     if length == 1 && MONTHS.contains(&full_month(words[at])) {
         first = month_of(words[at], last.start.year())?;
@@ -126,113 +126,113 @@ fn range(words: &[&str], at: usize, joints: &[&str], today: NaiveDate) -> Option
 }
 
 /// Parses a period at the start of `words`.
-fn period(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
+fn parse_period(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let the = usize::from(words.first() == Some(&"the"));
     let rest = &words[the..];
-    let (period, length) = relative(rest, the == 1, today)
-        .or_else(|| quarter(rest))
-        .or_else(|| day_of_month(rest, today))
-        .or_else(|| month(rest, today))
-        .or_else(|| number(rest))?;
+    let (period, length) = parse_relative(rest, the == 1, today)
+        .or_else(|| parse_quarter(rest))
+        .or_else(|| parse_day_of_month(rest, today))
+        .or_else(|| parse_month(rest, today))
+        .or_else(|| parse_numeric(rest))?;
     Some((period, the + length))
 }
 
-fn relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period, usize)> {
+fn parse_relative(words: &[&str], the: bool, today: NaiveDate) -> Option<(Period, usize)> {
     let first = *words.first()?;
-    let open = |start: NaiveDate| Period { start, end: None, alone: true };
+    let open = |start: NaiveDate| Period { start, end: None, stands_alone: true };
     match first {
         "today" => return Some((open(today), 1)),
         "yesterday" => {
-            let start = back(today, 1, Unit::Day)?;
-            return Some((Period { start, end: Some(today), alone: true }, 1));
+            let start = subtract_units(today, 1, Unit::Day)?;
+            return Some((Period { start, end: Some(today), stands_alone: true }, 1));
         }
         _ => (),
     }
     if let Some(day) = DAYS.iter().position(|it| *it == first) {
-        return Some((Period { alone: false, ..weekday(day, today)? }, 1));
+        return Some((Period { stands_alone: false, ..latest_weekday(day, today)? }, 1));
     }
-    if let Some(((count, unit), length)) = span(words)
+    if let Some(((count, unit), length)) = parse_span(words)
         && words.get(length) == Some(&"ago")
     {
-        let start = back(today, count, unit)?;
+        let start = subtract_units(today, count, unit)?;
         // `two months ago` names no day: it is a bound, but not a period.
-        return Some((Period { start, end: Some(start + Days::new(1)), alone: unit == Unit::Day }, length + 1));
+        return Some((Period { start, end: Some(start + Days::new(1)), stands_alone: unit == Unit::Day }, length + 1));
     }
     let second = *words.get(1)?;
     match first {
-        "last" | "past" if span(&words[1..]).is_some_and(|(_, length)| length == 2) => {
-            let ((count, unit), length) = span(&words[1..])?;
-            Some((open(back(today, count, unit)?), 1 + length))
+        "last" | "past" if parse_span(&words[1..]).is_some_and(|(_, length)| length == 2) => {
+            let ((count, unit), length) = parse_span(&words[1..])?;
+            Some((open(subtract_units(today, count, unit)?), 1 + length))
         }
         "last" | "past" | "previous" | "this" | "current" => {
-            if let Some(unit) = unit(second) {
+            if let Some(unit) = parse_unit(second) {
                 let period = match first {
-                    "this" | "current" => open(begin(today, unit)?),
-                    "past" => open(back(today, 1, unit)?),
-                    "last" if the => open(back(today, 1, unit)?),
-                    _ => before_this(today, unit)?,
+                    "this" | "current" => open(start_of_unit(today, unit)?),
+                    "past" => open(subtract_units(today, 1, unit)?),
+                    "last" if the => open(subtract_units(today, 1, unit)?),
+                    _ => previous_period(today, unit)?,
                 };
                 return Some((period, 2));
             }
-            let before = if first == "last" { begin(today, Unit::Month)?.pred_opt()? } else { today };
+            let before = if first == "last" { start_of_unit(today, Unit::Month)?.pred_opt()? } else { today };
             let period = match DAYS.iter().position(|it| *it == second) {
-                Some(day) => weekday(day, if first == "last" { today.pred_opt()? } else { today })?,
+                Some(day) => latest_weekday(day, if first == "last" { today.pred_opt()? } else { today })?,
                 None if MONTHS.contains(&second) => latest_month(second, before)?,
                 None => return None,
             };
-            Some((Period { alone: true, ..period }, 2))
+            Some((Period { stands_alone: true, ..period }, 2))
         }
         _ => None,
     }
 }
 
 /// `Q1 2024`.
-fn quarter(words: &[&str]) -> Option<(Period, usize)> {
+fn parse_quarter(words: &[&str]) -> Option<(Period, usize)> {
     let number: u32 = words.first()?.strip_prefix('q')?.parse().ok().filter(|it| (1..=4).contains(it))?;
-    let start = NaiveDate::from_ymd_opt(year(words.get(1)?)?, number * 3 - 2, 1)?;
-    Some((Period { start, end: start.checked_add_months(Months::new(3)), alone: false }, 2))
+    let start = NaiveDate::from_ymd_opt(parse_year(words.get(1)?)?, number * 3 - 2, 1)?;
+    Some((Period { start, end: start.checked_add_months(Months::new(3)), stands_alone: false }, 2))
 }
 
 /// `15 March 2024`, `March 15, 2024`, `15 March`.
-fn day_of_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
+fn parse_day_of_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let [first, second, ..] = words else { return None };
-    let (name, day) = match (day_number(first), day_number(second)) {
+    let (name, day) = match (parse_day(first), parse_day(second)) {
         (Some(day), None) => (second, day),
         (None, Some(day)) => (first, day),
         _ => return None,
     };
     let month = MONTHS.iter().position(|it| *it == full_month(name))? as u32 + 1;
-    let named = words.get(2).and_then(|it| year(it));
+    let named = words.get(2).and_then(|it| parse_year(it));
     let day_in = |year| NaiveDate::from_ymd_opt(year, month, day);
     let start = match named {
         Some(year) => day_in(year)?,
         None => day_in(today.year()).filter(|it| *it <= today).or_else(|| day_in(today.year() - 1))?,
     };
-    Some((Period { start, end: start.succ_opt(), alone: false }, 2 + usize::from(named.is_some())))
+    Some((Period { start, end: start.succ_opt(), stands_alone: false }, 2 + usize::from(named.is_some())))
 }
 
 /// `March 2024`, `March of 2024`, `March`.
-fn month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
+fn parse_month(words: &[&str], today: NaiveDate) -> Option<(Period, usize)> {
     let name = full_month(words.first()?);
     if !MONTHS.contains(&name) {
         return None;
     }
     let of = usize::from(words.get(1) == Some(&"of"));
-    match words.get(1 + of).and_then(|it| year(it)) {
+    match words.get(1 + of).and_then(|it| parse_year(it)) {
         Some(year) => Some((month_of(name, year)?, 2 + of)),
         None => Some((latest_month(name, today)?, 1)),
     }
 }
 
 /// `2024-03-15`, `2024-03`, `2024`.
-fn number(words: &[&str]) -> Option<(Period, usize)> {
+fn parse_numeric(words: &[&str]) -> Option<(Period, usize)> {
     let text = *words.first()?;
-    let period = |start: NaiveDate, end| Some((Period { start, end, alone: false }, 1));
-    if let Some(year) = year(text) {
+    let period = |start: NaiveDate, end| Some((Period { start, end, stands_alone: false }, 1));
+    if let Some(year) = parse_year(text) {
         return period(NaiveDate::from_ymd_opt(year, 1, 1)?, NaiveDate::from_ymd_opt(year + 1, 1, 1));
     }
     let mut parts = text.split('-');
-    let (first, second, third) = (year(parts.next()?)?, parts.next()?.parse().ok()?, parts.next());
+    let (first, second, third) = (parse_year(parts.next()?)?, parts.next()?.parse().ok()?, parts.next());
     match (third, parts.next()) {
         (None, _) => month_of(MONTHS.get(usize::checked_sub(second, 1)?)?, first).map(|it| (it, 1)),
         (Some(day), None) => {
@@ -245,13 +245,13 @@ fn number(words: &[&str]) -> Option<(Period, usize)> {
 
 /// Resolves what `after:` and `before:` take: a year, month, day or RFC 3339 date-time, `7d`, `2w`, `6m` and `1y` ago,
 /// `today`, `yesterday`.
-pub(super) fn operand(text: &str, today: NaiveDate) -> Option<String> {
+pub(super) fn parse_operand(text: &str, today: NaiveDate) -> Option<String> {
     let lower = text.to_lowercase();
     let day = |it: NaiveDate| it.format("%Y-%m-%d").to_string();
     if DateTime::parse_from_rfc3339(text).is_ok() {
         return Some(text.to_string());
     }
-    if let Some((period, _)) = number(&[&lower]) {
+    if let Some((period, _)) = parse_numeric(&[&lower]) {
         return Some(day(period.start));
     }
     match lower.as_str() {
@@ -267,21 +267,21 @@ pub(super) fn operand(text: &str, today: NaiveDate) -> Option<String> {
         'y' => Unit::Year,
         _ => return None,
     };
-    back(today, lower[..lower.len() - 1].parse().ok()?, unit).map(day)
+    subtract_units(today, lower[..lower.len() - 1].parse().ok()?, unit).map(day)
 }
 
 /// `3 months`, `two weeks`.
-fn span(words: &[&str]) -> Option<((u32, Unit), usize)> {
+fn parse_span(words: &[&str]) -> Option<((u32, Unit), usize)> {
     let [count, name, ..] = words else { return None };
     let count = match NUMBERS.iter().position(|it| it == count) {
         Some(index) => index as u32 + 1,
         None if matches!(*count, "a" | "an") => 1,
         None => count.parse().ok()?,
     };
-    Some(((count, unit(name.strip_suffix('s').unwrap_or(name))?), 2))
+    Some(((count, parse_unit(name.strip_suffix('s').unwrap_or(name))?), 2))
 }
 
-fn unit(name: &str) -> Option<Unit> {
+fn parse_unit(name: &str) -> Option<Unit> {
     Some(match name {
         "day" => Unit::Day,
         "week" => Unit::Week,
@@ -292,7 +292,7 @@ fn unit(name: &str) -> Option<Unit> {
     })
 }
 
-fn back(day: NaiveDate, count: u32, unit: Unit) -> Option<NaiveDate> {
+fn subtract_units(day: NaiveDate, count: u32, unit: Unit) -> Option<NaiveDate> {
     let months = |each: u32| day.checked_sub_months(Months::new(count.checked_mul(each)?));
     match unit {
         Unit::Day => day.checked_sub_days(Days::new(count.into())),
@@ -304,7 +304,7 @@ fn back(day: NaiveDate, count: u32, unit: Unit) -> Option<NaiveDate> {
 }
 
 /// The first day of the unit that a day lies in.
-fn begin(day: NaiveDate, unit: Unit) -> Option<NaiveDate> {
+fn start_of_unit(day: NaiveDate, unit: Unit) -> Option<NaiveDate> {
     match unit {
         Unit::Day => Some(day),
         Unit::Week => Some(day.week(Weekday::Mon).first_day()),
@@ -314,16 +314,16 @@ fn begin(day: NaiveDate, unit: Unit) -> Option<NaiveDate> {
     }
 }
 
-fn before_this(today: NaiveDate, unit: Unit) -> Option<Period> {
-    let end = begin(today, unit)?;
-    Some(Period { start: back(end, 1, unit)?, end: Some(end), alone: true })
+fn previous_period(today: NaiveDate, unit: Unit) -> Option<Period> {
+    let end = start_of_unit(today, unit)?;
+    Some(Period { start: subtract_units(end, 1, unit)?, end: Some(end), stands_alone: true })
 }
 
 /// The latest such weekday up to `until`.
-fn weekday(day: usize, until: NaiveDate) -> Option<Period> {
+fn latest_weekday(day: usize, until: NaiveDate) -> Option<Period> {
     let ago = (until.weekday().num_days_from_monday() as usize + 7 - day) % 7;
-    let start = back(until, ago as u32, Unit::Day)?;
-    Some(Period { start, end: start.succ_opt(), alone: true })
+    let start = subtract_units(until, ago as u32, Unit::Day)?;
+    Some(Period { start, end: start.succ_opt(), stands_alone: true })
 }
 
 fn latest_month(name: &str, until: NaiveDate) -> Option<Period> {
@@ -334,7 +334,7 @@ fn latest_month(name: &str, until: NaiveDate) -> Option<Period> {
 fn month_of(name: &str, year: i32) -> Option<Period> {
     let month = MONTHS.iter().position(|it| *it == full_month(name))? as u32 + 1;
     let start = NaiveDate::from_ymd_opt(year, month, 1)?;
-    Some(Period { start, end: start.checked_add_months(Months::new(1)), alone: false })
+    Some(Period { start, end: start.checked_add_months(Months::new(1)), stands_alone: false })
 }
 
 /// `sept` -> `september`. At least three letters; English words such as `mar` do not count.
@@ -354,11 +354,11 @@ fn full_month(name: &str) -> &str {
     }
 }
 
-fn year(text: &str) -> Option<i32> {
+fn parse_year(text: &str) -> Option<i32> {
     if text.len() != 4 { None } else { text.parse().ok().filter(|it| YEARS.contains(it)) }
 }
 
-fn day_number(text: &str) -> Option<u32> {
+fn parse_day(text: &str) -> Option<u32> {
     let digits = ["st", "nd", "rd", "th"].iter().find_map(|it| text.strip_suffix(it)).unwrap_or(text);
     digits.parse().ok().filter(|it| (1..=31).contains(it))
 }
@@ -374,7 +374,7 @@ mod tests {
 
     fn check(text: &str) -> Option<String> {
         let words: Vec<&str> = text.split(' ').collect();
-        let (bounds, length) = bounds(&words, today())?;
+        let (bounds, length) = parse_bounds(&words, today())?;
         let show = |it: Option<NaiveDate>| it.map_or(String::new(), |it| it.to_string());
         Some(format!("{}..{} {}", show(bounds.after), show(bounds.before), length))
     }
@@ -458,7 +458,7 @@ mod tests {
             ("ü", None),
             ("4294967295y", None),
         ] {
-            assert_eq!(operand(text, today()).as_deref(), expected, "{text}");
+            assert_eq!(parse_operand(text, today()).as_deref(), expected, "{text}");
         }
     }
 }

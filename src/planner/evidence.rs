@@ -2,22 +2,22 @@
 
 use crate::model::L0Filters;
 use crate::planner::kinds;
-use crate::planner::words::{Words, among};
+use crate::planner::words::{Words, is_in_list};
 
 pub(super) const PDF_LAYOUT: &str = "pdf_layout";
 pub(super) const OCR_IMAGE: &str = "ocr_image";
 pub(super) const VISION: &str = "vision";
 
 /// Documents on paper: beside them, `total`, `stamp` and `signed` mean marks on a page.
-const PAPERS: &str = "agreement agreements bill certificate contract contracts copy deed document documents form forms invoice invoices \
+const PAPER_NOUNS: &str = "agreement agreements bill certificate contract contracts copy deed document documents form forms invoice invoices \
      lease letter letters licence license minutes order page passport pdf permit policy quote receipt receipts scan \
      statement ticket treaty waiver will";
 /// Bills and similar documents.
-const BILLS: &str =
+const BILL_NOUNS: &str =
     "bill bills invoice invoices order offer quote receipt receipts statement statements ticket tickets";
 
 /// Returns the skills that the question needs, in the order of their use, and adds the filters that it implies.
-pub(super) fn skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
+pub(super) fn needed_skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
     let mut skills: Vec<&str> = Vec::new();
     if is_signature(words) || is_total(words) {
         skills.extend([PDF_LAYOUT, OCR_IMAGE]);
@@ -28,38 +28,40 @@ pub(super) fn skills(words: &Words, filters: &mut L0Filters) -> Vec<String> {
     if is_stamp(words) {
         skills.extend([OCR_IMAGE, VISION]);
     }
-    if let Some(scanned) = scanned(words) {
+    if let Some(scanned) = asks_for_scan(words) {
         skills.push(OCR_IMAGE);
         if scanned && filters.extensions.is_empty() {
-            filters.extensions = kinds::scans();
+            filters.extensions = kinds::scan_extensions();
         }
     }
-    if let Some(photo) = picture(words) {
+    if let Some(photo) = asks_for_picture(words) {
         skills.push(VISION);
         if photo && filters.extensions.is_empty() {
-            filters.extensions = kinds::images();
+            filters.extensions = kinds::image_extensions();
         }
     }
-    if text_in_image(words) {
+    if asks_for_text_in_image(words) {
         skills.push(OCR_IMAGE);
     }
     let order = [PDF_LAYOUT, OCR_IMAGE, VISION];
     order.into_iter().filter(|it| skills.contains(it)).map(String::from).collect()
 }
 
-fn has(words: &Words, list: &str) -> bool {
-    (0..words.len()).any(|it| among(list, words.at(it)))
+fn contains_any(words: &Words, list: &str) -> bool {
+    (0..words.len()).any(|it| is_in_list(list, words.normalized_at(it)))
 }
 
 fn is_signature(words: &Words) -> bool {
     /// Words that mark other meanings of `signature`.
-    const OTHERS: &str = "function method digital algorithm type key hash api gene genes integer integers cryptographic dish spectral \
+    const OTHER_SIGNATURES: &str = "function method digital algorithm type key hash api gene genes integer integers cryptographic dish spectral \
          molecular mutational unsigned transcriptional";
-    if has(words, OTHERS) || words.any(&["signed off", "signed up", "signed in", "signed out"]) {
+    if contains_any(words, OTHER_SIGNATURES)
+        || words.contains_any(&["signed off", "signed up", "signed in", "signed out"])
+    {
         return false;
     }
-    let paper = has(words, PAPERS);
-    words.any(&[
+    let paper = contains_any(words, PAPER_NOUNS);
+    words.contains_any(&[
         "who signed",
         "who countersigned",
         "who has signed",
@@ -71,11 +73,11 @@ fn is_signature(words: &Words) -> bool {
         "signature field",
         "signature line",
         "show signature",
-    ]) || paper && has(words, "signed countersigned signature signatures signatory signatories unsigned")
+    ]) || paper && contains_any(words, "signed countersigned signature signatures signatory signatories unsigned")
 }
 
 fn is_total(words: &Words) -> bool {
-    if words.any(&[
+    if words.contains_any(&[
         "grand total",
         "total amount due",
         "total due",
@@ -86,11 +88,11 @@ fn is_total(words: &Words) -> bool {
     ]) {
         return true;
     }
-    has(words, BILLS) && has(words, "total totals subtotal vat sum")
+    contains_any(words, BILL_NOUNS) && contains_any(words, "total totals subtotal vat sum")
 }
 
 fn is_table(words: &Words) -> bool {
-    const NAMED: &[&str] = &[
+    const TABLE_PHRASES: &[&str] = &[
         "in the table",
         "from the table",
         "in the fee table",
@@ -114,13 +116,16 @@ fn is_table(words: &Words) -> bool {
         "in the tables",
     ];
     let numbered = (0..words.len()).any(|it| {
-        words.at(it) == "table" && words.at(it + 1).parse::<u32>().is_ok() && words.at(it.wrapping_sub(1)) != "times"
+        words.normalized_at(it) == "table"
+            && words.normalized_at(it + 1).parse::<u32>().is_ok()
+            && words.normalized_at(it.wrapping_sub(1)) != "times"
     });
-    (words.any(NAMED) || numbered) && !words.any(&["table of contents", "sql table", "database table"])
+    (words.contains_any(TABLE_PHRASES) || numbered)
+        && !words.contains_any(&["table of contents", "sql table", "database table"])
 }
 
 fn is_form(words: &Words) -> bool {
-    words.any(&[
+    words.contains_any(&[
         "form field",
         "form fields",
         "filled in",
@@ -129,35 +134,41 @@ fn is_form(words: &Words) -> bool {
         "tick box",
         "which box",
         "which boxes",
-    ]) && has(words, "form forms field fields box boxes")
-        || has(words, "checkbox checkboxes") && has(words, "form forms ticked checked document pdf")
+    ]) && contains_any(words, "form forms field fields box boxes")
+        || contains_any(words, "checkbox checkboxes") && contains_any(words, "form forms ticked checked document pdf")
 }
 
 fn is_stamp(words: &Words) -> bool {
-    let mark = has(words, "stamp stamps stamped") || words.any(&["official seal", "company seal", "the seal on"]);
-    let other = has(words, "postage duty collection collecting time album");
-    mark && !other && (has(words, PAPERS) || words.any(&["show the stamp", "show me the stamp"]))
+    let mark = contains_any(words, "stamp stamps stamped")
+        || words.contains_any(&["official seal", "company seal", "the seal on"]);
+    let other = contains_any(words, "postage duty collection collecting time album");
+    mark && !other && (contains_any(words, PAPER_NOUNS) || words.contains_any(&["show the stamp", "show me the stamp"]))
 }
 
 /// Whether the question asks for a scan; `Some(true)` if it wants scans only.
-fn scanned(words: &Words) -> Option<bool> {
+fn asks_for_scan(words: &Words) -> Option<bool> {
     let paper = |it: usize| {
-        among(PAPERS, words.at(it))
+        is_in_list(PAPER_NOUNS, words.normalized_at(it))
             || matches!(
-                words.at(it),
+                words.normalized_at(it),
                 "originals" | "original" | "pages" | "copies" | "papers" | "files" | "version" | "invoice" | "permits"
             )
     };
     for at in 0..words.len() {
-        if words.at(at) == "scanned" && (paper(at + 1) || paper(at + 2) && words.at(at + 1) != "by") {
+        if words.normalized_at(at) == "scanned"
+            && (paper(at + 1) || paper(at + 2) && words.normalized_at(at + 1) != "by")
+        {
             return Some(true);
         }
-        if words.at(at) == "handwritten"
-            && !matches!(words.at(at + 1), "digit" | "digits" | "character" | "text" | "recognition")
+        if words.normalized_at(at) == "handwritten"
+            && !matches!(words.normalized_at(at + 1), "digit" | "digits" | "character" | "text" | "recognition")
         {
             return Some(false);
         }
-        if matches!(words.at(at), "scan" | "scans") && words.at(at + 1) == "of" && (paper(at + 2) || paper(at + 3)) {
+        if matches!(words.normalized_at(at), "scan" | "scans")
+            && words.normalized_at(at + 1) == "of"
+            && (paper(at + 2) || paper(at + 3))
+        {
             return Some(true);
         }
     }
@@ -165,10 +176,10 @@ fn scanned(words: &Words) -> Option<bool> {
 }
 
 /// Whether the question asks about a picture; `Some(true)` if the picture is a file of its own.
-fn picture(words: &Words) -> Option<bool> {
+fn asks_for_picture(words: &Words) -> Option<bool> {
     const PHOTOS: &str = "photo photos photograph photographs picture pictures image screenshot";
     const DRAWINGS: &str = "chart diagram drawing logo graph figure sketch map";
-    let shows = words.any(&[
+    let shows = words.contains_any(&[
         "what does",
         "what do",
         "what is in",
@@ -187,26 +198,28 @@ fn picture(words: &Words) -> Option<bool> {
     if !shows {
         return None;
     }
-    let seen = has(words, "show shows shown seen depict see visible");
+    let seen = contains_any(words, "show shows shown seen depict see visible");
     for at in 0..words.len() {
-        let the = matches!(words.at(at.wrapping_sub(1)), "the" | "this" | "that" | "my" | "these" | "those");
-        let start = words.at(0);
-        let inside = matches!(words.at(at.wrapping_sub(2)), "in" | "on" | "describe") || start == "describe";
+        let the = matches!(words.normalized_at(at.wrapping_sub(1)), "the" | "this" | "that" | "my" | "these" | "those");
+        let start = words.normalized_at(0);
+        let inside = matches!(words.normalized_at(at.wrapping_sub(2)), "in" | "on" | "describe") || start == "describe";
         if !the || !(seen || inside) {
             continue;
         }
-        if among(PHOTOS, words.at(at)) {
+        if is_in_list(PHOTOS, words.normalized_at(at)) {
             return Some(true);
         }
-        if among(DRAWINGS, words.at(at)) && (seen && words.at(1) != "is" || start == "describe") {
+        if is_in_list(DRAWINGS, words.normalized_at(at))
+            && (seen && words.normalized_at(1) != "is" || start == "describe")
+        {
             return Some(false);
         }
     }
     None
 }
 
-fn text_in_image(words: &Words) -> bool {
-    words.any(&[
+fn asks_for_text_in_image(words: &Words) -> bool {
+    words.contains_any(&[
         "text in the image",
         "text on the image",
         "text in the photo",

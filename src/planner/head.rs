@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 
 use crate::model::L0Filters;
 use crate::planner::conditions::{FILE_NOUNS, FILE_PRONOUNS};
-use crate::planner::words::{Words, among};
+use crate::planner::words::{Words, is_in_list};
 use crate::planner::{attachments, conditions, dates, kinds, sizes};
 
 /// The kind of request that a question opens with.
@@ -19,7 +19,7 @@ pub(super) enum Opening {
     Summarize,
 }
 
-pub(super) const POLITE: &[&str] = &[
+pub(super) const POLITE_PHRASES: &[&str] = &[
     "please",
     "hey",
     "hi",
@@ -36,8 +36,9 @@ pub(super) const POLITE: &[&str] = &[
     "help me",
     "help me to",
 ];
-const LIST: &[&str] = &["list", "list me", "give me a list of", "show me a list of", "make a list of", "enumerate"];
-const FIND: &[&str] = &[
+const LIST_PHRASES: &[&str] =
+    &["list", "list me", "give me a list of", "show me a list of", "make a list of", "enumerate"];
+const FIND_PHRASES: &[&str] = &[
     "find",
     "find me",
     "show",
@@ -66,9 +67,9 @@ const FIND: &[&str] = &[
     "display",
     "see",
 ];
-const WHICH: &[&str] = &["which", "what", "which of", "what are", "in which", "in what"];
-const COUNT: &[&str] = &["how many", "count", "number of", "the number of", "what is the number of"];
-const SUMMARIZE: &[&str] = &[
+const WHICH_PHRASES: &[&str] = &["which", "what", "which of", "what are", "in which", "in what"];
+const COUNT_PHRASES: &[&str] = &["how many", "count", "number of", "the number of", "what is the number of"];
+const SUMMARIZE_PHRASES: &[&str] = &[
     "summarize",
     "summarise",
     "sum up",
@@ -87,7 +88,7 @@ pub(super) struct Head {
     pub(super) opening: Opening,
     /// First word after the opening.
     pub(super) open_end: usize,
-    pub(super) all: bool,
+    pub(super) is_all: bool,
     /// First word of the noun and the word after its last; includes joined nouns.
     pub(super) noun: Option<(usize, usize)>,
     pub(super) plural: bool,
@@ -95,35 +96,35 @@ pub(super) struct Head {
 }
 
 /// Parses the head of a question; a date or owner before its noun becomes a filter.
-pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> Head {
+pub(super) fn parse_head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> Head {
     let mut head = Head::default();
     let mut at = 0;
-    while let Some(length) = words.longest(at, POLITE) {
+    while let Some(length) = words.match_longest(at, POLITE_PHRASES) {
         at += length;
     }
     let openings = [
-        (Opening::Count, COUNT),
-        (Opening::Summarize, SUMMARIZE),
-        (Opening::List, LIST),
-        (Opening::Find, FIND),
-        (Opening::Which, WHICH),
+        (Opening::Count, COUNT_PHRASES),
+        (Opening::Summarize, SUMMARIZE_PHRASES),
+        (Opening::List, LIST_PHRASES),
+        (Opening::Find, FIND_PHRASES),
+        (Opening::Which, WHICH_PHRASES),
     ];
-    let found = openings.into_iter().filter_map(|(it, phrases)| Some((words.longest(at, phrases)?, it)));
+    let found = openings.into_iter().filter_map(|(it, phrases)| Some((words.match_longest(at, phrases)?, it)));
     // The longest match wins; the first of equals.
     if let Some((length, opening)) = found.reduce(|best, it| if it.0 > best.0 { it } else { best }) {
         head.opening = opening;
         at += length;
     }
     head.open_end = at;
-    while among(DETERMINERS, words.at(at)) || among(ADJECTIVES, words.at(at)) {
-        head.all |= matches!(words.at(at), "all" | "every");
+    while is_in_list(DETERMINERS, words.normalized_at(at)) || is_in_list(ADJECTIVES, words.normalized_at(at)) {
+        head.is_all |= matches!(words.normalized_at(at), "all" | "every");
         at += 1;
     }
-    let possessive = possessive(words, at, today, filters);
+    let possessive = parse_possessive(words, at, today, filters);
     let start = at + possessive;
-    let mine = words.at(head.open_end) == "my" || head.all;
+    let mine = words.normalized_at(head.open_end) == "my" || head.is_all;
     let bare = head.opening == Opening::None && !mine;
-    if let Some((end, plural, extensions)) = nouns(words, start, bare && possessive == 0, today) {
+    if let Some((end, plural, extensions)) = parse_nouns(words, start, bare && possessive == 0, today) {
         head.noun = Some((at, end));
         head.plural = plural;
         head.extensions = extensions;
@@ -134,29 +135,34 @@ pub(super) fn head(words: &Words, today: NaiveDate, filters: &mut L0Filters) -> 
 }
 
 /// `today's notes`, `last week's files`, `anna's files`: sets the filter and returns its length in words.
-fn possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> usize {
+fn parse_possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filters) -> usize {
     /// Possessors that are not user names.
-    const ROLES: &str = "it that what who where here there client company customer everyone today user team patient author program let \
+    const NON_USER_POSSESSORS: &str = "it that what who where here there client company customer everyone today user team patient author program let \
          world yesterday tomorrow week month year";
     let period: Vec<String> = (at..at + 2)
-        .map_while(|it| Some(words.at(it)).filter(|it| !it.is_empty()).map(|it| it.trim_end_matches("'s").to_string()))
+        .map_while(|it| {
+            Some(words.normalized_at(it)).filter(|it| !it.is_empty()).map(|it| it.trim_end_matches("'s").to_string())
+        })
         .collect();
     for length in 1..=period.len() {
-        if !words.at(at + length - 1).ends_with("'s") {
+        if !words.normalized_at(at + length - 1).ends_with("'s") {
             continue;
         }
         let plain: Vec<&str> = period[..length].iter().map(String::as_str).collect();
-        if let Some((bounds, taken)) = dates::bounds(&plain, today)
+        if let Some((bounds, taken)) = dates::parse_bounds(&plain, today)
             && taken == length
         {
             conditions::set_bounds(filters, bounds);
             return length;
         }
     }
-    let name = words.at(at).strip_suffix("'s").unwrap_or("");
-    let before = words.at(at.wrapping_sub(1));
-    let person = !name.is_empty() && name.chars().all(char::is_alphanumeric) && !among(ROLES, name);
-    if person && words.at(at + 1) == "files" && (matches!(before, "all" | "every") || !among(DETERMINERS, before)) {
+    let name = words.normalized_at(at).strip_suffix("'s").unwrap_or("");
+    let before = words.normalized_at(at.wrapping_sub(1));
+    let person = !name.is_empty() && name.chars().all(char::is_alphanumeric) && !is_in_list(NON_USER_POSSESSORS, name);
+    if person
+        && words.normalized_at(at + 1) == "files"
+        && (matches!(before, "all" | "every") || !is_in_list(DETERMINERS, before))
+    {
         let typed = &words.0[at].text;
         filters.owner = Some(typed.chars().take(name.chars().count()).collect());
         return 1;
@@ -165,18 +171,20 @@ fn possessive(words: &Words, at: usize, today: NaiveDate, filters: &mut L0Filter
 }
 
 /// Parses nouns for files joined by `and` or `or`; returns their end, whether they are plural, and their extensions.
-fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(usize, bool, Vec<String>)> {
+fn parse_nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(usize, bool, Vec<String>)> {
     let (mut at, mut extensions, mut plural) = (start, Vec::<String>::new(), false);
     let (mut generic, mut clear) = (false, true);
     loop {
         let mut length = 0;
-        if let Some(kind) = kinds::noun(&words.from(at)) {
-            plural |= kind.plural;
-            clear &= kind.clear;
+        if let Some(kind) = kinds::parse_noun(&words.lookahead(at)) {
+            plural |= kind.is_plural;
+            clear &= kind.is_unambiguous;
             extensions.extend(kind.extensions);
             length = kind.length;
-        } else if among(FILE_NOUNS, words.at(at)) || at == start && among(FILE_PRONOUNS, words.at(at)) {
-            plural |= words.at(at).ends_with('s') || among(FILE_PRONOUNS, words.at(at));
+        } else if is_in_list(FILE_NOUNS, words.normalized_at(at))
+            || at == start && is_in_list(FILE_PRONOUNS, words.normalized_at(at))
+        {
+            plural |= words.normalized_at(at).ends_with('s') || is_in_list(FILE_PRONOUNS, words.normalized_at(at));
             generic = true;
             length = 1;
         }
@@ -184,10 +192,12 @@ fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(u
             return None;
         }
         at += length;
-        let joint = matches!(words.at(at), "and" | "or");
+        let joint = matches!(words.normalized_at(at), "and" | "or");
         let listed = words.0[at - 1].text.ends_with(',');
         let next = at + usize::from(joint);
-        let noun = |it: usize| among(FILE_NOUNS, words.at(it)) || kinds::noun(&words.from(it)).is_some();
+        let noun = |it: usize| {
+            is_in_list(FILE_NOUNS, words.normalized_at(it)) || kinds::parse_noun(&words.lookahead(it)).is_some()
+        };
         if !(joint || listed) || !noun(next) {
             break;
         }
@@ -198,50 +208,52 @@ fn nouns(words: &Words, start: usize, bare: bool, today: NaiveDate) -> Option<(u
     }
     let mut seen = std::collections::HashSet::new();
     extensions.retain(|it| seen.insert(it.clone()));
-    if kinds::is_mail(&extensions) && follows_mail(words, at, today) {
+    if kinds::is_mail(&extensions) && may_follow_mail(words, at, today) {
         return Some((at, plural, extensions));
     }
     // `the photos in the newspaper` is about photos; `photos in the cellar folder` asks for files.
-    let the = words.at(start.wrapping_sub(1)) == "the";
+    let the = words.normalized_at(start.wrapping_sub(1)) == "the";
     let announced = !bare || clear && !the;
-    (follows(words, at, bare) && (announced || follows_closely(words, at, plural))).then_some((at, plural, extensions))
+    (may_follow_noun(words, at, bare) && (announced || may_follow_ambiguous_noun(words, at, plural)))
+        .then_some((at, plural, extensions))
 }
 
 /// Whether the next words apply to mail only: when it was sent, to whom.
-fn follows_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
+fn may_follow_mail(words: &Words, at: usize, today: NaiveDate) -> bool {
     let is_name = |at: usize| words.0.get(at).is_some_and(|it| it.text.starts_with(char::is_uppercase));
-    dates::bounds(&words.from(at), today).is_some()
-        || matches!(words.at(at), "sent" | "received")
+    dates::parse_bounds(&words.lookahead(at), today).is_some()
+        || matches!(words.normalized_at(at), "sent" | "received")
         || attachments::with_attachments(words, at).is_some()
-        || matches!(words.at(at), "to" | "from") && is_name(at + 1)
+        || matches!(words.normalized_at(at), "to" | "from") && is_name(at + 1)
 }
 
 /// Whether the next word lets the noun be the thing searched: `emails about`, but not `email security`.
-fn follows(words: &Words, at: usize, bare: bool) -> bool {
+fn may_follow_noun(words: &Words, at: usize, bare: bool) -> bool {
     /// Words that may follow a noun without an opening.
-    const CLOSE: &str = "about with from mentioning containing regarding concerning larger bigger smaller over under above below \
+    const FOLLOWING_WORDS: &str = "about with from mentioning containing regarding concerning larger bigger smaller over under above below \
          modified edited saved changed created written updated owned since before after between in inside within older \
          newer i we whose to that last where named called at of on which taken until belonging up";
-    const MORE: &str = "without for mention mentions contain contains who have has do does did were was are is and or by not there \
+    const FOLLOWING_WORDS_AFTER_OPENING: &str = "without for mention mentions contain contains who have has do does did were was are is and or by not there \
          exist less more exceeding talk say says please yesterday today this related showing but those";
-    let next = words.at(at);
-    if words.0.get(at).is_some_and(|it| it.bare.is_empty()) {
+    let next = words.normalized_at(at);
+    if words.0.get(at).is_some_and(|it| it.normalized.is_empty()) {
         return true;
     }
-    next.is_empty() || among(CLOSE, next) || !bare && among(MORE, next)
+    next.is_empty() || is_in_list(FOLLOWING_WORDS, next) || !bare && is_in_list(FOLLOWING_WORDS_AFTER_OPENING, next)
 }
 
 /// Whether the next word lets an ambiguous noun without an opening be the thing searched. It does not in `the notes
 /// of the scale`, `note that`, `archives in Hull`.
-fn follows_closely(words: &Words, at: usize, plural: bool) -> bool {
-    const NOT: &str = "of in on at to with above below under over before after";
-    let next = words.at(at);
-    let of_size = || next == "of" && (1..=3).any(|it| sizes::spoken(&words.from(at + it), None).is_some());
+fn may_follow_ambiguous_noun(words: &Words, at: usize, plural: bool) -> bool {
+    const EXCLUDED_FOLLOWING_WORDS: &str = "of in on at to with above below under over before after";
+    let next = words.normalized_at(at);
+    let of_size =
+        || next == "of" && (1..=3).any(|it| sizes::parse_size_words(&words.lookahead(at + it), None).is_some());
     if plural && of_size() {
         return true;
     }
     if plural {
-        !among(NOT, next) || next != "of" && words.is_condition(at)
+        !is_in_list(EXCLUDED_FOLLOWING_WORDS, next) || next != "of" && words.is_condition(at)
     } else {
         matches!(next, "about" | "from" | "called" | "named")
     }

@@ -1,22 +1,22 @@
 //! Words for file types, and their extensions.
 
 use crate::model::FileKind;
-use crate::planner::words::among;
+use crate::planner::words::is_in_list;
 
 /// A noun for a file type.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kind {
+pub(super) struct FileTypeNoun {
     /// Lower case, with the dot.
     pub(super) extensions: Vec<String>,
     /// Length in words.
     pub(super) length: usize,
     /// Whether it means files in any position: `the spreadsheet`, but not `the image` or `the notes`.
-    pub(super) clear: bool,
-    pub(super) plural: bool,
+    pub(super) is_unambiguous: bool,
+    pub(super) is_plural: bool,
 }
 
 /// The source of a noun's extensions.
-enum Of {
+enum ExtensionSet {
     /// Source code in any language.
     Code,
     Only(&'static [&'static str]),
@@ -25,54 +25,54 @@ enum Of {
 }
 
 /// Singular nouns, whether they are unambiguous, and their extensions. The plural adds `s`.
-const NOUNS: &[(&str, bool, Of)] = &[
-    ("pdf", true, Of::Only(&["pdf"])),
-    ("spreadsheet", true, Of::Only(SHEETS)),
-    ("excel sheet", true, Of::Only(EXCEL)),
-    ("excel file", true, Of::Only(EXCEL)),
-    ("excel spreadsheet", true, Of::Only(EXCEL)),
-    ("excel workbook", true, Of::Only(EXCEL)),
-    ("presentation", false, Of::Only(SLIDES)),
-    ("slide", false, Of::Only(SLIDES)),
-    ("slide deck", true, Of::Only(SLIDES)),
-    ("slideshow", true, Of::Only(SLIDES)),
-    ("powerpoint", true, Of::Only(POWERPOINT)),
-    ("powerpoint file", true, Of::Only(POWERPOINT)),
-    ("powerpoint presentation", true, Of::Only(POWERPOINT)),
-    ("email", true, Of::Only(MAIL)),
-    ("e-mail", true, Of::Only(MAIL)),
-    ("mail", false, Of::Only(MAIL)),
-    ("email message", true, Of::Only(MAIL)),
-    ("note", false, Of::Only(NOTES)),
-    ("word document", true, Of::Only(WORD)),
-    ("word file", true, Of::Only(WORD)),
-    ("word doc", true, Of::Only(WORD)),
-    ("photo", true, Of::Only(IMAGES)),
-    ("photograph", true, Of::Only(IMAGES)),
-    ("picture", false, Of::Only(IMAGES)),
-    ("image", false, Of::Only(IMAGES)),
-    ("image file", true, Of::Only(IMAGES)),
-    ("screenshot", true, Of::Only(IMAGES)),
-    ("scan", false, Of::Scans),
-    ("scanned document", true, Of::Scans),
-    ("scanned file", true, Of::Scans),
-    ("scanned page", true, Of::Scans),
-    ("scanned original", true, Of::Scans),
-    ("archive", false, Of::Only(ARCHIVES)),
-    ("zip", false, Of::Only(&["zip"])),
-    ("zip archive", true, Of::Only(&["zip"])),
-    ("tarball", true, Of::Only(&["tar", "gz", "tgz", "bz2", "xz", "zst"])),
-    ("jupyter notebook", true, Of::Only(&["ipynb"])),
-    ("ebook", true, Of::Only(&["epub", "fb2"])),
-    ("e-book", true, Of::Only(&["epub", "fb2"])),
-    ("markdown file", true, Of::Only(&["md", "markdown", "mdx"])),
-    ("text file", true, Of::Only(&["txt", "text"])),
-    ("web page", false, Of::Only(&["html", "htm", "xhtml", "mhtml"])),
-    ("source file", true, Of::Code),
-    ("code file", true, Of::Code),
-    ("video", false, Of::Only(&["mp4", "mkv", "mov", "avi", "webm", "wmv", "m4v", "mpg"])),
-    ("audio file", true, Of::Only(&["mp3", "wav", "flac", "ogg", "opus", "m4a", "aac"])),
-    ("subtitle", false, Of::Only(&["srt", "vtt"])),
+const NOUNS: &[(&str, bool, ExtensionSet)] = &[
+    ("pdf", true, ExtensionSet::Only(&["pdf"])),
+    ("spreadsheet", true, ExtensionSet::Only(SHEETS)),
+    ("excel sheet", true, ExtensionSet::Only(EXCEL)),
+    ("excel file", true, ExtensionSet::Only(EXCEL)),
+    ("excel spreadsheet", true, ExtensionSet::Only(EXCEL)),
+    ("excel workbook", true, ExtensionSet::Only(EXCEL)),
+    ("presentation", false, ExtensionSet::Only(SLIDES)),
+    ("slide", false, ExtensionSet::Only(SLIDES)),
+    ("slide deck", true, ExtensionSet::Only(SLIDES)),
+    ("slideshow", true, ExtensionSet::Only(SLIDES)),
+    ("powerpoint", true, ExtensionSet::Only(POWERPOINT)),
+    ("powerpoint file", true, ExtensionSet::Only(POWERPOINT)),
+    ("powerpoint presentation", true, ExtensionSet::Only(POWERPOINT)),
+    ("email", true, ExtensionSet::Only(MAIL)),
+    ("e-mail", true, ExtensionSet::Only(MAIL)),
+    ("mail", false, ExtensionSet::Only(MAIL)),
+    ("email message", true, ExtensionSet::Only(MAIL)),
+    ("note", false, ExtensionSet::Only(NOTES)),
+    ("word document", true, ExtensionSet::Only(WORD)),
+    ("word file", true, ExtensionSet::Only(WORD)),
+    ("word doc", true, ExtensionSet::Only(WORD)),
+    ("photo", true, ExtensionSet::Only(IMAGES)),
+    ("photograph", true, ExtensionSet::Only(IMAGES)),
+    ("picture", false, ExtensionSet::Only(IMAGES)),
+    ("image", false, ExtensionSet::Only(IMAGES)),
+    ("image file", true, ExtensionSet::Only(IMAGES)),
+    ("screenshot", true, ExtensionSet::Only(IMAGES)),
+    ("scan", false, ExtensionSet::Scans),
+    ("scanned document", true, ExtensionSet::Scans),
+    ("scanned file", true, ExtensionSet::Scans),
+    ("scanned page", true, ExtensionSet::Scans),
+    ("scanned original", true, ExtensionSet::Scans),
+    ("archive", false, ExtensionSet::Only(ARCHIVES)),
+    ("zip", false, ExtensionSet::Only(&["zip"])),
+    ("zip archive", true, ExtensionSet::Only(&["zip"])),
+    ("tarball", true, ExtensionSet::Only(&["tar", "gz", "tgz", "bz2", "xz", "zst"])),
+    ("jupyter notebook", true, ExtensionSet::Only(&["ipynb"])),
+    ("ebook", true, ExtensionSet::Only(&["epub", "fb2"])),
+    ("e-book", true, ExtensionSet::Only(&["epub", "fb2"])),
+    ("markdown file", true, ExtensionSet::Only(&["md", "markdown", "mdx"])),
+    ("text file", true, ExtensionSet::Only(&["txt", "text"])),
+    ("web page", false, ExtensionSet::Only(&["html", "htm", "xhtml", "mhtml"])),
+    ("source file", true, ExtensionSet::Code),
+    ("code file", true, ExtensionSet::Code),
+    ("video", false, ExtensionSet::Only(&["mp4", "mkv", "mov", "avi", "webm", "wmv", "m4v", "mpg"])),
+    ("audio file", true, ExtensionSet::Only(&["mp3", "wav", "flac", "ogg", "opus", "m4a", "aac"])),
+    ("subtitle", false, ExtensionSet::Only(&["srt", "vtt"])),
 ];
 
 // The everyday meaning of the words, not the reader of the file: an `.mhtml` is read as mail, but is not called so.
@@ -129,10 +129,10 @@ const LANGUAGES: &[(&str, &[&str])] = &[
 ];
 
 /// Language names that are also common words or letters: only `lang:` accepts them.
-const AMBIGUOUS: &[&str] = &["c", "r", "go", "js", "ts"];
+const AMBIGUOUS_LANGUAGES: &[&str] = &["c", "r", "go", "js", "ts"];
 
 /// Extensions that are also words: `key files` are not slides.
-const WORDS: &str = "ex fish go key less nim numbers org pages raw swift";
+const AMBIGUOUS_EXTENSIONS: &str = "ex fish go key less nim numbers org pages raw swift";
 
 /// Nouns for source files, and whether they are plural.
 const CODE_NOUNS: &[(&str, bool)] = &[
@@ -151,18 +151,18 @@ const CODE_NOUNS: &[(&str, bool)] = &[
 ];
 
 /// The extensions of a programming language, without the dot.
-pub(super) fn language(name: &str) -> Option<&'static [&'static str]> {
+pub(super) fn language_extensions(name: &str) -> Option<&'static [&'static str]> {
     LANGUAGES.iter().find(|(known, _)| *known == name).map(|(_, extensions)| *extensions)
 }
 
 /// All names that [`language`] accepts.
-pub(super) fn languages() -> impl Iterator<Item = &'static str> {
+pub(super) fn language_names() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().map(|(name, _)| *name)
 }
 
 /// Parses the longest noun for a file type at the start of `words`.
-pub(super) fn noun(words: &[&str]) -> Option<Kind> {
-    code(words).or_else(|| listed(words)).or_else(|| by_extension(words))
+pub(super) fn parse_noun(words: &[&str]) -> Option<FileTypeNoun> {
+    parse_code_noun(words).or_else(|| parse_listed_noun(words)).or_else(|| parse_extension_noun(words))
 }
 
 /// Whether only mail has these extensions. The dot is optional.
@@ -171,26 +171,26 @@ pub(super) fn is_mail(extensions: &[String]) -> bool {
 }
 
 /// The extensions of mail.
-pub(super) fn mail() -> Vec<String> {
-    dotted(MAIL)
+pub(super) fn mail_extensions() -> Vec<String> {
+    with_dots(MAIL)
 }
 
 /// The extensions of images.
-pub(super) fn images() -> Vec<String> {
-    dotted(IMAGES)
+pub(super) fn image_extensions() -> Vec<String> {
+    with_dots(IMAGES)
 }
 
 /// The extensions of scanned documents.
-pub(super) fn scans() -> Vec<String> {
-    Of::Scans.extensions()
+pub(super) fn scan_extensions() -> Vec<String> {
+    ExtensionSet::Scans.extensions()
 }
 
-impl Of {
+impl ExtensionSet {
     fn extensions(&self) -> Vec<String> {
         match self {
-            Of::Code => code_extensions(),
-            Of::Only(extensions) => dotted(extensions),
-            Of::Scans => [dotted(&["pdf"]), images()].concat(),
+            ExtensionSet::Code => code_extensions(),
+            ExtensionSet::Only(extensions) => with_dots(extensions),
+            ExtensionSet::Scans => [with_dots(&["pdf"]), image_extensions()].concat(),
         }
     }
 }
@@ -198,7 +198,8 @@ impl Of {
 /// The extensions of all languages, deduplicated. HTML is not code.
 fn code_extensions() -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for extension in LANGUAGES.iter().filter(|(name, _)| *name != "html").flat_map(|(_, extensions)| dotted(extensions))
+    for extension in
+        LANGUAGES.iter().filter(|(name, _)| *name != "html").flat_map(|(_, extensions)| with_dots(extensions))
     {
         if !all.contains(&extension) {
             all.push(extension);
@@ -207,8 +208,8 @@ fn code_extensions() -> Vec<String> {
     all
 }
 
-fn listed(words: &[&str]) -> Option<Kind> {
-    let mut best: Option<Kind> = None;
+fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
+    let mut best: Option<FileTypeNoun> = None;
     for (name, clear, of) in NOUNS {
         let length = name.split(' ').count();
         if words.len() < length || best.as_ref().is_some_and(|it| it.length >= length) {
@@ -229,56 +230,61 @@ fn listed(words: &[&str]) -> Option<Kind> {
             Some(&"attachments") => continue,
             _ => (length, plural, *clear),
         };
-        best = Some(Kind { extensions: of.extensions(), length, clear, plural });
+        best = Some(FileTypeNoun { extensions: of.extensions(), length, is_unambiguous: clear, is_plural: plural });
     }
     best
 }
 
 /// `rust code`, `python scripts`, `source code`.
-fn code(words: &[&str]) -> Option<Kind> {
+fn parse_code_noun(words: &[&str]) -> Option<FileTypeNoun> {
     let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
     if joined(2).as_deref() == Some("source code") {
         let extensions = code_extensions();
-        return Some(Kind { extensions, length: 2, clear: true, plural: true });
+        return Some(FileTypeNoun { extensions, length: 2, is_unambiguous: true, is_plural: true });
     }
     let name = words.first()?;
-    let extensions = language(name).filter(|_| !AMBIGUOUS.contains(name))?;
+    let extensions = language_extensions(name).filter(|_| !AMBIGUOUS_LANGUAGES.contains(name))?;
     let (noun, plural) = CODE_NOUNS.iter().rev().find(|(noun, _)| {
         let length = noun.split(' ').count();
         words.get(1..1 + length).is_some_and(|it| it.join(" ") == *noun)
     })?;
     let length = 1 + noun.split(' ').count();
-    Some(Kind { extensions: dotted(extensions), length, clear: true, plural: *plural })
+    Some(FileTypeNoun { extensions: with_dots(extensions), length, is_unambiguous: true, is_plural: *plural })
 }
 
 /// `.toml files`, `*.toml`, `toml files`, `csvs`: an extension that the catalog knows.
-fn by_extension(words: &[&str]) -> Option<Kind> {
+fn parse_extension_noun(words: &[&str]) -> Option<FileTypeNoun> {
     let first = *words.first()?;
     let followed = matches!(words.get(1), Some(&("file" | "files")));
     let plural = words.get(1) == Some(&"files") || first.starts_with('*');
     let bare = first.trim_start_matches('*').trim_start_matches('.');
     let marked = bare.len() < first.len();
-    let known = |it: &str| !among(WORDS, it) && FileKind::of_extension(it) != FileKind::Other;
+    let known = |it: &str| !is_in_list(AMBIGUOUS_EXTENSIONS, it) && FileKind::from_extension(it) != FileKind::Other;
     let starred = first.starts_with('*');
     let extension = if marked && (followed || starred) || known(bare) && followed && bare.len() > 1 {
         bare
     } else if let Some(single) =
         first.strip_suffix('s').filter(|it| matches!(*it, "csv" | "docx" | "xlsx" | "epub" | "svg"))
     {
-        return Some(Kind { extensions: vec![format!(".{single}")], length: 1, clear: true, plural: true });
+        return Some(FileTypeNoun {
+            extensions: vec![format!(".{single}")],
+            length: 1,
+            is_unambiguous: true,
+            is_plural: true,
+        });
     } else {
         return None;
     };
     let plain = !extension.is_empty() && extension.chars().all(char::is_alphanumeric);
-    plain.then(|| Kind {
+    plain.then(|| FileTypeNoun {
         extensions: vec![format!(".{extension}")],
         length: 1 + usize::from(followed),
-        clear: true,
-        plural,
+        is_unambiguous: true,
+        is_plural: plural,
     })
 }
 
-fn dotted(extensions: &[&str]) -> Vec<String> {
+fn with_dots(extensions: &[&str]) -> Vec<String> {
     extensions.iter().map(|it| format!(".{it}")).collect()
 }
 
@@ -287,7 +293,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str) -> Option<(Vec<String>, usize)> {
-        noun(&text.split(' ').collect::<Vec<_>>()).map(|it| (it.extensions, it.length))
+        parse_noun(&text.split(' ').collect::<Vec<_>>()).map(|it| (it.extensions, it.length))
     }
 
     #[test]

@@ -39,80 +39,80 @@ pub use crate::planner::synthetic::{Example, synthetic_plans};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::llm::{self, LlmClient, Task};
-use crate::machine::computing;
+use crate::machine::block_in_place;
 use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
-use crate::planner::syntax::Syntax;
+use crate::planner::syntax::Operators;
 use crate::planner::words::Words;
 
 /// Name of the rules in [`QueryPlan::planner_model_id`].
-pub const PLANNER: &str = "stub-v1";
+pub const RULES_PLANNER_ID: &str = "stub-v1";
 
 /// Upper limit of a question in bytes. Longer text is a document, not a question.
 pub const MAX_QUESTION_BYTES: usize = 32 << 10;
 
 /// Questions up to this size are planned in a fraction of a millisecond, on the async thread.
-const SHORT: usize = 1 << 10;
+const INLINE_QUESTION_BYTES: usize = 1 << 10;
 
 /// Default number of files read in depth: each can take seconds.
-const L2_TOP_K: u32 = 3;
+const DEFAULT_L2_TOP_K: u32 = 3;
 
 /// Plans questions with the configured backend: rules, or a model with the rules as fallback. Cheap to clone.
 #[derive(Clone)]
-pub struct Librarian {
+pub struct Planner {
     llm: Option<LlmClient>,
     privacy: PrivacyMode,
 }
 
 /// A plan and the problems of making it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
+pub struct PlanOutcome {
     /// The plan to run.
     pub plan: QueryPlan,
     /// Problems met while planning.
     pub warnings: Vec<String>,
     /// Whether the model's server was unreachable or timed out, so that the caller need not wait for it again.
-    pub model_away: bool,
+    pub is_model_unavailable: bool,
 }
 
-impl Planned {
-    fn sure(plan: QueryPlan) -> Planned {
-        Planned { plan, warnings: Vec::new(), model_away: false }
+impl PlanOutcome {
+    fn without_warnings(plan: QueryPlan) -> PlanOutcome {
+        PlanOutcome { plan, warnings: Vec::new(), is_model_unavailable: false }
     }
 }
 
-impl Librarian {
+impl Planner {
     /// Opens the planner that the configuration names. Sends nothing.
     ///
     /// # Errors
     /// As [`llm::open`].
-    pub fn open(config: &Config) -> Result<Librarian> {
-        Ok(Librarian { llm: llm::open(config, Task::Reasoning)?, privacy: config.privacy_mode })
+    pub fn open(config: &Config) -> Result<Planner> {
+        Ok(Planner { llm: llm::open(config, Task::Reasoning)?, privacy: config.privacy_mode })
     }
 
     /// Makes a planner with a model, or with rules alone.
-    pub fn with(llm: Option<LlmClient>, privacy: PrivacyMode) -> Librarian {
-        Librarian { llm, privacy }
+    pub fn new(llm: Option<LlmClient>, privacy: PrivacyMode) -> Planner {
+        Planner { llm, privacy }
     }
 
     /// Plans a question. Warns when the rules replaced the model. A plan in the request is validated and used.
     ///
     /// # Errors
     /// As [`plan`]: only errors of the request. A failing model is a warning.
-    pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<Planned> {
+    pub async fn plan(&self, request: &AskRequest, today: NaiveDate) -> Result<PlanOutcome> {
         let rules = match request.query.len() {
-            0..=SHORT => plan(request, self.privacy, today)?,
-            _ => computing(|| plan(request, self.privacy, today))?,
+            0..=INLINE_QUESTION_BYTES => plan_by_rules(request, self.privacy, today)?,
+            _ => block_in_place(|| plan_by_rules(request, self.privacy, today))?,
         };
         match &self.llm {
-            Some(llm) if request.plan.is_none() => Ok(by_model::plan(llm, request, rules, today).await),
-            _ => Ok(Planned::sure(rules)),
+            Some(llm) if request.plan.is_none() => Ok(by_model::plan_with_model(llm, request, rules, today).await),
+            _ => Ok(PlanOutcome::without_warnings(rules)),
         }
     }
 }
 
 /// Whether a question asks for mail attachments. This is a condition on words, not a metadata filter.
 pub(crate) fn asks_for_attachments(question: &str) -> bool {
-    attachments::find(&Words::new(&syntax::pieces(question).1)).is_some()
+    attachments::find_attachment_request(&Words::new(&syntax::split_operators(question).1)).is_some()
 }
 
 /// Whether only mail has these extensions. The date of mail is when it was sent, not when its file was written.
@@ -125,17 +125,18 @@ pub(crate) fn is_mail(extensions: &[String]) -> bool {
 /// # Errors
 /// The question is empty or longer than [`MAX_QUESTION_BYTES`], an operator is invalid, or filters contradict each
 /// other. The message names the part that is wrong.
-pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate) -> Result<QueryPlan> {
+pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate) -> Result<QueryPlan> {
     if let Some(given) = &request.plan {
-        return bring(request, given.clone());
+        return use_given_plan(request, given.clone());
     }
-    let question = question(request)?;
-    let (syntax, pieces) = syntax::pieces(question);
+    let question = checked_question(request)?;
+    let (syntax, pieces) = syntax::split_operators(question);
     if let Some(problem) = syntax.problems.first() {
         return Err(problem.clone());
     }
-    let reading = rules::read(Words::new(&pieces), today);
-    let filters = over(over(reading.filters, operators(&syntax, today)?), request.filters.clone());
+    let reading = rules::apply_rules(Words::new(&pieces), today);
+    let filters =
+        override_filters(override_filters(reading.filters, operator_filters(&syntax, today)?), request.filters.clone());
     // Operators alone list files by metadata, as `ext:pdf`.
     let only_operators = pieces.is_empty();
     if only_operators && filters == L0Filters::default() {
@@ -150,23 +151,23 @@ pub fn plan(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate
         l1_query_text: text,
         l1_threshold: reading.threshold,
         requires_l2: !reading.skills.is_empty(),
-        l2_top_k: (!reading.skills.is_empty()).then_some(L2_TOP_K),
+        l2_top_k: (!reading.skills.is_empty()).then_some(DEFAULT_L2_TOP_K),
         l2_skills: reading.skills,
         privacy_mode: request.privacy_mode.unwrap_or(default_privacy),
         raw_user_text: request.query.clone(),
-        planner_model_id: Some(PLANNER.into()),
+        planner_model_id: Some(RULES_PLANNER_ID.into()),
     };
     validate(&plan)?;
     Ok(plan)
 }
 
 /// Uses the plan in the request.
-fn bring(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
-    let filters = over(plan.l0_filters.unwrap_or_default(), request.filters.clone());
+fn use_given_plan(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
+    let filters = override_filters(plan.l0_filters.unwrap_or_default(), request.filters.clone());
     plan.l0_filters = (filters != L0Filters::default()).then_some(filters);
     plan.privacy_mode = request.privacy_mode.unwrap_or(plan.privacy_mode);
     if plan.raw_user_text.trim().is_empty() {
-        plan.raw_user_text = question(request)?.to_string();
+        plan.raw_user_text = checked_question(request)?.to_string();
     }
     validate(&plan)?;
     match syntax::parse(&plan.raw_user_text).problems.into_iter().next() {
@@ -176,7 +177,7 @@ fn bring(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
 }
 
 /// The question without surrounding whitespace.
-fn question(request: &AskRequest) -> Result<&str> {
+fn checked_question(request: &AskRequest) -> Result<&str> {
     let question = request.query.trim();
     if question.is_empty() {
         return Err(Error::invalid("the question is empty").hint("ask something: `vic ask \"who signed the lease?\"`"));
@@ -188,10 +189,10 @@ fn question(request: &AskRequest) -> Result<&str> {
 }
 
 /// The operators that are metadata filters.
-fn operators(syntax: &Syntax, today: NaiveDate) -> Result<L0Filters> {
+fn operator_filters(syntax: &Operators, today: NaiveDate) -> Result<L0Filters> {
     let date = |key: &str, value: &Option<String>| {
         let Some(text) = value else { return Ok(None) };
-        dates::operand(text, today).map(Some).ok_or_else(|| {
+        dates::parse_operand(text, today).map(Some).ok_or_else(|| {
             Error::invalid(format!("cannot understand `{key}:{text}`"))
                 .hint(format!("write e.g. `{key}:2024-03-15`, `{key}:2024-03`, `{key}:2024` or `{key}:7d`"))
         })
@@ -209,7 +210,7 @@ fn operators(syntax: &Syntax, today: NaiveDate) -> Result<L0Filters> {
 
 /// Overrides the filters `below` with those `above`. The two ends of a range are replaced together: a typed upper end
 /// must not meet a guessed lower end.
-fn over(below: L0Filters, above: L0Filters) -> L0Filters {
+fn override_filters(below: L0Filters, above: L0Filters) -> L0Filters {
     let dated = above.modified_after.is_some() || above.modified_before.is_some();
     let sized = above.min_size.is_some() || above.max_size.is_some();
     let (after, before) = if dated { (&above, &above) } else { (&below, &below) };
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     fn ask(request: &AskRequest) -> Result<QueryPlan> {
-        plan(request, PrivacyMode::LocalOnly, NaiveDate::from_ymd_opt(2026, 3, 18).unwrap())
+        plan_by_rules(request, PrivacyMode::LocalOnly, NaiveDate::from_ymd_opt(2026, 3, 18).unwrap())
     }
 
     fn check(query: &str) -> Result<QueryPlan> {

@@ -17,7 +17,7 @@ struct Score {
     failures: Vec<String>,
 }
 
-fn score(split: Option<&str>) -> Score {
+fn score_questions(split: Option<&str>) -> Score {
     let mut score = Score { questions: 0, fields: 0, right: 0, failures: Vec::new() };
     for line in include_str!("questions.jsonl").lines() {
         let expected: Map<String, Value> = serde_json::from_str(line).unwrap();
@@ -27,7 +27,7 @@ fn score(split: Option<&str>) -> Score {
         let question = expected["question"].as_str().unwrap();
         let today = expected["today"].as_str().unwrap().parse().unwrap();
         let request = AskRequest { query: question.into(), ..AskRequest::default() };
-        let plan = plan(&request, PrivacyMode::LocalOnly, today)
+        let plan = plan_by_rules(&request, PrivacyMode::LocalOnly, today)
             .map_or_else(|it| json!({ "error": it.message }), |it| json!(it));
         score.questions += 1;
         for field in FIELDS {
@@ -46,7 +46,7 @@ fn score(split: Option<&str>) -> Score {
 
 #[test]
 fn published_questions_give_expected_plans() {
-    let all = score(None);
+    let all = score_questions(None);
     let accuracy = all.right as f64 / all.fields as f64;
     let report = format!("{} of {} fields\n{}", all.right, all.fields, all.failures.join("\n"));
     assert!(all.questions >= 150, "{} questions", all.questions);

@@ -5,16 +5,16 @@
 
 /// Positions of closing quotes, each as the number of bytes up to the end of the question, so that they hold for
 /// every suffix of it.
-pub(super) struct Quotes {
+pub(super) struct QuoteIndex {
     straight: Vec<usize>,
     curly: Vec<usize>,
     /// Letters and digits: a quotation must contain at least one.
     letters: Vec<usize>,
 }
 
-impl Quotes {
-    pub(super) fn of(text: &str) -> Quotes {
-        let mut quotes = Quotes { straight: Vec::new(), curly: Vec::new(), letters: Vec::new() };
+impl QuoteIndex {
+    pub(super) fn new(text: &str) -> QuoteIndex {
+        let mut quotes = QuoteIndex { straight: Vec::new(), curly: Vec::new(), letters: Vec::new() };
         let mut escaped = false;
         for (at, character) in text.char_indices() {
             let rest = text.len() - at;
@@ -35,7 +35,7 @@ impl Quotes {
 
     /// Parses a quotation at the start of `text`, a suffix of the question. The closing quote must end a word.
     /// Returns the quoted text and the length in bytes with quotes and trailing punctuation.
-    pub(super) fn quoted(&self, text: &str) -> Option<(String, usize)> {
+    pub(super) fn parse_quotation(&self, text: &str) -> Option<(String, usize)> {
         let mark = text.chars().next()?;
         let (close, all) = match mark {
             '"' => ('"', &self.straight),
@@ -43,25 +43,25 @@ impl Quotes {
             _ => return None,
         };
         let open = mark.len_utf8();
-        let at = next(all, text, open)?;
-        if next(&self.letters, text, open).is_none_or(|letter| letter > at) {
+        let at = next_position(all, text, open)?;
+        if next_position(&self.letters, text, open).is_none_or(|letter| letter > at) {
             return None;
         }
         let behind = &text[at + close.len_utf8()..];
         let rest = behind.trim_start_matches([',', ';', ':', '.', '?', '!', ')']);
         let ends = rest.chars().next().is_none_or(char::is_whitespace);
-        ends.then(|| (plain(&text[open..at]), text.len() - rest.len()))
+        ends.then(|| (unescape(&text[open..at]), text.len() - rest.len()))
     }
 }
 
 /// The first of `places` at or after `from` in `text`, a suffix of the question.
-fn next(places: &[usize], text: &str, from: usize) -> Option<usize> {
+fn next_position(places: &[usize], text: &str, from: usize) -> Option<usize> {
     let left = text.len() - from;
     places.get(places.partition_point(|it| *it > left)).map(|it| text.len() - it)
 }
 
 /// The quoted text with escaped quotes unescaped and whitespace collapsed.
-fn plain(quoted: &str) -> String {
+fn unescape(quoted: &str) -> String {
     let (mut value, mut escaped) = (String::new(), false);
     for character in quoted.chars() {
         if character == '\\' && !escaped {
@@ -83,7 +83,7 @@ mod tests {
 
     fn check(text: &str, expected: Option<(&str, usize)>) {
         assert_eq!(
-            Quotes::of(text).quoted(text),
+            QuoteIndex::new(text).parse_quotation(text),
             expected.map(|(value, length)| (value.to_string(), length)),
             "{text}"
         );

@@ -7,13 +7,13 @@
 use chrono::NaiveDate;
 
 use crate::model::L0Filters;
-use crate::planner::head::{Head, Opening, POLITE, head};
-use crate::planner::words::{Words, among};
+use crate::planner::head::{Head, Opening, POLITE_PHRASES, parse_head};
+use crate::planner::words::{Words, is_in_list};
 use crate::planner::{attachments, conditions, evidence, kinds};
 
 /// The result of the rules, without operators.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct RuleResult {
     pub(super) intent: &'static str,
     pub(super) filters: L0Filters,
     /// The text to search for; `None` when files are only listed.
@@ -37,9 +37,9 @@ const QUESTION_WORDS: &[&str] = &[
     "how long",
     "how often",
 ];
-const AUXILIARIES: &str = "is are was were do does did can could should must will would has have had";
+const AUXILIARY_VERBS: &str = "is are was were do does did can could should must will would has have had";
 /// Words between a noun for files and their topic.
-const CONNECTORS: &[&str] = &[
+const CONNECTOR_PHRASES: &[&str] = &[
     "about",
     "on",
     "of",
@@ -79,9 +79,9 @@ const CONNECTORS: &[&str] = &[
     "dealing with",
 ];
 /// Phrases at the end of a question about files that carry no meaning.
-const TAILS: &[&str] =
+const TAIL_PHRASES: &[&str] =
     &["in their name", "in their names", "in its name", "in the name", "somewhere", "mentioned", "exist", "please"];
-const FILLERS: &[&str] = &[
+const FILLER_PHRASES: &[&str] = &[
     "are there",
     "there are",
     "do i have",
@@ -99,38 +99,38 @@ const FILLERS: &[&str] = &[
 const ARTICLES: &str = "the a an";
 
 /// Applies the rules to a question.
-pub(super) fn read(mut words: Words, today: NaiveDate) -> Reading {
+pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     let mut filters = L0Filters::default();
-    let mut head = head(&words, today, &mut filters);
-    let attached = attachments::find(&words);
+    let mut head = parse_head(&words, today, &mut filters);
+    let attached = attachments::find_attachment_request(&words);
     if let Some(span) = attached {
-        ask_for_mail(&mut head, span);
+        restrict_to_mail(&mut head, span);
     }
     filters.extensions = head.extensions.clone();
     if filters.extensions.is_empty() {
-        filters.extensions = place(&words);
+        filters.extensions = file_type_of_place(&words);
     }
-    conditions::read(&mut words, today, head.noun.is_some(), &mut filters);
-    attached.into_iter().for_each(|it| words.spend(it.start, it.end));
-    let threshold = threshold(&mut words);
-    let skills = evidence::skills(&words, &mut filters);
-    let text = meaning(&words, &head, &filters.extensions);
+    conditions::read_filters(&mut words, today, head.noun.is_some(), &mut filters);
+    attached.into_iter().for_each(|it| words.mark_used(it.start, it.end));
+    let threshold = take_threshold(&mut words);
+    let skills = evidence::needed_skills(&words, &mut filters);
+    let text = search_text(&words, &head, &filters.extensions);
     let intent = intent(&head, text.as_deref(), &skills);
     let listed = matches!(intent, "list" | "count");
     // A list of files is metadata only: no file is read.
     let skills = if listed { Vec::new() } else { skills };
     // If only conditions remain, search for their words as well.
-    let all = || Some(everything(&words, head.open_end)).filter(|it| !it.is_empty());
+    let all = || Some(text_from(&words, head.open_end)).filter(|it| !it.is_empty());
     let text = if listed { text } else { text.or_else(all) };
-    Reading { intent, filters, text, threshold, skills }
+    RuleResult { intent, filters, text, threshold, skills }
 }
 
 /// A question for an attachment is answered by its mail: makes mail the file type.
-fn ask_for_mail(head: &mut Head, span: attachments::Span) {
-    head.extensions = kinds::mail();
+fn restrict_to_mail(head: &mut Head, span: attachments::AttachmentSpan) {
+    head.extensions = kinds::mail_extensions();
     if span.names_mail {
         // The file to find is the mail, even if the question names its attachment first.
-        *head = Head { opening: Opening::Find, extensions: kinds::mail(), ..Head::default() };
+        *head = Head { opening: Opening::Find, extensions: kinds::mail_extensions(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }
 }
@@ -142,7 +142,7 @@ fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
         Opening::Summarize => "summarize",
         Opening::List if files => "list",
         Opening::Which if files && head.plural => "list",
-        Opening::Find if files && head.all => "list",
+        Opening::Find if files && head.is_all => "list",
         _ if files && text.is_none() => "list",
         _ if !skills.is_empty() => "read_evidence",
         _ => "search",
@@ -150,18 +150,19 @@ fn intent(head: &Head, text: Option<&str>, skills: &[String]) -> &'static str {
 }
 
 /// The file type that a question names as its place: `in the spreadsheet`, `does the PDF mention`.
-fn place(words: &Words) -> Vec<String> {
+fn file_type_of_place(words: &Words) -> Vec<String> {
     for at in 1..words.len() {
-        let determiner = matches!(words.at(at - 1), "the" | "my" | "our" | "all" | "these" | "those" | "any");
-        let Some(kind) = determiner.then(|| kinds::noun(&words.from(at))).flatten() else { continue };
-        let mine = words.at(at - 1) != "the";
-        if !(kind.clear || mine && kind.plural) {
+        let determiner =
+            matches!(words.normalized_at(at - 1), "the" | "my" | "our" | "all" | "these" | "those" | "any");
+        let Some(kind) = determiner.then(|| kinds::parse_noun(&words.lookahead(at))).flatten() else { continue };
+        let mine = words.normalized_at(at - 1) != "the";
+        if !(kind.is_unambiguous || mine && kind.is_plural) {
             continue;
         }
-        let before = words.at(at.wrapping_sub(2));
-        let next = words.at(at + kind.length);
+        let before = words.normalized_at(at.wrapping_sub(2));
+        let next = words.normalized_at(at + kind.length);
         let within = matches!(before, "in" | "inside" | "within" | "from" | "through");
-        let subject = at >= 2 && among(AUXILIARIES, before);
+        let subject = at >= 2 && is_in_list(AUXILIARY_VERBS, before);
         let ends =
             matches!(next, "" | "about" | "with" | "that" | "from" | "mention" | "say" | "says" | "contain" | "on");
         let verb = subject && matches!(next, "parse" | "handle" | "work" | "do" | "use" | "read");
@@ -173,7 +174,7 @@ fn place(words: &Words) -> Vec<String> {
 }
 
 /// `with similarity above 0.8`, `at least 80% similar`.
-fn threshold(words: &mut Words) -> Option<f64> {
+fn take_threshold(words: &mut Words) -> Option<f64> {
     for at in 0..words.len() {
         let forms = [
             "with similarity above",
@@ -184,24 +185,24 @@ fn threshold(words: &mut Words) -> Option<f64> {
             "similarity of at least",
             "similarity over",
         ];
-        if let Some(length) = words.longest(at, &forms)
-            && let Some(value) = share(words.at(at + length))
+        if let Some(length) = words.match_longest(at, &forms)
+            && let Some(value) = parse_share(words.normalized_at(at + length))
         {
-            words.spend(at, at + length + 1);
+            words.mark_used(at, at + length + 1);
             return Some(value);
         }
-        if words.phrase(at, "at least").is_some()
-            && words.at(at + 3) == "similar"
-            && let Some(value) = share(words.at(at + 2))
+        if words.match_phrase(at, "at least").is_some()
+            && words.normalized_at(at + 3) == "similar"
+            && let Some(value) = parse_share(words.normalized_at(at + 2))
         {
-            words.spend(at, at + 4);
+            words.mark_used(at, at + 4);
             return Some(value);
         }
     }
     None
 }
 
-fn share(text: &str) -> Option<f64> {
+fn parse_share(text: &str) -> Option<f64> {
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.parse::<f64>().ok()? / 100.0,
         None => text.parse::<f64>().ok()?,
@@ -210,60 +211,60 @@ fn share(text: &str) -> Option<f64> {
 }
 
 /// The text left without opening, nouns for files and conditions; `None` if empty.
-fn meaning(words: &Words, head: &Head, extensions: &[String]) -> Option<String> {
+fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<String> {
     let mut rest = words.clone();
     let opened = head.opening != Opening::None && head.opening != Opening::Which && head.opening != Opening::Count;
     if let Some((_, end)) = head.noun {
-        rest.spend(0, end);
+        rest.mark_used(0, end);
     } else if opened || head.open_end > 0 && head.opening == Opening::None {
-        rest.spend(0, head.open_end);
+        rest.mark_used(0, head.open_end);
     }
-    let left = Words(rest.0.into_iter().filter(|it| !it.used).collect());
+    let left = Words(rest.0.into_iter().filter(|it| !it.is_used).collect());
     let mut start = 0;
     if head.noun.is_some() {
-        let filler = left.longest(0, FILLERS).filter(|it| *it == left.len());
+        let filler = left.match_longest(0, FILLER_PHRASES).filter(|it| *it == left.len());
         start = filler.unwrap_or(0);
-        while let Some(length) = left.longest(start, CONNECTORS) {
+        while let Some(length) = left.match_longest(start, CONNECTOR_PHRASES) {
             start += length;
         }
     } else {
-        while let Some(length) = left.longest(start, POLITE) {
+        while let Some(length) = left.match_longest(start, POLITE_PHRASES) {
             start += length;
         }
-        if let Some(length) = left.longest(start, QUESTION_WORDS) {
+        if let Some(length) = left.match_longest(start, QUESTION_WORDS) {
             start += length;
-            while among(AUXILIARIES, left.at(start)) {
+            while is_in_list(AUXILIARY_VERBS, left.normalized_at(start)) {
                 start += 1;
             }
         }
     }
-    while among(ARTICLES, left.at(start)) {
+    while is_in_list(ARTICLES, left.normalized_at(start)) {
         start += 1;
     }
     // `scanned` has become a filter.
-    if left.at(start) == "scanned" && extensions == kinds::scans() {
+    if left.normalized_at(start) == "scanned" && extensions == kinds::scan_extensions() {
         start += 1;
     }
     let mut end = left.len();
     if head.noun.is_some() {
         let tail = |length: usize| {
             let from = left.len().checked_sub(length).filter(|it| *it > start)?;
-            left.longest(from, TAILS).filter(|it| *it == length)
+            left.match_longest(from, TAIL_PHRASES).filter(|it| *it == length)
         };
         end -= (1..=3).filter_map(tail).max().unwrap_or(0);
     }
     let text: Vec<&str> = left.0[start.min(end)..end].iter().map(|it| it.text.as_str()).collect();
-    let text = tidy(&text.join(" "));
+    let text = trim_punctuation(&text.join(" "));
     // Nothing but stripped words, such as `why` or `what is the`: keep the question.
-    let text = if text.is_empty() && head.noun.is_none() { everything(words, 0) } else { text };
+    let text = if text.is_empty() && head.noun.is_none() { text_from(words, 0) } else { text };
     Some(text).filter(|it| !it.is_empty())
 }
 
 /// The question from word `start` on, conditions included.
-fn everything(words: &Words, start: usize) -> String {
-    tidy(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
+fn text_from(words: &Words, start: usize) -> String {
+    trim_punctuation(&words.0[start.min(words.len())..].iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" "))
 }
 
-fn tidy(text: &str) -> String {
+fn trim_punctuation(text: &str) -> String {
     text.trim_end_matches(['?', '.', '!', ',', ';', ':', ' ']).trim_start_matches([',', ';', ':', ' ']).to_string()
 }

@@ -1,11 +1,11 @@
 //! Sizes in English text. Pure.
 
-use crate::units::{size, unit_bytes};
+use crate::units::{parse_size, unit_bytes};
 
 /// Parses a size: `5 MB`, `5MB`, or `5` with a given `unit`. A unit of one letter does not count: `over 5 m` is a
 /// length.
-pub(super) fn spoken(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)> {
-    let first = &with_point(words.first()?);
+pub(super) fn parse_size_words(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)> {
+    let first = &normalize_decimal(words.first()?);
     let end = first.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(first.len());
     let (number, glued) = first.split_at(end);
     if number.is_empty() {
@@ -19,11 +19,11 @@ pub(super) fn spoken(words: &[&str], unit: Option<&str>) -> Option<(u64, usize)>
     if unit.len() < 2 {
         return None;
     }
-    size(&format!("{number}{unit}")).map(|it| (it, length))
+    parse_size(&format!("{number}{unit}")).map(|it| (it, length))
 }
 
 /// `1,5` -> `1.5`, `1,500` -> `1500`.
-fn with_point(text: &str) -> String {
+fn normalize_decimal(text: &str) -> String {
     let Some((before, after)) = text.split_once(',') else { return text.to_string() };
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
     let is_number = !before.is_empty() && before.bytes().all(|it| it.is_ascii_digit());
@@ -48,13 +48,13 @@ mod tests {
 
     #[test]
     fn size_in_text_needs_unit() {
-        assert_eq!(spoken(&["5", "mb", "of"], None), Some((5 << 20, 2)));
-        assert_eq!(spoken(&["5mb"], None), Some((5 << 20, 1)));
-        assert_eq!(spoken(&["1,5", "mb"], None), Some((3 << 19, 2)));
-        assert_eq!(spoken(&["1,500kb"], None), Some((1500 << 10, 1)));
-        assert_eq!(spoken(&["1", "and", "2", "gib"], Some("gib")), Some((1 << 30, 1)));
+        assert_eq!(parse_size_words(&["5", "mb", "of"], None), Some((5 << 20, 2)));
+        assert_eq!(parse_size_words(&["5mb"], None), Some((5 << 20, 1)));
+        assert_eq!(parse_size_words(&["1,5", "mb"], None), Some((3 << 19, 2)));
+        assert_eq!(parse_size_words(&["1,500kb"], None), Some((1500 << 10, 1)));
+        assert_eq!(parse_size_words(&["1", "and", "2", "gib"], Some("gib")), Some((1 << 30, 1)));
         for words in [&["5"][..], &["5", "m"], &["5m"], &["5", "people"], &["mb"], &[]] {
-            assert_eq!(spoken(words, None), None, "{words:?}");
+            assert_eq!(parse_size_words(words, None), None, "{words:?}");
         }
     }
 }

@@ -19,12 +19,12 @@
 
 use crate::error::Error;
 use crate::planner::kinds;
-use crate::planner::quotes::Quotes;
+use crate::planner::quotes::QuoteIndex;
 use crate::units;
 
 /// The operators of a question.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Syntax {
+pub struct Operators {
     /// Quoted phrases, as typed.
     pub phrases: Vec<String>,
     /// Words and phrases that must occur in the file.
@@ -50,53 +50,53 @@ pub struct Syntax {
     /// User name or number.
     pub owner: Option<String>,
     /// The question without operators; the words of `phrases` and `must` stay in their places.
-    pub rest: String,
+    pub free_text: String,
     /// Operators with an invalid value. The planner rejects the question with the first of them.
     pub problems: Vec<Error>,
 }
 
 /// A part of a question: one word or one quotation.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Piece {
+pub(super) struct QuestionPart {
     pub(super) text: String,
     /// Quoted: searched literally, never matched by rules.
-    pub(super) literal: bool,
+    pub(super) is_quoted: bool,
 }
 
 const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];
 
 /// Parses the operators of a question. Never fails: see [`Syntax::problems`].
-pub fn parse(text: &str) -> Syntax {
-    let (mut syntax, pieces) = pieces(text);
-    syntax.rest = pieces.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
+pub fn parse(text: &str) -> Operators {
+    let (mut syntax, pieces) = split_operators(text);
+    syntax.free_text = pieces.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" ");
     syntax
 }
 
 /// Splits a question into operators and the remaining pieces.
-pub(super) fn pieces(text: &str) -> (Syntax, Vec<Piece>) {
-    let (mut syntax, mut pieces) = (Syntax::default(), Vec::new());
-    let quotes = Quotes::of(text);
+pub(super) fn split_operators(text: &str) -> (Operators, Vec<QuestionPart>) {
+    let (mut syntax, mut pieces) = (Operators::default(), Vec::new());
+    let quotes = QuoteIndex::new(text);
     let mut rest = text.trim_start();
     while !rest.is_empty() {
-        let used = token(rest, &quotes, &mut syntax, &mut pieces);
+        let used = take_token(rest, &quotes, &mut syntax, &mut pieces);
         rest = rest[used..].trim_start();
     }
     (syntax, pieces)
 }
 
 /// Parses one token at the start of `text`; returns its length in bytes.
-fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piece>) -> usize {
-    if let Some((phrase, length)) = quotes.quoted(text) {
-        pieces.push(Piece { text: phrase.clone(), literal: true });
+fn take_token(text: &str, quotes: &QuoteIndex, syntax: &mut Operators, pieces: &mut Vec<QuestionPart>) -> usize {
+    if let Some((phrase, length)) = quotes.parse_quotation(text) {
+        pieces.push(QuestionPart { text: phrase.clone(), is_quoted: true });
         syntax.phrases.push(phrase);
         return length;
     }
     let word = text.split_whitespace().next().unwrap_or(text);
     if let Some(sign @ ('+' | '-')) = text.chars().next()
-        && let Some((value, length)) = signed(&text[1..], quotes)
+        && let Some((value, length)) = parse_signed(&text[1..], quotes)
     {
         if sign == '+' {
-            pieces.push(Piece { text: value.clone(), literal: true });
+            pieces.push(QuestionPart { text: value.clone(), is_quoted: true });
             syntax.must.push(value);
         } else {
             syntax.must_not.push(value);
@@ -111,9 +111,9 @@ fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piec
         && let Some(key) = KEYS.iter().find(|it| key.eq_ignore_ascii_case(it))
     {
         let start = negated + key.len() + 1;
-        let (value, length) = match quotes.quoted(&text[start..]) {
+        let (value, length) = match quotes.parse_quotation(&text[start..]) {
             Some(quoted) => quoted,
-            None => (closed(&word[start..]).to_string(), word.len() - start),
+            None => (trim_trailing_punctuation(&word[start..]).to_string(), word.len() - start),
         };
         if negated == 1 && !value.is_empty() {
             syntax.problems.push(
@@ -123,40 +123,40 @@ fn token(text: &str, quotes: &Quotes, syntax: &mut Syntax, pieces: &mut Vec<Piec
             return start + length;
         }
         if !value.is_empty() {
-            syntax.take(key, &value);
+            syntax.set_operator(key, &value);
             return start + length;
         }
     }
-    pieces.push(Piece { text: word.to_string(), literal: false });
+    pieces.push(QuestionPart { text: word.to_string(), is_quoted: false });
     word.len()
 }
 
 /// A word or phrase after `+` or `-`. A word begins with a letter and has no special characters.
-fn signed(text: &str, quotes: &Quotes) -> Option<(String, usize)> {
-    if let Some(found) = quotes.quoted(text) {
+fn parse_signed(text: &str, quotes: &QuoteIndex) -> Option<(String, usize)> {
+    if let Some(found) = quotes.parse_quotation(text) {
         return Some(found);
     }
     let word = text.split(char::is_whitespace).next()?;
-    let value = closed(word);
+    let value = trim_trailing_punctuation(word);
     let plain = |it: char| it.is_alphanumeric() || matches!(it, '-' | '\'' | '\u{2019}' | '.' | '_');
     let fits = value.starts_with(char::is_alphabetic) && value.chars().all(plain);
     fits.then(|| (value.to_string(), word.len()))
 }
 
 /// The word without trailing punctuation.
-fn closed(word: &str) -> &str {
+fn trim_trailing_punctuation(word: &str) -> &str {
     word.trim_end_matches([',', ';', '?', '!', ')', '.', '"'])
 }
 
-impl Syntax {
+impl Operators {
     /// Stores the value of an operator.
-    fn take(&mut self, key: &str, value: &str) {
+    fn set_operator(&mut self, key: &str, value: &str) {
         let outcome = match key {
-            "ext" => self.take_extensions(value),
-            "lang" => value.split(',').try_for_each(|it| self.take_language(it)),
-            "size" => self.take_size(value),
+            "ext" => self.add_extensions(value),
+            "lang" => value.split(',').try_for_each(|it| self.add_language(it)),
+            "size" => self.set_size(value),
             _ => {
-                self.take_text(key, value.to_string());
+                self.set_text(key, value.to_string());
                 Ok(())
             }
         };
@@ -165,7 +165,7 @@ impl Syntax {
         }
     }
 
-    fn take_text(&mut self, key: &str, value: String) {
+    fn set_text(&mut self, key: &str, value: String) {
         match key {
             "path" => self.paths.push(value.trim_matches('/').to_string()),
             "name" => self.names.push(value),
@@ -175,7 +175,7 @@ impl Syntax {
         }
     }
 
-    fn take_extensions(&mut self, value: &str) -> Result<(), Error> {
+    fn add_extensions(&mut self, value: &str) -> Result<(), Error> {
         for part in value.split(',') {
             let extension = part.trim_start_matches('*').trim_start_matches('.').to_lowercase();
             let fits = |it: char| it.is_alphanumeric() || matches!(it, '.' | '_' | '-' | '+');
@@ -187,23 +187,23 @@ impl Syntax {
         Ok(())
     }
 
-    fn take_language(&mut self, value: &str) -> Result<(), Error> {
+    fn add_language(&mut self, value: &str) -> Result<(), Error> {
         let name = value.to_lowercase();
-        if kinds::language(&name).is_some() {
+        if kinds::language_extensions(&name).is_some() {
             self.langs.push(name);
             return Ok(());
         }
-        let known = kinds::languages().collect::<Vec<_>>().join(", ");
+        let known = kinds::language_names().collect::<Vec<_>>().join(", ");
         Err(Error::invalid(format!("`lang:{value}` is not a known programming language"))
             .hint(format!("texts have no known language; programming languages are: {known}")))
     }
 
-    fn take_size(&mut self, value: &str) -> Result<(), Error> {
+    fn set_size(&mut self, value: &str) -> Result<(), Error> {
         let wrong = || {
             Error::invalid(format!("cannot understand `size:{value}`"))
                 .hint("write `size:>5MB`, `size:<10k` or `size:1MB..2MB`")
         };
-        let bytes = |text: &str| units::size(text).filter(|_| !text.is_empty()).ok_or_else(wrong);
+        let bytes = |text: &str| units::parse_size(text).filter(|_| !text.is_empty()).ok_or_else(wrong);
         let (least, most) = if let Some(text) = value.strip_prefix('>') {
             (Some(bytes(text.trim_start_matches('='))?), None)
         } else if let Some(text) = value.strip_prefix('<') {
@@ -225,7 +225,7 @@ impl Syntax {
     pub fn all_extensions(&self) -> Vec<String> {
         let mut all = self.extensions.clone();
         for language in &self.langs {
-            all.extend(kinds::language(language).unwrap_or_default().iter().map(|it| format!(".{it}")));
+            all.extend(kinds::language_extensions(language).unwrap_or_default().iter().map(|it| format!(".{it}")));
         }
         let mut seen = std::collections::HashSet::new();
         all.retain(|it| seen.insert(it.clone()));
@@ -234,17 +234,17 @@ impl Syntax {
 
     /// `path:` and `name:` as one glob on the path below the root.
     pub fn path_glob(&self) -> Option<String> {
-        let paths: Vec<String> = self.paths.iter().filter(|it| !it.is_empty()).map(|it| part(it)).collect();
-        let names: Vec<String> = self.names.iter().map(|it| part(it)).collect();
+        let paths: Vec<String> = self.paths.iter().filter(|it| !it.is_empty()).map(|it| to_glob(it)).collect();
+        let names: Vec<String> = self.names.iter().map(|it| to_glob(it)).collect();
         match (paths.is_empty(), names.is_empty()) {
             (true, true) => None,
-            (true, false) => Some(format!("**/{}", any_of(&names))),
-            (false, true) if self.paths.iter().all(|it| is_glob(it)) => Some(any_of(&self.paths)),
-            (false, true) => Some(format!("{{**/{0},**/{0}/**}}", any_of(&paths))),
+            (true, false) => Some(format!("**/{}", join_globs(&names))),
+            (false, true) if self.paths.iter().all(|it| is_glob(it)) => Some(join_globs(&self.paths)),
+            (false, true) => Some(format!("{{**/{0},**/{0}/**}}", join_globs(&paths))),
             (false, false) if self.paths.iter().all(|it| is_glob(it)) => {
-                Some(format!("{}/**/{}", any_of(&self.paths).trim_end_matches("/**"), any_of(&names)))
+                Some(format!("{}/**/{}", join_globs(&self.paths).trim_end_matches("/**"), join_globs(&names)))
             }
-            (false, false) => Some(format!("**/{}/**/{}", any_of(&paths), any_of(&names))),
+            (false, false) => Some(format!("**/{}/**/{}", join_globs(&paths), join_globs(&names))),
         }
     }
 }
@@ -254,11 +254,11 @@ fn is_glob(text: &str) -> bool {
 }
 
 /// A glob unchanged; other text as a substring match.
-fn part(text: &str) -> String {
+fn to_glob(text: &str) -> String {
     if is_glob(text) { text.to_string() } else { format!("*{text}*") }
 }
 
-fn any_of(globs: &[String]) -> String {
+fn join_globs(globs: &[String]) -> String {
     match globs {
         [one] => one.clone(),
         several => format!("{{{}}}", several.join(",")),
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     /// Compares the parsed operators.
-    fn check(text: &str, expected: Syntax) {
+    fn check(text: &str, expected: Operators) {
         assert_eq!(parse(text), expected, "{text}");
     }
 
@@ -283,7 +283,7 @@ mod tests {
         check(
             "\"drift compensation\" gauges +wind -draft ext:.PDF,md path:Papers/2025 name:*.tex after:2024-03 before:7d \
              size:1MB..2MB owner:anna lang:rust",
-            Syntax {
+            Operators {
                 phrases: list(&["drift compensation"]),
                 must: list(&["wind"]),
                 must_not: list(&["draft"]),
@@ -296,7 +296,7 @@ mod tests {
                 min_size: Some(1 << 20),
                 max_size: Some(2 << 20),
                 owner: Some("anna".into()),
-                rest: "drift compensation gauges wind".into(),
+                free_text: "drift compensation gauges wind".into(),
                 problems: Vec::new(),
             },
         );
@@ -305,14 +305,20 @@ mod tests {
     #[test]
     fn quotes_nest_and_belong_to_operators() {
         let phrases = list(&["he said \"no\" twice"]);
-        check(r#""he said \"no\"  twice"?"#, Syntax { rest: phrases[0].clone(), phrases, ..Syntax::default() });
+        check(
+            r#""he said \"no\"  twice"?"#,
+            Operators { free_text: phrases[0].clone(), phrases, ..Operators::default() },
+        );
         let rest = "x".to_string();
         let paths = list(&["tax returns"]);
-        check("x path:\"tax returns\"", Syntax { paths, rest: rest.clone(), ..Syntax::default() });
+        check("x path:\"tax returns\"", Operators { paths, free_text: rest.clone(), ..Operators::default() });
         let must_not = list(&["first draft"]);
-        check("x -\"first draft\"", Syntax { must_not, rest, ..Syntax::default() });
+        check("x -\"first draft\"", Operators { must_not, free_text: rest, ..Operators::default() });
         let phrases = list(&["tide board"]);
-        check("\u{201c}tide board\u{201d}", Syntax { rest: phrases[0].clone(), phrases, ..Syntax::default() });
+        check(
+            "\u{201c}tide board\u{201d}",
+            Operators { free_text: phrases[0].clone(), phrases, ..Operators::default() },
+        );
     }
 
     #[test]
@@ -331,7 +337,10 @@ mod tests {
             "-/x",
             "path: a",
         ] {
-            check(text, Syntax { rest: text.split_whitespace().collect::<Vec<_>>().join(" "), ..Syntax::default() });
+            check(
+                text,
+                Operators { free_text: text.split_whitespace().collect::<Vec<_>>().join(" "), ..Operators::default() },
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::model::{AskRequest, PrivacyMode, QueryPlan};
-use crate::planner::plan;
+use crate::planner::plan_by_rules;
 
 /// A line of training data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ pub struct Example {
 }
 
 /// Duplicate questions in a row after which the templates count as exhausted.
-const MOST_REPEATS: usize = 1_000;
+const MAX_REPEATS: usize = 1_000;
 
 /// Each `{slot}` is replaced by one of its [`SLOTS`].
 const TEMPLATES: &[&str] = &[
@@ -142,7 +142,7 @@ const SLOTS: &[(&str, &[&str])] = &[
 pub fn synthetic_plans(count: usize, seed: u64, today: NaiveDate) -> Result<Vec<Example>> {
     let mut random = Random(seed);
     let (mut seen, mut examples, mut repeats) = (HashSet::new(), Vec::new(), 0);
-    while examples.len() < count && repeats < MOST_REPEATS {
+    while examples.len() < count && repeats < MAX_REPEATS {
         let question = random.fill(random.clone().pick(TEMPLATES));
         random.next();
         if !seen.insert(question.clone()) {
@@ -151,7 +151,7 @@ pub fn synthetic_plans(count: usize, seed: u64, today: NaiveDate) -> Result<Vec<
         }
         repeats = 0;
         let request = AskRequest { query: question.clone(), ..AskRequest::default() };
-        examples.push(Example { plan: plan(&request, PrivacyMode::LocalOnly, today)?, question });
+        examples.push(Example { plan: plan_by_rules(&request, PrivacyMode::LocalOnly, today)?, question });
     }
     Ok(examples)
 }

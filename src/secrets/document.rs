@@ -5,30 +5,30 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use crate::model::Redaction;
-use crate::secrets::Censor;
+use crate::secrets::Redactor;
 
 /// Redacts keys and tokens in the strings and names of a document. The context of a value is its name; in a list it is
 /// the previous string, because table rows are lists of cells.
-pub fn black_out(document: &mut Value, redaction: Redaction) {
+pub fn redact_json(document: &mut Value, redaction: Redaction) {
     if redaction != Redaction::None {
-        within(document, &mut Censor::new(redaction), redaction);
+        redact_value(document, &mut Redactor::new(redaction), redaction);
     }
 }
 
-fn within(document: &mut Value, censor: &mut Censor, redaction: Redaction) {
+fn redact_value(document: &mut Value, censor: &mut Redactor, redaction: Redaction) {
     match document {
         Value::String(text) => {
-            if let Cow::Owned(clean) = censor.clean(text) {
+            if let Cow::Owned(clean) = censor.redact(text) {
                 *text = clean;
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(|it| within(it, censor, redaction)),
+        Value::Array(all) => all.iter_mut().for_each(|it| redact_value(it, censor, redaction)),
         Value::Object(map) => {
             for (name, mut value) in std::mem::take(map) {
-                let mut own = Censor::new(redaction);
-                let clean = own.clean(&name).into_owned();
-                within(&mut value, &mut own, redaction);
-                map.insert(unlike(map, clean), value);
+                let mut own = Redactor::new(redaction);
+                let clean = own.redact(&name).into_owned();
+                redact_value(&mut value, &mut own, redaction);
+                map.insert(unique_name(map, clean), value);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => (),
@@ -36,7 +36,7 @@ fn within(document: &mut Value, censor: &mut Censor, redaction: Redaction) {
 }
 
 /// The name, with a number if another name was redacted to the same text, so that no value overwrites another.
-fn unlike(map: &Map<String, Value>, name: String) -> String {
+fn unique_name(map: &Map<String, Value>, name: String) -> String {
     if !map.contains_key(&name) {
         return name;
     }
@@ -52,10 +52,10 @@ mod tests {
 
     fn check(document: Value, expected: &Value) {
         let mut cleaned = document.clone();
-        black_out(&mut cleaned, Redaction::Keys);
+        redact_json(&mut cleaned, Redaction::Keys);
         assert_eq!(&cleaned, expected, "{document}");
         let mut kept = document.clone();
-        black_out(&mut kept, Redaction::None);
+        redact_json(&mut kept, Redaction::None);
         assert_eq!(kept, document);
     }
 
@@ -75,7 +75,7 @@ mod tests {
         let document = json!({ "b": 1, first: [2], second: 3, format!("by {first}"): { first: 4 }, "a": 5 });
         let order = |it: &Value| it.as_object().unwrap().values().cloned().collect::<Vec<_>>();
         let mut now = document.clone();
-        black_out(&mut now, Redaction::Keys);
+        redact_json(&mut now, Redaction::Keys);
         assert_eq!(order(&now)[..3], order(&document)[..3]);
         check(document, &cleaned);
     }

@@ -14,8 +14,8 @@ mod table;
 mod tokens;
 mod values;
 
-pub use content::{Censor, MARK, RULES};
-pub use cut::{LONGEST, whole_at};
-pub use document::black_out;
-pub use names::{Verdict, judge};
-pub use table::{Columns, WIDEST_GAP, black_out_rows};
+pub use content::{REDACTED, RULES_VERSION, Redactor};
+pub use cut::{MAX_SECRET_BYTES, unsplittable_range};
+pub use document::redact_json;
+pub use names::{PathVerdict, judge_path};
+pub use table::{MAX_GAP_BARS, SecretColumns, redact_json_rows};

@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 /// The verdict on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PathVerdict {
     /// Not a known secret.
     Plain,
     /// A known secret.
@@ -17,7 +17,7 @@ pub enum Verdict {
 }
 
 /// Complete file names, in lower case.
-const NAMES: &[&str] = &[
+const SECRET_NAMES: &[&str] = &[
     ".netrc",
     "_netrc",
     ".pgpass",
@@ -86,7 +86,7 @@ const KEY_NAMES: &[&str] = &["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_e
 const BACKUP_EXTENSIONS: &[&str] = &["bak", "old", "orig", "backup", "key", "pem", "ppk"];
 
 /// Extensions, in lower case.
-const EXTENSIONS: &[&str] = &[
+const SECRET_EXTENSIONS: &[&str] = &[
     "pem",
     "p12",
     "pfx",
@@ -113,7 +113,7 @@ const FOLDER_ENDINGS: &[&str] = &[".opvault", ".agilekeychain"];
 const ENV_TEMPLATES: &[&str] = &["example", "sample", "template", "dist", "defaults"];
 
 /// Secret folders, as consecutive components in lower case.
-const FOLDERS: &[&[&str]] = &[
+const SECRET_FOLDERS: &[&[&str]] = &[
     &[".ssh"],
     &[".aws"],
     &[".gnupg"],
@@ -157,20 +157,20 @@ const FOLDERS: &[&[&str]] = &[
 ];
 
 /// Judges an absolute path by its folders and file name.
-pub fn judge(path: &Path) -> Verdict {
+pub fn judge_path(path: &Path) -> PathVerdict {
     if in_secret_folder(path) {
-        return Verdict::Secret;
+        return PathVerdict::Secret;
     }
-    let Some(name) = path.file_name() else { return Verdict::Plain };
-    let name = lower(name);
-    if NAMES.contains(&name.as_str()) || is_key_name(&name) || is_env(&name) || is_client_secret(&name) {
-        return Verdict::Secret;
+    let Some(name) = path.file_name() else { return PathVerdict::Plain };
+    let name = lowercase(name);
+    if SECRET_NAMES.contains(&name.as_str()) || is_key_name(&name) || is_env(&name) || is_client_secret(&name) {
+        return PathVerdict::Secret;
     }
     match name.rsplit_once('.') {
         // `.key` alone is a hidden file without an extension, and as likely a key.
-        Some((_, "key")) => Verdict::SecretUnlessZip,
-        Some((_, extension)) if EXTENSIONS.contains(&extension) => Verdict::Secret,
-        _ => Verdict::Plain,
+        Some((_, "key")) => PathVerdict::SecretUnlessZip,
+        Some((_, extension)) if SECRET_EXTENSIONS.contains(&extension) => PathVerdict::Secret,
+        _ => PathVerdict::Plain,
     }
 }
 
@@ -208,7 +208,7 @@ fn in_secret_folder(path: &Path) -> bool {
         if FOLDER_ENDINGS.iter().any(|it| ends_with(name, it)) {
             return true;
         }
-        for folder in FOLDERS {
+        for folder in SECRET_FOLDERS {
             if !name.eq_ignore_ascii_case(folder[0]) {
                 continue;
             }
@@ -227,7 +227,7 @@ fn ends_with(name: &OsStr, ending: &str) -> bool {
     name.len() >= ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending.as_bytes())
 }
 
-fn lower(name: &OsStr) -> String {
+fn lowercase(name: &OsStr) -> String {
     name.to_string_lossy().to_ascii_lowercase()
 }
 
@@ -235,16 +235,16 @@ fn lower(name: &OsStr) -> String {
 mod tests {
     use super::*;
 
-    fn check(expected: Verdict, paths: &[&str]) {
+    fn check(expected: PathVerdict, paths: &[&str]) {
         for path in paths {
-            assert_eq!(judge(Path::new(path)), expected, "{path}");
+            assert_eq!(judge_path(Path::new(path)), expected, "{path}");
         }
     }
 
     #[test]
     fn known_secret_names_are_secret() {
         check(
-            Verdict::Secret,
+            PathVerdict::Secret,
             &[
                 "/r/.env",
                 "/r/.env.local",
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn env_files_are_secret_but_templates_are_not() {
         check(
-            Verdict::Secret,
+            PathVerdict::Secret,
             &[
                 "/r/.envrc",
                 "/r/.envrc.local",
@@ -292,7 +292,7 @@ mod tests {
             ],
         );
         check(
-            Verdict::Plain,
+            PathVerdict::Plain,
             &["/r/.env-example", "/r/.env_template", "/r/.envrc.example", "/r/.env-prod.sample", "/r/.environment"],
         );
     }
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn histories_and_credentials_are_secret() {
         check(
-            Verdict::Secret,
+            PathVerdict::Secret,
             &[
                 "/h/.zhistory",
                 "/h/.histfile",
@@ -315,13 +315,13 @@ mod tests {
                 "/h/client_secret_123-abc.apps.googleusercontent.com.json",
             ],
         );
-        check(Verdict::Plain, &["/r/client_secret_rotation.md", "/r/my_client_secret_notes.json", "/r/lesshst"]);
+        check(PathVerdict::Plain, &["/r/client_secret_rotation.md", "/r/my_client_secret_notes.json", "/r/lesshst"]);
     }
 
     #[test]
     fn password_stores_and_browser_profiles_are_secret() {
         check(
-            Verdict::Secret,
+            PathVerdict::Secret,
             &[
                 "/h/Export.1pux",
                 "/h/old.psafe3",
@@ -344,13 +344,13 @@ mod tests {
                 "/p/Login Data For Account",
             ],
         );
-        check(Verdict::Plain, &["/r/opvault/a.md", "/r/notes.opvault", "/r/electrum/a.md", "/r/chromium/a.md"]);
+        check(PathVerdict::Plain, &["/r/opvault/a.md", "/r/notes.opvault", "/r/electrum/a.md", "/r/chromium/a.md"]);
     }
 
     #[test]
     fn similar_names_are_plain() {
         check(
-            Verdict::Plain,
+            PathVerdict::Plain,
             &[
                 "/r/public-key.txt",
                 "/r/key.md",
@@ -374,6 +374,6 @@ mod tests {
 
     #[test]
     fn key_extension_is_secret_unless_keynote() {
-        check(Verdict::SecretUnlessZip, &["/r/server.key", "/r/talk.KEY"]);
+        check(PathVerdict::SecretUnlessZip, &["/r/server.key", "/r/talk.KEY"]);
     }
 }

@@ -6,26 +6,27 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::secrets::content::regex;
+use crate::secrets::content::compile_alternatives;
 
 /// Cards are runs of digits; accounts are letters and digits.
 static CARDS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(&[
+    compile_alternatives(&[
         r"(?-u:\b)[2-6][0-9]{12,18}(?-u:\b)",
         r"(?-u:\b)[2-6][0-9]{3}(?: [0-9]{4}){3}(?-u:\b)",
         r"(?-u:\b)[2-6][0-9]{3}(?:-[0-9]{4}){3}(?-u:\b)",
         r"(?-u:\b)3[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5}(?-u:\b)",
     ])
 });
-static ACCOUNTS: LazyLock<Regex> =
-    LazyLock::new(|| regex(&[r"(?-u:\b)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?-u:\b)"]));
+static ACCOUNTS: LazyLock<Regex> = LazyLock::new(|| {
+    compile_alternatives(&[r"(?-u:\b)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?-u:\b)"])
+});
 
 /// Finds card and account numbers.
-pub(super) fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
-    cards(text).into_iter().chain(accounts(text))
+pub(super) fn find_numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
+    find_cards(text).into_iter().chain(find_accounts(text))
 }
 
-fn cards(text: &str) -> Vec<Range<usize>> {
+fn find_cards(text: &str) -> Vec<Range<usize>> {
     let is_one = |it: &Range<usize>| is_card(&text[it.clone()]) && !is_decimal(&text[..it.start]);
     let cards: Vec<_> = CARDS.find_iter(text).map(|it| it.range()).filter(is_one).collect();
     cards.iter().filter(|it| stands_alone(text, it, &cards)).cloned().collect()
@@ -78,12 +79,12 @@ fn is_month(text: &[u8; 5]) -> bool {
     matches!(text, [b'0'..=b'1', b'0'..=b'9', b'/', b'0'..=b'9', b'0'..=b'9'])
 }
 
-fn accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
+fn find_accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     iter::from_fn(move || {
         loop {
             let found = ACCOUNTS.find_at(text, at)?;
-            let Some(length) = account_in(found.as_str()) else {
+            let Some(length) = account_length(found.as_str()) else {
                 // The groups after a false match may contain an account.
                 at = found.start() + 4;
                 continue;
@@ -95,7 +96,7 @@ fn accounts(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Returns the length of the account at the start of a text. Capital words after an account look like further groups.
-fn account_in(text: &str) -> Option<usize> {
+fn account_length(text: &str) -> Option<usize> {
     let mut ends = iter::successors(Some(text.len()), |end| text[..*end].rfind(' '));
     ends.find(|end| is_account(&text[..*end]))
 }
@@ -117,11 +118,11 @@ fn is_account(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::model::Redaction;
-    use crate::secrets::Censor;
+    use crate::secrets::Redactor;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(Censor::new(Redaction::All).clean(text), expected, "{text}");
-        assert_eq!(Censor::new(Redaction::Keys).clean(text), text);
+        assert_eq!(Redactor::new(Redaction::All).redact(text), expected, "{text}");
+        assert_eq!(Redactor::new(Redaction::Keys).redact(text), text);
     }
 
     #[test]

@@ -13,25 +13,25 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::model::Redaction;
-use crate::secrets::Censor;
-use crate::secrets::content::MARK;
-use crate::secrets::values::value_of;
+use crate::secrets::Redactor;
+use crate::secrets::content::REDACTED;
+use crate::secrets::values::leading_value;
 
 /// Upper limit of a head in bytes; longer cells are sentences.
-const MOST_HEAD_BYTES: usize = 48;
+const MAX_HEAD_BYTES: usize = 48;
 
 /// Upper limit of the bars that the sheet reader writes between two cells. That many bars can stand for more columns.
-pub const WIDEST_GAP: usize = 16;
+pub const MAX_GAP_BARS: usize = 16;
 
 /// The ending of a secret head: the words that introduce a value in running text.
-static HEAD: LazyLock<Regex> = LazyLock::new(|| {
+static SECRET_HEAD: LazyLock<Regex> = LazyLock::new(|| {
     let words = "(?:secret|api|access|private|auth)[ _-]?key|secret|token|passwd|password|passphrase|bearer";
     Regex::new(&format!(r"(?i)(?:{words})s?(?:[ _-]?values?)?[0-9]?\W*$")).expect("a constant")
 });
 
 /// The secret columns of one table, according to the heads seen so far.
 #[derive(Clone, Debug, Default)]
-pub struct Columns {
+pub struct SecretColumns {
     known: BTreeSet<usize>,
     /// First possible column of a head in an unknown column, after a gap of unknown width.
     from: Option<usize>,
@@ -39,43 +39,43 @@ pub struct Columns {
 
 /// The position of a cell: a column, or any column from there on after a gap of unknown width.
 #[derive(Clone, Copy, Debug)]
-enum Column {
+enum CellColumn {
     At(usize),
     From(usize),
 }
 
-impl Columns {
+impl SecretColumns {
     /// For rows with heads elsewhere: redacts any random-looking cell.
-    pub fn headless() -> Columns {
-        Columns { from: Some(0), ..Columns::default() }
+    pub fn with_unknown_heads() -> SecretColumns {
+        SecretColumns { from: Some(0), ..SecretColumns::default() }
     }
 
     /// Whether a cell may be below a secret head. After a gap of unknown width, prefers a false redaction to a leak.
     /// The number of cells between the gap and this cell does not give its column, because the gap grows where the next
     /// row leaves a cell empty.
-    fn may_have(&self, column: Column) -> bool {
+    fn may_be_secret(&self, column: CellColumn) -> bool {
         match column {
-            Column::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),
-            Column::From(at) => self.from.is_some() || self.known.range(at..).next().is_some(),
+            CellColumn::At(at) => self.known.contains(&at) || self.from.is_some_and(|from| from <= at),
+            CellColumn::From(at) => self.from.is_some() || self.known.range(at..).next().is_some(),
         }
     }
 
-    fn add(&mut self, column: Column) {
+    fn add(&mut self, column: CellColumn) {
         match column {
-            Column::At(at) => self.known.extend([at]),
-            Column::From(at) => self.from = Some(self.from.map_or(at, |it| it.min(at))),
+            CellColumn::At(at) => self.known.extend([at]),
+            CellColumn::From(at) => self.from = Some(self.from.map_or(at, |it| it.min(at))),
         }
     }
 
     /// Returns the secret in the next cell, or records the cell as a head. Any row may hold heads, because titles and
     /// dates may precede the heads of a sheet.
-    fn look_at(&mut self, column: Column, cell: &str) -> Option<Range<usize>> {
-        if self.may_have(column)
-            && let Some(secret) = secret_in(cell)
+    fn check_cell(&mut self, column: CellColumn, cell: &str) -> Option<Range<usize>> {
+        if self.may_be_secret(column)
+            && let Some(secret) = leading_cell_value(cell)
         {
             return Some(secret);
         }
-        if cell.len() <= MOST_HEAD_BYTES && HEAD.is_match(cell) {
+        if cell.len() <= MAX_HEAD_BYTES && SECRET_HEAD.is_match(cell) {
             self.add(column);
         }
         None
@@ -83,17 +83,17 @@ impl Columns {
 
     /// Finds the secrets in rows as readers write them. Rows of a sheet have a first column and gaps of unknown width;
     /// rows of other tables start in the first column and have all bars.
-    fn places(&mut self, rows: &str, sheet_from: Option<usize>) -> Vec<Range<usize>> {
+    fn secret_ranges(&mut self, rows: &str, sheet_from: Option<usize>) -> Vec<Range<usize>> {
         let (mut places, mut at) = (Vec::new(), 0);
         for row in rows.split_inclusive('\n') {
             let (mut bars, mut is_behind_gap) = (0, false);
-            for (column, cell) in (sheet_from.unwrap_or_default()..).zip(cells(row)) {
+            for (column, cell) in (sheet_from.unwrap_or_default()..).zip(cell_ranges(row)) {
                 if !row[cell.clone()].trim().is_empty() {
-                    is_behind_gap |= sheet_from.is_some() && bars >= WIDEST_GAP;
+                    is_behind_gap |= sheet_from.is_some() && bars >= MAX_GAP_BARS;
                     bars = 0;
-                    let column = if is_behind_gap { Column::From(column) } else { Column::At(column) };
+                    let column = if is_behind_gap { CellColumn::From(column) } else { CellColumn::At(column) };
                     let start = at + cell.start;
-                    let secret = self.look_at(column, &row[cell]);
+                    let secret = self.check_cell(column, &row[cell]);
                     places.extend(secret.map(|it| start + it.start..start + it.end));
                 }
                 bars += 1;
@@ -104,44 +104,49 @@ impl Columns {
     }
 }
 
-impl Censor {
+impl Redactor {
     /// As [`Censor::clean`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
     /// updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`WIDEST_GAP`] bars stand for any
     /// number of bars.
-    pub fn clean_rows<'t>(&mut self, rows: &'t str, columns: &mut Columns, sheet_from: Option<usize>) -> Cow<'t, str> {
-        let known = columns.places(rows, sheet_from);
-        self.clean_knowing(rows, known)
+    pub fn redact_rows<'t>(
+        &mut self,
+        rows: &'t str,
+        columns: &mut SecretColumns,
+        sheet_from: Option<usize>,
+    ) -> Cow<'t, str> {
+        let known = columns.secret_ranges(rows, sheet_from);
+        self.redact_with_known(rows, known)
     }
 }
 
 /// Redacts the cells of a JSON table below secret heads.
-pub fn black_out_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
+pub fn redact_json_rows(heads: &Value, rows: &mut Value, redaction: Redaction) {
     if redaction == Redaction::None {
         return;
     }
-    let mut columns = Columns::default();
+    let mut columns = SecretColumns::default();
     for (column, head) in heads.as_array().into_iter().flatten().enumerate() {
-        columns.look_at(Column::At(column), head.as_str().unwrap_or_default());
+        columns.check_cell(CellColumn::At(column), head.as_str().unwrap_or_default());
     }
     for row in rows.as_array_mut().into_iter().flatten() {
         for (column, cell) in row.as_array_mut().into_iter().flatten().enumerate() {
             let Value::String(text) = cell else { continue };
-            if let Some(secret) = columns.look_at(Column::At(column), text) {
-                text.replace_range(secret, MARK);
+            if let Some(secret) = columns.check_cell(CellColumn::At(column), text) {
+                text.replace_range(secret, REDACTED);
             }
         }
     }
 }
 
 /// The value at the start of a cell, after quotes and emphasis marks.
-fn secret_in(cell: &str) -> Option<Range<usize>> {
+fn leading_cell_value(cell: &str) -> Option<Range<usize>> {
     let of_value = |it: char| it.is_ascii_alphanumeric() || "+/_=~.-".contains(it);
     let start = cell.find(of_value)?;
-    value_of(&cell[start..]).map(|it| start + it.start..start + it.end)
+    leading_value(&cell[start..]).map(|it| start + it.start..start + it.end)
 }
 
 /// The cells of a row. A block is trimmed, so the bar beside an empty outer cell can lack a space.
-fn cells(row: &str) -> Vec<Range<usize>> {
+fn cell_ranges(row: &str) -> Vec<Range<usize>> {
     let row = row.trim_end_matches('\n');
     let parts = |at: usize| {
         let (before, after) = (&row[..at], &row[at + 1..]);
@@ -166,7 +171,8 @@ mod tests {
     const OTHER: &str = "q8Rt2LmZx7Vb4NcK9wPd";
 
     fn check(rows: &str, expected: &str) {
-        let cleaned = |redaction| Censor::new(redaction).clean_rows(rows, &mut Columns::default(), None).into_owned();
+        let cleaned =
+            |redaction| Redactor::new(redaction).redact_rows(rows, &mut SecretColumns::default(), None).into_owned();
         assert_eq!(cleaned(Redaction::Keys), expected, "{rows}");
         assert_eq!(cleaned(Redaction::None), rows);
     }
@@ -220,25 +226,25 @@ mod tests {
 
     #[test]
     fn heads_below_title_apply_to_next_block() {
-        let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
+        let (mut censor, mut columns) = (Redactor::new(Redaction::Keys), SecretColumns::default());
         assert_eq!(
-            censor.clean_rows("Keys of 2025\nname | token", &mut columns, Some(1)),
+            censor.redact_rows("Keys of 2025\nname | token", &mut columns, Some(1)),
             "Keys of 2025\nname | token"
         );
-        assert_eq!(censor.clean_rows(&format!("bot | {VALUE}"), &mut columns, Some(1)), "bot | [redacted]");
-        assert_eq!(censor.clean_rows(VALUE, &mut columns, Some(2)), "[redacted]");
-        assert_eq!(censor.clean_rows(VALUE, &mut columns, Some(1)), VALUE);
+        assert_eq!(censor.redact_rows(&format!("bot | {VALUE}"), &mut columns, Some(1)), "bot | [redacted]");
+        assert_eq!(censor.redact_rows(VALUE, &mut columns, Some(2)), "[redacted]");
+        assert_eq!(censor.redact_rows(VALUE, &mut columns, Some(1)), VALUE);
         assert_eq!(censor.found(), 2);
     }
 
     #[test]
     fn cell_after_wide_gap_matches_any_later_head() {
-        let (wide, narrow) = (" | ".repeat(WIDEST_GAP), " | ".repeat(WIDEST_GAP - 1));
+        let (wide, narrow) = (" | ".repeat(MAX_GAP_BARS), " | ".repeat(MAX_GAP_BARS - 1));
         let check = |head: &str, row: &str, sheet_from, is_cleaned: bool| {
-            let (mut censor, mut columns) = (Censor::new(Redaction::Keys), Columns::default());
-            censor.clean_rows(head, &mut columns, sheet_from);
-            let cleaned = censor.clean_rows(row, &mut columns, sheet_from);
-            assert_eq!(cleaned.contains(MARK), is_cleaned, "{head}\n{row}");
+            let (mut censor, mut columns) = (Redactor::new(Redaction::Keys), SecretColumns::default());
+            censor.redact_rows(head, &mut columns, sheet_from);
+            let cleaned = censor.redact_rows(row, &mut columns, sheet_from);
+            assert_eq!(cleaned.contains(REDACTED), is_cleaned, "{head}\n{row}");
         };
         let full = |last: &str| format!("{}{last}", "head | ".repeat(30));
         let far = format!("name{wide}token");
@@ -260,7 +266,7 @@ mod tests {
     #[test]
     fn json_table_is_redacted_like_text() {
         let told = |heads: Value, mut rows: Value| {
-            black_out_rows(&heads, &mut rows, Redaction::Keys);
+            redact_json_rows(&heads, &mut rows, Redaction::Keys);
             rows
         };
         let rows = json!([["bot", VALUE, OTHER], ["x", null, 7]]);

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::secrets::content::regex;
+use crate::secrets::content::compile_alternatives;
 
 /// ASCII word boundaries: Unicode ones send non-English text through the slow path of the matcher.
 pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(&[
+    compile_alternatives(&[
         r"(?-u:\b)(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?-u:\b)",
         r"(?-u:\b)gh[pousr]_[A-Za-z0-9]{36,251}",
         r"(?-u:\b)github_pat_[A-Za-z0-9_]{22,255}",
@@ -42,11 +42,11 @@ pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use crate::model::Redaction;
-    use crate::secrets::Censor;
+    use crate::secrets::Redactor;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(Censor::new(Redaction::Keys).clean(text), expected, "{text}");
-        assert_eq!(Censor::new(Redaction::None).clean(text), text);
+        assert_eq!(Redactor::new(Redaction::Keys).redact(text), expected, "{text}");
+        assert_eq!(Redactor::new(Redaction::None).redact(text), text);
     }
 
     #[test]

@@ -7,51 +7,55 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use regex::Regex;
 
-use crate::secrets::content::regex;
+use crate::secrets::content::compile_alternatives;
 
 /// Upper limit of a value that is never split from its name; enough for signed session tokens. Longer values are
 /// redacted as well, but only within the text of their name.
-pub(super) const MOST_VALUE_BYTES: usize = 4 << 10;
+pub(super) const MAX_VALUE_BYTES: usize = 4 << 10;
 
 /// A word that introduces a secret, and the separators that may follow: also the bar between table cells, and nested
 /// quotes.
-const NAME: &str = concat!(
+const NAME_PATTERN: &str = concat!(
     r"(?i:secret|token|passwd|password|passphrase|api[ _-]?key|access[ _-]?key|private[ _-]?key|auth[ _-]?key|bearer)",
     r#"[A-Za-z0-9_]*(?:\\*["'])?"#
 );
-const BETWEEN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
+const SEPARATOR_PATTERN: &str = r"\s*(?::=|=>|=|:|\|)\s*";
 /// No upper bound, which would cost the matcher a state per character.
-const VALUE: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
+const VALUE_PATTERN: &str = r#"(?:\\*["'])?([A-Za-z0-9+/_=~.-]{16,})"#;
 
 /// A value after an introducing word: group 1 is the value.
-static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"{NAME}(?:{BETWEEN}|\s+){VALUE}")]));
+static ASSIGNED: LazyLock<Regex> =
+    LazyLock::new(|| compile_alternatives(&[&format!(r"{NAME_PATTERN}(?:{SEPARATOR_PATTERN}|\s+){VALUE_PATTERN}")]));
 
 /// An introducing word at the end of a text, and a value at the start of the next.
-static NAMED: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r#"{NAME}(?:{BETWEEN}|\s*)(?:\\*["'])?$"#)]));
-static LEADING: LazyLock<Regex> = LazyLock::new(|| regex(&[&format!(r"^\s*{VALUE}")]));
+static TRAILING_NAME: LazyLock<Regex> =
+    LazyLock::new(|| compile_alternatives(&[&format!(r#"{NAME_PATTERN}(?:{SEPARATOR_PATTERN}|\s*)(?:\\*["'])?$"#)]));
+static LEADING_VALUE: LazyLock<Regex> = LazyLock::new(|| compile_alternatives(&[&format!(r"^\s*{VALUE_PATTERN}")]));
 
 /// A possible name and password in a request header: group 1.
-static BASIC: LazyLock<Regex> = LazyLock::new(|| regex(&[r"(?-u:\b)(?i-u:basic)[ \t]+([A-Za-z0-9+/]{6,}=*)"]));
+static BASIC_AUTH: LazyLock<Regex> =
+    LazyLock::new(|| compile_alternatives(&[r"(?-u:\b)(?i-u:basic)[ \t]+([A-Za-z0-9+/]{6,}=*)"]));
 
 /// The password in a URL: group 1.
-static IN_ADDRESS: LazyLock<Regex> = LazyLock::new(|| regex(&[r"://[^/\s:@<>{}$]{1,64}:([^/\s@<>{}$]{3,128})@"]));
+static URL_PASSWORD: LazyLock<Regex> =
+    LazyLock::new(|| compile_alternatives(&[r"://[^/\s:@<>{}$]{1,64}:([^/\s@<>{}$]{3,128})@"]));
 
 /// Finds introduced secrets: the whole match, and the secret in it.
-pub(super) fn told(text: &str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
-    let is_secret = |it: &Range<usize>| looks_random(&text[it.clone()]) || is_of_aws(text, it);
-    let assigned = values(&ASSIGNED, text).filter(move |(_, it)| is_secret(it));
-    let headers = values(&BASIC, text).filter(|(_, it)| is_login(&text[it.clone()]));
-    assigned.chain(headers).chain(values(&IN_ADDRESS, text))
+pub(super) fn named_secrets(text: &str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let is_secret = |it: &Range<usize>| looks_random(&text[it.clone()]) || is_aws_secret_key(text, it);
+    let assigned = capture_ranges(&ASSIGNED, text).filter(move |(_, it)| is_secret(it));
+    let headers = capture_ranges(&BASIC_AUTH, text).filter(|(_, it)| is_login(&text[it.clone()]));
+    assigned.chain(headers).chain(capture_ranges(&URL_PASSWORD, text))
 }
 
 /// Finds matches and their group 1.
-fn values<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + 't {
+fn capture_ranges<'t>(regex: &'static Regex, text: &'t str) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + 't {
     regex.captures_iter(text).filter_map(|it| Some((it.get(0)?.range(), it.get(1)?.range())))
 }
 
 /// Finds a random-looking value at the start of a text.
-pub(super) fn value_of(text: &str) -> Option<Range<usize>> {
-    let found = LEADING.captures(text)?.get(1)?;
+pub(super) fn leading_value(text: &str) -> Option<Range<usize>> {
+    let found = LEADING_VALUE.captures(text)?.get(1)?;
     looks_random(found.as_str()).then(|| found.range())
 }
 
@@ -59,7 +63,7 @@ pub(super) fn value_of(text: &str) -> Option<Range<usize>> {
 pub(super) fn ends_with_name(text: &str) -> bool {
     /// Bytes checked at the end of a text: a name with quotes.
     const NAME_BYTES: usize = 128;
-    NAMED.is_match(&text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..])
+    TRAILING_NAME.is_match(&text[text.ceil_char_boundary(text.len().saturating_sub(NAME_BYTES))..])
 }
 
 /// Tells a generated value from words, names and calls: a long hex number, or mixed lower case, upper case and digits.
@@ -89,17 +93,17 @@ fn entropy(value: &str) -> f64 {
 /// have separators throughout.
 fn is_jumbled(value: &str) -> bool {
     /// Minimum length of the longest part.
-    const LEAST: usize = 16;
+    const MIN_PART_LENGTH: usize = 16;
     let parts = || value.split(|it: char| !it.is_ascii_alphanumeric());
     let longest = parts().map(str::len).max().unwrap_or_default();
     let letters: usize = parts().map(str::len).sum();
-    let pieces: usize = parts().map(|it| words(it.as_bytes())).sum();
+    let pieces: usize = parts().map(|it| count_words(it.as_bytes())).sum();
     // Words average more than 3.5 letters.
-    longest >= LEAST && pieces * 7 >= letters * 2
+    longest >= MIN_PART_LENGTH && pieces * 7 >= letters * 2
 }
 
 /// Counts the words and numbers in joined letters and digits, as in `getKey2OfHTTPServer`.
-fn words(text: &[u8]) -> usize {
+fn count_words(text: &[u8]) -> usize {
     let begins = |at: usize| {
         let (before, now) = (text[at - 1], text[at]);
         let ends_capitals = before.is_ascii_uppercase() && at > 1 && text[at - 2].is_ascii_uppercase();
@@ -111,7 +115,7 @@ fn words(text: &[u8]) -> usize {
 }
 
 /// Whether a value has the name and length of an AWS secret key; some contain no digit.
-fn is_of_aws(text: &str, value: &Range<usize>) -> bool {
+fn is_aws_secret_key(text: &str, value: &Range<usize>) -> bool {
     let near = &text[text.ceil_char_boundary(value.start.saturating_sub(48))..value.start];
     let name: String = near.chars().filter(char::is_ascii_alphabetic).map(|it| it.to_ascii_lowercase()).collect();
     let value = &text[value.clone()];
@@ -135,11 +139,11 @@ fn is_login(base64: &str) -> bool {
 mod tests {
     use super::*;
     use crate::model::Redaction;
-    use crate::secrets::Censor;
+    use crate::secrets::Redactor;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(Censor::new(Redaction::Keys).clean(text), expected, "{text}");
-        assert_eq!(Censor::new(Redaction::None).clean(text), text);
+        assert_eq!(Redactor::new(Redaction::Keys).redact(text), expected, "{text}");
+        assert_eq!(Redactor::new(Redaction::None).redact(text), text);
     }
 
     #[test]
@@ -213,7 +217,7 @@ mod tests {
 
     #[test]
     fn long_value_is_redacted_to_its_end() {
-        for length in [256, 257, MOST_VALUE_BYTES, 100_000] {
+        for length in [256, 257, MAX_VALUE_BYTES, 100_000] {
             let value: String = "Zk3vQ9mX2pLr8TnB5wYs".chars().cycle().take(length).collect();
             check(&format!("token: {value} end"), "token: [redacted] end");
         }

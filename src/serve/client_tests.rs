@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{FileState, JobState, samples, *};
 use crate::proto::wire;
 use crate::serve::fake::FakeService;
-use crate::serve::{Access, Listeners, run};
+use crate::serve::{AccessConfig, Listeners, run};
 
 /// A fake service behind the real server, and the real client connected to it.
 struct Fixture {
@@ -40,7 +40,7 @@ async fn server(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    run(service, listeners, Access::open(&config)?, &config, shutdown).await
+    run(service, listeners, AccessConfig::open(&config)?, &config, shutdown).await
 }
 
 async fn fixture_with(service: FakeService) -> Fixture {
@@ -84,7 +84,7 @@ fn with_key<T>(fixture: &Fixture, message: T) -> tonic::Request<T> {
 async fn ask_returns_service_answer() {
     let it = fixture().await;
     assert_eq!(it.client.ask(question("who signed?")).await.unwrap(), samples::answer("who signed?"));
-    assert_eq!(it.service.asked.lock().unwrap().take(), Some(question("who signed?")));
+    assert_eq!(it.service.last_question.lock().unwrap().take(), Some(question("who signed?")));
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn other_calls_return_service_values() {
     assert_eq!(it.client.job("job-0").await.unwrap().state, JobState::Failed);
     let filter = FileFilter { state: Some(FileState::Failed), ..FileFilter::default() };
     assert_eq!(it.client.files(filter.clone(), 0, 0).await.unwrap(), (vec![samples::file()], 1));
-    assert_eq!(it.service.listed.lock().unwrap().take(), Some((filter, 100, 0)));
+    assert_eq!(it.service.last_file_list.lock().unwrap().take(), Some((filter, 100, 0)));
     let embedded = it.client.embed(vec!["abc".into()], true).await.unwrap();
     let expected = Embeddings { vectors: vec![vec![3.0, 1.0]], model: samples::status().embed_model, dimension: 2 };
     assert_eq!(embedded, expected);

@@ -11,31 +11,31 @@ use crate::agent::Assistant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::samples::{answer, document, file, job, status, table};
 use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepMatch, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, JobState, Pause,
-    PauseReason, PauseRequest, PauseState, Place, PrivacyMode, Root, Scope, SimilarRequest, Status, SyncReport,
-    SyncRequest, TableRequest, TableResponse,
+    Anchor, AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter,
+    FileRecord, GraphRequest, GrepMatch, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, JobState, Pause,
+    PauseReason, PauseRequest, PauseState, Place, Principal, PrivacyMode, Root, Scope, SimilarRequest, Status,
+    SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::serve::Service;
 
 /// The fake service.
 pub(crate) struct FakeService {
     /// The last question.
-    pub(crate) asked: Mutex<Option<AskRequest>>,
+    pub(crate) last_question: Mutex<Option<AskRequest>>,
     /// Number of calls of [`Service::ask`], for which a model may write an answer.
-    pub(crate) in_words: AtomicU32,
+    pub(crate) ask_calls: AtomicU32,
     /// The last file list request.
-    pub(crate) listed: Mutex<Option<(FileFilter, u32, u64)>>,
+    pub(crate) last_file_list: Mutex<Option<(FileFilter, u32, u64)>>,
     /// The one job, `job-1`.
     pub(crate) job: watch::Sender<JobSnapshot>,
     /// Cancelled by [`Service::shutdown`].
     pub(crate) shutdown: CancellationToken,
     /// The last scope given to [`Service::within`].
-    pub(crate) narrowed: Arc<Mutex<Option<Scope>>>,
+    pub(crate) last_scope: Arc<Mutex<Option<Scope>>>,
     /// All corpus calls, in any scope.
-    pub(crate) verbs: Arc<Mutex<Vec<CorpusCall>>>,
+    pub(crate) corpus_calls: Arc<Mutex<Vec<CorpusRequest>>>,
     /// Number of status calls.
-    pub(crate) looks: AtomicU32,
+    pub(crate) status_calls: AtomicU32,
     /// Delay of answers and lists.
     pub(crate) latency: Duration,
 }
@@ -43,14 +43,14 @@ pub(crate) struct FakeService {
 impl FakeService {
     pub(crate) fn new() -> FakeService {
         FakeService {
-            asked: Mutex::default(),
-            in_words: AtomicU32::new(0),
-            listed: Mutex::default(),
+            last_question: Mutex::default(),
+            ask_calls: AtomicU32::new(0),
+            last_file_list: Mutex::default(),
             job: watch::Sender::new(job(JobState::Queued, 0)),
             shutdown: CancellationToken::new(),
-            narrowed: Arc::default(),
-            verbs: Arc::default(),
-            looks: AtomicU32::new(0),
+            last_scope: Arc::default(),
+            corpus_calls: Arc::default(),
+            status_calls: AtomicU32::new(0),
             latency: Duration::ZERO,
         }
     }
@@ -59,10 +59,10 @@ impl FakeService {
 #[async_trait::async_trait]
 impl Service for FakeService {
     /// Only records the scope.
-    fn within(&self, scope: Scope, _holder: Holder) -> Arc<dyn Service> {
-        *self.narrowed.lock().unwrap() = Some(scope);
-        let (narrowed, verbs, shutdown) = (self.narrowed.clone(), self.verbs.clone(), self.shutdown.clone());
-        Arc::new(FakeService { narrowed, verbs, shutdown, ..FakeService::new() })
+    fn scoped(&self, scope: Scope, _holder: Principal) -> Arc<dyn Service> {
+        *self.last_scope.lock().unwrap() = Some(scope);
+        let (narrowed, verbs, shutdown) = (self.last_scope.clone(), self.corpus_calls.clone(), self.shutdown.clone());
+        Arc::new(FakeService { last_scope: narrowed, corpus_calls: verbs, shutdown, ..FakeService::new() })
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -70,14 +70,14 @@ impl Service for FakeService {
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
-        self.in_words.fetch_add(1, Ordering::Relaxed);
+        self.ask_calls.fetch_add(1, Ordering::Relaxed);
         let AskResponse { answer_summary, answer, .. } = answer(&request.query);
         Ok(AskResponse { answer_summary, answer, ..self.search(request).await? })
     }
 
     async fn search(&self, request: AskRequest) -> Result<AskResponse> {
         tokio::time::sleep(self.latency).await;
-        *self.asked.lock().unwrap() = Some(request.clone());
+        *self.last_question.lock().unwrap() = Some(request.clone());
         match request.query.as_str() {
             "locked" => Err(Error::new(ErrorCode::Locked, "`/dätä` is in use").hint("stop the other `vicd`")),
             query => Ok(AskResponse { answer_summary: None, answer: None, ..answer(query) }),
@@ -124,15 +124,20 @@ impl Service for FakeService {
     }
 
     /// Echoes the call. Every job is running.
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
-        self.verbs.lock().unwrap().push(call.clone());
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
+        self.corpus_calls.lock().unwrap().push(call.clone());
         let refused = (call.verb == "search").then_some(ErrorCode::InvalidArgument);
         let mut data = call.request;
         if call.verb == "JOB" {
             data.insert("state".into(), "running".into());
         }
         let text = serde_json::json!({"verb": call.verb, "data": data}).to_string();
-        Ok(CorpusReply { media_type: "application/json".into(), text, refused, accepted: call.verb == "INGEST" })
+        Ok(CorpusReply {
+            media_type: "application/json".into(),
+            text,
+            error_code: refused,
+            accepted: call.verb == "INGEST",
+        })
     }
 
     async fn audit(&self, _limit: u32) -> Result<Vec<AuditRecord>> {
@@ -205,14 +210,14 @@ impl Service for FakeService {
     }
 
     async fn status(&self) -> Result<Status> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.status_calls.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(self.latency).await;
         Ok(status())
     }
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         tokio::time::sleep(self.latency).await;
-        *self.listed.lock().unwrap() = Some((filter, limit, offset));
+        *self.last_file_list.lock().unwrap() = Some((filter, limit, offset));
         Ok((if offset == 0 { vec![file()] } else { Vec::new() }, 1))
     }
 

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::error::ErrorCode;
 use crate::model::Status;
-use crate::serve::admission::Desk;
+use crate::serve::admission::Admission;
 
 /// Upper bounds of the latency histogram, in seconds.
-const BOUNDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RejectionReason {
     /// A web page, or a host that is not this server.
     HostOrOrigin,
     /// Missing or invalid key.
@@ -28,14 +28,14 @@ pub(crate) enum Refused {
     MediaType,
 }
 
-impl Refused {
-    const ALL: [(Refused, &'static str); 6] = [
-        (Refused::HostOrOrigin, "host_or_origin"),
-        (Refused::Key, "key"),
-        (Refused::Rate, "rate"),
-        (Refused::Busy, "busy"),
-        (Refused::Size, "size"),
-        (Refused::MediaType, "media_type"),
+impl RejectionReason {
+    const ALL: [(RejectionReason, &'static str); 6] = [
+        (RejectionReason::HostOrOrigin, "host_or_origin"),
+        (RejectionReason::Key, "key"),
+        (RejectionReason::Rate, "rate"),
+        (RejectionReason::Busy, "busy"),
+        (RejectionReason::Size, "size"),
+        (RejectionReason::MediaType, "media_type"),
     ];
 }
 
@@ -46,21 +46,21 @@ pub(crate) struct Metrics {
     /// Indexed as [`ErrorCode::ALL`].
     failed: [AtomicU64; ErrorCode::ALL.len()],
     /// Indexed as [`BOUNDS`]; slower questions are only in the total.
-    buckets: [AtomicU64; BOUNDS.len()],
+    buckets: [AtomicU64; LATENCY_BUCKETS.len()],
     microseconds: AtomicU64,
     /// Indexed as [`Refused::ALL`].
-    refused: [AtomicU64; Refused::ALL.len()],
+    refused: [AtomicU64; RejectionReason::ALL.len()],
 }
 
 impl Metrics {
     /// Starts to count a question. It counts as cancelled if dropped before [`Asked::ended`].
-    pub(crate) fn asked(&self) -> Asked<'_> {
-        Asked { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
+    pub(crate) fn start_question(&self) -> QuestionTimer<'_> {
+        QuestionTimer { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
     }
 
     /// Counts a rejected request.
-    pub(crate) fn refused(&self, why: Refused) {
-        if let Some(at) = Refused::ALL.iter().position(|(it, _)| *it == why) {
+    pub(crate) fn count_rejection(&self, why: RejectionReason) {
+        if let Some(at) = RejectionReason::ALL.iter().position(|(it, _)| *it == why) {
             self.refused[at].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -70,7 +70,7 @@ impl Metrics {
             Some(at) => self.failed[at].fetch_add(1, Ordering::Relaxed),
             None => self.answered.fetch_add(1, Ordering::Relaxed),
         };
-        if let Some(at) = BOUNDS.iter().position(|it| took.as_secs_f64() <= *it) {
+        if let Some(at) = LATENCY_BUCKETS.iter().position(|it| took.as_secs_f64() <= *it) {
             self.buckets[at].fetch_add(1, Ordering::Relaxed);
         }
         self.microseconds.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
@@ -78,37 +78,37 @@ impl Metrics {
 }
 
 /// A running question.
-pub(crate) struct Asked<'a> {
+pub(crate) struct QuestionTimer<'a> {
     metrics: &'a Metrics,
     begun: Instant,
     failure: Option<ErrorCode>,
 }
 
-impl Asked<'_> {
+impl QuestionTimer<'_> {
     /// Records the outcome.
-    pub(crate) fn ended(mut self, failure: Option<ErrorCode>) {
+    pub(crate) fn finish(mut self, failure: Option<ErrorCode>) {
         self.failure = failure;
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for QuestionTimer<'_> {
     fn drop(&mut self) {
         self.metrics.count(self.failure, self.begun.elapsed());
     }
 }
 
 /// Formats all metrics in version 0.0.4 of the text format.
-pub(crate) fn text(status: &Status, tokens: u64, desk: &Desk) -> String {
-    let mut page = Page(String::new());
+pub(crate) fn format_metrics(status: &Status, tokens: u64, desk: &Admission) -> String {
+    let mut page = MetricsPage(String::new());
     page.index(status, tokens);
     page.daemon(status);
-    page.desk(desk);
+    page.admission(desk);
     page.0
 }
 
-struct Page(String);
+struct MetricsPage(String);
 
-impl Page {
+impl MetricsPage {
     /// Writes one metric with its values; the labels of a value are `name="value"` or empty.
     fn metric<V: Display>(
         &mut self,
@@ -151,19 +151,19 @@ impl Page {
         let version = [(label("version", &status.version), 1)];
         self.metric("build_info", "gauge", "The running version.", version);
         self.gauge("uptime_seconds", "Seconds since the start.", status.uptime_seconds);
-        self.gauge("memory_bytes", "Resident memory.", mib(status.rss_mib));
-        self.gauge("memory_peak_bytes", "Largest resident memory since the start.", mib(status.peak_rss_mib));
+        self.gauge("memory_bytes", "Resident memory.", mib_to_bytes(status.rss_mib));
+        self.gauge("memory_peak_bytes", "Largest resident memory since the start.", mib_to_bytes(status.peak_rss_mib));
         self.gauge("degraded", "Number of problems; the status lists them.", status.degraded.len());
     }
 
-    fn desk(&mut self, desk: &Desk) {
+    fn admission(&mut self, desk: &Admission) {
         let queues = [("questions", &desk.questions), ("readings", &desk.readings), ("lists", &desk.lists)];
         let waiting = queues.map(|(name, it)| (label("queue", name), it.waiting()));
         self.metric("requests_waiting", "gauge", "Requests waiting for admission.", waiting);
-        let taken = queues.map(|(name, it)| (label("queue", name), it.taken()));
+        let taken = queues.map(|(name, it)| (label("queue", name), it.in_use()));
         self.metric("requests_at_work", "gauge", "Admitted requests that are running.", taken);
         let metrics = &desk.metrics;
-        let refused = Refused::ALL.iter().zip(&metrics.refused);
+        let refused = RejectionReason::ALL.iter().zip(&metrics.refused);
         let refused = refused.map(|((_, name), count)| (label("reason", name), count.load(Ordering::Relaxed)));
         self.metric("refusals_total", "counter", "Rejected requests by reason.", refused);
         let answered = (label("outcome", "ok"), metrics.answered.load(Ordering::Relaxed));
@@ -178,7 +178,7 @@ impl Page {
     fn histogram(&mut self, metrics: &Metrics, all: u64) {
         let mut so_far = 0;
         let mut buckets: Vec<(String, u64)> = Vec::new();
-        for (bound, count) in BOUNDS.iter().zip(&metrics.buckets) {
+        for (bound, count) in LATENCY_BUCKETS.iter().zip(&metrics.buckets) {
             so_far += count.load(Ordering::Relaxed);
             buckets.push((label("le", &bound.to_string()), so_far.min(all)));
         }
@@ -200,14 +200,14 @@ fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{value}\"")
 }
 
-fn mib(mib: f64) -> u64 {
+fn mib_to_bytes(mib: f64) -> u64 {
     (mib * f64::from(1 << 20)) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Holder, samples};
+    use crate::model::{Principal, samples};
 
     /// Returns the value of a metric line.
     fn value(page: &str, name: &str) -> f64 {
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn metrics_page_has_status_values() {
-        let page = text(&samples::status(), 77, &Desk::new(2));
+        let page = format_metrics(&samples::status(), 77, &Admission::new(2));
         for (name, expected) in [
             ("vic_files{state=\"indexed\"}", 8.0),
             ("vic_files{state=\"pending\"}", 1.0),
@@ -235,12 +235,14 @@ mod tests {
 
     #[tokio::test]
     async fn questions_are_counted_by_outcome_and_time() {
-        let desk = Desk::new(1);
-        desk.question(&Holder::Owner, async { Ok(()) }).await.unwrap();
-        desk.question(&Holder::Owner, async { Err::<(), _>(crate::error::Error::not_found("x")) }).await.unwrap_err();
-        drop(desk.metrics.asked());
-        desk.metrics.refused(Refused::Key);
-        let page = text(&samples::status(), 0, &desk);
+        let desk = Admission::new(1);
+        desk.run_question(&Principal::Owner, async { Ok(()) }).await.unwrap();
+        desk.run_question(&Principal::Owner, async { Err::<(), _>(crate::error::Error::not_found("x")) })
+            .await
+            .unwrap_err();
+        drop(desk.metrics.start_question());
+        desk.metrics.count_rejection(RejectionReason::Key);
+        let page = format_metrics(&samples::status(), 0, &desk);
         for (name, expected) in [
             ("vic_questions_total{outcome=\"ok\"}", 1.0),
             ("vic_questions_total{outcome=\"not_found\"}", 1.0),
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn metrics_page_is_valid_and_declares_each_once() {
-        let page = text(&samples::status(), 0, &Desk::new(1));
+        let page = format_metrics(&samples::status(), 0, &Admission::new(1));
         let mut declared = Vec::new();
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {

@@ -26,15 +26,15 @@ use crate::config::Config;
 use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
-    Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord,
+    GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Principal,
+    Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
 use crate::proto::convert::graph::MAX_GRAPH;
 use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, MAX_RESPONSE};
-use crate::serve::admission::Desk;
-use crate::serve::auth::authorized_service::Caller;
-use crate::serve::http::error_response::Refusal;
+use crate::serve::admission::Admission;
+use crate::serve::auth::authorized_service::AuthorizedService;
+use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::transport::connection::Port;
 use crate::serve::transport::listener::Listener;
 
@@ -53,16 +53,16 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod client_tests;
 
-pub use crate::serve::auth::config::Access;
+pub use crate::serve::auth::config::AccessConfig;
 
 /// Maximum size of a health or reflection request, in bytes. It holds a service name.
-const MAX_NAME: usize = 1 << 10;
+const MAX_SERVICE_NAME_REQUEST: usize = 1 << 10;
 
 /// Time that running requests have to finish after a shutdown request.
-const DRAIN: Duration = Duration::from_secs(7);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(7);
 
 /// Minimum number of concurrent questions, even on one core: a question sometimes waits for the disk.
-const MIN_PLACES: usize = 2;
+const MIN_CONCURRENT_QUESTIONS: usize = 2;
 
 /// The API of the daemon.
 ///
@@ -71,7 +71,7 @@ const MIN_PLACES: usize = 2;
 pub trait Service: Send + Sync + 'static {
     /// Returns the same services restricted to a scope: files, roots, jobs and counts outside of it do not exist for the
     /// caller. `holder` identifies the key for fair sharing of resources.
-    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service>;
+    fn scoped(&self, scope: Scope, holder: Principal) -> Arc<dyn Service>;
 
     /// Answers a question.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
@@ -93,7 +93,7 @@ pub trait Service: Send + Sync + 'static {
     async fn table(&self, request: TableRequest) -> Result<TableResponse>;
 
     /// Runs a verb of the corpus API. A refusal is a reply too; its envelope has the reason.
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply>;
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply>;
 
     /// Returns at most `limit` outbound requests, newest first.
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>>;
@@ -178,19 +178,20 @@ pub struct Listeners {
 pub async fn run(
     service: Arc<dyn Service>,
     listeners: Listeners,
-    access: Access,
+    access: AccessConfig,
     config: &Config,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let places = std::thread::available_parallelism().map_or(MIN_PLACES, |it| it.get().max(MIN_PLACES));
-    let desk = Arc::new(Desk { keys: access.keys, certificate: access.certificate, ..Desk::new(places) });
+    let places = std::thread::available_parallelism()
+        .map_or(MIN_CONCURRENT_QUESTIONS, |it| it.get().max(MIN_CONCURRENT_QUESTIONS));
+    let desk = Arc::new(Admission { keys: access.keys, certificate: access.certificate, ..Admission::new(places) });
     let session = desk.session.clone();
-    tokio::spawn(async move { session.keep().await });
-    let routes = routes(shutdown.clone()).await?;
-    let owner = Caller::new(&service, &desk, Grant::local());
+    tokio::spawn(async move { session.run().await });
+    let routes = grpc_routes(shutdown.clone()).await?;
+    let owner = AuthorizedService::new(&service, &desk, Grant::local());
     let unix = Port { router: local_router(routes.clone(), owner), tls: None, shutdown: shutdown.clone() };
     let number = listeners.tcp.local_addr().map_err(Error::internal)?.port();
-    let bridge = http::Bridge::new(service, desk, number, config, shutdown.clone());
+    let bridge = http::HttpState::new(service, desk, number, config, shutdown.clone());
     let router = http::router(Arc::new(bridge), routes);
     let tcp = Port { router, tls: access.tls, shutdown: shutdown.clone() };
     let remote = !auth::config::is_local(config.listen);
@@ -202,30 +203,31 @@ pub async fn run(
     };
     let drained = async {
         shutdown.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
     };
     tokio::select! {
         _ = both => (),
-        () = drained => tracing::warn!("some requests were still running {} seconds after the shutdown", DRAIN.as_secs()),
+        () = drained => tracing::warn!("some requests were still running {} seconds after the shutdown", SHUTDOWN_GRACE.as_secs()),
     }
     Ok(())
 }
 
 /// Returns the router of the Unix socket: gRPC with the owner's rights.
-fn local_router(routes: Routes, owner: Caller) -> Router {
-    routes.prepare().into_axum_router().layer(Extension(owner)).layer(from_fn(keep_pages_out))
+fn local_router(routes: Routes, owner: AuthorizedService) -> Router {
+    routes.prepare().into_axum_router().layer(Extension(owner)).layer(from_fn(reject_web_pages))
 }
 
 /// Rejects web pages on the Unix socket. Browsers cannot reach it directly, but can if it is forwarded to a port
 /// (`ssh -L`, `socat`). The host is not checked, because clients of the socket may use any name.
-async fn keep_pages_out(request: Request, next: Next) -> Response {
-    match auth::origin_guard::is_of_page(request.headers()) {
-        true => Refusal::from(Error::new(ErrorCode::PermissionDenied, auth::origin_guard::OF_PAGE)).into_grpc(),
+async fn reject_web_pages(request: Request, next: Next) -> Response {
+    match auth::origin_guard::is_from_web_page(request.headers()) {
+        true => ErrorResponse::from(Error::new(ErrorCode::PermissionDenied, auth::origin_guard::WEB_PAGE_REJECTED))
+            .into_grpc(),
         false => next.run(request).await,
     }
 }
 
-async fn routes(shutdown: CancellationToken) -> Result<Routes> {
+async fn grpc_routes(shutdown: CancellationToken) -> Result<Routes> {
     let llm = crate::proto::wire::llm_server::LlmServer::new(grpc::llm::Adapter::new(shutdown.clone()))
         .max_decoding_message_size(MAX_LLM_REQUEST)
         .max_encoding_message_size(MAX_RESPONSE);
@@ -237,13 +239,13 @@ async fn routes(shutdown: CancellationToken) -> Result<Routes> {
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
     // These services take a service name only, and health needs no key.
-    let health = health.max_decoding_message_size(MAX_NAME);
+    let health = health.max_decoding_message_size(MAX_SERVICE_NAME_REQUEST);
     reporter.set_serving::<crate::proto::wire::vic_server::VicServer<grpc::vic::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(crate::proto::wire::DESCRIPTORS)
         .build_v1()
         .map_err(Error::internal)?
-        .max_decoding_message_size(MAX_NAME);
+        .max_decoding_message_size(MAX_SERVICE_NAME_REQUEST);
     let routes = Routes::new(vic).add_service(graph).add_service(llm).add_service(health).add_service(reflection);
     let answered =
         axum::middleware::map_response(|it: Response| std::future::ready(crate::proto::grpc_status::whose(it)));

@@ -12,27 +12,27 @@ use crate::model::{
 type Published = (&'static str, fn(&mut SchemaGenerator) -> Schema);
 
 const PUBLISHED: &[Published] = &[
-    ("query_plan", one::<QueryPlan>),
-    ("l0_filters", one::<L0Filters>),
-    ("search_hit", one::<SearchHit>),
-    ("ask_request", one::<AskRequest>),
-    ("ask_response", one::<AskResponse>),
-    ("response_stats", one::<ResponseStats>),
-    ("similar_request", one::<SimilarRequest>),
-    ("grep_request", one::<GrepRequest>),
-    ("grep_response", one::<GrepResponse>),
-    ("table_request", one::<TableRequest>),
-    ("table_response", one::<TableResponse>),
-    ("files_request", one::<FilesRequest>),
-    ("file_page", one::<FilePage>),
-    ("read_request", one::<ReadRequest>),
-    ("reading", one::<Reading>),
-    ("index_start", one::<IndexStart>),
-    ("job_report", one::<JobReport>),
-    ("status", one::<Status>),
+    ("query_plan", schema_of::<QueryPlan>),
+    ("l0_filters", schema_of::<L0Filters>),
+    ("search_hit", schema_of::<SearchHit>),
+    ("ask_request", schema_of::<AskRequest>),
+    ("ask_response", schema_of::<AskResponse>),
+    ("response_stats", schema_of::<ResponseStats>),
+    ("similar_request", schema_of::<SimilarRequest>),
+    ("grep_request", schema_of::<GrepRequest>),
+    ("grep_response", schema_of::<GrepResponse>),
+    ("table_request", schema_of::<TableRequest>),
+    ("table_response", schema_of::<TableResponse>),
+    ("files_request", schema_of::<FilesRequest>),
+    ("file_page", schema_of::<FilePage>),
+    ("read_request", schema_of::<ReadRequest>),
+    ("reading", schema_of::<Reading>),
+    ("index_start", schema_of::<IndexStart>),
+    ("job_report", schema_of::<JobReport>),
+    ("status", schema_of::<Status>),
 ];
 
-fn one<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.root_schema_for::<T>()
 }
 
@@ -55,7 +55,7 @@ pub(crate) mod tests {
     use crate::model::samples;
 
     /// Collects violations of a schema. Supports the keywords that our schemas use; panics on any other.
-    pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    pub(crate) fn collect_violations(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
         let Value::Object(rules) = schema else {
             return if schema == &Value::Bool(false) {
                 found.push(format!("{at}: nothing is allowed"));
@@ -65,7 +65,7 @@ pub(crate) mod tests {
             let holds = match rule.as_str() {
                 "$ref" => {
                     let pointer = wanted.as_str().unwrap().strip_prefix('#').unwrap();
-                    problems(root, root.pointer(pointer).expect(pointer), value, at, found);
+                    collect_violations(root, root.pointer(pointer).expect(pointer), value, at, found);
                     true
                 }
                 "type" => match wanted {
@@ -85,7 +85,7 @@ pub(crate) mod tests {
                 "properties" => {
                     for (name, schema) in wanted.as_object().unwrap() {
                         if let Some(value) = value.get(name) {
-                            problems(root, schema, value, &format!("{at}.{name}"), found);
+                            collect_violations(root, schema, value, &format!("{at}.{name}"), found);
                         }
                     }
                     true
@@ -94,14 +94,14 @@ pub(crate) mod tests {
                     let known = rules.get("properties").and_then(Value::as_object);
                     for (name, value) in value.as_object().into_iter().flatten() {
                         if known.is_none_or(|it| !it.contains_key(name)) {
-                            problems(root, wanted, value, &format!("{at}.{name}"), found);
+                            collect_violations(root, wanted, value, &format!("{at}.{name}"), found);
                         }
                     }
                     true
                 }
                 "items" => {
                     for value in value.as_array().into_iter().flatten() {
-                        problems(root, wanted, value, &format!("{at}[]"), found);
+                        collect_violations(root, wanted, value, &format!("{at}[]"), found);
                     }
                     true
                 }
@@ -117,7 +117,7 @@ pub(crate) mod tests {
     fn any(root: &Value, choices: &Value, value: &Value, at: &str) -> usize {
         let fits = |schema: &&Value| {
             let mut found = Vec::new();
-            problems(root, schema, value, at, &mut found);
+            collect_violations(root, schema, value, at, &mut found);
             found.is_empty()
         };
         choices.as_array().unwrap().iter().filter(fits).count()
@@ -139,7 +139,7 @@ pub(crate) mod tests {
     fn check(name: &str, value: Value) -> Vec<String> {
         let schema = schema(name).unwrap();
         let mut found = Vec::new();
-        problems(&schema, &schema, &value, name, &mut found);
+        collect_violations(&schema, &schema, &value, name, &mut found);
         found
     }
 
@@ -174,7 +174,7 @@ pub(crate) mod tests {
         assert_eq!(check("status", serde_json::to_value(samples::status()).unwrap()), [""; 0]);
         let job = JobReport::from(samples::job(crate::model::JobState::Failed, 3));
         assert_eq!(check("job_report", serde_json::to_value(job).unwrap()), [""; 0]);
-        let reading = Reading::cut("/w/plan.md", samples::document(), 0, 9);
+        let reading = Reading::from_document("/w/plan.md", samples::document(), 0, 9);
         assert_eq!(check("reading", serde_json::to_value(reading).unwrap()), [""; 0]);
         assert_eq!(check("table_response", serde_json::to_value(samples::table("/w/a.csv")).unwrap()), [""; 0]);
         let page = FilePage { total: 1, files: vec![(&samples::file()).into()] };

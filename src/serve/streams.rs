@@ -15,7 +15,7 @@ use crate::serve::Service;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Streams the events of an answer. On shutdown, the last item is an error. Dropping the stream cancels the work.
-pub(crate) fn answer(
+pub(crate) fn answer_stream(
     receiver: mpsc::Receiver<Result<AskEvent>>,
     shutdown: CancellationToken,
 ) -> BoxStream<'static, Result<AskEvent>> {
@@ -38,13 +38,13 @@ pub(crate) fn answer(
 }
 
 /// Streams the snapshots of a job to its end. A job that ended long ago has only its last snapshot.
-pub(crate) async fn job(
+pub(crate) async fn job_stream(
     service: &dyn Service,
     job_id: &str,
     shutdown: CancellationToken,
 ) -> Result<BoxStream<'static, Result<JobSnapshot>>> {
     match service.watch_job(job_id) {
-        Ok(receiver) => Ok(progress(receiver, shutdown)),
+        Ok(receiver) => Ok(progress_stream(receiver, shutdown)),
         Err(error) if error.code == ErrorCode::NotFound => {
             let snapshot = service.job(job_id).await?;
             Ok(stream::iter([Ok(snapshot)]).boxed())
@@ -54,7 +54,7 @@ pub(crate) async fn job(
 }
 
 /// State of a job's stream.
-enum Watch {
+enum ProgressState {
     Begin(watch::Receiver<JobSnapshot>),
     /// With the last snapshot sent.
     Sent(watch::Receiver<JobSnapshot>, Box<JobSnapshot>),
@@ -62,31 +62,31 @@ enum Watch {
 }
 
 /// Streams the snapshots of a job up to the final one. On shutdown, the last item is an error.
-fn progress(
+fn progress_stream(
     receiver: watch::Receiver<JobSnapshot>,
     shutdown: CancellationToken,
 ) -> BoxStream<'static, Result<JobSnapshot>> {
-    stream::unfold(Watch::Begin(receiver), move |watch| {
+    stream::unfold(ProgressState::Begin(receiver), move |watch| {
         let shutdown = shutdown.clone();
         async move {
             let (receiver, next) = match watch {
-                Watch::End => return None,
-                Watch::Begin(receiver) => {
+                ProgressState::End => return None,
+                ProgressState::Begin(receiver) => {
                     let first = receiver.borrow().clone();
                     (receiver, Some(first))
                 }
-                Watch::Sent(mut receiver, last) => {
-                    let next = shutdown.run_until_cancelled(changed(&mut receiver, &last)).await.flatten();
+                ProgressState::Sent(mut receiver, last) => {
+                    let next = shutdown.run_until_cancelled(next_snapshot(&mut receiver, &last)).await.flatten();
                     (receiver, next)
                 }
             };
             match next {
-                Some(snapshot) if snapshot.state.is_final() => Some((Ok(snapshot), Watch::End)),
-                Some(snapshot) => Some((Ok(snapshot.clone()), Watch::Sent(receiver, Box::new(snapshot)))),
+                Some(snapshot) if snapshot.state.is_final() => Some((Ok(snapshot), ProgressState::End)),
+                Some(snapshot) => Some((Ok(snapshot.clone()), ProgressState::Sent(receiver, Box::new(snapshot)))),
                 None => {
                     let error = Error::new(ErrorCode::Unavailable, "vicd stopped before the job ended")
                         .hint("`vic index` continues the job");
-                    Some((Err(error), Watch::End))
+                    Some((Err(error), ProgressState::End))
                 }
             }
         }
@@ -96,7 +96,7 @@ fn progress(
 
 /// Waits at least the interval for a snapshot that differs from the last one; returns at once when the job ends. Returns
 /// `None` if no more snapshots follow.
-async fn changed(receiver: &mut watch::Receiver<JobSnapshot>, last: &JobSnapshot) -> Option<JobSnapshot> {
+async fn next_snapshot(receiver: &mut watch::Receiver<JobSnapshot>, last: &JobSnapshot) -> Option<JobSnapshot> {
     let ended = receiver.wait_for(|it| it.state.is_final());
     if let Ok(Ok(snapshot)) = tokio::time::timeout(PROGRESS_INTERVAL, ended).await {
         return Some(snapshot.clone());

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::index::resolved;
+use crate::index::resolve_or_keep;
 use crate::model::{
     AskRequest, FileFilter, FilesRequest, GrepRequest, IndexRequest, L0Filters, MAX_NAME_WORDS, PauseRequest,
-    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, TableRequest, path_of,
+    QueryPlan, ReadRequest, SimilarRequest, SyncRequest, TableRequest, parse_path,
 };
 use crate::{ask, planner};
 
@@ -22,27 +22,29 @@ const MAX_LINES: u32 = 10_000;
 /// Checks a question.
 pub(crate) fn ask(request: &AskRequest) -> Result<()> {
     text("query", &request.query)?;
-    range("limit", request.limit, MAX_HITS)?;
-    filters(&request.filters)?;
-    request.plan.as_ref().map_or(Ok(()), plan)
+    check_range("limit", request.limit, MAX_HITS)?;
+    check_filters(&request.filters)?;
+    request.plan.as_ref().map_or(Ok(()), check_plan)
 }
 
 /// Fields of filters and of a plan with restricted values.
-const FILTERS: &[&str] =
+const FILTER_FIELDS: &[&str] =
     &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
-const PLAN: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
+const PLAN_FIELDS: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
 
-fn plan(plan: &QueryPlan) -> Result<()> {
-    short("plan.raw_user_text", &plan.raw_user_text)?;
-    planner::validate(plan).map_err(|error| name("plan.l0_filters", FILTERS, name("plan", PLAN, error)))
+fn check_plan(plan: &QueryPlan) -> Result<()> {
+    check_length("plan.raw_user_text", &plan.raw_user_text)?;
+    planner::validate(plan).map_err(|error| {
+        set_quoted_field("plan.l0_filters", FILTER_FIELDS, set_quoted_field("plan", PLAN_FIELDS, error))
+    })
 }
 
-fn filters(filters: &L0Filters) -> Result<()> {
-    planner::validate_filters(filters).map_err(|error| name("filters", FILTERS, error))
+fn check_filters(filters: &L0Filters) -> Result<()> {
+    planner::validate_filters(filters).map_err(|error| set_quoted_field("filters", FILTER_FIELDS, error))
 }
 
 /// Sets the error's field to the one that the librarian's message quotes.
-fn name(parent: &str, fields: &[&str], error: Error) -> Error {
+fn set_quoted_field(parent: &str, fields: &[&str], error: Error) -> Error {
     let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
     match (&error.field, quoted) {
         (None, Some(field)) => {
@@ -56,8 +58,8 @@ fn name(parent: &str, fields: &[&str], error: Error) -> Error {
 /// Checks a search for similar files.
 pub(crate) fn similar(request: &SimilarRequest) -> Result<()> {
     path("path", &request.path)?;
-    filters(&request.filters)?;
-    range("limit", request.limit, MAX_HITS)
+    check_filters(&request.filters)?;
+    check_range("limit", request.limit, MAX_HITS)
 }
 
 /// Checks a search for lines.
@@ -65,9 +67,9 @@ pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
     if request.pattern.is_empty() {
         return Err(Error::invalid("the pattern is empty").field("pattern"));
     }
-    short("pattern", &request.pattern)?;
-    filters(&request.filters)?;
-    range("limit", request.limit, MAX_LINES)
+    check_length("pattern", &request.pattern)?;
+    check_filters(&request.filters)?;
+    check_range("limit", request.limit, MAX_LINES)
 }
 
 /// Checks a table query.
@@ -75,9 +77,9 @@ pub(crate) fn table(request: &TableRequest) -> Result<()> {
     path("path", &request.path)?;
     let columns = request.aggregates.iter().filter_map(|it| it.column.as_ref());
     let named = [&request.sheet, &request.filter, &request.group_by, &request.by];
-    named.into_iter().flatten().chain(columns).try_for_each(|it| short("table", it))?;
-    range("top", request.top, MAX_HITS)?;
-    range("limit", request.limit, MAX_HITS)
+    named.into_iter().flatten().chain(columns).try_for_each(|it| check_length("table", it))?;
+    check_range("top", request.top, MAX_HITS)?;
+    check_range("limit", request.limit, MAX_HITS)
 }
 
 /// Maximum number of paths of one job, and their total size: a list of jobs includes the paths of each.
@@ -104,7 +106,7 @@ const MAX_PAUSE: u64 = 366 * 24 * 3_600;
 /// Checks a sync request.
 pub(crate) fn sync(request: &SyncRequest) -> Result<()> {
     request.path.as_deref().map_or(Ok(()), |it| path("path", it))?;
-    range("timeout_seconds", request.timeout_seconds, MAX_WAIT)
+    check_range("timeout_seconds", request.timeout_seconds, MAX_WAIT)
 }
 
 /// Checks a pause.
@@ -133,20 +135,20 @@ const DEFAULT_CHARS: u64 = 20_000;
 
 /// Checks a file list request; returns the filter and the number of files.
 pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
-    range("limit", request.limit, MAX_FILES)?;
-    crate::serve::validate::filters(&request.filters)?;
+    check_range("limit", request.limit, MAX_FILES)?;
+    crate::serve::validate::check_filters(&request.filters)?;
     let root = match request.warehouse_root.as_deref() {
-        Some(name) => Some(folder(name).await?),
+        Some(name) => Some(resolve_folder(name).await?),
         None => None,
     };
     let filter = ask::resolve_filters(&request.filters, root.as_deref())?;
-    let name_words = words(&request.words)?;
+    let name_words = distinct_words(&request.words)?;
     let filter = FileFilter { name_words, state: request.state, ..filter };
     Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
 }
 
 /// Returns the distinct words that a name must contain.
-fn words(given: &[String]) -> Result<Vec<String>> {
+fn distinct_words(given: &[String]) -> Result<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     for word in given {
         if word.len() > MAX_QUERY {
@@ -166,10 +168,10 @@ fn words(given: &[String]) -> Result<Vec<String>> {
 }
 
 /// Resolves an absolute path, as roots are stored resolved. A relative path is below a root.
-async fn folder(name: &str) -> Result<PathBuf> {
+async fn resolve_folder(name: &str) -> Result<PathBuf> {
     path("warehouse_root", name)?;
-    let path = path_of(name);
-    Ok(if path.is_absolute() { resolved(&path).await } else { path })
+    let path = parse_path(name);
+    Ok(if path.is_absolute() { resolve_or_keep(&path).await } else { path })
 }
 
 /// Checks a read request; returns the number of characters.
@@ -194,10 +196,10 @@ pub(crate) fn text(field: &str, text: &str) -> Result<()> {
     if text.trim().is_empty() {
         return Err(Error::invalid(format!("`{field}` is empty")).field(field));
     }
-    short(field, text)
+    check_length(field, text)
 }
 
-fn short(field: &str, text: &str) -> Result<()> {
+fn check_length(field: &str, text: &str) -> Result<()> {
     if text.len() > MAX_QUERY {
         return Err(Error::invalid(format!("`{field}` is longer than {MAX_QUERY} bytes")).field(field));
     }
@@ -210,7 +212,7 @@ fn short(field: &str, text: &str) -> Result<()> {
     }
 }
 
-fn range(field: &str, value: Option<u32>, max: u32) -> Result<()> {
+fn check_range(field: &str, value: Option<u32>, max: u32) -> Result<()> {
     match value {
         Some(value) if !(1..=max).contains(&value) => {
             Err(Error::invalid(format!("`{field}` is not between 1 and {max}")).field(field))
@@ -220,7 +222,7 @@ fn range(field: &str, value: Option<u32>, max: u32) -> Result<()> {
 }
 
 /// Returns the value, or the default for 0.
-pub(crate) fn bounded(field: &str, value: u32, default: u32, max: u32) -> Result<u32> {
+pub(crate) fn value_or_default(field: &str, value: u32, default: u32, max: u32) -> Result<u32> {
     match value {
         0 => Ok(default),
         value if value <= max => Ok(value),
@@ -264,8 +266,8 @@ mod tests {
     #[test]
     fn name_words_are_deduplicated_and_limited_to_16() {
         let of = |count: usize| (0..count).map(|it| format!("w{it}")).collect::<Vec<_>>();
-        assert_eq!(words(&[of(16), of(16), vec![String::new(); 900]].concat()).unwrap(), of(16));
-        assert_eq!(words(&of(17)).unwrap_err().field.as_deref(), Some("words"));
+        assert_eq!(distinct_words(&[of(16), of(16), vec![String::new(); 900]].concat()).unwrap(), of(16));
+        assert_eq!(distinct_words(&of(17)).unwrap_err().field.as_deref(), Some("words"));
     }
 
     #[test]

@@ -8,42 +8,45 @@ use crate::catalog::{EvidenceCache, EvidenceKey};
 use crate::model::{Document, ExtractFailure, Reason};
 
 /// Crashes and hangs after which a file is skipped. The first may have been the machine's fault.
-pub(super) const MOST: usize = 2;
+pub(super) const MAX_CRASHES: usize = 2;
 /// A timeout counts only if the worker had at least this long: a question may have only a second left.
-const FAIR_SECONDS: u32 = 15;
+const MIN_COUNTED_SECONDS: u32 = 15;
 /// Age after which the counts expire: a timeout on a busy machine is not permanent.
-const FORGOTTEN_AFTER_SECONDS: u64 = 24 * 60 * 60;
+const EXPIRY_SECONDS: u64 = 24 * 60 * 60;
 
 /// Returns the recent crashes and hangs of this skill on this content, oldest first.
-pub(super) fn of(cache: &EvidenceCache, key: &EvidenceKey) -> Vec<String> {
+pub(super) fn recent_crashes(cache: &EvidenceCache, key: &EvidenceKey) -> Vec<String> {
     let recent = |it: &Document| {
         let last = it.title.as_ref().and_then(|it| it.parse().ok()).unwrap_or(0);
-        now().saturating_sub(last) < FORGOTTEN_AFTER_SECONDS
+        now_seconds().saturating_sub(last) < EXPIRY_SECONDS
     };
-    cache.get(&own(key)).filter(recent).map(|it| it.problems).unwrap_or_default()
+    cache.get(&counter_key(key)).filter(recent).map(|it| it.problems).unwrap_or_default()
 }
 
 /// Records a failure if it counts as a crash or hang.
-pub(super) fn add(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure, seconds: u32) {
+pub(super) fn record_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure, seconds: u32) {
     let is_bad = match failure.reason {
-        Reason::Timeout => seconds >= FAIR_SECONDS,
-        reason => reason.ends_its_reader(),
+        Reason::Timeout => seconds >= MIN_COUNTED_SECONDS,
+        reason => reason.killed_worker(),
     };
     if is_bad {
-        let mut problems = of(cache, key);
+        let mut problems = recent_crashes(cache, key);
         problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
         // The title holds the time of the last one.
-        cache.put(&own(key), &Document { title: Some(now().to_string()), problems, ..Document::default() });
+        cache.put(
+            &counter_key(key),
+            &Document { title: Some(now_seconds().to_string()), problems, ..Document::default() },
+        );
     }
 }
 
 /// Seconds since the epoch.
-fn now() -> u64 {
+fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 
 /// Returns the key of the record: beside the skill's result, under a name that no skill has.
-fn own(key: &EvidenceKey) -> EvidenceKey {
+fn counter_key(key: &EvidenceKey) -> EvidenceKey {
     EvidenceKey { skill: format!("{}_ended_badly", key.skill), ..key.clone() }
 }
 
@@ -60,18 +63,19 @@ mod tests {
         let cache = EvidenceCache::open(&path, 1 << 20).unwrap();
         let failed = |reason| ExtractFailure { reason, detail: "why".into() };
         for (reason, seconds) in [(Reason::Timeout, 3), (Reason::Damaged, 20), (Reason::Encrypted, 20)] {
-            add(&cache, &key, &failed(reason), seconds);
+            record_failure(&cache, &key, &failed(reason), seconds);
         }
-        assert_eq!(of(&cache, &key), [""; 0]);
-        add(&cache, &key, &failed(Reason::Timeout), 20);
-        add(&cache, &key, &failed(Reason::WorkerCrash), 1);
+        assert_eq!(recent_crashes(&cache, &key), [""; 0]);
+        record_failure(&cache, &key, &failed(Reason::Timeout), 20);
+        record_failure(&cache, &key, &failed(Reason::WorkerCrash), 1);
         drop(cache);
         let cache = EvidenceCache::open(&path, 1 << 20).unwrap();
-        assert_eq!(of(&cache, &key), ["timeout why", "worker_crash why"], "the counts survive a restart");
-        assert_eq!(of(&cache, &EvidenceKey { version: "2".into(), ..key.clone() }), [""; 0]);
-        assert_eq!(of(&cache, &EvidenceKey { hash: ContentHash([2; 32]), ..key.clone() }), [""; 0]);
-        let old = (now() - FORGOTTEN_AFTER_SECONDS).to_string();
-        cache.put(&own(&key), &Document { title: Some(old), problems: vec!["x".into()], ..Document::default() });
-        assert_eq!(of(&cache, &key), [""; 0], "the counts expire after a day");
+        assert_eq!(recent_crashes(&cache, &key), ["timeout why", "worker_crash why"], "the counts survive a restart");
+        assert_eq!(recent_crashes(&cache, &EvidenceKey { version: "2".into(), ..key.clone() }), [""; 0]);
+        assert_eq!(recent_crashes(&cache, &EvidenceKey { hash: ContentHash([2; 32]), ..key.clone() }), [""; 0]);
+        let old = (now_seconds() - EXPIRY_SECONDS).to_string();
+        cache
+            .put(&counter_key(&key), &Document { title: Some(old), problems: vec!["x".into()], ..Document::default() });
+        assert_eq!(recent_crashes(&cache, &key), [""; 0], "the counts expire after a day");
     }
 }

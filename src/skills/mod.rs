@@ -23,19 +23,19 @@ use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use crate::files;
-use crate::index::{Before, at_file, blocking, ocr_tools};
+use crate::index::{StatBefore, blocking, blocking_at_file, ocr_tools};
 use crate::llm::LlmClient;
 use crate::model::{
     ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
 };
-use crate::skills::vision::Eye;
+use crate::skills::vision::VisionModel;
 
 pub use crate::skills::worker::HANDLERS;
 
 /// Default time budget for all skills of one question: about as long as a person waits for an answer.
-const QUESTION_BUDGET: Duration = Duration::from_secs(20);
+const DEFAULT_BUDGET: Duration = Duration::from_secs(20);
 /// Files processed concurrently. Each uses the whole machine while a page is read.
-const FILES_AT_ONCE: usize = 2;
+const CONCURRENT_FILES: usize = 2;
 /// One worker for the index and one for questions, so that neither blocks the other.
 const WORKERS: usize = 2;
 /// Memory of a worker in addition to its file, independent of the limit for text extraction: the models, a page of 16
@@ -80,7 +80,7 @@ pub struct Skills {
     pool: Arc<WorkerPool>,
     evidence: Arc<EvidenceCache>,
     models: ModelStore,
-    eye: Option<Eye>,
+    vision: Option<VisionModel>,
     budget: Duration,
 }
 
@@ -94,7 +94,7 @@ pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSetting
 impl Skills {
     /// Creates a runner on the pool of [`pool_settings`].
     pub fn new(pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Skills {
-        Skills { pool, evidence, models, eye: None, budget: QUESTION_BUDGET }
+        Skills { pool, evidence, models, vision: None, budget: DEFAULT_BUDGET }
     }
 
     /// Sets the time budget of one question.
@@ -111,7 +111,7 @@ impl Skills {
     /// Lets the skill `vision` use this model, with images of at most `max_image_bytes`.
     #[must_use]
     pub fn with_vision(mut self, llm: LlmClient, max_image_bytes: u64) -> Skills {
-        self.eye = Some(Eye::new(llm, max_image_bytes));
+        self.vision = Some(VisionModel::new(llm, max_image_bytes));
         self
     }
 
@@ -121,7 +121,7 @@ impl Skills {
         match (skill, record.kind) {
             (PDF_LAYOUT, FileKind::Pdf) | (OCR_IMAGE, FileKind::Image) => true,
             (OCR_IMAGE, FileKind::Pdf) => unread_pages,
-            (VISION, FileKind::Image | FileKind::Pdf) => self.eye.is_some(),
+            (VISION, FileKind::Image | FileKind::Pdf) => self.vision.is_some(),
             _ => false,
         }
     }
@@ -139,19 +139,19 @@ impl Skills {
         // Owned: a future that borrows its arguments is not general enough to be sent between threads.
         let jobs: Vec<(FileRecord, String)> = files
             .iter()
-            .flat_map(|file| self.useful(file, skills).map(move |skill| (file.clone(), skill.to_string())))
+            .flat_map(|file| self.skills_to_run(file, skills).map(move |skill| (file.clone(), skill.to_string())))
             .collect();
         let runs = jobs.into_iter().map(|(file, skill)| async move {
             let left = end.saturating_duration_since(Instant::now());
             (file.id, self.run(&skill, &file, privacy, left).await)
         });
         let mut findings = Findings::default();
-        let mut results = futures::stream::iter(runs).buffered(FILES_AT_ONCE);
+        let mut results = futures::stream::iter(runs).buffered(CONCURRENT_FILES);
         while let Some((file_id, result)) = results.next().await {
             let problem = match result {
                 Ok(evidence) => {
                     let file = files.iter().find(|it| it.id == file_id);
-                    let problem = self.unread(&evidence, file).or_else(|| withheld(&evidence, file));
+                    let problem = self.unread_warning(&evidence, file).or_else(|| withheld_warning(&evidence, file));
                     findings.found.push((file_id, evidence));
                     problem
                 }
@@ -163,7 +163,7 @@ impl Skills {
     }
 
     /// Returns the skills to run: the layout skill reads the pictures in a PDF too, so OCR is not run in addition.
-    fn useful<'a>(&'a self, file: &'a FileRecord, skills: &'a [String]) -> impl Iterator<Item = &'a str> + 'a {
+    fn skills_to_run<'a>(&'a self, file: &'a FileRecord, skills: &'a [String]) -> impl Iterator<Item = &'a str> + 'a {
         let layout = skills.iter().any(|it| it == PDF_LAYOUT);
         let repeated = move |skill: &str| skill == OCR_IMAGE && file.kind == FileKind::Pdf && layout;
         skills.iter().map(String::as_str).filter(move |skill| self.applies(skill, file) && !repeated(skill))
@@ -186,36 +186,36 @@ impl Skills {
         let Some(hash) = record.hash else {
             return Err(SkillProblem(format!("`{shown}` has not been indexed yet, so `{skill}` skipped it")));
         };
-        let version = match (&self.eye, skill) {
+        let version = match (&self.vision, skill) {
             (Some(eye), VISION) => eye.version(),
             _ => VERSION.to_string(),
         };
         let key = EvidenceKey { hash, skill: skill.to_string(), version };
-        let before = self.remembered(&key).await;
+        let before = self.cached_result(&key).await;
         if let Some(document) = before.as_ref().filter(|it| it.pages_without_text.is_empty()) {
             return Ok(Evidence { skill: skill.to_string(), document: document.clone(), cached: true });
         }
-        if let Some(why) = self.given_up(&key).await {
+        if let Some(why) = self.reason_to_skip(&key).await {
             return Err(SkillProblem(format!("`{skill}` skips `{shown}` for a day, unless it changes: {why}")));
         }
         let pages = before.as_ref().map(|it| it.pages_without_text.clone());
-        let mut document = self.work(record, &key, pages, budget).await?;
-        if let (Some(eye), VISION) = (&self.eye, skill) {
+        let mut document = self.run_worker(record, &key, pages, budget).await?;
+        if let (Some(eye), VISION) = (&self.vision, skill) {
             let left = end.saturating_duration_since(Instant::now());
-            document = eye.look(&shown, &document, privacy, left, self.pool.redaction()).await?;
+            document = eye.describe(&shown, &document, privacy, left, self.pool.redaction()).await?;
         }
         if let Some(before) = before {
-            document = continued(before, document);
+            document = merge_documents(before, document);
         }
         // A vision result cut short by the budget is not cached, so that the next question starts again.
         if skill != VISION || !document.truncated {
-            self.remember(key, document.clone()).await;
+            self.cache_result(key, document.clone()).await;
         }
         Ok(Evidence { skill: skill.to_string(), document, cached: false })
     }
 
     /// Runs the worker's part of a skill.
-    async fn work(
+    async fn run_worker(
         &self,
         record: &FileRecord,
         key: &EvidenceKey,
@@ -224,23 +224,24 @@ impl Skills {
     ) -> Result<Document, SkillProblem> {
         let (skill, shown) = (key.skill.as_str(), record.found.path.display().to_string());
         let late = || SkillProblem(format!("`{skill}` had no time left for `{shown}`; ask again to go on"));
-        if let (Some(eye), VISION, FileKind::Image) = (&self.eye, skill, record.kind) {
-            eye.check(&shown, record.found.size)?;
+        if let (Some(eye), VISION, FileKind::Image) = (&self.vision, skill, record.kind) {
+            eye.check_size(&shown, record.found.size)?;
         }
-        let tools = self.tools(skill).await?;
+        let tools = self.load_tools(skill).await?;
         // The worker's own limit fires first, so that it can return what it has.
         let seconds = u32::try_from(budget.as_secs()).unwrap_or(u32::MAX);
         if seconds == 0 {
             return Err(late());
         }
-        let (file, before) =
-            open(record, key.hash).await.map_err(|why| SkillProblem(format!("cannot read `{shown}`: {why}")))?;
+        let (file, before) = open_unchanged(record, key.hash)
+            .await
+            .map_err(|why| SkillProblem(format!("cannot read `{shown}`: {why}")))?;
         let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
         let job = SkillJob { skill: skill.to_string(), pages, seconds, tools, ..SkillJob::default() };
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
             // The text would otherwise be cached under the hash of another content.
-            Ok(Ok(_)) if before.still_holds(record).await.ok().flatten() != Some(true) => {
+            Ok(Ok(_)) if before.is_unchanged(record).await.ok().flatten() != Some(true) => {
                 Err(SkillProblem(format!("`{shown}` was written to while `{skill}` read it")))
             }
             Ok(Ok(document)) => Ok(document),
@@ -250,17 +251,17 @@ impl Skills {
                     Reason::Timeout => late(),
                     reason => SkillProblem(format!("`{skill}` cannot read `{shown}`: {}{detail}", reason.name())),
                 };
-                self.strike(key, failure, seconds).await;
+                self.record_failure(key, failure, seconds).await;
                 Err(problem)
             }
         }
     }
 
     /// Records that a worker hung or crashed on a file.
-    async fn strike(&self, key: &EvidenceKey, failure: ExtractFailure, seconds: u32) {
+    async fn record_failure(&self, key: &EvidenceKey, failure: ExtractFailure, seconds: u32) {
         let (cache, key) = (self.evidence.clone(), key.clone());
         let kept = blocking(move || {
-            crash_counter::add(&cache, &key, &failure, seconds);
+            crash_counter::record_failure(&cache, &key, &failure, seconds);
             Ok(())
         });
         // The cache logs its own errors.
@@ -268,20 +269,20 @@ impl Skills {
     }
 
     /// Returns why a file is skipped, if it is.
-    async fn given_up(&self, key: &EvidenceKey) -> Option<String> {
+    async fn reason_to_skip(&self, key: &EvidenceKey) -> Option<String> {
         let (cache, key) = (self.evidence.clone(), key.clone());
-        let strikes = blocking(move || Ok(crash_counter::of(&cache, &key))).await.ok()?;
+        let strikes = blocking(move || Ok(crash_counter::recent_crashes(&cache, &key))).await.ok()?;
         let last = strikes.last()?;
-        (strikes.len() >= crash_counter::MOST)
+        (strikes.len() >= crash_counter::MAX_CRASHES)
             .then(|| format!("its reader failed {} times, last: {last}", strikes.len()))
     }
 
-    async fn remembered(&self, key: &EvidenceKey) -> Option<Document> {
+    async fn cached_result(&self, key: &EvidenceKey) -> Option<Document> {
         let (cache, key) = (self.evidence.clone(), key.clone());
         blocking(move || Ok(cache.get(&key))).await.ok().flatten()
     }
 
-    async fn remember(&self, key: EvidenceKey, document: Document) {
+    async fn cache_result(&self, key: EvidenceKey, document: Document) {
         let cache = self.evidence.clone();
         let kept = blocking(move || {
             cache.put(&key, &document);
@@ -293,46 +294,46 @@ impl Skills {
 
     /// Returns the models that a skill needs. Layout works without OCR models on pages with text, and vision has its own
     /// model.
-    async fn tools(&self, skill: &str) -> Result<Tools, SkillProblem> {
+    async fn load_tools(&self, skill: &str) -> Result<Tools, SkillProblem> {
         let models = self.models.clone();
         let tools = blocking(move || {
             let pdfium = models.library("pdfium");
             Ok((ocr_tools(&models), pdfium))
         });
-        let (with_ocr, pdfium) = tools.await.map_err(|error| problem(&error))?;
+        let (with_ocr, pdfium) = tools.await.map_err(|error| to_problem(&error))?;
         match (with_ocr, pdfium) {
             (Ok(tools), _) => Ok(tools),
-            (Err(error), _) if skill == OCR_IMAGE => Err(problem(&error)),
-            (Err(_), Err(error)) if skill == PDF_LAYOUT => Err(problem(&error)),
+            (Err(error), _) if skill == OCR_IMAGE => Err(to_problem(&error)),
+            (Err(_), Err(error)) if skill == PDF_LAYOUT => Err(to_problem(&error)),
             (Err(_), pdfium) => Ok(Tools { pdfium: pdfium.ok(), ocr: None }),
         }
     }
 
     /// Returns the warning about pages left unread for lack of models or time.
-    fn unread(&self, evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
+    fn unread_warning(&self, evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
         let left = evidence.document.pages_without_text.len();
         if left == 0 {
             return None;
         }
         if let Err(error) = ocr_tools(&self.models) {
-            return Some(problem(&error).0);
+            return Some(to_problem(&error).0);
         }
-        Some(format!("`{}` had no time for {left} pages of `{}`; ask again to go on", evidence.skill, shown(file)))
+        Some(format!("`{}` had no time for {left} pages of `{}`; ask again to go on", evidence.skill, shown_path(file)))
     }
 }
 
 /// Returns the warning that the text read by a vision model was withheld.
-fn withheld(evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
+fn withheld_warning(evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
     let why = vision::why_withheld(&evidence.document).filter(|_| evidence.skill == VISION)?;
-    Some(format!("nothing is kept of `{}`: {why}", shown(file)))
+    Some(format!("nothing is kept of `{}`: {why}", shown_path(file)))
 }
 
-fn shown(file: Option<&FileRecord>) -> String {
+fn shown_path(file: Option<&FileRecord>) -> String {
     file.map(|it| it.found.path.display().to_string()).unwrap_or_default()
 }
 
 /// Combines the earlier result of a skill with the pages that it had no time for then.
-fn continued(before: Document, now: Document) -> Document {
+fn merge_documents(before: Document, now: Document) -> Document {
     let mut blocks = before.blocks;
     blocks.extend(now.blocks);
     blocks.sort_by_key(|it| it.anchor.page);
@@ -340,17 +341,17 @@ fn continued(before: Document, now: Document) -> Document {
     Document { blocks, problems, title: before.title.or(now.title), ..now }
 }
 
-fn problem(error: &Error) -> SkillProblem {
-    SkillProblem(error.with_cure())
+fn to_problem(error: &Error) -> SkillProblem {
+    SkillProblem(error.message_with_hint())
 }
 
 /// Opens the file if it still has the indexed content.
-async fn open(record: &FileRecord, hash: ContentHash) -> Result<(File, Before), String> {
+async fn open_unchanged(record: &FileRecord, hash: ContentHash) -> Result<(File, StatBefore), String> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
-    let opened = at_file(record, move || {
+    let opened = blocking_at_file(record, move || {
         Ok(match files::open_beneath(&root, &path) {
             Ok(file) => {
-                let before = Before::of(&file);
+                let before = StatBefore::new(&file);
                 let is_known = files::hash(&file).is_ok_and(|now| now == hash);
                 if is_known { Ok((file, before)) } else { Err("it has changed since it was indexed".to_string()) }
             }

@@ -7,33 +7,33 @@ use crate::extract::scripted_worker;
 use crate::llm::Mock;
 
 /// A picture, its catalog record, and the evidence cache.
-struct Room {
+struct Fixture {
     folder: TempDir,
     record: FileRecord,
     evidence: Arc<EvidenceCache>,
 }
 
-impl Room {
-    fn new() -> Room {
+impl Fixture {
+    fn new() -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a.png"), "a picture").unwrap();
         let hash = files::hash(&File::open(root.join("a.png")).unwrap()).unwrap();
         let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
         let evidence = Arc::new(EvidenceCache::open(&root.join("evidence.sqlite"), 1 << 20).unwrap());
-        Room { folder, record, evidence }
+        Fixture { folder, record, evidence }
     }
 
     /// Returns skills with a model that answers by `mock`, and a worker that runs the script `does` first.
     fn skills(&self, mock: &Arc<Mock>, does: &str) -> Skills {
         let shown = vision::Picture { page: None, bytes: vec![7] }.pack();
         let packed = Document { blocks: vec![shown], ..Document::default() };
-        let pool = Arc::new(scripted_worker::pool(self.folder.path(), does, &Ok(packed)));
+        let pool = Arc::new(scripted_worker::scripted_pool(self.folder.path(), does, &Ok(packed)));
         let models = ModelStore::new(vec![self.folder.path().join("nowhere")]);
         Skills::new(pool, self.evidence.clone(), models).with_vision(mock.client(), 100)
     }
 
-    async fn look(&self, skills: &Skills) -> Findings {
+    async fn run_vision(&self, skills: &Skills) -> Findings {
         let files = std::slice::from_ref(&self.record);
         skills.run_all(files, &[VISION.to_string()], PrivacyMode::LocalOnly, Duration::from_secs(20)).await
     }
@@ -41,11 +41,11 @@ impl Room {
 
 #[tokio::test]
 async fn secret_only_picture_is_sent_to_model_once() {
-    let (room, token) = (Room::new(), "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
+    let (room, token) = (Fixture::new(), "ghp_16C7e42F292c6912E7710c838347Ae178B4a");
     let mock = Mock::new(vec![Ok(token.into())]);
     let skills = room.skills(&mock, "");
     for cached in [false, true] {
-        let Findings { found, warnings } = room.look(&skills).await;
+        let Findings { found, warnings } = room.run_vision(&skills).await;
         assert!(found[0].1.document.blocks.is_empty() && found[0].1.cached == cached, "{found:?}");
         assert_eq!(warnings, ["nothing is kept of `a.png`: it holds keys and nothing else"]);
     }
@@ -54,10 +54,10 @@ async fn secret_only_picture_is_sent_to_model_once() {
 
 #[tokio::test]
 async fn result_of_file_changed_meanwhile_is_not_cached() {
-    let room = Room::new();
+    let room = Fixture::new();
     let mock = Mock::new(vec![Ok("a pier".into())]);
     let skills = room.skills(&mock, &format!("echo more >> {}", room.record.absolute().display()));
-    let Findings { found, warnings } = room.look(&skills).await;
+    let Findings { found, warnings } = room.run_vision(&skills).await;
     assert!(found.is_empty() && warnings[0].contains("written to while"), "{warnings:?}");
-    assert!(mock.asked().is_empty() && room.evidence.all(room.record.hash.unwrap()).is_empty());
+    assert!(mock.asked().is_empty() && room.evidence.get_all(room.record.hash.unwrap()).is_empty());
 }

@@ -13,8 +13,10 @@ use pdfium_render::prelude::{
     PdfDocument, PdfDocumentMetadataTagType, PdfPage, Pdfium, PdfiumError, PdfiumInternalError,
 };
 
-use crate::extract::{OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, failure, pdf_library, redact};
-use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, NETWORKS_UNLOADED, Reason, Region};
+use crate::extract::{
+    OcrTools, Purpose, SkillHandler, SkillInput, Tools, clean_text, new_failure, pdf_library, redact,
+};
+use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, OCR_MODELS_UNAVAILABLE, Reason, Region};
 use crate::skills::layout::{Page, Piece};
 use crate::skills::ocr::{Ocr, OcrPage, image_decoder};
 use crate::skills::vision::Picture;
@@ -22,63 +24,63 @@ use crate::skills::{OCR_IMAGE, PDF_LAYOUT, VISION, layout};
 
 /// The skills that a worker can run.
 pub const HANDLERS: &[SkillHandler] = &[
-    SkillHandler { name: PDF_LAYOUT, prepare, run: layout },
-    SkillHandler { name: OCR_IMAGE, prepare, run: pictures },
-    SkillHandler { name: VISION, prepare: |_| {}, run: shots },
+    SkillHandler { name: PDF_LAYOUT, prepare, run: run_layout },
+    SkillHandler { name: OCR_IMAGE, prepare, run: run_ocr },
+    SkillHandler { name: VISION, prepare: |_| {}, run: run_vision },
 ];
 
 /// Pages processed for one question: a page takes some milliseconds, and a crafted file claims millions. The next question
 /// continues with the others.
-const MOST_PAGES: usize = 500;
+const MAX_PAGES: usize = 500;
 /// Pages of a PDF sent to a vision model: the first and the last, which show the title and the signatures.
-const MOST_SHOTS: usize = 2;
+const MAX_VISION_PAGES: usize = 2;
 /// Longest side of a picture for a vision model, in pixels; models shrink larger ones.
-const SHOT_SIDE: u32 = 1_600;
+const VISION_PICTURE_SIDE: u32 = 1_600;
 /// JPEG quality of such a picture: text stays sharp.
-const SHOT_QUALITY: u8 = 85;
+const VISION_JPEG_QUALITY: u8 = 85;
 /// Fewer letters in a whole file are specks or number plates, not the text of a document.
-const LEAST_LETTERS: usize = 4;
+const MIN_LETTERS: usize = 4;
 /// A longer line is a sentence, not a title.
-const TITLE_LETTERS: usize = 80;
+const MAX_TITLE_LETTERS: usize = 80;
 /// Narrower images are icons, rules and bullets.
-const SMALLEST_SIDE: u32 = 200;
+const MIN_IMAGE_SIDE: u32 = 200;
 
 type Outcome = Result<Document, ExtractFailure>;
 
 /// The networks of this process, or why they could not be loaded. Loading is tried only once: the sandbox forbids it later.
-static ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
+static OCR_ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
 
 /// Loads the models before the first file. If that fails, the job that needs them reports why.
 fn prepare(tools: &Tools) {
     if let Some(tools) = &tools.ocr {
-        load(&mut engine(), tools).ok();
+        load_ocr(&mut lock_ocr(), tools).ok();
     }
 }
 
-fn engine() -> std::sync::MutexGuard<'static, Option<Result<Ocr, ExtractFailure>>> {
-    ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_ocr() -> std::sync::MutexGuard<'static, Option<Result<Ocr, ExtractFailure>>> {
+    OCR_ENGINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn load<'a>(
+fn load_ocr<'a>(
     engine: &'a mut Option<Result<Ocr, ExtractFailure>>,
     tools: &OcrTools,
 ) -> Result<&'a mut Ocr, ExtractFailure> {
     let loaded = engine.get_or_insert_with(|| {
         let loaded = Ocr::load(&tools.runtime, &tools.models, tools.threads);
-        loaded.map_err(|error| failure(Reason::UnsupportedType, format!("{NETWORKS_UNLOADED}: {error}")))
+        loaded.map_err(|error| new_failure(Reason::UnsupportedType, format!("{OCR_MODELS_UNAVAILABLE}: {error}")))
     });
     loaded.as_mut().map_err(|failed| failed.clone())
 }
 
 /// The document under construction, with the time limits of the job.
-struct Reading<'a> {
+struct DocumentBuilder<'a> {
     input: &'a SkillInput<'a>,
     document: Document,
     /// Pages left for a later run.
-    later: Vec<u32>,
+    deferred: Vec<u32>,
     end: Instant,
     /// Time after which no further page is started, except the first.
-    rest: Option<Instant>,
+    no_new_page_after: Option<Instant>,
     /// Whether a page was started.
     is_begun: bool,
 }
@@ -90,51 +92,51 @@ enum Scan<'a> {
 }
 
 /// `pdf_layout`: the structure of a PDF's pages, and the text of pages that are pictures.
-fn layout(input: &SkillInput<'_>) -> Outcome {
-    let file = open(input)?;
-    let mut reading = Reading::new(input);
-    let pages = reading.count(&file);
+fn run_layout(input: &SkillInput<'_>) -> Outcome {
+    let file = open_pdf(input)?;
+    let mut reading = DocumentBuilder::new(input);
+    let pages = reading.set_page_count(&file);
     let (mut scans, mut late) = (Vec::new(), Vec::new());
-    for number in reading.chosen(pages) {
+    for number in reading.select_pages(pages) {
         if reading.is_late() {
             reading.document.truncated = true;
             late.push(number);
             continue;
         }
         let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
-        let seen = layout::read(&page);
+        let seen = layout::read_page(&page);
         if seen.pieces.is_empty() && layout::has_picture(&page) {
             scans.push((number, Scan::Pdf(page)));
         } else {
-            reading.add(Some(number), layout::structure(&seen));
+            reading.add_structure(Some(number), layout::find_structure(&seen));
         }
     }
-    reading.scans(scans)?;
+    reading.read_scans(scans)?;
     reading.document.pages_without_text.extend(late);
-    reading.finish(title(&file))
+    reading.finish(pdf_title(&file))
 }
 
 /// `ocr_image`: the text of pictures, i.e. image files and PDF pages without a text layer.
-fn pictures(input: &SkillInput<'_>) -> Outcome {
-    let mut reading = Reading::new(input);
+fn run_ocr(input: &SkillInput<'_>) -> Outcome {
+    let mut reading = DocumentBuilder::new(input);
     if !is_pdf(input) {
-        let pages = image_decoder::pages(input.bytes);
-        if input.job.purpose == Purpose::UnreadText && !is_like_paper(input.bytes) {
+        let pages = image_decoder::page_count(input.bytes);
+        if input.job.purpose == Purpose::UnreadText && !is_like_scan(input.bytes) {
             return reading.finish(None);
         }
         reading.document.pages = (pages > 1).then_some(pages);
-        let scans = reading.chosen(pages).into_iter().map(|number| (number, Scan::Image(input.bytes))).collect();
-        reading.scans(scans)?;
+        let scans = reading.select_pages(pages).into_iter().map(|number| (number, Scan::Image(input.bytes))).collect();
+        reading.read_scans(scans)?;
         return reading.finish(None);
     }
-    let file = open(input)?;
-    let pages = reading.count(&file);
+    let file = open_pdf(input)?;
+    let pages = reading.set_page_count(&file);
     let mut scans = Vec::new();
-    for number in reading.chosen(pages) {
+    for number in reading.select_pages(pages) {
         // Opening a page takes time too.
         if reading.is_late() {
             reading.document.truncated = true;
-            reading.later.push(number);
+            reading.deferred.push(number);
             continue;
         }
         let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
@@ -144,23 +146,23 @@ fn pictures(input: &SkillInput<'_>) -> Outcome {
             scans.push((number, Scan::Pdf(page)));
         }
     }
-    reading.scans(scans)?;
+    reading.read_scans(scans)?;
     reading.finish(None)
 }
 
 /// `vision`, the worker's part: renders the pages that the model will see.
-fn shots(input: &SkillInput<'_>) -> Outcome {
+fn run_vision(input: &SkillInput<'_>) -> Outcome {
     if !is_pdf(input) {
-        let picture = image_decoder::decode(input.bytes, 0)?;
-        return Ok(Document { blocks: vec![shot(None, picture)?], ..Document::default() });
+        let picture = image_decoder::decode_page(input.bytes, 0)?;
+        return Ok(Document { blocks: vec![vision_block(None, picture)?], ..Document::default() });
     }
-    let file = open(input)?;
+    let file = open_pdf(input)?;
     let mut document = Document { pages: u32::try_from(file.pages().len()).ok(), ..Document::default() };
     let numbers = outside_in((1..=document.pages.unwrap_or(0)).collect());
-    for number in numbers.into_iter().take(MOST_SHOTS) {
+    for number in numbers.into_iter().take(MAX_VISION_PAGES) {
         let Ok(page) = file.pages().get(number as i32 - 1) else { continue };
-        match layout::render(&page) {
-            Ok(picture) => document.blocks.push(shot(Some(number), picture)?),
+        match layout::render_page(&page) {
+            Ok(picture) => document.blocks.push(vision_block(Some(number), picture)?),
             Err(error) => document.problems.push(format!("page {number} {error}")),
         }
     }
@@ -168,15 +170,15 @@ fn shots(input: &SkillInput<'_>) -> Outcome {
 }
 
 /// Shrinks a picture for a model, and packs it.
-fn shot(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFailure> {
+fn vision_block(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFailure> {
     let mut picture = image::DynamicImage::from(picture);
-    if picture.width().max(picture.height()) > SHOT_SIDE {
-        picture = picture.thumbnail(SHOT_SIDE, SHOT_SIDE);
+    if picture.width().max(picture.height()) > VISION_PICTURE_SIDE {
+        picture = picture.thumbnail(VISION_PICTURE_SIDE, VISION_PICTURE_SIDE);
     }
     let mut bytes = Vec::new();
-    let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, SHOT_QUALITY);
+    let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut bytes, VISION_JPEG_QUALITY);
     let encoded = picture.into_rgb8().write_with_encoder(encoder);
-    encoded.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
+    encoded.map_err(|error| new_failure(Reason::Damaged, error.to_string()))?;
     Ok(Picture { page, bytes }.pack())
 }
 
@@ -188,48 +190,55 @@ fn is_pdf_name(name: &str) -> bool {
     name.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("pdf"))
 }
 
-fn open<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
+fn open_pdf<'a>(input: &SkillInput<'a>) -> Result<PdfDocument<'a>, ExtractFailure> {
     let library: Option<&'static Pdfium> = input.job.tools.pdfium.as_deref().and_then(pdf_library);
     let library = library.ok_or_else(|| {
-        failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")
+        new_failure(Reason::UnsupportedType, "the PDF library is not installed; run `vic models pull pdfium`")
     })?;
     library.load_pdf_from_byte_slice(input.bytes, None).map_err(|error| match error {
         PdfiumError::PdfiumLibraryInternalError(
             PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
-        ) => failure(Reason::Encrypted, "needs a password"),
-        error => failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
+        ) => new_failure(Reason::Encrypted, "needs a password"),
+        error => new_failure(Reason::Damaged, format!("PDF cannot be opened: {error:?}")),
     })
 }
 
-fn title(file: &PdfDocument<'_>) -> Option<String> {
+fn pdf_title(file: &PdfDocument<'_>) -> Option<String> {
     let tag = file.metadata().get(PdfDocumentMetadataTagType::Title)?;
     Some(clean_text(tag.value()).trim().to_string()).filter(|it| !it.is_empty())
 }
 
 /// Returns whether an image may be a scanned page: neither a camera photo nor an icon.
-fn is_like_paper(bytes: &[u8]) -> bool {
+fn is_like_scan(bytes: &[u8]) -> bool {
     let reader = image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok();
     let Some((width, height)) = reader.and_then(|it| it.into_dimensions().ok()) else { return false };
     let exif = exif::Reader::new().read_from_container(&mut Cursor::new(bytes));
     let has = |tag| exif.as_ref().is_ok_and(|it| it.get_field(tag, exif::In::PRIMARY).is_some());
     let photo = has(exif::Tag::Make) || has(exif::Tag::Model);
-    !photo && width.min(height) >= SMALLEST_SIDE
+    !photo && width.min(height) >= MIN_IMAGE_SIDE
 }
 
-impl<'a> Reading<'a> {
-    fn new(input: &'a SkillInput<'a>) -> Reading<'a> {
+impl<'a> DocumentBuilder<'a> {
+    fn new(input: &'a SkillInput<'a>) -> DocumentBuilder<'a> {
         let time = Duration::from_secs_f32(input.job.soft_seconds());
         let now = Instant::now();
-        let rest = input.job.rest_after.map(|it| now + Duration::from_secs(it.into()));
-        Reading { input, document: Document::default(), later: Vec::new(), end: now + time, rest, is_begun: false }
+        let no_new_page_after = input.job.rest_after.map(|it| now + Duration::from_secs(it.into()));
+        DocumentBuilder {
+            input,
+            document: Document::default(),
+            deferred: Vec::new(),
+            end: now + time,
+            no_new_page_after,
+            is_begun: false,
+        }
     }
 
     fn is_late(&self) -> bool {
         let now = Instant::now();
-        now >= self.end || (self.is_begun && self.rest.is_some_and(|it| now >= it))
+        now >= self.end || (self.is_begun && self.no_new_page_after.is_some_and(|it| now >= it))
     }
 
-    fn count(&mut self, file: &PdfDocument<'_>) -> u32 {
+    fn set_page_count(&mut self, file: &PdfDocument<'_>) -> u32 {
         let pages = u32::try_from(file.pages().len()).unwrap_or(0);
         self.document.pages = Some(pages);
         self.document.media_type = "application/pdf".to_string();
@@ -237,31 +246,31 @@ impl<'a> Reading<'a> {
     }
 
     /// Returns the pages to process, in order: those requested, or all.
-    fn chosen(&mut self, pages: u32) -> Vec<u32> {
+    fn select_pages(&mut self, pages: u32) -> Vec<u32> {
         let most = self.input.limits.pages;
         let mut chosen: Vec<u32> = match &self.input.job.pages {
             Some(wanted) => wanted.iter().copied().filter(|it| (1..=pages).contains(it)).collect(),
             None => (1..=pages.min(most)).collect(),
         };
         if self.input.job.purpose == Purpose::Question {
-            self.later = chosen.split_off(chosen.len().min(MOST_PAGES));
+            self.deferred = chosen.split_off(chosen.len().min(MAX_PAGES));
         }
-        self.document.truncated |= pages > most || !self.later.is_empty();
+        self.document.truncated |= pages > most || !self.deferred.is_empty();
         chosen
     }
 
     /// Reads pages that are pictures, as many as there is time for. For a question the first and the last page come first:
     /// they show the title and the signatures.
-    fn scans(&mut self, mut scans: Vec<(u32, Scan<'_>)>) -> Result<(), ExtractFailure> {
+    fn read_scans(&mut self, mut scans: Vec<(u32, Scan<'_>)>) -> Result<(), ExtractFailure> {
         if scans.is_empty() {
             return Ok(());
         }
         if self.input.job.purpose == Purpose::Question {
             scans = outside_in(scans);
         }
-        let mut engine = engine();
+        let mut engine = lock_ocr();
         let ocr = match &self.input.job.tools.ocr {
-            Some(tools) => Some(load(&mut engine, tools)?),
+            Some(tools) => Some(load_ocr(&mut engine, tools)?),
             None => None,
         };
         let mut scans = scans.into_iter();
@@ -270,7 +279,7 @@ impl<'a> Reading<'a> {
                 && let Some((number, scan)) = scans.next()
             {
                 self.is_begun = true;
-                self.scan(ocr, number, &scan);
+                self.read_scan(ocr, number, &scan);
             }
             self.document.truncated |= scans.len() > 0;
         }
@@ -279,12 +288,11 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads one picture. An unreadable one is a problem of that page only.
-    fn scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
+    fn read_scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
         let picture: Result<RgbImage, String> = match scan {
-            Scan::Pdf(page) => layout::render(page),
-            Scan::Image(bytes) => {
-                image_decoder::decode(bytes, number - 1).map_err(|it| format!("{} {}", it.reason.name(), it.detail))
-            }
+            Scan::Pdf(page) => layout::render_page(page),
+            Scan::Image(bytes) => image_decoder::decode_page(bytes, number - 1)
+                .map_err(|it| format!("{} {}", it.reason.name(), it.detail)),
         };
         let read = picture.and_then(|picture| ocr.read(&picture).map_err(|error| error.to_string()));
         let page = match scan {
@@ -292,19 +300,19 @@ impl<'a> Reading<'a> {
             _ => Some(number),
         };
         match read {
-            Ok(read) => self.add_read(page, &read),
+            Ok(read) => self.add_ocr_page(page, &read),
             Err(error) => self.document.problems.push(format!("page {number} cannot be read: {}", error.trim())),
         }
     }
 
-    fn add_read(&mut self, page: Option<u32>, read: &OcrPage) {
+    fn add_ocr_page(&mut self, page: Option<u32>, read: &OcrPage) {
         self.document.blocks.extend(read.to_blocks(page));
         if self.input.job.purpose == Purpose::Question {
-            self.add(page, layout::structure(&seen_by_ocr(read)));
+            self.add_structure(page, layout::find_structure(&to_layout_page(read)));
         }
     }
 
-    fn add(&mut self, page: Option<u32>, found: Vec<layout::Found>) {
+    fn add_structure(&mut self, page: Option<u32>, found: Vec<layout::Structure>) {
         self.document.blocks.extend(found.into_iter().map(|it| Block {
             kind: it.kind,
             text: it.text,
@@ -316,15 +324,12 @@ impl<'a> Reading<'a> {
     /// Sorts the pages, truncates the text to its limit, and sets the title: the file's own, or the first heading.
     fn finish(mut self, title: Option<String>) -> Outcome {
         let mut document = std::mem::take(&mut self.document);
-        document.pages_without_text.append(&mut self.later);
+        document.pages_without_text.append(&mut self.deferred);
         document.pages_without_text.sort_unstable();
         document.blocks.retain(|it| !it.text.trim().is_empty());
         let letters = document.blocks.iter().flat_map(|it| it.text.chars()).filter(|it| it.is_alphanumeric());
         let is_all = self.input.job.pages.is_none() && document.pages_without_text.is_empty();
-        if is_all
-            && self.input.job.purpose == Purpose::UnreadText
-            && letters.take(LEAST_LETTERS).count() < LEAST_LETTERS
-        {
+        if is_all && self.input.job.purpose == Purpose::UnreadText && letters.take(MIN_LETTERS).count() < MIN_LETTERS {
             document.blocks.clear();
         }
         document.blocks.sort_by_key(|it| it.anchor.page);
@@ -346,7 +351,7 @@ impl<'a> Reading<'a> {
 fn first_line(document: &Document) -> Option<String> {
     let text = document.blocks.iter().find(|it| it.kind == BlockKind::Paragraph)?;
     let line = text.text.lines().next()?.trim();
-    (line.chars().count() <= TITLE_LETTERS).then(|| line.to_string())
+    (line.chars().count() <= MAX_TITLE_LETTERS).then(|| line.to_string())
 }
 
 /// Orders items as first, last, second, second last and so on.
@@ -361,7 +366,7 @@ fn outside_in<T>(items: Vec<T>) -> Vec<T> {
 }
 
 /// Converts a page read by OCR into an upright [`Page`]: the search for structure expects lines that run to the right.
-fn seen_by_ocr(read: &OcrPage) -> Page {
+fn to_layout_page(read: &OcrPage) -> Page {
     let (width, height) = (read.width as f32, read.height as f32);
     let quarter = usize::from(read.rotation_degrees / 90);
     let (width, height) = if quarter % 2 == 0 { (width, height) } else { (height, width) };

@@ -13,10 +13,10 @@ const MAX_SMALL_FRAGMENTS: usize = 32;
 const MAX_SCATTERED_FRAGMENTS: u64 = 8;
 
 /// See [`MAX_SCATTERED_FRAGMENTS`].
-const ROWS_A_FRAGMENT: u64 = 8;
+const MIN_ROWS_PER_FRAGMENT: u64 = 8;
 
 /// Compaction runs if more than one row in this many is deleted.
-const DELETED_PART: usize = 5;
+const DELETED_SHARE: usize = 5;
 
 /// Rows per fragment after compaction.
 const FRAGMENT_ROWS: usize = 200_000;
@@ -36,13 +36,13 @@ const COMPACT_ROWS_A_SECOND: u64 = 1_000;
 
 /// Returns whether a small table has too many fragments for its rows.
 pub(super) fn is_scattered(fragments: u64, rows: u64) -> bool {
-    fragments > MAX_SCATTERED_FRAGMENTS && fragments.saturating_mul(ROWS_A_FRAGMENT) > rows
+    fragments > MAX_SCATTERED_FRAGMENTS && fragments.saturating_mul(MIN_ROWS_PER_FRAGMENT) > rows
 }
 
 /// Compacts if it pays off. Returns whether it did.
 pub(super) async fn compact(table: &Table) -> lancedb::Result<bool> {
     let stats = table.stats().await?;
-    let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_PART > stats.num_rows;
+    let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_SHARE > stats.num_rows;
     let scattered = is_scattered(stats.fragment_stats.num_fragments as u64, stats.num_rows as u64);
     if stats.fragment_stats.num_small_fragments <= MAX_SMALL_FRAGMENTS && !deleted && !scattered {
         return Ok(false);

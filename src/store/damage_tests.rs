@@ -18,8 +18,8 @@ fn manifests(dir: &Path) -> Vec<PathBuf> {
     super::manifests::list(&table_dir(dir)).unwrap().into_iter().map(|it| it.path).collect()
 }
 
-fn synced(dir: &Path) -> crate::store::durable_version::Synced {
-    crate::store::durable_version::Synced::of(&table_dir(dir))
+fn synced(dir: &Path) -> crate::store::durable_version::DurableVersion {
+    crate::store::durable_version::DurableVersion::new(&table_dir(dir))
 }
 
 /// Returns the content of every file, because a rename keeps the content.
@@ -61,17 +61,17 @@ async fn damaged_newest_version_is_quarantined_and_previous_one_answers() {
         let before = contents(dir.path());
         let store = open(dir.path()).await;
         assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3], "{damage}");
-        assert!(store.has_lost() && store.set_aside().len() == 1, "{damage}");
+        assert!(store.has_lost_commits() && store.quarantined().len() == 1, "{damage}");
         assert!(is_kept(&before, &contents(dir.path())), "{damage}");
         drop(store);
         // A daemon that dies before it accepts the loss finds it again.
         let store = open(dir.path()).await;
-        assert!(store.has_lost());
+        assert!(store.has_lost_commits());
         store.accept_loss().await.unwrap();
         store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
         drop(store);
         let store = open(dir.path()).await;
-        assert!(!store.has_lost());
+        assert!(!store.has_lost_commits());
         assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
         assert_eq!(keyword(&store, "fourth", &FileSet::All).await, [4]);
     }
@@ -90,7 +90,7 @@ async fn unsynced_commits_are_undone_completely() {
     synced(dir.path()).write(last).unwrap();
     let store = open(dir.path()).await;
     assert_eq!(store.rows_by_file(), BTreeMap::from([(1, 1), (2, 1), (3, 1), (4, 1)]));
-    assert!(!store.has_lost(), "nothing that was acknowledged is gone");
+    assert!(!store.has_lost_commits(), "nothing that was acknowledged is gone");
     assert_eq!(keyword(&store, "fourth", &FileSet::All).await, [4]);
     assert_eq!(keyword(&store, "changed new longer", &FileSet::All).await, [0; 0]);
     store.replace(vec![file(4, &["the fourth, changed"])]).await.unwrap();
@@ -112,14 +112,14 @@ async fn missing_or_empty_data_file_recreates_table_and_keeps_old() {
         std::fs::write(manifests(dir.path()).remove(0), "").unwrap();
         let before = contents(&table_dir(dir.path()));
         let store = open(dir.path()).await;
-        assert!(store.has_lost() && store.file_ids().await.unwrap().is_empty());
-        let kept = contents(&store.set_aside()[0]);
+        assert!(store.has_lost_commits() && store.file_ids().await.unwrap().is_empty());
+        let kept = contents(&store.quarantined()[0]);
         assert!(is_kept(&before, &kept), "part of the old table is lost");
         store.accept_loss().await.unwrap();
         store.replace(many(2)).await.unwrap();
         drop(store);
         let store = open(dir.path()).await;
-        assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2]));
+        assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2]));
     }
 }
 
@@ -133,7 +133,7 @@ async fn damaged_newest_data_file_costs_only_its_commit() {
     std::fs::write(&newest, vec![0; length as usize]).unwrap();
     let store = open(dir.path()).await;
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
-    assert!(store.has_lost());
+    assert!(store.has_lost_commits());
 }
 
 #[tokio::test]
@@ -142,16 +142,16 @@ async fn damaged_keyword_index_is_rebuilt_without_row_loss() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(many(50)).await.unwrap();
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         drop(store);
         let index = files_in(dir.path(), "_indices");
         assert!(!index.is_empty());
         index.iter().for_each(|it| std::fs::write(it, damage).unwrap());
         let store = open(dir.path()).await;
         assert_eq!(store.file_ids().await.unwrap().len(), 50);
-        assert!(!store.has_lost());
+        assert!(!store.has_lost_commits());
         assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
     }
 }
@@ -166,7 +166,7 @@ async fn leftovers_of_crash_are_harmless() {
     }
     let store = open(dir.path()).await;
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn lost_or_damaged_durable_version_costs_nothing() {
             Some(text) => std::fs::write(path, text).unwrap(),
         }
         let store = open(dir.path()).await;
-        assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]));
+        assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]));
         assert!(synced(dir.path()).read().unwrap().is_some());
     }
 }
@@ -192,7 +192,7 @@ async fn old_versions_are_pruned_after_newest_is_durable() {
     for id in 1..=40 {
         store.replace(vec![file(id, &["one of many"])]).await.unwrap();
     }
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
     let version = store.table.version().await.unwrap();
     assert_eq!(synced(dir.path()).read().unwrap(), Some(version));
     assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await.len(), 40);
@@ -208,7 +208,7 @@ async fn interrupted_write_is_checked_before_next_one() {
     other.replace(vec![file(9, &["the ninth"])]).await.unwrap();
     drop(other);
     let wrong = FileChunks { file_id: 9, ..file(9, &["otter"]) };
-    store.break_off();
+    store.mark_interrupted();
     store.replace(vec![wrong]).await.unwrap();
     assert_eq!(store.rows_by_file().get(&9), Some(&1));
     assert_eq!(store.table.count_rows(None).await.unwrap(), 4, "the ninth is there once");
@@ -223,15 +223,15 @@ async fn interrupted_change_leaves_nothing() {
     let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
     // The first commit of two, then the disk is full: pruning runs before the retry.
     store.table.delete("file_id = 1").await.unwrap();
-    store.break_off();
+    store.mark_interrupted();
     store.prune().await.unwrap();
     assert_eq!(store.table.count_rows(None).await.unwrap(), 3);
     assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await, before);
     drop(store);
     let store = open(dir.path()).await;
-    assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3]));
+    assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3]));
     // Also if the change itself reports the failure.
-    let failed = store.change(async {
+    let failed = store.run_change(async {
         store.table.delete("file_id = 2").await.unwrap();
         Err::<(), _>(Error::internal("no room"))
     });
@@ -248,8 +248,8 @@ async fn files_of_undone_changes_are_pruned() {
     store.replace(many(3)).await.unwrap();
     let left = || files_in(dir.path(), "data").len();
     let before = left();
-    let reading = store.readings.begin();
-    let failed = store.change(async {
+    let reading = store.version_pins.pin();
+    let failed = store.run_change(async {
         let batch = schema::batch(&[file(9, &["the ninth"])], DIMENSION).unwrap();
         store.table.add(batch).execute().await.unwrap();
         Err::<(), _>(Error::internal("no room"))
@@ -284,7 +284,7 @@ async fn queries_are_answered_while_changes_are_undone() {
         answers
     });
     for round in 0..100 {
-        let broken = store.change(async {
+        let broken = store.run_change(async {
             store.table.delete(&format!("file_id = {}", 1 + round % 30)).await.unwrap();
             Err::<(), _>(Error::internal("no room"))
         });
@@ -303,14 +303,14 @@ async fn commit_with_truncated_files_does_not_count() {
         let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
         // Twice, because an undone version leaves its number, and thus its file name, to the next.
         for _ in 0..2 {
-            let change = store.change(async {
+            let change = store.run_change(async {
                 store.table.delete("file_id = 1").await.unwrap();
                 // As on a full disk, which the library does not notice.
                 let files = files_in(dir.path(), folder).into_iter();
                 let files = files.filter(|it| it.extension().is_some_and(|it| it != "json"));
                 let torn = files.max_by_key(|it| it.metadata().unwrap().modified().unwrap()).unwrap();
                 std::fs::File::options().write(true).open(&torn).unwrap().set_len(3).unwrap();
-                store.settle().await
+                store.commit_durable().await
             });
             let error = change.await.unwrap_err();
             assert!(error.message.contains(folder) && error.hint.is_some(), "{error}");
@@ -318,10 +318,10 @@ async fn commit_with_truncated_files_does_not_count() {
         assert_eq!(store.table.count_rows(None).await.unwrap(), 3, "{folder}");
         assert_eq!(nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await, before, "{folder}");
         store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         drop(store);
         let store = open(dir.path()).await;
-        assert_eq!((store.has_lost(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]), "{folder}");
+        assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3, 4]), "{folder}");
     }
 }
 

@@ -21,74 +21,79 @@ const SUM_DIGITS: usize = 16;
 /// The file with the number. Its single line has a fixed length and is written in place. This costs one sync and cannot
 /// lose the file, because a disk writes so few bytes atomically.
 #[derive(Clone, Debug)]
-pub(super) struct Synced {
+pub(super) struct DurableVersion {
     path: PathBuf,
     /// Whether the number may be in the page cache only, because the disk did not accept it. Reading it then proves
     /// nothing.
-    is_doubtful: Arc<AtomicBool>,
+    is_unconfirmed: Arc<AtomicBool>,
     /// Held while a number is written, even if the caller was cancelled.
     writing: Arc<Mutex<()>>,
 }
 
-impl Synced {
+impl DurableVersion {
     /// Creates the record of a table with this directory.
-    pub(super) fn of(table_dir: &Path) -> Synced {
-        Synced { path: table_dir.with_extension("synced"), is_doubtful: Arc::default(), writing: Arc::default() }
+    pub(super) fn new(table_dir: &Path) -> DurableVersion {
+        DurableVersion {
+            path: table_dir.with_extension("synced"),
+            is_unconfirmed: Arc::default(),
+            writing: Arc::default(),
+        }
     }
 
     /// Waits for a running write and blocks further ones until the guard is dropped.
-    pub(super) async fn writing(&self) -> OwnedMutexGuard<()> {
+    pub(super) async fn lock_writes(&self) -> OwnedMutexGuard<()> {
         self.writing.clone().lock_owned().await
     }
 
     /// Returns the number, `None` if it is missing or damaged.
     pub(super) fn read(&self) -> Result<Option<u64>> {
         match std::fs::read_to_string(&self.path) {
-            Ok(line) => Ok(parse(&line)),
+            Ok(line) => Ok(parse_line(&line)),
             Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidData) => {
                 Ok(None)
             }
-            Err(error) => Err(error).at("read", &self.path),
+            Err(error) => Err(error).io_context("read", &self.path),
         }
     }
 
     /// Returns whether this number is recorded durably.
-    pub(super) fn holds(&self, version: u64) -> Result<bool> {
-        Ok(!self.is_doubtful.load(Ordering::Relaxed) && self.read()? == Some(version))
+    pub(super) fn is_durable(&self, version: u64) -> Result<bool> {
+        Ok(!self.is_unconfirmed.load(Ordering::Relaxed) && self.read()? == Some(version))
     }
 
     /// Records durably that everything up to this version is on disk.
     pub(super) fn write(&self, version: u64) -> Result<()> {
-        self.is_doubtful.store(true, Ordering::Relaxed);
+        self.is_unconfirmed.store(true, Ordering::Relaxed);
         let is_new = !self.path.exists();
-        let file = File::options().create(true).write(true).truncate(false).open(&self.path).at("open", &self.path)?;
-        file.write_all_at(line(version).as_bytes(), 0).at("write", &self.path)?;
-        file.sync_data().at("sync", &self.path)?;
+        let file =
+            File::options().create(true).write(true).truncate(false).open(&self.path).io_context("open", &self.path)?;
+        file.write_all_at(format_line(version).as_bytes(), 0).io_context("write", &self.path)?;
+        file.sync_data().io_context("sync", &self.path)?;
         if is_new && let Some(dir) = self.path.parent() {
-            File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)?;
+            File::open(dir).and_then(|it| it.sync_all()).io_context("sync", dir)?;
         }
-        self.is_doubtful.store(false, Ordering::Relaxed);
+        self.is_unconfirmed.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     /// Removes the record of a dropped table.
     pub(super) fn remove(&self) -> Result<()> {
         match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", &self.path),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).io_context("remove", &self.path),
             _ => Ok(()),
         }
     }
 }
 
-fn line(version: u64) -> String {
+fn format_line(version: u64) -> String {
     let number = format!("{version:020}");
     let sum = blake3::hash(number.as_bytes()).to_hex();
     format!("{number} {}\n", &sum[..SUM_DIGITS])
 }
 
-fn parse(text: &str) -> Option<u64> {
+fn parse_line(text: &str) -> Option<u64> {
     let version = text.split(' ').next()?.parse().ok()?;
-    (text == line(version)).then_some(version)
+    (text == format_line(version)).then_some(version)
 }
 
 #[cfg(test)]
@@ -98,25 +103,25 @@ mod tests {
     #[test]
     fn unsynced_number_is_ignored_until_next_write() {
         let dir = tempfile::tempdir().unwrap();
-        let synced = Synced::of(&dir.path().join("chunks_1.lance"));
+        let synced = DurableVersion::new(&dir.path().join("chunks_1.lance"));
         synced.write(7).unwrap();
-        assert!(synced.holds(7).unwrap() && !synced.holds(8).unwrap());
+        assert!(synced.is_durable(7).unwrap() && !synced.is_durable(8).unwrap());
         // A file that can be opened and written but not synced.
         let pipe = dir.path().join("chunks_1.synced");
         std::fs::remove_file(&pipe).unwrap();
         std::os::unix::fs::symlink("/dev/null", &pipe).unwrap();
         synced.write(8).unwrap_err();
         std::fs::remove_file(&pipe).unwrap();
-        std::fs::write(&pipe, line(8)).unwrap();
-        assert!(synced.read().unwrap() == Some(8) && !synced.holds(8).unwrap());
+        std::fs::write(&pipe, format_line(8)).unwrap();
+        assert!(synced.read().unwrap() == Some(8) && !synced.is_durable(8).unwrap());
         synced.write(8).unwrap();
-        assert!(synced.holds(8).unwrap());
+        assert!(synced.is_durable(8).unwrap());
     }
 
     #[test]
     fn last_number_is_read_and_damaged_one_is_none() {
         let dir = tempfile::tempdir().unwrap();
-        let synced = Synced::of(&dir.path().join("chunks_1.lance"));
+        let synced = DurableVersion::new(&dir.path().join("chunks_1.lance"));
         assert_eq!(synced.read().unwrap(), None);
         for version in [7, 12, u64::MAX] {
             synced.write(version).unwrap();

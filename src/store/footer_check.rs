@@ -16,23 +16,23 @@ use walkdir::DirEntryExt;
 use crate::error::{Error, Result};
 
 /// With fewer free bytes than this, the disk is full rather than broken.
-const FULL: u64 = 4 << 20;
+const FULL_DISK_BYTES: u64 = 4 << 20;
 
 /// The files of a table that were checked.
 #[derive(Clone, Debug)]
-pub(super) struct Whole {
+pub(super) struct FooterCheck {
     table_dir: PathBuf,
-    known: Arc<Mutex<HashSet<Known>>>,
+    checked: Arc<Mutex<HashSet<FileKey>>>,
 }
 
 /// A file by path and inode: the next version reuses the name of an undone one.
-type Known = (PathBuf, u64);
+type FileKey = (PathBuf, u64);
 
-impl Whole {
+impl FooterCheck {
     /// For a new table, or one with all files read: existing files are not checked.
-    pub(super) fn of(table_dir: &Path) -> Whole {
-        let known = files(table_dir).into_iter().collect();
-        Whole { table_dir: table_dir.to_owned(), known: Arc::new(Mutex::new(known)) }
+    pub(super) fn new(table_dir: &Path) -> FooterCheck {
+        let known = commit_files(table_dir).into_iter().collect();
+        FooterCheck { table_dir: table_dir.to_owned(), checked: Arc::new(Mutex::new(known)) }
     }
 
     /// Checks the files that are new since the last check.
@@ -46,30 +46,30 @@ impl Whole {
     }
 
     fn check_now(&self) -> Result<()> {
-        let now = files(&self.table_dir);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let torn = now.iter().filter(|it| !known.contains(*it)).find(|it| !is_whole(&it.0)).cloned();
+        let now = commit_files(&self.table_dir);
+        let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let torn = now.iter().filter(|it| !known.contains(*it)).find(|it| !has_footer(&it.0)).cloned();
         *known = now.into_iter().collect();
-        torn.map_or(Ok(()), |(it, _)| Err(Error::io("write", &it, &reason(&self.table_dir))))
+        torn.map_or(Ok(()), |(it, _)| Err(Error::io("write", &it, &truncation_error(&self.table_dir))))
     }
 }
 
 /// Returns the likely reason why a file is truncated.
-fn reason(dir: &Path) -> std::io::Error {
+fn truncation_error(dir: &Path) -> std::io::Error {
     let room = rustix::fs::statvfs(dir).map_or(u64::MAX, |it| it.f_bavail * it.f_frsize);
-    let errno = if room < FULL { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };
+    let errno = if room < FULL_DISK_BYTES { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };
     errno.into()
 }
 
 /// Returns the files that commits consist of.
-fn files(table_dir: &Path) -> Vec<Known> {
+fn commit_files(table_dir: &Path) -> Vec<FileKey> {
     let folders = ["data", "_deletions", "_indices", "_versions"].map(|it| table_dir.join(it));
     let entries = folders.iter().flat_map(|it| walkdir::WalkDir::new(it).into_iter().flatten());
     entries.filter(|it| it.file_type().is_file()).map(|it| (it.path().to_owned(), it.ino())).collect()
 }
 
 /// Returns whether a file has its footer. A file that vanished meanwhile counts as complete.
-fn is_whole(path: &Path) -> bool {
+fn has_footer(path: &Path) -> bool {
     let ends = match path.extension().and_then(|it| it.to_str()) {
         Some("lance" | "idx" | "manifest") => ends_with(path, b"LANC"),
         Some("arrow") => ends_with(path, b"ARROW1"),
@@ -104,7 +104,7 @@ mod tests {
             std::fs::write(path, bytes).unwrap();
         };
         write("data/old.lance", b"torn long ago, and nothing needs it");
-        let whole = Whole::of(dir.path());
+        let whole = FooterCheck::new(dir.path());
         let mut bits = Vec::new();
         RoaringBitmap::from_iter(0..20_000).serialize_into(&mut bits).unwrap();
         write("data/a.lance", b"rows LANC");

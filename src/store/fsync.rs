@@ -15,8 +15,8 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 pub(super) async fn sync(dir: &Path) -> Result<()> {
     let dir = dir.to_owned();
     let task = tokio::task::spawn_blocking(move || {
-        let handle = File::open(&dir).at("open", &dir)?;
-        sync_file_system(&handle).at("sync", &dir)
+        let handle = File::open(&dir).io_context("open", &dir)?;
+        sync_file_system(&handle).io_context("sync", &dir)
     });
     task.await.map_err(Error::internal)?
 }
@@ -36,12 +36,12 @@ fn sync_file_system(_: &File) -> std::io::Result<()> {
 ///
 /// # Errors
 /// The path is a file, cannot be created or read, or has other contents.
-pub(super) fn prepare(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).at("create", dir)?;
+pub(super) fn prepare_dir(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).io_context("create", dir)?;
     let names = names(dir)?;
-    let foreign = names.iter().find(|name| !is_ours(name) && !name.starts_with('.') && *name != "lost+found");
+    let foreign = names.iter().find(|name| !is_index_file(name) && !name.starts_with('.') && *name != "lost+found");
     match foreign {
-        Some(name) if !names.iter().any(|it| is_ours(it)) => Err(Error::new(
+        Some(name) if !names.iter().any(|it| is_index_file(it)) => Err(Error::new(
             ErrorCode::FailedPrecondition,
             format!("`{}` holds `{name}` and is not an index of vic", dir.display()),
         )
@@ -51,12 +51,12 @@ pub(super) fn prepare(dir: &Path) -> Result<()> {
 }
 
 /// Returns whether this is a table, a quarantined one, or the file of a durable version.
-fn is_ours(name: &str) -> bool {
+fn is_index_file(name: &str) -> bool {
     name.ends_with(".lance") || name.contains(".lance.") || name.ends_with(".synced")
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
-    let entries = std::fs::read_dir(dir).at("read", dir)?;
+    let entries = std::fs::read_dir(dir).io_context("read", dir)?;
     Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
 }
 
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn prepare_rejects_directory_with_foreign_files() {
         let dir = tempfile::tempdir().unwrap();
-        prepare(&dir.path().join("new")).unwrap();
+        prepare_dir(&dir.path().join("new")).unwrap();
         std::fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
-        assert_eq!(prepare(dir.path()).unwrap_err().code, ErrorCode::FailedPrecondition);
-        assert!(prepare(&dir.path().join("holiday.jpg")).is_err());
+        assert_eq!(prepare_dir(dir.path()).unwrap_err().code, ErrorCode::FailedPrecondition);
+        assert!(prepare_dir(&dir.path().join("holiday.jpg")).is_err());
     }
 }

@@ -8,9 +8,9 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::Result;
 use crate::model::FileId;
-use crate::store::durable_version::Synced;
-use crate::store::lance_error::{StoreContext, as_damage};
-use crate::store::recovery::Place;
+use crate::store::durable_version::DurableVersion;
+use crate::store::lance_error::{StoreContext, mark_damaged};
+use crate::store::recovery::TableLocation;
 use crate::store::{LanceStore, manifests, recovery, schema};
 
 /// Contents of a table.
@@ -34,21 +34,21 @@ impl LanceStore {
     /// # Errors
     /// [`crate::error::ErrorCode::DataLoss`] for a damaged table.
     pub async fn inspect(dir: &Path, fingerprint: &str, dimension: usize) -> Result<Option<Inspection>> {
-        let place = Place { dir: dir.to_owned(), name: LanceStore::table_of(fingerprint), dimension };
+        let place = TableLocation { dir: dir.to_owned(), name: LanceStore::table_of(fingerprint), dimension };
         let table_dir = place.table_dir();
         if !table_dir.exists() {
             return Ok(None);
         }
         let versions = manifests::list(&table_dir)?;
-        let synced = Synced::of(&table_dir).read()?;
-        let opened = recovery::read(&place).await?;
+        let synced = DurableVersion::new(&table_dir).read()?;
+        let opened = recovery::read_current(&place).await?;
         let query = opened.table.query().select(Select::All);
         let mut damaged = BTreeSet::new();
-        let mut rows = query.execute().await.map_err(as_damage).on("read", dir)?;
-        while let Some(batch) = rows.try_next().await.map_err(as_damage).on("read", dir)? {
+        let mut rows = query.execute().await.map_err(mark_damaged).on("read", dir)?;
+        while let Some(batch) = rows.try_next().await.map_err(mark_damaged).on("read", dir)? {
             schema::stored_chunks(&batch)?;
             let vectors = schema::keys(&batch)?.zip(schema::vectors(&batch)?);
-            damaged.extend(vectors.filter(|(_, vector)| !schema::is_sound(vector)).map(|((file_id, _), _)| file_id));
+            damaged.extend(vectors.filter(|(_, vector)| !schema::is_valid(vector)).map(|((file_id, _), _)| file_id));
         }
         Ok(Some(Inspection {
             rows: opened.rows,

@@ -14,12 +14,14 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
-use crate::store::durable_version::Synced;
-use crate::store::footer_check::Whole;
+use crate::store::durable_version::DurableVersion;
+use crate::store::footer_check::FooterCheck;
 use crate::store::lance_error::StoreContext;
-use crate::store::memory::{HOT_VECTOR_BYTES, Hot, hot_rows};
-use crate::store::recovery::{Cached, INDEX_CACHE_BYTES, METADATA_CACHE_BYTES, Opened, Place, connect};
-use crate::store::version_pins::Readings;
+use crate::store::memory::{MAX_VECTOR_BYTES, MemoryIndex, max_rows};
+use crate::store::recovery::{
+    INDEX_CACHE_BYTES, LibraryCaches, METADATA_CACHE_BYTES, OpenedTable, TableLocation, connect,
+};
+use crate::store::version_pins::VersionPins;
 use crate::store::{
     FileSet, KeywordQuery, Store, StoreStats, fsync, maintenance, manifests, queries, recovery, schema,
 };
@@ -30,7 +32,7 @@ const TABLE_PREFIX: &str = "chunks_";
 const FINGERPRINT_DIGITS: usize = 12;
 
 /// How long after a query the store counts as queried.
-const ATTENDED: Duration = Duration::from_secs(30);
+const QUERIED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the memory limits of the store.
 pub fn memory_caps() -> Vec<MemoryCap> {
@@ -38,7 +40,7 @@ pub fn memory_caps() -> Vec<MemoryCap> {
     vec![
         cap("opened indexes of the store", INDEX_CACHE_BYTES),
         cap("page tables of the store", METADATA_CACHE_BYTES),
-        cap("vectors that are searched in memory", HOT_VECTOR_BYTES),
+        cap("vectors that are searched in memory", MAX_VECTOR_BYTES),
         MemoryCap { part: "building the keyword index".into(), mib: maintenance::KEYWORD_MEMORY_MIB },
     ]
 }
@@ -54,36 +56,36 @@ pub struct LanceStore {
     /// The handle for changes.
     pub(super) table: Table,
     /// The handle for queries.
-    pub(super) shown: Table,
+    pub(super) published: Table,
     /// Also holds replaced data: see [`LanceStore::forget_replaced`].
-    pub(super) cached: Cached,
+    pub(super) cached: LibraryCaches,
     /// Versions held by running reads.
-    pub(super) readings: Readings,
+    pub(super) version_pins: VersionPins,
     pub(super) dir: PathBuf,
-    pub(super) place: Place,
+    pub(super) place: TableLocation,
     pub(super) dimension: usize,
     pub(super) writer: tokio::sync::Mutex<()>,
     pub(super) rows: RwLock<BTreeMap<FileId, u64>>,
     /// Sum of `rows`.
     pub(super) chunks: AtomicU64,
-    pub(super) hot: RwLock<Hot>,
-    pub(super) synced: Synced,
-    pub(super) whole: Whole,
+    pub(super) memory: RwLock<MemoryIndex>,
+    pub(super) durable: DurableVersion,
+    pub(super) footers: FooterCheck,
     /// When the last query ran.
-    asked: Mutex<Option<Instant>>,
+    last_query: Mutex<Option<Instant>>,
     /// Whether a write was interrupted: then it is unknown which of its commits exist.
     pub(super) is_uncertain: AtomicBool,
     /// Whether a change was undone: then files without a version may exist.
     pub(super) has_undone: AtomicBool,
-    has_lost: AtomicBool,
-    set_aside: Vec<PathBuf>,
+    has_lost_commits: AtomicBool,
+    quarantined: Vec<PathBuf>,
     damaged: BTreeSet<FileId>,
-    upkeep: Mutex<Upkeep>,
+    maintenance: Mutex<MaintenanceState>,
 }
 
 /// Maintenance state for the status.
 #[derive(Clone, Debug, Default)]
-struct Upkeep {
+struct MaintenanceState {
     /// The current step.
     now: Option<&'static str>,
     error: Option<String>,
@@ -97,43 +99,44 @@ impl LanceStore {
     /// # Errors
     /// The directory is not an index, or cannot be read or written.
     pub async fn open(dir: &Path, fingerprint: &str, dimension: usize) -> Result<LanceStore> {
-        fsync::prepare(dir)?;
-        let place = Place { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
-        let synced = Synced::of(&place.table_dir());
-        let Opened { table, cached, rows, hot, whole, set_aside, has_lost } = recovery::open(&place, &synced).await?;
+        fsync::prepare_dir(dir)?;
+        let place = TableLocation { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
+        let synced = DurableVersion::new(&place.table_dir());
+        let OpenedTable { table, cached, rows, hot, whole, set_aside, has_lost } =
+            recovery::open(&place, &synced).await?;
         for it in &set_aside {
             tracing::warn!("the index was damaged: the unreadable part is kept as `{}`", it.display());
         }
         let damaged = hot.damaged().clone();
         let shown = connect(dir, &cached).await?.open_table(&place.name).execute().await.on("open", dir)?;
-        let readings = Readings::of(shown.version().await.on("read", dir)?);
+        let readings = VersionPins::new(shown.version().await.on("read", dir)?);
         Ok(LanceStore {
             table,
-            shown,
+            published: shown,
             cached,
-            readings,
+            version_pins: readings,
             dir: dir.to_owned(),
             place,
             dimension,
             writer: tokio::sync::Mutex::new(()),
             chunks: AtomicU64::new(rows.values().sum()),
             rows: RwLock::new(rows),
-            hot: RwLock::new(hot),
-            synced,
-            whole,
-            asked: Mutex::default(),
+            memory: RwLock::new(hot),
+            durable: synced,
+            footers: whole,
+            last_query: Mutex::default(),
             is_uncertain: AtomicBool::new(false),
             has_undone: AtomicBool::new(false),
-            has_lost: AtomicBool::new(has_lost),
-            set_aside,
+            has_lost_commits: AtomicBool::new(has_lost),
+            quarantined: set_aside,
             damaged,
-            upkeep: Mutex::default(),
+            maintenance: Mutex::default(),
         })
     }
 
     /// Returns the new paths of the parts that were quarantined when the table was opened.
-    pub fn set_aside(&self) -> &[PathBuf] {
-        &self.set_aside
+    pub fn quarantined(&self) -> &[PathBuf] {
+        &self.quarantined
     }
 
     /// Returns the files with vectors that were damaged when the table was opened, as far as it was read. They must be
@@ -144,8 +147,8 @@ impl LanceStore {
 
     /// Returns whether durable commits were lost. Records elsewhere about this table are then wrong. Stays true across
     /// restarts until [`LanceStore::accept_loss`].
-    pub fn has_lost(&self) -> bool {
-        self.has_lost.load(Ordering::Relaxed)
+    pub fn has_lost_commits(&self) -> bool {
+        self.has_lost_commits.load(Ordering::Relaxed)
     }
 
     /// Accepts the table as it is. Call it when everything that may be missing is queued again.
@@ -153,8 +156,8 @@ impl LanceStore {
     /// # Errors
     /// The disk fails.
     pub async fn accept_loss(&self) -> Result<()> {
-        recovery::note(&self.table, &self.place, &self.synced).await?;
-        self.has_lost.store(false, Ordering::Relaxed);
+        recovery::record_durable(&self.table, &self.place, &self.durable).await?;
+        self.has_lost_commits.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -163,8 +166,8 @@ impl LanceStore {
     /// # Errors
     /// The directory is not an index, or cannot be read.
     pub async fn tables(dir: &Path) -> Result<Vec<String>> {
-        fsync::prepare(dir)?;
-        connect(dir, &Cached::new()).await?.table_names().execute().await.on("list", dir)
+        fsync::prepare_dir(dir)?;
+        connect(dir, &LibraryCaches::new()).await?.table_names().execute().await.on("list", dir)
     }
 
     /// Returns the name of the table of this model.
@@ -173,7 +176,7 @@ impl LanceStore {
     }
 
     /// Returns whether a name is that of a model's table.
-    pub fn is_of_a_model(name: &str) -> bool {
+    pub fn is_model_table(name: &str) -> bool {
         let digits = name.strip_prefix(TABLE_PREFIX).unwrap_or_default();
         digits.len() == FINGERPRINT_DIGITS && digits.bytes().all(|it| it.is_ascii_hexdigit())
     }
@@ -183,8 +186,8 @@ impl LanceStore {
     /// # Errors
     /// The table does not exist, or cannot be removed.
     pub async fn drop_table(dir: &Path, name: &str) -> Result<()> {
-        connect(dir, &Cached::new()).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
-        Synced::of(&dir.join(format!("{name}.lance"))).remove()
+        connect(dir, &LibraryCaches::new()).await?.drop_table(name, &[]).await.on("drop a table of", dir)?;
+        DurableVersion::new(&dir.join(format!("{name}.lance"))).remove()
     }
 
     /// Returns the number of chunks of each file.
@@ -193,13 +196,13 @@ impl LanceStore {
     }
 
     /// Returns whether the table has chunks of a file.
-    pub fn has(&self, file: FileId) -> bool {
+    pub fn has_file(&self, file: FileId) -> bool {
         self.rows().contains_key(&file)
     }
 
     /// Returns whether all vectors are in memory, so that missing ones can be added later.
-    pub fn compares_in_memory(&self) -> bool {
-        self.hot().vectors().is_some() && self.chunk_count() < hot_rows(self.dimension) as u64
+    pub fn has_vectors_in_memory(&self) -> bool {
+        self.memory().vectors().is_some() && self.chunk_count() < max_rows(self.dimension) as u64
     }
 
     /// Returns all chunks of these files, unordered.
@@ -207,8 +210,8 @@ impl LanceStore {
     /// # Errors
     /// The table cannot be read.
     pub async fn chunks_of(&self, mut files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
-        let _reading = self.readings.begin();
-        if let Some(Ok(found)) = self.hot().passages().map(|it| it.of_files(&files)) {
+        let _reading = self.version_pins.pin();
+        if let Some(Ok(found)) = self.memory().passages().map(|it| it.of_files(&files)) {
             return Ok(found);
         }
         let mut found = Vec::new();
@@ -228,29 +231,29 @@ impl LanceStore {
     }
 
     /// The part of the table in memory.
-    pub(super) fn hot(&self) -> RwLockReadGuard<'_, Hot> {
-        self.hot.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn memory(&self) -> RwLockReadGuard<'_, MemoryIndex> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Simulates a table too large for memory.
     #[cfg(test)]
-    pub(super) fn drop_hot(&self) {
-        *self.hot_mut() = Hot::default();
+    pub(super) fn drop_memory(&self) {
+        *self.memory_mut() = MemoryIndex::default();
     }
 
     /// Simulates a write that failed at its end.
     #[cfg(test)]
-    pub(super) fn break_off(&self) {
+    pub(super) fn mark_interrupted(&self) {
         self.is_uncertain.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn hot_mut(&self) -> RwLockWriteGuard<'_, Hot> {
-        self.hot.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn memory_mut(&self) -> RwLockWriteGuard<'_, MemoryIndex> {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns all rows of these files.
     pub(super) async fn rows_of(&self, table: &Table, files: &[FileId]) -> Result<Vec<RecordBatch>> {
-        let query = table.query().only_if_expr(queries::of_files(files)).select(Select::All);
+        let query = table.query().only_if_expr(queries::file_condition(files)).select(Select::All);
         collect(query.execute().await, "read", &self.dir).await
     }
 
@@ -265,29 +268,29 @@ impl LanceStore {
     ///
     /// # Errors
     /// The index cannot be read.
-    pub async fn warm(&self) -> Result<()> {
-        let _reading = self.readings.begin();
+    pub async fn preload(&self) -> Result<()> {
+        let _reading = self.version_pins.pin();
         let bytes = fsync::bytes_below(&self.place.table_dir().join("_indices")).await?;
         // In memory it takes about twice as much.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
-            maintenance::warm(&self.shown).await.on("read the index of", &self.dir)?;
+            maintenance::preload_keyword_index(&self.published).await.on("read the index of", &self.dir)?;
         }
         Ok(())
     }
 
     /// Returns whether a query ran within the last half minute.
-    pub fn is_asked(&self) -> bool {
-        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.is_some_and(|it| it.elapsed() < ATTENDED)
+    pub fn is_queried(&self) -> bool {
+        let asked = *self.last_query.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.is_some_and(|it| it.elapsed() < QUERIED_TIMEOUT)
     }
 
     /// Adds all rows to the keyword index, without other maintenance: for queries during a job.
     ///
     /// # Errors
     /// The directory cannot be read or written.
-    pub async fn cover_words(&self) -> Result<()> {
-        let done = self.change(maintenance::cover(self)).await;
-        self.upkeep_ended(&done);
+    pub async fn cover_keywords(&self) -> Result<()> {
+        let done = self.run_change(maintenance::cover_keywords(self)).await;
+        self.end_maintenance(&done);
         done
     }
 
@@ -296,19 +299,19 @@ impl LanceStore {
     /// # Errors
     /// The directory cannot be read or written.
     pub async fn prune(&self) -> Result<()> {
-        let done = self.change(maintenance::prune_only(self)).await;
-        self.upkeep_ended(&done);
+        let done = self.run_change(maintenance::make_durable_and_prune(self)).await;
+        self.end_maintenance(&done);
         done
     }
 
-    pub(super) fn upkeep_ended(&self, done: &Result<()>) {
-        let mut state = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = Upkeep { now: None, error: done.as_ref().err().map(Error::to_string) };
+    pub(super) fn end_maintenance(&self, done: &Result<()>) {
+        let mut state = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = MaintenanceState { now: None, error: done.as_ref().err().map(Error::to_string) };
     }
 
     /// Sets the current maintenance step, for the status.
-    pub(super) fn doing(&self, what: &'static str) {
-        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).now = Some(what);
+    pub(super) fn set_step(&self, what: &'static str) {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).now = Some(what);
     }
 
     /// Returns the number of versions on disk.
@@ -319,13 +322,13 @@ impl LanceStore {
 
 /// Keeps only hits of these files. A commit may come between making the filter and the search, and a new file must not
 /// pass for one of them.
-fn within(files: &FileSet, mut hits: Vec<LegHit>) -> Vec<LegHit> {
-    hits.retain(|it| files.holds(it.file_id));
+fn retain_files(files: &FileSet, mut hits: Vec<LegHit>) -> Vec<LegHit> {
+    hits.retain(|it| files.contains(it.file_id));
     hits
 }
 
 /// Logs the failure of an optimisation.
-pub(super) fn slower(error: &Error) {
+pub(super) fn log_slower(error: &Error) {
     tracing::warn!(%error, "queries are slower");
 }
 
@@ -348,57 +351,57 @@ impl Store for LanceStore {
     }
 
     async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        let _reading = self.readings.begin();
-        queries::vector(self, vector, files, limit).await.map(|it| within(files, it))
+        let _reading = self.version_pins.pin();
+        queries::vector_search(self, vector, files, limit).await.map(|it| retain_files(files, it))
     }
 
     async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        let _reading = self.readings.begin();
-        queries::keyword(self, query, files, limit).await.map(|it| within(files, it))
+        *self.last_query.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let _reading = self.version_pins.pin();
+        queries::keyword_search(self, query, files, limit).await.map(|it| retain_files(files, it))
     }
 
     async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
-        if let Some(Ok(found)) = self.hot().passages().map(|it| it.get(ids)) {
+        if let Some(Ok(found)) = self.memory().passages().map(|it| it.get(ids)) {
             return Ok(found);
         }
-        let _reading = self.readings.begin();
-        let batches = queries::rows(self, ids, &schema::CHUNK_COLUMNS).await?;
+        let _reading = self.version_pins.pin();
+        let batches = queries::rows_by_id(self, ids, &schema::CHUNK_COLUMNS).await?;
         let mut chunks = Vec::with_capacity(ids.len());
         for batch in &batches {
             chunks.extend(schema::stored_chunks(batch)?);
         }
-        queries::keep_asked(&mut chunks, ids, |it| (it.file_id, &it.chunk.id));
+        queries::retain_requested(&mut chunks, ids, |it| (it.file_id, &it.chunk.id));
         Ok(chunks)
     }
 
     async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
-        let _reading = self.readings.begin();
+        let _reading = self.version_pins.pin();
         queries::similarities(self, vector, ids).await
     }
 
     async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
-        let _reading = self.readings.begin();
+        let _reading = self.version_pins.pin();
         queries::vectors(self, ids).await
     }
 
     async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
-        let _reading = self.readings.begin();
-        let hits = within(files, queries::all_words(self, words, files).await?);
+        let _reading = self.version_pins.pin();
+        let hits = retain_files(files, queries::chunks_with_all_words(self, words, files).await?);
         let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
         Ok(files.into_iter().collect())
     }
 
     async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {
-        let _reading = self.readings.begin();
+        let _reading = self.version_pins.pin();
         queries::scan(self, files, each).await
     }
 
     async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
-        let _reading = self.readings.begin();
+        let _reading = self.version_pins.pin();
         let mut vectors = Vec::new();
-        for batch in self.rows_of(&self.shown, &[file]).await? {
-            vectors.extend(schema::vectors(&batch)?.filter(|it| !schema::awaits(it)).map(<[f32]>::to_vec));
+        for batch in self.rows_of(&self.published, &[file]).await? {
+            vectors.extend(schema::vectors(&batch)?.filter(|it| !schema::is_missing_vector(it)).map(<[f32]>::to_vec));
         }
         Ok(vectors)
     }
@@ -407,14 +410,14 @@ impl Store for LanceStore {
         Ok(self.rows().keys().copied().collect())
     }
 
-    async fn upkeep(&self) -> Result<()> {
-        let done = self.change(maintenance::run(self)).await;
-        self.upkeep_ended(&done);
+    async fn maintain(&self) -> Result<()> {
+        let done = self.run_change(maintenance::maintain(self)).await;
+        self.end_maintenance(&done);
         done
     }
 
     fn version(&self) -> u64 {
-        self.readings.newest()
+        self.version_pins.newest()
     }
 
     fn chunk_count(&self) -> u64 {
@@ -422,15 +425,15 @@ impl Store for LanceStore {
     }
 
     async fn stats(&self) -> Result<StoreStats> {
-        let _reading = self.readings.begin();
-        let fragments = self.shown.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
-        let upkeep = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let _reading = self.version_pins.pin();
+        let fragments = self.published.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
+        let upkeep = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(StoreStats {
             chunks: self.chunk_count(),
             bytes: fsync::bytes_below(&self.place.table_dir()).await?,
             fragments: fragments as u64,
             versions: self.version_count()?,
-            unindexed_rows: maintenance::unindexed(&self.shown).await.on("read", &self.dir)?,
+            unindexed_rows: maintenance::unindexed_rows(&self.published).await.on("read", &self.dir)?,
             upkeep_now: upkeep.now,
             upkeep_error: upkeep.error,
         })

@@ -19,7 +19,7 @@ impl<T> StoreContext<T> for lancedb::Result<T> {
 
 /// Marks the error as damage: a table that exists but cannot be opened is damaged, also where the library reports another error.
 /// Errors of the operating system (full disk, permissions, unresponsive disk, too many open files) keep their code.
-pub(super) fn as_damage(error: lancedb::Error) -> lancedb::Error {
+pub(super) fn mark_damaged(error: lancedb::Error) -> lancedb::Error {
     lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
 }
 

@@ -17,31 +17,31 @@ use crate::store::maintenance::KEYWORD_MEMORY_MIB;
 use crate::store::memory::start_threads;
 
 /// Variable for the number of threads in the pool.
-const THREADS: &str = "LANCE_CPU_THREADS";
+const THREADS_VARIABLE: &str = "LANCE_CPU_THREADS";
 
 /// Threads on a small machine. The library's default there is one thread, and a query would wait for the running
 /// maintenance step.
-const ON_SMALL_MACHINES: usize = 2;
+const SMALL_MACHINE_THREADS: usize = 2;
 
 /// Maximum cores of a small machine.
-const SMALL_MACHINE: usize = 3;
+const SMALL_MACHINE_CORES: usize = 3;
 
 /// Variable for the number of threads that build the keyword index at once: one stays free for queries.
-const WORD_WORKERS: &str = "LANCE_FTS_NUM_SHARDS";
+const INDEXERS_VARIABLE: &str = "LANCE_FTS_NUM_SHARDS";
 
 /// Variable for the memory of each, in MiB. Updating a keyword index ignores the settings that it was built with. Only
 /// these variables apply then, and the library's default is 2 GiB for half of the cores.
-const WORD_MEMORY: &str = "LANCE_FTS_PARTITION_SIZE";
+const INDEXER_MEMORY_VARIABLE: &str = "LANCE_FTS_PARTITION_SIZE";
 
 /// Maximum wait for threads that the system may refuse.
-const START: Duration = Duration::from_secs(1);
+const START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Limits the library's resources where the user has not. Call it first in `main`, before any other thread starts.
 #[expect(clippy::disallowed_methods, reason = "variables of a foreign library")]
-pub fn bound_library() {
-    let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE);
-    let threads = is_small.then_some((THREADS, ON_SMALL_MACHINES as u64));
-    let bounds = threads.into_iter().chain([(WORD_WORKERS, 1), (WORD_MEMORY, KEYWORD_MEMORY_MIB)]);
+pub fn limit_library() {
+    let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE_CORES);
+    let threads = is_small.then_some((THREADS_VARIABLE, SMALL_MACHINE_THREADS as u64));
+    let bounds = threads.into_iter().chain([(INDEXERS_VARIABLE, 1), (INDEXER_MEMORY_VARIABLE, KEYWORD_MEMORY_MIB)]);
     for (name, value) in bounds.filter(|it| std::env::var_os(it.0).is_none()) {
         #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
         // SAFETY: by this function's contract no other thread runs yet.
@@ -55,7 +55,7 @@ pub fn bound_library() {
 pub async fn start_pool() {
     start_threads();
     let (threads, met) = (get_num_compute_intensive_cpus(), Arc::new(AtomicUsize::new(0)));
-    let until = Instant::now() + START;
+    let until = Instant::now() + START_TIMEOUT;
     let meet = |_| {
         let met = met.clone();
         // A thread that finished early would take the next thread's task too.

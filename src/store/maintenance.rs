@@ -19,9 +19,9 @@ use lancedb::table::{Duration, OptimizeAction, OptimizeOptions};
 use lancedb::{DistanceType, Table};
 
 use crate::error::Result;
-use crate::store::lance::{LanceStore, slower};
+use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
-use crate::store::memory::hot_rows;
+use crate::store::memory::max_rows;
 use crate::store::{compaction, lance_error, manifests};
 
 /// Memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
@@ -30,7 +30,7 @@ pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 /// Rows up to which all parts of an index are merged into one. This takes seconds, and every query looks up every word
 /// in each part. The library holds all words of the merged parts in memory, half a KiB each: 90 MiB for 184,000 files
 /// with a unique word each.
-const MERGED_WHOLE_ROWS: usize = 100_000;
+const MERGE_ALL_ROWS: usize = 100_000;
 
 /// Minimum number of new rows that maintenance assumes: parts no larger are merged with new rows.
 const SMALL_PART_ROWS: usize = 20_000;
@@ -52,10 +52,10 @@ const PROBES: usize = 20;
 
 /// Candidates re-ranked with their full vectors, as a multiple of the limit. Recall at 10 without a filter: 0.984 with 1,
 /// 0.990 with 2 and with 4. With a filter that passes 1 %: 0.968 with 2, 0.998 with 4.
-const REFINE: u32 = 4;
+const REFINE_FACTOR: u32 = 4;
 
 /// How long the last [`KEEP_VERSIONS`] are kept.
-const KEEP: Duration = Duration::seconds(300);
+const KEEP_TIME: Duration = Duration::seconds(300);
 /// How far ahead of the clock the timestamp of a new version may be.
 const CLOCK_JITTER: Duration = Duration::minutes(1);
 
@@ -68,11 +68,11 @@ pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
         return Ok(());
     }
-    make_keyword_index(table).await
+    build_keyword_index(table).await
 }
 
 /// Creates the keyword index and replaces an existing one.
-pub(super) async fn make_keyword_index(table: &Table) -> lancedb::Result<()> {
+pub(super) async fn build_keyword_index(table: &Table) -> lancedb::Result<()> {
     let words = FtsIndexBuilder::default()
         .base_tokenizer("simple".to_owned())
         .stem(true)
@@ -88,16 +88,16 @@ pub(super) async fn make_keyword_index(table: &Table) -> lancedb::Result<()> {
 /// Sets the search effort of the approximate index for a filter that passes `part` (0 to 1) of the rows. Without an
 /// index it has no effect. Matching rows lie further apart, so more partitions are searched, by the square root of the
 /// part. At 300,000 chunks this finds 0.99 of the ten nearest with one row in 20, as without a filter.
-pub(super) fn tune(query: VectorQuery, part: f64) -> VectorQuery {
+pub(super) fn set_search_effort(query: VectorQuery, part: f64) -> VectorQuery {
     let probes = PROBES as f64 / part.clamp(1e-4, 1.0).sqrt();
     match query.clone().nprobes(probes as usize) {
-        Ok(query) => query.refine_factor(REFINE),
+        Ok(query) => query.refine_factor(REFINE_FACTOR),
         Err(_) => query,
     }
 }
 
 /// Returns the number of rows outside the keyword index.
-pub(super) async fn unindexed(table: &Table) -> lancedb::Result<u64> {
+pub(super) async fn unindexed_rows(table: &Table) -> lancedb::Result<u64> {
     let indices = table.list_indices().await?;
     let Some(words) = indices.iter().find(|it| covers(it, "text")) else {
         return Ok(table.count_rows(None).await? as u64);
@@ -106,45 +106,46 @@ pub(super) async fn unindexed(table: &Table) -> lancedb::Result<u64> {
 }
 
 /// Runs the maintenance that pays off. The caller holds the writer lock.
-pub(super) async fn run(store: &LanceStore) -> Result<()> {
+pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
-        store.doing("updating its indexes");
+        store.set_step("updating its indexes");
         // While vectors are in memory, chunks may lack them, and the approximate index needs existing vectors.
-        let is_large = store.hot().vectors().is_none();
-        let are_replaced = index(table, store.dimension, is_large).await.on("update keywords in", &store.dir)?;
+        let is_large = store.memory().vectors().is_none();
+        let are_replaced =
+            update_indexes(table, store.dimension, is_large).await.on("update keywords in", &store.dir)?;
         // Keeps this result if a later step fails.
-        store.settle().await?;
+        store.commit_durable().await?;
         if are_replaced {
             store.forget_replaced().await;
         }
-        store.doing("compacting");
+        store.set_step("compacting");
         if compaction::compact(table).await.on("compact", &store.dir)? {
-            store.settle_moved().await?;
+            store.commit_compacted().await?;
         }
-        if let Err(error) = store.warm().await {
-            slower(&error);
+        if let Err(error) = store.preload().await {
+            log_slower(&error);
         }
     }
-    prune_only(store).await
+    make_durable_and_prune(store).await
 }
 
 /// Adds new rows to the keyword index, without other maintenance. The caller holds the writer lock.
-pub(super) async fn cover(store: &LanceStore) -> Result<()> {
+pub(super) async fn cover_keywords(store: &LanceStore) -> Result<()> {
     let indices = store.table.list_indices().await.on("read", &store.dir)?;
     let Some(words) = indices.into_iter().find(|it| covers(it, "text")) else { return Ok(()) };
-    store.doing("adding new text to the keyword index");
+    store.set_step("adding new text to the keyword index");
     let new = words.num_unindexed_rows.unwrap_or(0) as usize;
     let parts = part_rows(&store.table, &words.name).await.on("read", &store.dir)?;
-    let merged = merged(&parts, new, 2).min(small(&parts));
+    let merged = parts_to_merge(&parts, new, 2).min(small_parts(&parts));
     let action = OptimizeAction::Index(OptimizeOptions::merge(merged).index_names(vec![words.name]));
     store.table.optimize(action).await.on("update keywords in", &store.dir)?;
-    store.settle().await
+    store.commit_durable().await
 }
 
 /// Returns how many of the newest parts (given by their rows) to merge with new rows: parts up to `times` the size of all
 /// that is newer. With 2, about five parts remain and a row is written seven times; with 1, eight and four.
-fn merged(parts: &[usize], new: usize, times: usize) -> usize {
+fn parts_to_merge(parts: &[usize], new: usize, times: usize) -> usize {
     let mut together = new;
     let is_merged = |rows: &&usize| {
         let fits = **rows <= times * together;
@@ -156,12 +157,12 @@ fn merged(parts: &[usize], new: usize, times: usize) -> usize {
 
 /// Returns how many of the newest parts maintenance merges with the new rows, in a table of this many rows. `None` if
 /// there is nothing to do. Rows that arrive by the thousands are written four times, single rows seven times.
-fn due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
+fn parts_due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
     let few_enough = |merged: &usize| parts.len() - merged < MAX_PARTS;
     let due = match rows {
-        0..=MERGED_WHOLE_ROWS => parts.len(),
+        0..=MERGE_ALL_ROWS => parts.len(),
         _ => {
-            let mut more_and_more = (0..16).map(|it| merged(parts, new.max(SMALL_PART_ROWS), 1 << it));
+            let mut more_and_more = (0..16).map(|it| parts_to_merge(parts, new.max(SMALL_PART_ROWS), 1 << it));
             more_and_more.find(few_enough).unwrap_or(parts.len())
         }
     };
@@ -170,7 +171,7 @@ fn due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
 }
 
 /// Returns how many of the newest parts are small. Merging larger ones takes too long for a small change.
-fn small(parts: &[usize]) -> usize {
+fn small_parts(parts: &[usize]) -> usize {
     parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
 }
 
@@ -186,14 +187,14 @@ async fn part_rows(table: &Table, name: &str) -> lancedb::Result<Vec<usize>> {
 }
 
 /// Prunes old versions after making the newest durable. The caller holds the writer lock.
-pub(super) async fn prune_only(store: &LanceStore) -> Result<()> {
-    store.settle().await?;
-    store.doing("pruning old versions");
+pub(super) async fn make_durable_and_prune(store: &LanceStore) -> Result<()> {
+    store.commit_durable().await?;
+    store.set_step("pruning old versions");
     prune(store).await.on("prune", &store.dir)
 }
 
 /// Loads the keyword index into the library's cache.
-pub(super) async fn warm(table: &Table) -> lancedb::Result<()> {
+pub(super) async fn preload_keyword_index(table: &Table) -> lancedb::Result<()> {
     for index in table.list_indices().await?.iter().filter(|it| covers(it, "text")) {
         table.prewarm_index(&index.name).await?;
     }
@@ -202,10 +203,10 @@ pub(super) async fn warm(table: &Table) -> lancedb::Result<()> {
 
 /// Drops unreadable indexes and rebuilds the keyword index. Returns whether there were any. The next maintenance
 /// rebuilds the others.
-pub(super) async fn mend_indexes(table: &Table) -> lancedb::Result<bool> {
+pub(super) async fn repair_indexes(table: &Table) -> lancedb::Result<bool> {
     let mut mended = false;
     for index in table.list_indices().await? {
-        let Err(error) = probe(table, &index).await else { continue };
+        let Err(error) = probe_index(table, &index).await else { continue };
         if !lance_error::is_damage(&error) {
             return Err(error);
         }
@@ -220,7 +221,7 @@ pub(super) async fn mend_indexes(table: &Table) -> lancedb::Result<bool> {
 }
 
 /// Runs a query that must open the index.
-async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
+async fn probe_index(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     let columns = Select::columns(&["file_id"]);
     let stream = if covers(index, "text") {
         let words = FullTextSearchQuery::new("vic".into()).with_column("text".into());
@@ -243,7 +244,7 @@ async fn probe(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
 }
 
 /// Creates indexes and merges their parts. Returns whether any part was replaced.
-async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<bool> {
+async fn update_indexes(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<bool> {
     ensure_keyword_index(table).await?;
     let rows = table.count_rows(None).await?;
     let indices = table.list_indices().await?;
@@ -251,12 +252,12 @@ async fn index(table: &Table, dimension: usize, is_large: bool) -> lancedb::Resu
     if rows > FILE_INDEX_ROWS && !indices.iter().any(|it| covers(it, "file_id")) {
         table.create_index(&["file_id"], Index::BTree(BTreeIndexBuilder::default())).execute().await?;
     }
-    if is_large && rows > hot_rows(dimension) && !indices.iter().any(|it| covers(it, "vector")) {
+    if is_large && rows > max_rows(dimension) && !indices.iter().any(|it| covers(it, "vector")) {
         table.create_index(&["vector"], vector_index(rows, dimension)).execute().await?;
     }
     for index in indices {
         let (new, parts) = (index.num_unindexed_rows.unwrap_or(0) as usize, part_rows(table, &index.name).await?);
-        let Some(merged) = due(&parts, new, rows) else { continue };
+        let Some(merged) = parts_due(&parts, new, rows) else { continue };
         let options = OptimizeOptions::merge(merged).index_names(vec![index.name.clone()]);
         table.optimize(OptimizeAction::Index(options)).await?;
         replaced = true;
@@ -282,13 +283,13 @@ fn vector_index(rows: usize, dimension: usize) -> Index {
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let versions = store.table.list_versions().await?;
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
-    let oldest = store.readings.oldest();
+    let oldest = store.version_pins.oldest();
     let read = versions.partition_point(|it| it.version < oldest);
     // Files that only a damaged version refers to are kept.
     let is_left_over = store.has_undone.load(Ordering::Relaxed) && !manifests::has_corrupt(&store.place.table_dir());
     let first = first_kept(&made, read, Utc::now()).or(is_left_over.then_some(0));
     let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
-    drop_before(&store.table, version.version, is_left_over).await?;
+    prune_versions_before(&store.table, version.version, is_left_over).await?;
     if is_left_over {
         store.has_undone.store(false, Ordering::Relaxed);
     }
@@ -296,7 +297,7 @@ async fn prune(store: &LanceStore) -> lancedb::Result<()> {
 }
 
 /// Prunes versions below this number; with `unverified`, also young files without a version.
-pub(super) async fn drop_before(table: &Table, version: u64, unverified: bool) -> lancedb::Result<()> {
+pub(super) async fn prune_versions_before(table: &Table, version: u64, unverified: bool) -> lancedb::Result<()> {
     let Some(dataset) = table.dataset() else { return Ok(()) };
     // By number, because timestamps are out of order after the clock was set back.
     let policy = CleanupPolicy {
@@ -318,7 +319,7 @@ fn newest_at(made: &[DateTime<Utc>], time: DateTime<Utc>, now: DateTime<Utc>) ->
 /// Returns the index of the first version to keep, if no version before `read` is in use.
 fn first_kept(made: &[DateTime<Utc>], read: usize, now: DateTime<Utc>) -> Option<usize> {
     let last_ones = made.len().checked_sub(KEEP_VERSIONS);
-    last_ones.max(newest_at(made, now - KEEP, now)).map(|it| it.min(read))
+    last_ones.max(newest_at(made, now - KEEP_TIME, now)).map(|it| it.min(read))
 }
 
 fn covers(index: &IndexConfig, column: &str) -> bool {
@@ -333,7 +334,7 @@ mod tests {
 
     /// With one version per second for `seconds`, returns the age of the first version kept, while a read holds the
     /// version of `reading` seconds ago.
-    fn kept_of(seconds: i64, reading: i64) -> Option<i64> {
+    fn kept_age(seconds: i64, reading: i64) -> Option<i64> {
         let now = Utc::now();
         let made: Vec<_> = (1..=seconds).rev().map(|it| now - Duration::seconds(it)).collect();
         first_kept(&made, (seconds - reading) as usize, now).map(|it| (now - made[it]).num_seconds())
@@ -345,7 +346,7 @@ mod tests {
             let (mut parts, mut rows, mut written) = (vec![1_000_000], 0, 0);
             for number in 1..=2_000 {
                 let new = 20 + number * 31 % 41;
-                let kept = parts.len() - merged(&parts, new, times).min(small(&parts));
+                let kept = parts.len() - parts_to_merge(&parts, new, times).min(small_parts(&parts));
                 let part = new + parts.drain(kept..).sum::<usize>();
                 (rows, written) = (rows + new, written + part);
                 parts.push(part);
@@ -356,47 +357,47 @@ mod tests {
     }
 
     /// Runs maintenance after each number of new rows. Returns the most rows merged at once and the writes per row.
-    fn upkeeps(come: impl Iterator<Item = usize>) -> (usize, usize) {
+    fn run_maintenances(come: impl Iterator<Item = usize>) -> (usize, usize) {
         let (mut parts, mut most, mut written) = (Vec::new(), 0, 0);
         for new in come {
             let rows = new + parts.iter().sum::<usize>();
-            let kept = parts.len() - due(&parts, new, rows).unwrap_or(0);
+            let kept = parts.len() - parts_due(&parts, new, rows).unwrap_or(0);
             let old = parts.drain(kept..).sum::<usize>();
             (most, written) = (most.max(old), written + new + old);
             parts.push(new + old);
             assert!(parts.len() <= MAX_PARTS, "{parts:?}");
-            assert!(rows > MERGED_WHOLE_ROWS || parts.len() == 1, "{parts:?}");
+            assert!(rows > MERGE_ALL_ROWS || parts.len() == 1, "{parts:?}");
         }
         (most, written / parts.iter().sum::<usize>())
     }
 
     #[test]
     fn maintenance_leaves_few_parts_and_merges_under_half_of_a_job() {
-        let (most, _) = upkeeps([30_000; 6].into_iter().chain([20_000]));
+        let (most, _) = run_maintenances([30_000; 6].into_iter().chain([20_000]));
         assert!(most < 100_000, "{most}");
     }
 
     #[test]
     fn maintenance_writes_each_row_a_few_times() {
-        assert!(upkeeps([30_000; 100].into_iter()).1 <= 4);
-        assert!(upkeeps((0..150).map(|it| 30_000 - 100 * it)).1 <= 4);
-        assert!(upkeeps(std::iter::once(1_000_000).chain([2_100; 1_000])).1 <= 7);
+        assert!(run_maintenances([30_000; 100].into_iter()).1 <= 4);
+        assert!(run_maintenances((0..150).map(|it| 30_000 - 100 * it)).1 <= 4);
+        assert!(run_maintenances(std::iter::once(1_000_000).chain([2_100; 1_000])).1 <= 7);
     }
 
     #[test]
     fn maintenance_without_new_rows_ends() {
-        assert_eq!(due(&[50_000], 0, 50_000), None);
-        assert_eq!(due(&[900_000, 10_000], 0, 910_000), None);
-        assert_eq!(due(&[900_000, 10_000, 4_000], 0, 914_000), Some(2));
-        assert_eq!(due(&[900_000], 5, 900_005), Some(0));
+        assert_eq!(parts_due(&[50_000], 0, 50_000), None);
+        assert_eq!(parts_due(&[900_000, 10_000], 0, 910_000), None);
+        assert_eq!(parts_due(&[900_000, 10_000, 4_000], 0, 914_000), Some(2));
+        assert_eq!(parts_due(&[900_000], 5, 900_005), Some(0));
     }
 
     #[test]
     fn last_versions_and_pinned_ones_are_kept() {
-        assert_eq!(kept_of(100, 1), Some(10), "the last ten");
-        assert_eq!(kept_of(100, 21), Some(21), "the one that is read");
-        assert_eq!(kept_of(1_000, 900), Some(900), "however long it takes");
-        assert_eq!(kept_of(9, 1), None, "few, and all of them young");
+        assert_eq!(kept_age(100, 1), Some(10), "the last ten");
+        assert_eq!(kept_age(100, 21), Some(21), "the one that is read");
+        assert_eq!(kept_age(1_000, 900), Some(900), "however long it takes");
+        assert_eq!(kept_age(9, 1), None, "few, and all of them young");
     }
 
     #[test]
@@ -425,7 +426,7 @@ mod tests {
         let mut kept = Vec::new();
         for _ in 0..6 {
             store.replace(vec![file(1, &["words that are looked for"])]).await.unwrap();
-            store.upkeep().await.unwrap();
+            store.maintain().await.unwrap();
             assert_eq!(keyword(&store, "words", &FileSet::All).await, [1]);
             kept.push(store.cached.indexes.num_entries().await);
         }
@@ -441,7 +442,7 @@ mod tests {
             store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
         }
         let before = store.cached.session.metadata_cache_stats().await.num_entries;
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         assert_eq!(keyword(&store, "round", &FileSet::All).await, [1]);
         let after = store.cached.session.metadata_cache_stats().await.num_entries;
         assert!(after * 2 < before, "{after} of {before} are left");
@@ -451,7 +452,7 @@ mod tests {
     async fn versions_are_pruned_when_unpinned() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
-        let reading = store.readings.begin();
+        let reading = store.version_pins.pin();
         for round in 0..20 {
             store.replace(vec![file(1, &[&format!("text of round {round}")])]).await.unwrap();
         }

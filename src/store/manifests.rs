@@ -25,18 +25,18 @@ pub(super) struct Manifest {
 /// # Errors
 /// The folder cannot be read, which is not damage.
 pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
-    let folder = folder(table_dir);
+    let folder = versions_folder(table_dir);
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
-        Err(error) => return Err(error).at("read", &folder),
+        Err(error) => return Err(error).io_context("read", &folder),
     };
     let mut manifests = Vec::new();
     for entry in entries {
-        let path = entry.at("read", &folder)?.path();
-        manifests.extend(version(&path).map(|version| Manifest { version, path }));
+        let path = entry.io_context("read", &folder)?.path();
+        manifests.extend(parse_version(&path).map(|version| Manifest { version, path }));
     }
     manifests.sort();
     Ok(manifests)
@@ -46,15 +46,15 @@ pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
 ///
 /// # Errors
 /// A file cannot be renamed.
-pub(super) fn set_unsynced_aside(table_dir: &Path, synced: u64) -> Result<usize> {
+pub(super) fn quarantine_unsynced(table_dir: &Path, synced: u64) -> Result<usize> {
     let unsynced: Vec<Manifest> = list(table_dir)?.into_iter().filter(|it| it.version > synced).collect();
     for it in unsynced.iter().rev() {
-        rename(&it.path, &free(&it.path, UNSYNCED))?;
+        rename(&it.path, &unused_path(&it.path, UNSYNCED))?;
     }
     if !unsynced.is_empty() {
         // The hint may name a removed version.
         drop_hint(table_dir)?;
-        sync(table_dir)?;
+        sync_folder(table_dir)?;
     }
     Ok(unsynced.len())
 }
@@ -63,11 +63,11 @@ pub(super) fn set_unsynced_aside(table_dir: &Path, synced: u64) -> Result<usize>
 ///
 /// # Errors
 /// The file cannot be renamed.
-pub(super) fn set_corrupt_aside(table_dir: &Path, manifest: &Manifest) -> Result<PathBuf> {
-    let aside = free(&manifest.path, CORRUPT);
+pub(super) fn quarantine_corrupt(table_dir: &Path, manifest: &Manifest) -> Result<PathBuf> {
+    let aside = unused_path(&manifest.path, CORRUPT);
     rename(&manifest.path, &aside)?;
     drop_hint(table_dir)?;
-    sync(table_dir)?;
+    sync_folder(table_dir)?;
     Ok(aside)
 }
 
@@ -75,11 +75,11 @@ pub(super) fn set_corrupt_aside(table_dir: &Path, manifest: &Manifest) -> Result
 ///
 /// # Errors
 /// The folder cannot be renamed.
-pub(super) fn set_table_aside(table_dir: &Path) -> Result<PathBuf> {
-    let aside = free(table_dir, "damaged");
+pub(super) fn quarantine_table(table_dir: &Path) -> Result<PathBuf> {
+    let aside = unused_path(table_dir, "damaged");
     rename(table_dir, &aside)?;
     if let Some(dir) = table_dir.parent() {
-        File::open(dir).and_then(|it| it.sync_all()).at("sync", dir)?;
+        File::open(dir).and_then(|it| it.sync_all()).io_context("sync", dir)?;
     }
     Ok(aside)
 }
@@ -88,7 +88,7 @@ pub(super) fn set_table_aside(table_dir: &Path) -> Result<PathBuf> {
 ///
 /// # Errors
 /// The file cannot be renamed.
-pub(super) fn put_back(manifest: &Manifest, aside: &Path) -> Result<()> {
+pub(super) fn restore(manifest: &Manifest, aside: &Path) -> Result<()> {
     rename(aside, &manifest.path)
 }
 
@@ -100,7 +100,7 @@ pub(super) fn has_corrupt(table_dir: &Path) -> bool {
 
 /// Returns quarantined files and temporary files of a crash: none will be read again.
 pub(super) fn leftovers(table_dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder(table_dir)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(versions_folder(table_dir)).into_iter().flatten().flatten();
     let mut left: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| is_leftover(it)).collect();
     left.sort();
     left
@@ -113,11 +113,11 @@ fn is_leftover(path: &Path) -> bool {
     aside || name.contains('#') || name.starts_with(".tmp")
 }
 
-fn folder(table_dir: &Path) -> PathBuf {
+fn versions_folder(table_dir: &Path) -> PathBuf {
     table_dir.join("_versions")
 }
 
-fn version(path: &Path) -> Option<u64> {
+fn parse_version(path: &Path) -> Option<u64> {
     if path.extension()? != "manifest" {
         return None;
     }
@@ -127,7 +127,7 @@ fn version(path: &Path) -> Option<u64> {
 }
 
 /// Returns an unused path: `name.why`, `name.why-2` and so on.
-fn free(path: &Path, why: &str) -> PathBuf {
+fn unused_path(path: &Path, why: &str) -> PathBuf {
     let name = |number: u32| {
         let mut name = path.as_os_str().to_owned();
         name.push(if number == 1 { format!(".{why}") } else { format!(".{why}-{number}") });
@@ -138,20 +138,20 @@ fn free(path: &Path, why: &str) -> PathBuf {
 
 /// Removes the library's hint of the newest version. Without it, the library lists the versions.
 fn drop_hint(table_dir: &Path) -> Result<()> {
-    let hint = folder(table_dir).join("latest_version_hint.json");
+    let hint = versions_folder(table_dir).join("latest_version_hint.json");
     match std::fs::remove_file(&hint) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", &hint),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).io_context("remove", &hint),
         _ => Ok(()),
     }
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {
-    std::fs::rename(from, to).at("move aside", from)
+    std::fs::rename(from, to).io_context("move aside", from)
 }
 
-fn sync(table_dir: &Path) -> Result<()> {
-    let folder = folder(table_dir);
-    File::open(&folder).and_then(|it| it.sync_all()).at("sync", &folder)
+fn sync_folder(table_dir: &Path) -> Result<()> {
+    let folder = versions_folder(table_dir);
+    File::open(&folder).and_then(|it| it.sync_all()).io_context("sync", &folder)
 }
 
 #[cfg(test)]
@@ -169,15 +169,15 @@ mod tests {
         std::fs::write(versions.join("other.txt"), "").unwrap();
         let numbers = || list(dir.path()).unwrap().iter().map(|it| it.version).collect::<Vec<_>>();
         assert_eq!(numbers(), [1, 2, 3]);
-        assert_eq!(set_unsynced_aside(dir.path(), 2).unwrap(), 1);
+        assert_eq!(quarantine_unsynced(dir.path(), 2).unwrap(), 1);
         assert_eq!(numbers(), [1, 2]);
         std::fs::write(versions.join(format!("{:020}.manifest", u64::MAX - 3)), "again").unwrap();
-        assert_eq!(set_unsynced_aside(dir.path(), 2).unwrap(), 1);
+        assert_eq!(quarantine_unsynced(dir.path(), 2).unwrap(), 1);
         let second = list(dir.path()).unwrap().pop().unwrap();
-        let aside = set_corrupt_aside(dir.path(), &second).unwrap();
+        let aside = quarantine_corrupt(dir.path(), &second).unwrap();
         assert_eq!(numbers(), [1]);
         assert_eq!(leftovers(dir.path()).len(), 3);
-        put_back(&second, &aside).unwrap();
+        restore(&second, &aside).unwrap();
         assert_eq!(numbers(), [1, 2]);
         assert!(list(&dir.path().join("missing")).unwrap().is_empty());
     }

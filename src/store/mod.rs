@@ -26,7 +26,7 @@ mod maintenance;
 mod footer_check;
 mod write;
 
-pub use crate::store::lance_runtime::{bound_library, start_pool};
+pub use crate::store::lance_runtime::{limit_library, start_pool};
 pub use inspect::Inspection;
 pub use lance::{LanceStore, memory_caps};
 
@@ -45,7 +45,7 @@ pub enum FileSet {
 
 impl FileSet {
     /// Returns whether a file is in the set.
-    pub fn holds(&self, file: FileId) -> bool {
+    pub fn contains(&self, file: FileId) -> bool {
         match self {
             FileSet::All => true,
             FileSet::Only(files) => files.binary_search(&file).is_ok(),
@@ -131,7 +131,7 @@ pub trait Store: Send + Sync {
     async fn file_ids(&self) -> Result<Vec<FileId>>;
 
     /// Updates indexes, compacts and prunes, as far as it pays off. Bounded in memory.
-    async fn upkeep(&self) -> Result<()>;
+    async fn maintain(&self) -> Result<()>;
 
     /// Returns the version that reads see. Every change increases it.
     fn version(&self) -> u64;

@@ -7,39 +7,39 @@ use lance::Dataset;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
-use crate::store::lance::{LanceStore, slower};
+use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
-use crate::store::memory::{Addresses, Hot};
+use crate::store::memory::{MemoryIndex, RowIds};
 use crate::store::{fsync, recovery};
 
 impl LanceStore {
     /// Returns the table as a dataset of the library's lower layer, as changes see it.
     pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
-        self.table.dataset().ok_or_else(on_no_disk)?.get().await.on("read", &self.dir)
+        self.table.dataset().ok_or_else(not_on_disk)?.get().await.on("read", &self.dir)
     }
 
     /// Makes all changes so far durable and publishes them.
-    pub(super) async fn settle(&self) -> Result<()> {
-        self.settle_with(|_| Ok(())).await
+    pub(super) async fn commit_durable(&self) -> Result<()> {
+        self.commit_with(|_| Ok(())).await
     }
 
     /// As [`LanceStore::settle`], together with a change in memory.
-    pub(super) async fn settle_with(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
-        if !recovery::is_noted(&self.table, &self.place, &self.synced).await? {
+    pub(super) async fn commit_with(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
+        if !recovery::is_recorded_durable(&self.table, &self.place, &self.durable).await? {
             fsync::sync(&self.dir).await?;
-            self.whole.check().await?;
-            recovery::note(&self.table, &self.place, &self.synced).await?;
+            self.footers.check().await?;
+            recovery::record_durable(&self.table, &self.place, &self.durable).await?;
         }
-        self.show(change).await
+        self.publish(change).await
     }
 
     /// As [`LanceStore::settle`], for rows that compaction moved.
-    pub(super) async fn settle_moved(&self) -> Result<()> {
-        let addresses = self.addresses().await;
-        self.settle_with(|hot| {
+    pub(super) async fn commit_compacted(&self) -> Result<()> {
+        let addresses = self.read_row_ids().await;
+        self.commit_with(|hot| {
             match addresses {
-                Ok(addresses) => addresses.into_iter().for_each(|it| hot.move_to(it)),
-                Err(error) => slower(&error),
+                Ok(addresses) => addresses.into_iter().for_each(|it| hot.set_row_ids(it)),
+                Err(error) => log_slower(&error),
             }
             Ok(())
         })
@@ -47,33 +47,33 @@ impl LanceStore {
     }
 
     /// Publishes the current table and a change in memory at the same moment.
-    pub(super) async fn show(&self, change: impl FnOnce(&mut Hot) -> Result<()>) -> Result<()> {
+    pub(super) async fn publish(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
         let dataset = self.dataset().await?;
-        let (version, shown) = (dataset.manifest().version, self.shown.dataset().ok_or_else(on_no_disk)?);
-        let mut hot = self.hot_mut();
+        let (version, shown) = (dataset.manifest().version, self.published.dataset().ok_or_else(not_on_disk)?);
+        let mut hot = self.memory_mut();
         change(&mut hot)?;
         shown.update((*dataset).clone());
         // A read that starts in between pins the older version, which protects the newer one too.
-        self.readings.show(version);
+        self.version_pins.publish(version);
         Ok(())
     }
 
     /// Returns the row ids of all rows, `None` if they are not kept.
-    async fn addresses(&self) -> Result<Option<Addresses>> {
-        if self.hot().addresses().is_none() {
+    async fn read_row_ids(&self) -> Result<Option<RowIds>> {
+        if self.memory().row_ids().is_none() {
             return Ok(None);
         }
         let query = self.table.query().select(Select::columns(&["chunk_id", "file_id"])).with_row_id();
         let mut stream = query.execute().await.on("read", &self.dir)?;
-        let mut addresses = Addresses::default();
+        let mut addresses = RowIds::default();
         while let Some(batch) = stream.try_next().await.on("read", &self.dir)? {
-            addresses.learn(&batch)?;
+            addresses.add(&batch)?;
         }
         Ok(Some(addresses))
     }
 }
 
 /// Must not happen: every table of vic is on disk.
-fn on_no_disk() -> Error {
+fn not_on_disk() -> Error {
     Error::internal("the table is not on disk")
 }

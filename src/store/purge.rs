@@ -7,7 +7,7 @@
 use lancedb::Table;
 
 use crate::error::Result;
-use crate::store::lance::{LanceStore, slower};
+use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
 use crate::store::{compaction, maintenance, manifests};
 
@@ -18,8 +18,8 @@ impl LanceStore {
     /// # Errors
     /// The table cannot be read or written.
     pub async fn purge(&self) -> Result<u64> {
-        let done = self.change(rewrite(self)).await;
-        self.upkeep_ended(&done.as_ref().map(drop).map_err(Clone::clone));
+        let done = self.run_change(rewrite_deleted(self)).await;
+        self.end_maintenance(&done.as_ref().map(drop).map_err(Clone::clone));
         done
     }
 
@@ -28,26 +28,26 @@ impl LanceStore {
     /// # Errors
     /// The table cannot be read or written.
     pub async fn prune_before(&self, version: u64) -> Result<bool> {
-        self.change(prune(self)).await?;
+        self.run_change(prune_unread(self)).await?;
         Ok(manifests::list(&self.place.table_dir())?.iter().all(|it| it.version >= version))
     }
 }
 
 /// The caller holds the writer lock.
-async fn rewrite(store: &LanceStore) -> Result<u64> {
+async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
     let table = &store.table;
-    store.doing("purging excluded files");
+    store.set_step("purging excluded files");
     if table.count_rows(None).await.on("read", &store.dir)? == 0 {
         // Only the indexes still hold the words. They are rebuilt with the first new row.
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
         compaction::compact_deleted(table).await.on("compact", &store.dir)?;
-        maintenance::make_keyword_index(table).await.on("update keywords in", &store.dir)?;
+        maintenance::build_keyword_index(table).await.on("update keywords in", &store.dir)?;
     }
-    store.settle_moved().await?;
+    store.commit_compacted().await?;
     store.forget_replaced().await;
-    if let Err(error) = store.warm().await {
-        slower(&error);
+    if let Err(error) = store.preload().await {
+        log_slower(&error);
     }
     table.version().await.on("read", &store.dir)
 }
@@ -61,10 +61,10 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
 
 /// The caller holds the writer lock. Files without a version thus belong to an interrupted or undone commit, never to a
 /// running one.
-async fn prune(store: &LanceStore) -> Result<()> {
+async fn prune_unread(store: &LanceStore) -> Result<()> {
     // The replacements of the pruned data must be durable first.
-    store.settle().await?;
-    maintenance::drop_before(&store.table, store.readings.oldest(), true).await.on("prune", &store.dir)
+    store.commit_durable().await?;
+    maintenance::prune_versions_before(&store.table, store.version_pins.oldest(), true).await.on("prune", &store.dir)
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
         for (id, texts) in files {
             store.replace(vec![file(*id, texts)]).await.unwrap();
         }
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         assert!(is_anywhere(dir.path(), CANARY), "the test could not fail");
         store.delete(&[1]).await.unwrap();
         assert!(is_anywhere(dir.path(), CANARY), "deleting alone leaves it");
@@ -119,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(vec![file(1, &["harbour"])]).await.unwrap();
-        let synced = crate::store::durable_version::Synced::of(&store.place.table_dir());
+        let synced = crate::store::durable_version::DurableVersion::new(&store.place.table_dir());
         let last = synced.read().unwrap().unwrap();
         store.replace(vec![file(2, &[&format!("the {CANARY} of the ledger")])]).await.unwrap();
         drop(store);
@@ -148,7 +148,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(many.iter().map(|(id, texts)| file(*id, texts)).collect()).await.unwrap();
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         store.delete(&[1]).await.unwrap();
         let version = store.purge().await.unwrap();
         prune_all(&store, version).await;
@@ -161,7 +161,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path()).await;
         store.replace(vec![file(1, &[CANARY]), file(2, &["harbour"])]).await.unwrap();
-        let reading = store.readings.begin();
+        let reading = store.version_pins.pin();
         store.delete(&[1]).await.unwrap();
         let version = store.purge().await.unwrap();
         tokio::time::sleep(Duration::from_millis(1_500)).await;

@@ -28,34 +28,34 @@ const EXACT_ROWS: u64 = 4_000;
 /// A filter that passes at least one row in this many is applied to a larger result, instead of being passed to the
 /// table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180 ms per leg,
 /// the larger result 15 ms.
-const WIDE_PART: u64 = 5;
+const WIDE_FILTER_SHARE: u64 = 5;
 
 /// The part of the rows that a filter selects.
-enum Scope {
+enum FilterScope {
     All,
     None,
-    Part(Part),
+    Part(Subset),
 }
 
 /// A subset of the files, with its share of the table.
-struct Part {
+struct Subset {
     /// The files that have rows, sorted.
     files: Vec<FileId>,
     rows: u64,
     all_rows: u64,
 }
 
-impl Part {
+impl Subset {
     /// Returns how many hits of the whole table most likely contain `limit` hits of these files. `None` if the filter
     /// is too narrow.
-    fn depth(&self, limit: usize) -> Option<usize> {
-        let is_wide = self.rows * WIDE_PART >= self.all_rows;
+    fn search_depth(&self, limit: usize) -> Option<usize> {
+        let is_wide = self.rows * WIDE_FILTER_SHARE >= self.all_rows;
         // A quarter more than the average, because the files of a filter are seldom spread evenly.
         is_wide.then(|| limit * self.all_rows as usize * 5 / (self.rows as usize * 4) + 1)
     }
 
     /// Returns the first `limit` hits of these files. `None` if there are fewer, because more may follow.
-    fn first(&self, mut hits: Vec<LegHit>, limit: usize) -> Option<Vec<LegHit>> {
+    fn first_matching(&self, mut hits: Vec<LegHit>, limit: usize) -> Option<Vec<LegHit>> {
         hits.retain(|hit| self.files.binary_search(&hit.file_id).is_ok());
         hits.truncate(limit);
         (hits.len() == limit).then_some(hits)
@@ -65,15 +65,15 @@ impl Part {
     fn filter(&self, store: &LanceStore) -> DfExpr {
         let rows = store.rows();
         if self.files.len() * 2 <= rows.len() {
-            return of_files(&self.files);
+            return file_condition(&self.files);
         }
         let others: Vec<FileId> = rows.keys().copied().filter(|it| self.files.binary_search(it).is_err()).collect();
-        if others.is_empty() { of_files(&self.files) } else { !of_files(&others) }
+        if others.is_empty() { file_condition(&self.files) } else { !file_condition(&others) }
     }
 }
 
 /// Returns the `limit` best chunks by BM25.
-pub(super) async fn keyword(
+pub(super) async fn keyword_search(
     store: &LanceStore,
     query: &KeywordQuery,
     files: &FileSet,
@@ -83,32 +83,32 @@ pub(super) async fn keyword(
         return Ok(Vec::new());
     }
     let (text, any) = (&query.text, Operator::Or);
-    match scope(store, files) {
-        Scope::None => Ok(Vec::new()),
-        Scope::All => matching(store, text, any, None, limit).await,
-        Scope::Part(part) => {
-            if let Some(depth) = part.depth(limit)
-                && let Some(hits) = part.first(matching(store, text, any, None, depth).await?, limit)
+    match filter_scope(store, files) {
+        FilterScope::None => Ok(Vec::new()),
+        FilterScope::All => full_text_search(store, text, any, None, limit).await,
+        FilterScope::Part(part) => {
+            if let Some(depth) = part.search_depth(limit)
+                && let Some(hits) = part.first_matching(full_text_search(store, text, any, None, depth).await?, limit)
             {
                 return Ok(hits);
             }
-            matching(store, text, any, Some(part.filter(store)), limit).await
+            full_text_search(store, text, any, Some(part.filter(store)), limit).await
         }
     }
 }
 
 /// Returns every chunk with all these words.
-pub(super) async fn all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
-    let filter = match scope(store, files) {
-        Scope::None => return Ok(Vec::new()),
-        Scope::All => None,
-        Scope::Part(part) => Some(part.filter(store)),
+pub(super) async fn chunks_with_all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
+    let filter = match filter_scope(store, files) {
+        FilterScope::None => return Ok(Vec::new()),
+        FilterScope::All => None,
+        FilterScope::Part(part) => Some(part.filter(store)),
     };
     let every = store.chunk_count() as usize;
-    matching(store, words, Operator::And, filter, every).await
+    full_text_search(store, words, Operator::And, filter, every).await
 }
 
-async fn matching(
+async fn full_text_search(
     store: &LanceStore,
     text: &str,
     operator: Operator,
@@ -120,35 +120,35 @@ async fn matching(
         return Ok(Vec::new());
     }
     let words = MatchQuery::new(text.to_owned()).with_column(Some("text".to_owned())).with_operator(operator);
-    let mut search = store.shown.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
+    let mut search = store.published.query().full_text_search(FullTextSearchQuery::new_query(words.into()));
     search = search.limit(limit).with_row_id();
     if let Some(filter) = filter {
         search = search.only_if_expr(filter);
     }
-    if store.hot().addresses().is_some() {
+    if store.memory().row_ids().is_some() {
         let found = search.clone().select(Select::columns(&["_score"])).execute().await;
         let batches = collect(found, "search", &store.dir).await?;
-        if let Some(ids) = known_ids(store, &batches) {
-            return scored(&batches, ids);
+        if let Some(ids) = cached_ids(store, &batches) {
+            return with_scores(&batches, ids);
         }
     }
     let found = search.select(Select::columns(&["chunk_id", "file_id", "_score"])).execute().await;
     let batches = collect(found, "search", &store.dir).await?;
-    store.hot_mut().learn(&batches)?;
+    store.memory_mut().add_row_ids(&batches)?;
     best_first(&batches, "_score", |score| score)
 }
 
 /// Returns the chunks of all rows in these batches, if all their row ids are known.
-fn known_ids(store: &LanceStore, batches: &[RecordBatch]) -> Option<Vec<Vec<LegHit>>> {
-    let hot = store.hot();
-    batches.iter().map(|it| hot.addresses()?.ids(it)).collect()
+fn cached_ids(store: &LanceStore, batches: &[RecordBatch]) -> Option<Vec<Vec<LegHit>>> {
+    let hot = store.memory();
+    batches.iter().map(|it| hot.row_ids()?.chunks(it)).collect()
 }
 
 /// Sets the scores of the chunks and sorts them.
-fn scored(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>> {
+fn with_scores(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>> {
     let mut hits = Vec::new();
     for (batch, mut part) in batches.iter().zip(ids) {
-        schema::score(&mut part, batch, "_score", |score| score)?;
+        schema::set_scores(&mut part, batch, "_score", |score| score)?;
         hits.append(&mut part);
     }
     sort(&mut hits);
@@ -156,47 +156,53 @@ fn scored(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>>
 }
 
 /// Returns the `limit` nearest chunks by cosine similarity.
-pub(super) async fn vector(store: &LanceStore, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
+pub(super) async fn vector_search(
+    store: &LanceStore,
+    vector: &[f32],
+    files: &FileSet,
+    limit: usize,
+) -> Result<Vec<LegHit>> {
     if limit == 0 {
         return Ok(Vec::new());
     }
-    if let Some(vectors) = store.hot().vectors() {
+    if let Some(vectors) = store.memory().vectors() {
         return Ok(vectors.nearest(vector, files, limit));
     }
-    match scope(store, files) {
-        Scope::None => Ok(Vec::new()),
-        Scope::All => nearest(store, vector, None, Effort::Index(1.0), limit).await,
-        Scope::Part(part) if part.rows <= EXACT_ROWS => {
-            nearest(store, vector, Some(part.filter(store)), Effort::Exact, limit).await
+    match filter_scope(store, files) {
+        FilterScope::None => Ok(Vec::new()),
+        FilterScope::All => table_nearest(store, vector, None, SearchEffort::Index(1.0), limit).await,
+        FilterScope::Part(part) if part.rows <= EXACT_ROWS => {
+            table_nearest(store, vector, Some(part.filter(store)), SearchEffort::Exact, limit).await
         }
-        Scope::Part(part) => {
-            if let Some(depth) = part.depth(limit)
-                && let Some(hits) = part.first(nearest(store, vector, None, Effort::Index(1.0), depth).await?, limit)
+        FilterScope::Part(part) => {
+            if let Some(depth) = part.search_depth(limit)
+                && let Some(hits) = part
+                    .first_matching(table_nearest(store, vector, None, SearchEffort::Index(1.0), depth).await?, limit)
             {
                 return Ok(hits);
             }
-            let effort = Effort::Index(part.rows as f64 / part.all_rows as f64);
-            nearest(store, vector, Some(part.filter(store)), effort, limit).await
+            let effort = SearchEffort::Index(part.rows as f64 / part.all_rows as f64);
+            table_nearest(store, vector, Some(part.filter(store)), effort, limit).await
         }
     }
 }
 
 /// How a vector search runs.
-enum Effort {
+enum SearchEffort {
     /// Compares all rows that pass the filter.
     Exact,
     /// Uses the approximate index, if there is one; the filter passes this share of the rows.
     Index(f64),
 }
 
-async fn nearest(
+async fn table_nearest(
     store: &LanceStore,
     vector: &[f32],
     filter: Option<DfExpr>,
-    effort: Effort,
+    effort: SearchEffort,
     limit: usize,
 ) -> Result<Vec<LegHit>> {
-    let search = store.shown.query().nearest_to(vector);
+    let search = store.published.query().nearest_to(vector);
     let mut search = search
         .on("search", &store.dir)?
         .column("vector")
@@ -204,8 +210,8 @@ async fn nearest(
         .limit(limit)
         .select(Select::columns(&["chunk_id", "file_id", "_distance"]));
     search = match effort {
-        Effort::Exact => search.bypass_vector_index(),
-        Effort::Index(part) => maintenance::tune(search, part),
+        SearchEffort::Exact => search.bypass_vector_index(),
+        SearchEffort::Index(part) => maintenance::set_search_effort(search, part),
     };
     if let Some(filter) = filter {
         search = search.only_if_expr(filter);
@@ -216,7 +222,7 @@ async fn nearest(
 
 /// Returns the cosine similarity of `vector` to each of these chunks.
 pub(super) async fn similarities(store: &LanceStore, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
-    if let Some(vectors) = store.hot().vectors() {
+    if let Some(vectors) = store.memory().vectors() {
         return Ok(vectors.similarities(vector, ids));
     }
     let stored = stored_vectors(store, ids).await?;
@@ -233,7 +239,7 @@ pub(super) async fn vectors(
     store: &LanceStore,
     ids: &[(FileId, ChunkId)],
 ) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
-    if let Some(vectors) = store.hot().vectors() {
+    if let Some(vectors) = store.memory().vectors() {
         return Ok(vectors.vectors(ids));
     }
     stored_vectors(store, ids).await
@@ -241,11 +247,11 @@ pub(super) async fn vectors(
 
 async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
     let mut found = Vec::with_capacity(ids.len());
-    for batch in &rows(store, ids, &["chunk_id", "file_id", "vector"]).await? {
-        let rows = schema::keys(batch)?.zip(schema::vectors(batch)?).filter(|(_, it)| !schema::awaits(it));
+    for batch in &rows_by_id(store, ids, &["chunk_id", "file_id", "vector"]).await? {
+        let rows = schema::keys(batch)?.zip(schema::vectors(batch)?).filter(|(_, it)| !schema::is_missing_vector(it));
         found.extend(rows.map(|((file_id, id), it)| ((file_id, ChunkId(id.to_owned())), it.to_vec())));
     }
-    keep_asked(&mut found, ids, |it| (it.0.0, &it.0.1));
+    retain_requested(&mut found, ids, |it| (it.0.0, &it.0.1));
     Ok(found)
 }
 
@@ -255,16 +261,16 @@ pub(super) async fn scan(
     files: &FileSet,
     each: &mut (dyn FnMut(StoredChunk) -> bool + Send),
 ) -> Result<()> {
-    let mut query = store.shown.query().select(Select::columns(&schema::CHUNK_COLUMNS));
-    match scope(store, files) {
-        Scope::None => return Ok(()),
-        Scope::All => {}
-        Scope::Part(part) => query = query.only_if_expr(part.filter(store)),
+    let mut query = store.published.query().select(Select::columns(&schema::CHUNK_COLUMNS));
+    match filter_scope(store, files) {
+        FilterScope::None => return Ok(()),
+        FilterScope::All => {}
+        FilterScope::Part(part) => query = query.only_if_expr(part.filter(store)),
     }
     let mut stream = query.execute().await.on("read", &store.dir)?;
     while let Some(batch) = stream.try_next().await.on("read", &store.dir)? {
         for chunk in schema::stored_chunks(&batch)? {
-            if files.holds(chunk.file_id) && !each(chunk) {
+            if files.contains(chunk.file_id) && !each(chunk) {
                 return Ok(());
             }
         }
@@ -273,7 +279,11 @@ pub(super) async fn scan(
 }
 
 /// Returns a superset of the rows of these chunks; [`keep_asked`] drops the others.
-pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns: &[&str]) -> Result<Vec<RecordBatch>> {
+pub(super) async fn rows_by_id(
+    store: &LanceStore,
+    ids: &[(FileId, ChunkId)],
+    columns: &[&str],
+) -> Result<Vec<RecordBatch>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -281,19 +291,19 @@ pub(super) async fn rows(store: &LanceStore, ids: &[(FileId, ChunkId)], columns:
     files.sort_unstable();
     files.dedup();
     let chunks = ids.iter().map(|(_, id)| lit(id.0.as_str())).collect();
-    let filter = of_files(&files).and(col("chunk_id").in_list(chunks, false));
-    let query = store.shown.query().only_if_expr(filter).select(Select::columns(columns));
+    let filter = file_condition(&files).and(col("chunk_id").in_list(chunks, false));
+    let query = store.published.query().only_if_expr(filter).select(Select::columns(columns));
     collect(query.execute().await, "read", &store.dir).await
 }
 
 /// Drops rows that were not requested: files with the same content share chunk ids.
-pub(super) fn keep_asked<T>(rows: &mut Vec<T>, ids: &[(FileId, ChunkId)], key: fn(&T) -> (FileId, &ChunkId)) {
+pub(super) fn retain_requested<T>(rows: &mut Vec<T>, ids: &[(FileId, ChunkId)], key: fn(&T) -> (FileId, &ChunkId)) {
     let asked: HashSet<(FileId, &ChunkId)> = ids.iter().map(|(file_id, id)| (*file_id, id)).collect();
     rows.retain(|row| asked.contains(&key(row)));
 }
 
 /// Returns the condition that a row belongs to one of these files.
-pub(super) fn of_files(files: &[FileId]) -> DfExpr {
+pub(super) fn file_condition(files: &[FileId]) -> DfExpr {
     match files {
         [one] => col("file_id").eq(lit(*one)),
         _ => col("file_id").in_list(files.iter().map(|it| lit(*it)).collect(), false),
@@ -301,15 +311,17 @@ pub(super) fn of_files(files: &[FileId]) -> DfExpr {
 }
 
 /// Returns the condition that a row belongs to this file and has an ordinal in this range.
-pub(super) fn of_part(file_id: FileId, ordinals: &Range<u32>) -> DfExpr {
+pub(super) fn part_condition(file_id: FileId, ordinals: &Range<u32>) -> DfExpr {
     let within = col("ordinal").gt_eq(lit(ordinals.start)).and(col("ordinal").lt(lit(ordinals.end)));
-    of_files(&[file_id]).and(within)
+    file_condition(&[file_id]).and(within)
 }
 
 /// Returns which part of the rows a set of files selects.
-fn scope(store: &LanceStore, files: &FileSet) -> Scope {
+fn filter_scope(store: &LanceStore, files: &FileSet) -> FilterScope {
     let rows = store.rows();
-    let FileSet::Only(wanted) = files else { return if rows.is_empty() { Scope::None } else { Scope::All } };
+    let FileSet::Only(wanted) = files else {
+        return if rows.is_empty() { FilterScope::None } else { FilterScope::All };
+    };
     let mut files = Vec::with_capacity(wanted.len());
     let mut count = 0;
     for file_id in wanted.iter() {
@@ -319,11 +331,11 @@ fn scope(store: &LanceStore, files: &FileSet) -> Scope {
         }
     }
     if files.is_empty() {
-        Scope::None
+        FilterScope::None
     } else if files.len() == rows.len() {
-        Scope::All
+        FilterScope::All
     } else {
-        Scope::Part(Part { files, rows: count, all_rows: store.chunk_count() })
+        FilterScope::Part(Subset { files, rows: count, all_rows: store.chunk_count() })
     }
 }
 

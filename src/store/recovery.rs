@@ -17,11 +17,11 @@ use lancedb::{Connection, ObjectStoreRegistry, Session, Table};
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::FileId;
-use crate::store::durable_version::Synced;
-use crate::store::footer_check::Whole;
-use crate::store::lance_error::{StoreContext, as_damage};
+use crate::store::durable_version::DurableVersion;
+use crate::store::footer_check::FooterCheck;
+use crate::store::lance_error::{StoreContext, mark_damaged};
 use crate::store::manifests::{self, Manifest};
-use crate::store::memory::Hot;
+use crate::store::memory::MemoryIndex;
 use crate::store::{fsync, maintenance, schema};
 
 /// Memory for opened indexes. The library's default is 6 GiB; the keyword index of a million short chunks fits here.
@@ -36,13 +36,13 @@ const FILE_VERSION: &str = "2.1";
 
 /// Location and dimension of a table.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TableLocation {
     pub(super) dir: PathBuf,
     pub(super) name: String,
     pub(super) dimension: usize,
 }
 
-impl Place {
+impl TableLocation {
     /// Returns the table's own directory.
     pub(super) fn table_dir(&self) -> PathBuf {
         self.dir.join(format!("{}.lance", self.name))
@@ -51,22 +51,22 @@ impl Place {
 
 /// Memory caches of the library.
 #[derive(Clone)]
-pub(super) struct Cached {
+pub(super) struct LibraryCaches {
     /// Opened indexes.
     pub(super) indexes: Arc<dyn CacheBackend>,
     /// Caches manifests and page tables, and refers to the indexes.
     pub(super) session: Arc<Session>,
 }
 
-impl Cached {
+impl LibraryCaches {
     /// Creates empty caches.
-    pub(super) fn new() -> Cached {
+    pub(super) fn new() -> LibraryCaches {
         // Like the library's own cache, but in one shard: an index of this size must fit in.
         let indexes = QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single);
         let indexes: Arc<dyn CacheBackend> = Arc::new(indexes);
         let registry = Arc::new(ObjectStoreRegistry::default());
         let session = Session::with_index_cache_backend(indexes.clone(), METADATA_CACHE_BYTES, registry);
-        Cached { indexes, session: Arc::new(session) }
+        LibraryCaches { indexes, session: Arc::new(session) }
     }
 
     /// Clears all caches; data that is still needed is read again.
@@ -77,12 +77,12 @@ impl Cached {
 }
 
 /// A table with its in-memory parts.
-pub(super) struct Opened {
+pub(super) struct OpenedTable {
     pub(super) table: Table,
-    pub(super) cached: Cached,
+    pub(super) cached: LibraryCaches,
     pub(super) rows: BTreeMap<FileId, u64>,
-    pub(super) hot: Hot,
-    pub(super) whole: Whole,
+    pub(super) hot: MemoryIndex,
+    pub(super) whole: FooterCheck,
     /// New paths of the damaged parts.
     pub(super) set_aside: Vec<PathBuf>,
     /// Whether durable versions could not be read.
@@ -93,61 +93,61 @@ pub(super) struct Opened {
 ///
 /// # Errors
 /// The directory cannot be read or written, or the table is of another version of vic.
-pub(super) async fn open(place: &Place, synced: &Synced) -> Result<Opened> {
+pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Result<OpenedTable> {
     let table_dir = place.table_dir();
     if table_dir.symlink_metadata().is_err_and(|it| it.kind() == std::io::ErrorKind::NotFound) {
         return create(place, synced).await;
     }
     let last = synced.read()?;
     if let Some(last) = last {
-        let unsynced = manifests::set_unsynced_aside(&table_dir, last)?;
+        let unsynced = manifests::quarantine_unsynced(&table_dir, last)?;
         if unsynced > 0 {
             tracing::info!(unsynced, "set aside an interrupted commit; its files are read again");
         }
     }
-    let Some(mut opened) = newest_whole(place).await? else {
-        let set_aside = vec![manifests::set_table_aside(&table_dir)?];
-        return Ok(Opened { set_aside, has_lost: true, ..create(place, synced).await? });
+    let Some(mut opened) = newest_readable(place).await? else {
+        let set_aside = vec![manifests::quarantine_table(&table_dir)?];
+        return Ok(OpenedTable { set_aside, has_lost: true, ..create(place, synced).await? });
     };
     let version = opened.table.version().await.on("read", &place.dir)?;
     opened.has_lost = last.is_some_and(|it| it > version) || (last.is_none() && !opened.set_aside.is_empty());
-    opened.whole = Whole::of(&table_dir);
-    let mended = maintenance::mend_indexes(&opened.table).await.on("update keywords in", &place.dir)?;
+    opened.whole = FooterCheck::new(&table_dir);
+    let mended = maintenance::repair_indexes(&opened.table).await.on("update keywords in", &place.dir)?;
     if mended || last != Some(version) {
         fsync::sync(&place.dir).await?;
         opened.whole.check().await?;
     }
     // The old number marks the loss until the caller accepts it.
     if !opened.has_lost {
-        note(&opened.table, place, synced).await?;
+        record_durable(&opened.table, place, synced).await?;
     }
     Ok(opened)
 }
 
 /// Returns whether the current version is recorded as durable.
-pub(super) async fn is_noted(table: &Table, place: &Place, synced: &Synced) -> Result<bool> {
+pub(super) async fn is_recorded_durable(table: &Table, place: &TableLocation, synced: &DurableVersion) -> Result<bool> {
     let version = table.version().await.on("read", &place.dir)?;
     let synced = synced.clone();
-    tokio::task::spawn_blocking(move || synced.holds(version)).await.map_err(Error::internal)?
+    tokio::task::spawn_blocking(move || synced.is_durable(version)).await.map_err(Error::internal)?
 }
 
 /// Records the current version as durable. The caller has synced it.
-pub(super) async fn note(table: &Table, place: &Place, synced: &Synced) -> Result<()> {
+pub(super) async fn record_durable(table: &Table, place: &TableLocation, synced: &DurableVersion) -> Result<()> {
     let version = table.version().await.on("read", &place.dir)?;
-    let (synced, writing) = (synced.clone(), synced.writing().await);
+    let (synced, writing) = (synced.clone(), synced.lock_writes().await);
     let note = move || {
         let _writing = writing;
-        if synced.holds(version)? { Ok(()) } else { synced.write(version) }
+        if synced.is_durable(version)? { Ok(()) } else { synced.write(version) }
     };
     tokio::task::spawn_blocking(note).await.map_err(Error::internal)?
 }
 
 /// Rolls back version by version until one is readable. If none is, restores all of them and returns `None`.
-async fn newest_whole(place: &Place) -> Result<Option<Opened>> {
+async fn newest_readable(place: &TableLocation) -> Result<Option<OpenedTable>> {
     let table_dir = place.table_dir();
     let mut moved: Vec<(Manifest, PathBuf)> = Vec::new();
     loop {
-        let error = match read(place).await {
+        let error = match read_current(place).await {
             Ok(mut opened) => {
                 opened.set_aside = moved.into_iter().map(|(_, aside)| aside).collect();
                 return Ok(Some(opened));
@@ -157,23 +157,23 @@ async fn newest_whole(place: &Place) -> Result<Option<Opened>> {
         let newest = if error.code == ErrorCode::DataLoss { manifests::list(&table_dir)?.pop() } else { None };
         let Some(newest) = newest else {
             for (manifest, aside) in moved.iter().rev() {
-                manifests::put_back(manifest, aside)?;
+                manifests::restore(manifest, aside)?;
             }
             return if error.code == ErrorCode::DataLoss { Ok(None) } else { Err(error) };
         };
         tracing::warn!("{error}; going back to the version before `{}`", newest.path.display());
-        let aside = manifests::set_corrupt_aside(&table_dir, &newest)?;
+        let aside = manifests::quarantine_corrupt(&table_dir, &newest)?;
         moved.push((newest, aside));
     }
 }
 
 /// Reads the current version of the table. This opens all its files and decodes the columns kept in memory.
-pub(super) async fn read(place: &Place) -> Result<Opened> {
+pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
     // A new session: another one may have cached versions that are quarantined by now.
-    let cached = Cached::new();
+    let cached = LibraryCaches::new();
     let table = connect(&place.dir, &cached).await?.open_table(&place.name).execute().await;
-    let table = table.map_err(as_damage).on("open", &place.dir)?;
-    let found = table.schema().await.map_err(as_damage).on("open", &place.dir)?;
+    let table = table.map_err(mark_damaged).on("open", &place.dir)?;
+    let found = table.schema().await.map_err(mark_damaged).on("open", &place.dir)?;
     if found.fields() != schema::schema(place.dimension).fields() {
         let (name, dir) = (&place.name, place.dir.display());
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has other columns"))
@@ -181,38 +181,41 @@ pub(super) async fn read(place: &Place) -> Result<Opened> {
                 "it was written by another version of vic: move `{dir}` away, then run `vic index --full`"
             )));
     }
-    let (rows, hot) = contents(&table, place).await?;
-    let whole = Whole::of(&place.table_dir());
-    Ok(Opened { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
+    let (rows, hot) = load_contents(&table, place).await?;
+    let whole = FooterCheck::new(&place.table_dir());
+    Ok(OpenedTable { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }
 
 /// Counts the rows of each file, and loads the vectors if they fit.
-pub(super) async fn contents(table: &Table, place: &Place) -> Result<(BTreeMap<FileId, u64>, Hot)> {
+pub(super) async fn load_contents(
+    table: &Table,
+    place: &TableLocation,
+) -> Result<(BTreeMap<FileId, u64>, MemoryIndex)> {
     let rows = count_rows(table, &place.dir).await?;
-    let mut hot = Hot::new(&place.dir, rows.values().sum(), place.dimension);
-    hot.filling(rows.values().sum());
-    let hot = if hot.vectors().is_some() { load(table, place, hot).await? } else { hot };
+    let mut hot = MemoryIndex::new(&place.dir, rows.values().sum(), place.dimension);
+    hot.begin_load(rows.values().sum());
+    let hot = if hot.vectors().is_some() { load_memory(table, place, hot).await? } else { hot };
     Ok((rows, hot))
 }
 
-async fn create(place: &Place, synced: &Synced) -> Result<Opened> {
+async fn create(place: &TableLocation, synced: &DurableVersion) -> Result<OpenedTable> {
     // The durable version of an earlier table of that name would look like a loss.
     synced.remove()?;
     let schema = schema::schema(place.dimension);
-    let cached = Cached::new();
+    let cached = LibraryCaches::new();
     let connection = connect(&place.dir, &cached).await?;
-    let whole = Whole::of(&place.table_dir());
+    let whole = FooterCheck::new(&place.table_dir());
     let table = connection.create_empty_table(&place.name, schema);
     let table = table.storage_option(OPT_NEW_TABLE_STORAGE_VERSION, FILE_VERSION).execute().await;
     let table = table.on("create", &place.dir)?;
     fsync::sync(&place.dir).await?;
     whole.check().await?;
-    note(&table, place, synced).await?;
-    let (rows, hot) = (BTreeMap::new(), Hot::new(&place.dir, 0, place.dimension));
-    Ok(Opened { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
+    record_durable(&table, place, synced).await?;
+    let (rows, hot) = (BTreeMap::new(), MemoryIndex::new(&place.dir, 0, place.dimension));
+    Ok(OpenedTable { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }
 
-pub(super) async fn connect(dir: &Path, cached: &Cached) -> Result<Connection> {
+pub(super) async fn connect(dir: &Path, cached: &LibraryCaches) -> Result<Connection> {
     let Some(uri) = dir.to_str() else {
         return Err(Error::invalid(format!("the path `{}` is not valid Unicode", dir.display()))
             .hint("point VIC_DB_PATH at another directory"));
@@ -221,21 +224,21 @@ pub(super) async fn connect(dir: &Path, cached: &Cached) -> Result<Connection> {
 }
 
 /// Loads the in-memory columns of a table.
-async fn load(table: &Table, place: &Place, mut hot: Hot) -> Result<Hot> {
+async fn load_memory(table: &Table, place: &TableLocation, mut hot: MemoryIndex) -> Result<MemoryIndex> {
     let query = table.query().select(hot.columns()).with_row_id();
-    let mut stream = query.execute().await.map_err(as_damage).on("read", &place.dir)?;
-    while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", &place.dir)? {
+    let mut stream = query.execute().await.map_err(mark_damaged).on("read", &place.dir)?;
+    while let Some(batch) = stream.try_next().await.map_err(mark_damaged).on("read", &place.dir)? {
         hot.add_rows(&batch)?;
     }
-    hot.filled();
+    hot.end_load();
     Ok(hot)
 }
 
 async fn count_rows(table: &Table, dir: &Path) -> Result<BTreeMap<FileId, u64>> {
     let query = table.query().select(Select::columns(&["file_id"]));
-    let mut stream = query.execute().await.map_err(as_damage).on("read", dir)?;
+    let mut stream = query.execute().await.map_err(mark_damaged).on("read", dir)?;
     let mut rows = BTreeMap::new();
-    while let Some(batch) = stream.try_next().await.map_err(as_damage).on("read", dir)? {
+    while let Some(batch) = stream.try_next().await.map_err(mark_damaged).on("read", dir)? {
         for file_id in schema::file_ids(&batch)?.values() {
             *rows.entry(*file_id).or_default() += 1;
         }

@@ -9,7 +9,9 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema, SchemaRef, UInt32Type};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{Anchor, Chunk, ChunkId, FileChunks, FileId, LegHit, Pieces, StoredChunk, Tier, is_unit};
+use crate::model::{
+    Anchor, Chunk, ChunkId, EncodedPieces, FileChunks, FileId, LegHit, StoredChunk, Tier, has_unit_norm,
+};
 
 /// The columns of a [`StoredChunk`]: all except the vector.
 pub(super) const CHUNK_COLUMNS: [&str; 9] =
@@ -90,9 +92,9 @@ pub(super) struct Columns<'a> {
 
 impl Columns<'_> {
     /// Decodes the chunk.
-    pub(super) fn chunk(&self) -> Result<Chunk> {
+    pub(super) fn decode(&self) -> Result<Chunk> {
         if !self.text.is_char_boundary(self.body_start as usize) {
-            return Err(damaged("body_start"));
+            return Err(damaged_column("body_start"));
         }
         let (anchor, pieces) = self.anchor.split_once('\n').unwrap_or((self.anchor, ""));
         Ok(Chunk {
@@ -100,11 +102,11 @@ impl Columns<'_> {
             ordinal: self.ordinal,
             text: self.text.to_owned(),
             body_start: self.body_start,
-            anchor: serde_json::from_str::<Anchor>(anchor).map_err(|_| damaged("anchor"))?,
-            pieces: Pieces::stored(pieces),
-            heading_path: serde_json::from_str(self.heading_path).map_err(|_| damaged("heading_path"))?,
+            anchor: serde_json::from_str::<Anchor>(anchor).map_err(|_| damaged_column("anchor"))?,
+            pieces: EncodedPieces::from_stored(pieces),
+            heading_path: serde_json::from_str(self.heading_path).map_err(|_| damaged_column("heading_path"))?,
             tokens: self.tokens,
-            tier: tier(self.tier)?,
+            tier: parse_tier(self.tier)?,
         })
     }
 }
@@ -121,11 +123,11 @@ pub(super) fn anchor(chunk: &Chunk) -> serde_json::Result<String> {
 
 /// Returns the rows of a batch with [`CHUNK_COLUMNS`], each with its file id, undecoded.
 pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, Columns<'_>)>> {
-    let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
-    let (texts, anchors) = (strings(batch, "text")?, strings(batch, "anchor")?);
-    let (paths, tiers) = (strings(batch, "heading_path")?, strings(batch, "tier")?);
-    let (ordinals, starts) = (numbers(batch, "ordinal")?, numbers(batch, "body_start")?);
-    let tokens = numbers(batch, "tokens")?;
+    let (ids, files) = (string_column(batch, "chunk_id")?, file_ids(batch)?);
+    let (texts, anchors) = (string_column(batch, "text")?, string_column(batch, "anchor")?);
+    let (paths, tiers) = (string_column(batch, "heading_path")?, string_column(batch, "tier")?);
+    let (ordinals, starts) = (u32_column(batch, "ordinal")?, u32_column(batch, "body_start")?);
+    let tokens = u32_column(batch, "tokens")?;
     let row = move |row: usize| {
         let columns = Columns {
             id: ids.value(row),
@@ -144,31 +146,31 @@ pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileI
 
 /// Decodes the rows of a batch with [`CHUNK_COLUMNS`].
 pub(super) fn stored_chunks(batch: &RecordBatch) -> Result<Vec<StoredChunk>> {
-    columns(batch)?.map(|(file_id, columns)| Ok(StoredChunk { file_id, chunk: columns.chunk()? })).collect()
+    columns(batch)?.map(|(file_id, columns)| Ok(StoredChunk { file_id, chunk: columns.decode()? })).collect()
 }
 
 /// Returns the vectors of a batch, one per row.
 pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]>> {
-    let column = batch.column_by_name("vector").ok_or_else(|| damaged("vector"))?;
-    let list = column.as_fixed_size_list_opt().ok_or_else(|| damaged("vector"))?;
-    let numbers = list.values().as_primitive_opt::<Float32Type>().ok_or_else(|| damaged("vector"))?.values();
+    let column = batch.column_by_name("vector").ok_or_else(|| damaged_column("vector"))?;
+    let list = column.as_fixed_size_list_opt().ok_or_else(|| damaged_column("vector"))?;
+    let numbers = list.values().as_primitive_opt::<Float32Type>().ok_or_else(|| damaged_column("vector"))?.values();
     let length = list.value_length() as usize;
     Ok((0..batch.num_rows()).map(move |row| &numbers[list.value_offset(row) as usize..][..length]))
 }
 
 /// Returns whether this is a valid stored vector: norm 1, or zeros for a missing vector.
-pub(super) fn is_sound(vector: &[f32]) -> bool {
-    is_unit(vector) || awaits(vector)
+pub(super) fn is_valid(vector: &[f32]) -> bool {
+    has_unit_norm(vector) || is_missing_vector(vector)
 }
 
 /// Returns whether this stands for a missing vector.
-pub(super) fn awaits(vector: &[f32]) -> bool {
+pub(super) fn is_missing_vector(vector: &[f32]) -> bool {
     vector.iter().all(|it| *it == 0.0)
 }
 
 /// Returns the file id and the chunk id of each row.
 pub(super) fn keys(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, &str)>> {
-    let (ids, files) = (strings(batch, "chunk_id")?, file_ids(batch)?);
+    let (ids, files) = (string_column(batch, "chunk_id")?, file_ids(batch)?);
     Ok((0..batch.num_rows()).map(move |row| (files.value(row), ids.value(row))))
 }
 
@@ -181,14 +183,14 @@ pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
 /// Reads the hits of a search with the score from this column.
 pub(super) fn hits(batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
     let mut hits = ids(batch)?;
-    self::score(&mut hits, batch, column, score)?;
+    self::set_scores(&mut hits, batch, column, score)?;
     Ok(hits)
 }
 
 /// Sets the scores of the hits from this column of their batch.
-pub(super) fn score(hits: &mut [LegHit], batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<()> {
+pub(super) fn set_scores(hits: &mut [LegHit], batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<()> {
     let scores = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<Float32Type>());
-    let scores = scores.ok_or_else(|| damaged(column))?;
+    let scores = scores.ok_or_else(|| damaged_column(column))?;
     for (hit, found) in hits.iter_mut().zip(scores.values()) {
         hit.score = score(*found);
     }
@@ -198,11 +200,11 @@ pub(super) fn score(hits: &mut [LegHit], batch: &RecordBatch, column: &str, scor
 /// Returns the column of file ids.
 pub(super) fn file_ids(batch: &RecordBatch) -> Result<&Int64Array> {
     let column = batch.column_by_name("file_id").and_then(|it| it.as_primitive_opt::<Int64Type>());
-    column.ok_or_else(|| damaged("file_id"))
+    column.ok_or_else(|| damaged_column("file_id"))
 }
 
 /// Splits a batch by file.
-pub(super) fn by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, RecordBatch>> {
+pub(super) fn split_by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, RecordBatch>> {
     let mut places = BTreeMap::<FileId, Vec<u32>>::new();
     for (place, file) in (0..).zip(file_ids(batch)?.values()) {
         places.entry(*file).or_default().push(place);
@@ -223,21 +225,21 @@ pub(super) fn with_file(batch: &RecordBatch, file_id: FileId) -> Result<RecordBa
     RecordBatch::try_new(schema, columns).map_err(Error::internal)
 }
 
-fn strings<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a StringArray> {
-    batch.column_by_name(column).and_then(|it| it.as_string_opt()).ok_or_else(|| damaged(column))
+fn string_column<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a StringArray> {
+    batch.column_by_name(column).and_then(|it| it.as_string_opt()).ok_or_else(|| damaged_column(column))
 }
 
-fn numbers<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a UInt32Array> {
+fn u32_column<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a UInt32Array> {
     let column_found = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<UInt32Type>());
-    column_found.ok_or_else(|| damaged(column))
+    column_found.ok_or_else(|| damaged_column(column))
 }
 
-fn tier(name: &str) -> Result<Tier> {
+fn parse_tier(name: &str) -> Result<Tier> {
     let found = [Tier::L0, Tier::L1, Tier::L2].into_iter().find(|it| it.name() == name);
-    found.ok_or_else(|| damaged("tier"))
+    found.ok_or_else(|| damaged_column("tier"))
 }
 
-fn damaged(column: &str) -> Error {
+fn damaged_column(column: &str) -> Error {
     Error::new(ErrorCode::DataLoss, format!("column `{column}` of the index holds a value that vic never writes"))
         .hint("stop the daemon, move the index directory away, then run `vic index --full`")
 }

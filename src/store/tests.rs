@@ -13,7 +13,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use super::*;
 use crate::error::ErrorCode;
-use crate::model::{Anchor, Chunk, Embedded, Pieces, Tier};
+use crate::model::{Anchor, Chunk, Embedded, EncodedPieces, Tier};
 
 pub(super) const DIMENSION: usize = 8;
 pub(super) const FINGERPRINT: &str = "0123456789abcdef";
@@ -38,7 +38,7 @@ pub(super) fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
             text: format!("Title\n{text}"),
             body_start: 6,
             anchor: Anchor { page: Some(3), verbatim: true, ..Anchor::default() },
-            pieces: Pieces::default(),
+            pieces: EncodedPieces::default(),
             heading_path: vec!["A".into(), "B \"quoted\"".into()],
             tokens: 7,
             tier: Tier::L1,
@@ -83,7 +83,7 @@ async fn empty_store_answers_all_queries() {
     assert_eq!(store.stats().await.unwrap().chunks, 0);
     store.delete(&[1, 2]).await.unwrap();
     store.replace(Vec::new()).await.unwrap();
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn check_addresses(store: &LanceStore) {
     let batches: Vec<RecordBatch> = rows.execute().await.unwrap().try_collect().await.unwrap();
     assert!(!batches.is_empty());
     for batch in &batches {
-        assert_eq!(store.hot().addresses().unwrap().ids(batch).as_ref(), schema::ids(batch).ok().as_ref());
+        assert_eq!(store.memory().row_ids().unwrap().chunks(batch).as_ref(), schema::ids(batch).ok().as_ref());
     }
 }
 
@@ -127,7 +127,7 @@ async fn row_ids_survive_insert_compaction_and_reopen() {
         store.replace(vec![file(id, &["one of many small fragments"])]).await.unwrap();
     }
     let fragments = store.stats().await.unwrap().fragments;
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
     assert!(store.stats().await.unwrap().fragments < fragments, "compacted");
     check_addresses(&store).await;
     drop(store);
@@ -159,7 +159,7 @@ async fn maintenance_merges_many_small_fragments() {
         let batch = schema::batch(&[file(id, &["common"])], DIMENSION).unwrap();
         store.table.add(batch).execute().await.unwrap();
     }
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
     let stats = store.stats().await.unwrap();
     assert!(stats.fragments < 10, "{stats:?}");
 }
@@ -209,7 +209,7 @@ async fn query_without_words_or_with_odd_characters_is_harmless() {
     store.replace(vec![file(1, &["the quick fox's résumé"]), file(2, &["slow dogs"])]).await.unwrap();
     for upkeep in [false, true] {
         if upkeep {
-            store.upkeep().await.unwrap();
+            store.maintain().await.unwrap();
         }
         for text in ["", "  ", "the and of", "'\"\\()[]{}*?:^~!", "\u{0}"] {
             assert!(keyword(&store, text, &FileSet::All).await.is_empty(), "{text:?}");
@@ -258,10 +258,10 @@ async fn partly_covered_words_are_found_and_merged_by_maintenance() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(5)).await.unwrap();
-    assert!(!store.is_asked());
+    assert!(!store.is_queried());
     for id in 10..30 {
         store.replace(vec![file(id, &[&format!("common number{id}")]), file(1, &["common first"])]).await.unwrap();
-        store.cover_words().await.unwrap();
+        store.cover_keywords().await.unwrap();
         assert_eq!(store.stats().await.unwrap().unindexed_rows, 0);
     }
     assert!(parts(&store).await > 1);
@@ -269,8 +269,8 @@ async fn partly_covered_words_are_found_and_merged_by_maintenance() {
         assert_eq!(keyword(&store, &format!("number{id}"), &FileSet::All).await, [id]);
     }
     assert_eq!(keyword(&store, "first", &FileSet::All).await, [1], "what was replaced is not found");
-    assert!(store.is_asked());
-    store.upkeep().await.unwrap();
+    assert!(store.is_queried());
+    store.maintain().await.unwrap();
     assert_eq!(parts(&store).await, 1);
     assert_eq!(keyword(&store, "number29", &FileSet::All).await, [29]);
 }
@@ -293,7 +293,7 @@ async fn repeated_maintenance_keeps_every_row() {
             .unwrap();
         store.delete(&[first]).await.unwrap();
         store.replace(vec![file(first + 1, &["common again"])]).await.unwrap();
-        store.upkeep().await.unwrap();
+        store.maintain().await.unwrap();
         let stats = store.stats().await.unwrap();
         assert_eq!((stats.chunks, stats.unindexed_rows, stats.upkeep_error), ((round as u64 + 1) * 19, 0, None));
         for id in (2..=first + 19).step_by(20) {
@@ -352,7 +352,7 @@ async fn queries_are_answered_during_writes() {
             for round in 1..=8 {
                 let files = (round * 100..round * 100 + 10).map(|id| file(id, &["common later"])).collect();
                 store.replace(files).await.unwrap();
-                store.upkeep().await.unwrap();
+                store.maintain().await.unwrap();
             }
         }
     });
@@ -399,7 +399,7 @@ async fn replace_part_keeps_the_rest_of_the_file() {
         assert_eq!(keyword(&store, word, &FileSet::All).await.len(), expected, "{word}");
     }
     assert_eq!(store.table.count_rows(None).await.unwrap(), 5);
-    assert_eq!(store.hot().vectors().unwrap().nearest(&vector(0, 0.0), &FileSet::All, 99).len(), 5);
+    assert_eq!(store.memory().vectors().unwrap().nearest(&vector(0, 0.0), &FileSet::All, 99).len(), 5);
     assert_eq!(store.replace_part(part(1, &[], 100), 100..200).await.unwrap(), 3);
     assert_eq!(store.chunk_count(), 4);
 }
@@ -428,7 +428,7 @@ async fn chunk_without_vector_is_found_by_keywords_only() {
     for store in [store, open(dir.path()).await] {
         for in_memory in [true, false] {
             if !in_memory {
-                store.drop_hot();
+                store.drop_memory();
             }
             assert_eq!(keyword(&store, "apple", &FileSet::All).await, [1]);
             assert_eq!(nearest(&store, &asked, &FileSet::All, 5).await, [2], "in memory: {in_memory}");
@@ -452,7 +452,7 @@ async fn keyword_search_is_unaffected_by_moved_rows() {
         let found = store.keyword_leg(&words("common"), &FileSet::All, 1_000).await.unwrap();
         let again = store.keyword_leg(&words("common"), &FileSet::All, 1_000).await.unwrap();
         let table = open(dir.path()).await;
-        table.drop_hot();
+        table.drop_memory();
         let plain = table.keyword_leg(&words("common"), &FileSet::All, 1_000).await.unwrap();
         assert!((&found, &again) == (&plain, &plain), "{what}");
         found.len()
@@ -466,7 +466,7 @@ async fn keyword_search_is_unaffected_by_moved_rows() {
     store.delete(&[50, 51]).await.unwrap();
     store.copy(&[(1, 70)]).await.unwrap();
     assert_eq!(check("rows deleted and copied").await, 99);
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
     assert!(store.stats().await.unwrap().fragments <= 2, "compacted");
     assert_eq!(check("rows moved").await, 99);
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Running reads by version.
 #[derive(Debug)]
-pub(super) struct Readings {
+pub(super) struct VersionPins {
     state: Mutex<State>,
 }
 
@@ -14,31 +14,31 @@ struct State {
     /// The version that a new read sees.
     newest: u64,
     /// Number of running reads per version.
-    under_way: BTreeMap<u64, usize>,
+    pins: BTreeMap<u64, usize>,
 }
 
 /// Pins a version until it is dropped.
-pub(super) struct Reading<'a> {
-    readings: &'a Readings,
+pub(super) struct Pin<'a> {
+    readings: &'a VersionPins,
     version: u64,
 }
 
-impl Readings {
+impl VersionPins {
     /// Starts without pins, with this version published.
-    pub(super) fn of(version: u64) -> Readings {
-        Readings { state: Mutex::new(State { newest: version, under_way: BTreeMap::new() }) }
+    pub(super) fn new(version: u64) -> VersionPins {
+        VersionPins { state: Mutex::new(State { newest: version, pins: BTreeMap::new() }) }
     }
 
     /// Pins the newest version. The read sees that one, or one published meanwhile.
-    pub(super) fn begin(&self) -> Reading<'_> {
+    pub(super) fn pin(&self) -> Pin<'_> {
         let mut state = self.state();
         let version = state.newest;
-        *state.under_way.entry(version).or_default() += 1;
-        Reading { readings: self, version }
+        *state.pins.entry(version).or_default() += 1;
+        Pin { readings: self, version }
     }
 
     /// Publishes this version.
-    pub(super) fn show(&self, version: u64) {
+    pub(super) fn publish(&self, version: u64) {
         self.state().newest = version;
     }
 
@@ -50,7 +50,7 @@ impl Readings {
     /// Returns the oldest version that a read may use.
     pub(super) fn oldest(&self) -> u64 {
         let state = self.state();
-        state.under_way.keys().next().copied().unwrap_or(state.newest)
+        state.pins.keys().next().copied().unwrap_or(state.newest)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -59,9 +59,9 @@ impl Readings {
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        let under_way = &mut self.readings.state().under_way;
+        let under_way = &mut self.readings.state().pins;
         if let Some(reads) = under_way.get_mut(&self.version) {
             *reads -= 1;
             if *reads == 0 {
@@ -77,19 +77,19 @@ mod tests {
 
     #[test]
     fn version_is_pinned_until_its_last_read_ends() {
-        let readings = Readings::of(7);
-        let (first, second) = (readings.begin(), readings.begin());
-        readings.show(8);
-        let third = readings.begin();
+        let readings = VersionPins::new(7);
+        let (first, second) = (readings.pin(), readings.pin());
+        readings.publish(8);
+        let third = readings.pin();
         assert_eq!((readings.oldest(), readings.newest()), (7, 8));
         drop(first);
         assert_eq!(readings.oldest(), 7);
         drop(second);
         assert_eq!(readings.oldest(), 8);
-        readings.show(9);
+        readings.publish(9);
         assert_eq!(readings.oldest(), 8);
         drop(third);
         assert_eq!(readings.oldest(), 9, "nothing is read");
-        assert!(readings.state().under_way.is_empty());
+        assert!(readings.state().pins.is_empty());
     }
 }

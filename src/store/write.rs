@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId};
 use crate::store::lance::{LanceStore, collect};
 use crate::store::lance_error::StoreContext;
-use crate::store::memory::Hot;
+use crate::store::memory::MemoryIndex;
 use crate::store::{maintenance, manifests, queries, recovery, schema};
 
 /// Rows copied per commit: about 8 MB.
@@ -24,7 +24,7 @@ impl LanceStore {
     /// Replaces all chunks of these files.
     pub(super) async fn replace_files(&self, files: &[FileChunks]) -> Result<()> {
         let batch = schema::batch(files, self.dimension)?;
-        self.change(async {
+        self.run_change(async {
             let ids: Vec<FileId> = files.iter().map(|it| it.file_id).collect();
             let deleted = self.delete_rows(&ids).await?;
             if batch.num_rows() == 0 && !deleted {
@@ -32,15 +32,15 @@ impl LanceStore {
             }
             let first = self.rows().keys().all(|it| ids.contains(it));
             let added = self.add_rows(batch).await?;
-            self.index_words(first).await?;
-            self.settle_with(|hot| {
+            self.ensure_keywords(first).await?;
+            self.commit_with(|hot| {
                 let mut counts = BTreeMap::<FileId, u64>::new();
                 for file in files {
                     *counts.entry(file.file_id).or_default() += file.chunks.len() as u64;
                 }
                 counts.into_iter().for_each(|(file_id, rows)| self.set_rows(file_id, rows));
                 hot.replace(files);
-                added.learn(hot)
+                added.learn_row_ids(hot)
             })
             .await
         })
@@ -51,7 +51,7 @@ impl LanceStore {
     pub(super) async fn replace_ordinals(&self, file: &FileChunks, ordinals: &Range<u32>) -> Result<u64> {
         let file_id = file.file_id;
         let batch = schema::batch(std::slice::from_ref(file), self.dimension)?;
-        self.change(async {
+        self.run_change(async {
             let before = self.rows().get(&file_id).copied().unwrap_or(0);
             let gone = if before > 0 { self.delete_part(file_id, ordinals).await? } else { HashSet::new() };
             let rows = before.saturating_sub(gone.len() as u64) + file.chunks.len() as u64;
@@ -60,12 +60,12 @@ impl LanceStore {
             }
             let first = self.rows().is_empty();
             let added = self.add_rows(batch).await?;
-            self.index_words(first).await?;
-            self.settle_with(|hot| {
+            self.ensure_keywords(first).await?;
+            self.commit_with(|hot| {
                 self.set_rows(file_id, rows);
                 hot.remove_chunks(file_id, &gone);
                 hot.add(file_id, &file.chunks);
-                added.learn(hot)
+                added.learn_row_ids(hot)
             })
             .await?;
             Ok(rows)
@@ -75,19 +75,19 @@ impl LanceStore {
 
     /// Deletes all chunks of these files.
     pub(super) async fn delete_files(&self, files: &[FileId]) -> Result<()> {
-        self.change(async {
+        self.run_change(async {
             if !self.delete_rows(files).await? {
                 return Ok(());
             }
-            self.settle_with(|hot| self.forget(hot, files)).await
+            self.commit_with(|hot| self.forget_files(hot, files)).await
         })
         .await
     }
 
     /// Replaces the chunks of each second file by copies of the chunks of the first. Returns how many each has then.
     pub(super) async fn copy_files(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
-        self.change(async {
-            let counts = self.counts(copies.iter().map(|it| it.0));
+        self.run_change(async {
+            let counts = self.row_counts(copies.iter().map(|it| it.0));
             let (mut together, mut rows) = (Vec::new(), 0);
             for ((from, to), count) in copies.iter().zip(&counts).filter(|((from, to), _)| from != to) {
                 together.push((*from, *to));
@@ -105,10 +105,10 @@ impl LanceStore {
 
     /// Runs a change under the writer lock. A change that fails or is cancelled may have made commits since the last
     /// durable one. They are undone, at once or before the next change.
-    pub(super) async fn change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(super) async fn run_change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
         if self.is_uncertain.load(Ordering::Relaxed) {
-            self.go_back().await?;
+            self.roll_back().await?;
         }
         self.is_uncertain.store(true, Ordering::Relaxed);
         let done = work.await;
@@ -116,7 +116,7 @@ impl LanceStore {
             Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
             Err(_) => {
                 // On a full disk the rollback waits for the next change.
-                if let Err(error) = self.go_back().await {
+                if let Err(error) = self.roll_back().await {
                     tracing::debug!(%error, "a failed change is undone later");
                 }
             }
@@ -126,15 +126,15 @@ impl LanceStore {
 
     /// Rolls back to the last durable version, which is the one that queries see. Writes nothing, because the disk may
     /// be full: later versions are quarantined, as at startup.
-    async fn go_back(&self) -> Result<()> {
-        if let Some(last) = self.last_of_more().await? {
-            self.undo_after(last).await?;
+    async fn roll_back(&self) -> Result<()> {
+        if let Some(last) = self.last_durable_if_newer().await? {
+            self.quarantine_after(last).await?;
         }
         self.table.checkout_latest().await.on("read", &self.dir)?;
         // They differ if a change became durable but was cancelled before it was published.
-        if self.table.version().await.on("read", &self.dir)? != self.readings.newest() {
-            let (rows, contents) = recovery::contents(&self.table, &self.place).await?;
-            self.show(|hot| {
+        if self.table.version().await.on("read", &self.dir)? != self.version_pins.newest() {
+            let (rows, contents) = recovery::load_contents(&self.table, &self.place).await?;
+            self.publish(|hot| {
                 self.chunks.store(rows.values().sum(), Ordering::Relaxed);
                 *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
                 *hot = contents;
@@ -148,10 +148,10 @@ impl LanceStore {
     }
 
     /// Returns the last durable version, if later versions exist.
-    async fn last_of_more(&self) -> Result<Option<u64>> {
+    async fn last_durable_if_newer(&self) -> Result<Option<u64>> {
         // The write of a number may still be running after its caller was cancelled.
-        let _written = self.synced.writing().await;
-        let (synced, table_dir, shown) = (self.synced.clone(), self.place.table_dir(), self.readings.newest());
+        let _written = self.durable.lock_writes().await;
+        let (synced, table_dir, shown) = (self.durable.clone(), self.place.table_dir(), self.version_pins.newest());
         let look = move || {
             let versions: Vec<u64> = manifests::list(&table_dir)?.iter().map(|it| it.version).collect();
             // The number may be that of a lost version.
@@ -162,11 +162,11 @@ impl LanceStore {
     }
 
     /// Quarantines all versions after this one.
-    async fn undo_after(&self, last: u64) -> Result<()> {
+    async fn quarantine_after(&self, last: u64) -> Result<()> {
         // The library offers no other way back to an older version.
         self.table.checkout(last).await.on("read", &self.dir)?;
         let table_dir = self.place.table_dir();
-        let aside = tokio::task::spawn_blocking(move || manifests::set_unsynced_aside(&table_dir, last));
+        let aside = tokio::task::spawn_blocking(move || manifests::quarantine_unsynced(&table_dir, last));
         let outcome = aside.await.map_err(Error::internal)?;
         // It caches the removed versions, and the next ones reuse their numbers.
         self.cached.clear().await;
@@ -185,18 +185,18 @@ impl LanceStore {
 
     /// Deletes the rows of these files. Returns whether there were any. The caller holds the writer lock.
     async fn delete_rows(&self, files: &[FileId]) -> Result<bool> {
-        let known: Vec<FileId> = self.known(files);
+        let known: Vec<FileId> = self.with_rows(files);
         if known.is_empty() {
             return Ok(false);
         }
-        self.table.delete(&queries::of_files(&known)).await.on("delete from", &self.dir)?;
+        self.table.delete(&queries::file_condition(&known)).await.on("delete from", &self.dir)?;
         Ok(true)
     }
 
     /// Deletes the rows of a file with ordinals in the range. Returns their chunk ids. The caller holds the writer
     /// lock.
     async fn delete_part(&self, file_id: FileId, ordinals: &Range<u32>) -> Result<HashSet<ChunkId>> {
-        let part = queries::of_part(file_id, ordinals);
+        let part = queries::part_condition(file_id, ordinals);
         let query = self.table.query().only_if_expr(part.clone()).select(Select::columns(&["chunk_id", "file_id"]));
         let mut gone = HashSet::new();
         for batch in collect(query.execute().await, "read", &self.dir).await? {
@@ -209,32 +209,32 @@ impl LanceStore {
     }
 
     /// Removes files from memory after their rows were deleted.
-    fn forget(&self, hot: &mut Hot, files: &[FileId]) -> Result<()> {
+    fn forget_files(&self, hot: &mut MemoryIndex, files: &[FileId]) -> Result<()> {
         hot.remove(files);
         files.iter().for_each(|it| self.set_rows(*it, 0));
         Ok(())
     }
 
-    fn known(&self, files: &[FileId]) -> Vec<FileId> {
+    fn with_rows(&self, files: &[FileId]) -> Vec<FileId> {
         let rows = self.rows();
         files.iter().copied().filter(|it| rows.contains_key(it)).collect()
     }
 
     /// Adds rows. The caller holds the writer lock.
-    async fn add_rows(&self, batch: RecordBatch) -> Result<Added> {
+    async fn add_rows(&self, batch: RecordBatch) -> Result<AddedRows> {
         if batch.num_rows() == 0 {
-            return Ok(Added { batch, fragment: None });
+            return Ok(AddedRows { batch, fragment: None });
         }
         // One fragment per commit: more would have to be compacted again.
         self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
         let dataset = self.dataset().await?;
         let newest = dataset.manifest().fragments.iter().max_by_key(|it| it.id);
         let fragment = newest.filter(|it| it.physical_rows == Some(batch.num_rows())).map(|it| it.id as u32);
-        Ok(Added { batch, fragment })
+        Ok(AddedRows { batch, fragment })
     }
 
     /// Creates the keyword index with the first rows.
-    async fn index_words(&self, first: bool) -> Result<()> {
+    async fn ensure_keywords(&self, first: bool) -> Result<()> {
         if first {
             maintenance::ensure_keyword_index(&self.table).await.on("update keywords in", &self.dir)?;
         }
@@ -242,7 +242,7 @@ impl LanceStore {
     }
 
     /// Returns the number of rows of each file.
-    fn counts(&self, files: impl Iterator<Item = FileId>) -> Vec<u64> {
+    fn row_counts(&self, files: impl Iterator<Item = FileId>) -> Vec<u64> {
         let rows = self.rows();
         files.map(|it| rows.get(&it).copied().unwrap_or(0)).collect()
     }
@@ -255,7 +255,9 @@ impl LanceStore {
         let sources: BTreeSet<FileId> = copies.iter().map(|it| it.0).collect();
         let mut rows = BTreeMap::<FileId, Vec<RecordBatch>>::new();
         for batch in self.rows_of(&self.table, &Vec::from_iter(sources)).await? {
-            schema::by_file(&batch)?.into_iter().for_each(|(file, part)| rows.entry(file).or_default().push(part));
+            schema::split_by_file(&batch)?
+                .into_iter()
+                .for_each(|(file, part)| rows.entry(file).or_default().push(part));
         }
         let mut copied = Vec::new();
         for (from, to) in copies {
@@ -265,31 +267,31 @@ impl LanceStore {
         let replaced: Vec<FileId> = copies.iter().map(|it| it.1).collect();
         self.delete_rows(&replaced).await?;
         let Some(first) = copied.first() else {
-            return self.settle_with(|hot| self.forget(hot, &replaced)).await;
+            return self.commit_with(|hot| self.forget_files(hot, &replaced)).await;
         };
         let all = concat_batches(&first.schema(), &copied).map_err(Error::internal)?;
         let added = self.add_rows(all).await?;
-        let counts = self.counts(copies.iter().map(|it| it.0));
-        self.settle_with(|hot| {
+        let counts = self.row_counts(copies.iter().map(|it| it.0));
+        self.commit_with(|hot| {
             hot.remove(&replaced);
             copies.iter().zip(counts).for_each(|((_, to), count)| self.set_rows(*to, count));
             hot.add_rows(&added.batch)?;
-            added.learn(hot)
+            added.learn_row_ids(hot)
         })
         .await
     }
 }
 
 /// Rows that were added.
-struct Added {
+struct AddedRows {
     batch: RecordBatch,
     /// The fragment of these rows, in their order.
     fragment: Option<u32>,
 }
 
-impl Added {
+impl AddedRows {
     /// Adds the row ids of these rows to the memory.
-    fn learn(&self, hot: &mut Hot) -> Result<()> {
-        self.fragment.map_or(Ok(()), |it| hot.learn_fragment(it, &self.batch))
+    fn learn_row_ids(&self, hot: &mut MemoryIndex) -> Result<()> {
+        self.fragment.map_or(Ok(()), |it| hot.add_fragment_row_ids(it, &self.batch))
     }
 }

@@ -7,18 +7,18 @@ use bigdecimal::{BigDecimal, RoundingMode, Zero};
 use crate::error::{Error, Result};
 use crate::model::{TableCell, TableFunction, TableLeftOut, TableValue};
 use crate::table::Table;
-use crate::table::column::{Column, Kind, Left};
-use crate::table::date::Date;
+use crate::table::column::{Column, ColumnType, ExclusionReason};
+use crate::table::date::CellDate;
 
 /// Example cells reported per reason.
-const EXAMPLES: usize = 5;
+const MAX_EXAMPLES: usize = 5;
 /// Upper limit of an example cell in bytes.
-const LONGEST_EXAMPLE: usize = 200;
+const MAX_EXAMPLE_BYTES: usize = 200;
 /// Extra decimals of a mean, compared with its cells.
-const MORE_DECIMALS: i64 = 6;
+const EXTRA_MEAN_DECIMALS: i64 = 6;
 
 /// First cells that mark a row of totals.
-const TOTALS: &[&str] = &[
+const TOTAL_WORDS: &[&str] = &[
     "total",
     "totals",
     "grand total",
@@ -39,27 +39,31 @@ const TOTALS: &[&str] = &[
 
 /// Excluded cells, by reason.
 #[derive(Default)]
-struct LeftOut(BTreeMap<Left, (u64, Vec<TableCell>)>);
+struct ExcludedCells(BTreeMap<ExclusionReason, (u64, Vec<TableCell>)>);
 
-impl LeftOut {
-    fn add(&mut self, why: Left, table: &Table, row: usize, text: &str) {
+impl ExcludedCells {
+    fn add(&mut self, why: ExclusionReason, table: &Table, row: usize, text: &str) {
         let (count, examples) = self.0.entry(why).or_default();
         *count += 1;
-        if examples.len() < EXAMPLES {
-            let text = text[..text.floor_char_boundary(LONGEST_EXAMPLE)].to_string();
+        if examples.len() < MAX_EXAMPLES {
+            let text = text[..text.floor_char_boundary(MAX_EXAMPLE_BYTES)].to_string();
             examples.push(TableCell { place: table.place(row), text });
         }
     }
 
-    fn told(self) -> Vec<TableLeftOut> {
-        let told = |(why, (cells, examples)): (Left, _)| TableLeftOut { reason: why.name().into(), cells, examples };
+    fn into_report(self) -> Vec<TableLeftOut> {
+        let told = |(why, (cells, examples)): (ExclusionReason, _)| TableLeftOut {
+            reason: why.name().into(),
+            cells,
+            examples,
+        };
         self.0.into_iter().map(told).collect()
     }
 }
 
 /// Returns the rows of totals among `rows`, found by their first cell; they would count twice. Empty if all rows are
 /// totals.
-pub(super) fn totals(table: &Table, rows: &[usize]) -> HashSet<usize> {
+pub(super) fn total_rows(table: &Table, rows: &[usize]) -> HashSet<usize> {
     let found: HashSet<usize> = rows.iter().copied().filter(|it| is_total(table, *it)).collect();
     if found.len() == rows.len() { HashSet::new() } else { found }
 }
@@ -67,48 +71,53 @@ pub(super) fn totals(table: &Table, rows: &[usize]) -> HashSet<usize> {
 fn is_total(table: &Table, row: usize) -> bool {
     let Some(first) = (0..table.width()).map(|it| table.cell(row, it)).find(|it| !it.is_empty()) else { return false };
     // The longest word has 14 letters.
-    first.len() < 24 && TOTALS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
+    first.len() < 24 && TOTAL_WORDS.contains(&first.trim_end_matches([':', '.', ' ']).to_lowercase().as_str())
 }
 
 /// Shared input of the aggregates of one query.
-pub(super) struct Task<'t> {
+pub(super) struct Aggregation<'t> {
     pub(super) table: &'t Table,
     /// Rows of totals, which are excluded.
     pub(super) totals: &'t HashSet<usize>,
     /// Maximum number of proving rows reported per value.
-    pub(super) evidence: usize,
+    pub(super) max_evidence: usize,
 }
 
 /// An aggregate and the rows that prove it.
-pub(super) struct Made {
+pub(super) struct AggregateResult {
     pub(super) value: TableValue,
     /// The first of the proving rows.
     pub(super) rows: Vec<usize>,
     /// The value in comparable form, to sort groups.
-    pub(super) order: Option<Order>,
+    pub(super) sort_value: Option<SortValue>,
 }
 
 /// A comparable value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
+pub(super) enum SortValue {
     Number(BigDecimal),
-    Date(Date),
+    Date(CellDate),
 }
 
 /// Parses a cell as the comparable value of its column.
-pub(super) fn order(column: &Column, text: &str) -> Result<Order, Left> {
+pub(super) fn sort_value(column: &Column, text: &str) -> Result<SortValue, ExclusionReason> {
     match column.kind {
-        Kind::Date => column.date(text).map(Order::Date),
-        _ => column.number(text).map(Order::Number),
+        ColumnType::Date => column.parse_date(text).map(SortValue::Date),
+        _ => column.parse_number(text).map(SortValue::Number),
     }
 }
 
-impl Task<'_> {
+impl Aggregation<'_> {
     /// Computes an aggregate over `rows`.
     ///
     /// # Errors
     /// `sum` and `avg` need numbers; `min` and `max` need numbers or dates.
-    pub(super) fn make(&self, function: TableFunction, column: Option<&Column>, rows: &[usize]) -> Result<Made> {
+    pub(super) fn aggregate(
+        &self,
+        function: TableFunction,
+        column: Option<&Column>,
+        rows: &[usize],
+    ) -> Result<AggregateResult> {
         let Some(column) = column else {
             return match function {
                 TableFunction::Count => Ok(self.count_rows(rows)),
@@ -116,54 +125,63 @@ impl Task<'_> {
             };
         };
         let head = &self.table.heads[column.index];
-        let is_dated = column.kind == Kind::Date && matches!(function, TableFunction::Min | TableFunction::Max);
+        let is_dated = column.kind == ColumnType::Date && matches!(function, TableFunction::Min | TableFunction::Max);
         if function == TableFunction::Count {
-            return Ok(self.count(column, rows));
+            return Ok(self.count_cells(column, rows));
         }
-        if !is_dated && column.kind != Kind::Number {
+        if !is_dated && column.kind != ColumnType::Number {
             let what = if matches!(function, TableFunction::Min | TableFunction::Max) {
                 "numbers or dates"
             } else {
                 "numbers"
             };
-            let text =
-                format!("`{}` needs {what}, but most cells of `{head}` are {}", function.name(), holds(column.kind));
+            let text = format!(
+                "`{}` needs {what}, but most cells of `{head}` are {}",
+                function.name(),
+                kind_description(column.kind)
+            );
             return Err(Error::invalid(text).hint("`count` takes any column").field("aggregates"));
         }
-        let mut left = LeftOut::default();
-        let mut counted: Vec<(usize, Order)> = Vec::new();
+        let mut left = ExcludedCells::default();
+        let mut counted: Vec<(usize, SortValue)> = Vec::new();
         for row in rows.iter().copied() {
             let text = self.table.cell(row, column.index);
-            match order(column, text) {
-                _ if self.totals.contains(&row) => left.add(Left::Total, self.table, row, text),
+            match sort_value(column, text) {
+                _ if self.totals.contains(&row) => left.add(ExclusionReason::Total, self.table, row, text),
                 Ok(value) => counted.push((row, value)),
                 Err(why) => left.add(why, self.table, row, text),
             }
         }
-        Ok(self.finish(function, column, counted, left))
+        Ok(self.finish_aggregate(function, column, counted, left))
     }
 
-    fn finish(&self, function: TableFunction, column: &Column, counted: Vec<(usize, Order)>, left: LeftOut) -> Made {
+    fn finish_aggregate(
+        &self,
+        function: TableFunction,
+        column: &Column,
+        counted: Vec<(usize, SortValue)>,
+        left: ExcludedCells,
+    ) -> AggregateResult {
         let rows = counted.len() as u64;
         let order = match function {
             TableFunction::Min => counted.iter().map(|it| &it.1).min().cloned(),
             TableFunction::Max => counted.iter().map(|it| &it.1).max().cloned(),
-            _ => (!counted.is_empty()).then(|| Order::Number(sum(&counted))),
+            _ => (!counted.is_empty()).then(|| SortValue::Number(sum(&counted))),
         };
         let is_extreme = matches!(function, TableFunction::Min | TableFunction::Max);
-        let proves = |it: &&(usize, Order)| !is_extreme || Some(&it.1) == order.as_ref();
-        let proof: Vec<usize> = counted.iter().filter(proves).map(|it| it.0).take(self.evidence).collect();
+        let proves = |it: &&(usize, SortValue)| !is_extreme || Some(&it.1) == order.as_ref();
+        let proof: Vec<usize> = counted.iter().filter(proves).map(|it| it.0).take(self.max_evidence).collect();
         let (order, exact) = match (function, order) {
-            (TableFunction::Avg, Some(Order::Number(sum))) => {
+            (TableFunction::Avg, Some(SortValue::Number(sum))) => {
                 let (mean, exact) = mean(&sum, rows);
-                (Some(Order::Number(mean)), exact)
+                (Some(SortValue::Number(mean)), exact)
             }
             (_, order) => (order, true),
         };
         let text = match &order {
-            Some(Order::Number(number)) => Some(number.to_plain_string()),
+            Some(SortValue::Number(number)) => Some(number.to_plain_string()),
             // As written: the cell shows the precision.
-            Some(Order::Date(_)) => proof.first().map(|it| self.table.cell(*it, column.index).to_string()),
+            Some(SortValue::Date(_)) => proof.first().map(|it| self.table.cell(*it, column.index).to_string()),
             None => None,
         };
         let value = TableValue {
@@ -173,36 +191,36 @@ impl Task<'_> {
             unit: column.shown_unit.clone(),
             exact,
             rows,
-            left_out: left.told(),
+            left_out: left.into_report(),
             evidence: proof.iter().map(|it| self.table.place(*it)).collect(),
         };
-        Made { value, rows: proof, order }
+        AggregateResult { value, rows: proof, sort_value: order }
     }
 
     /// Counts the non-empty cells of a column.
-    fn count(&self, column: &Column, rows: &[usize]) -> Made {
-        let mut left = LeftOut::default();
+    fn count_cells(&self, column: &Column, rows: &[usize]) -> AggregateResult {
+        let mut left = ExcludedCells::default();
         let mut counted = Vec::new();
         for row in rows.iter().copied() {
             let text = self.table.cell(row, column.index);
             match (self.totals.contains(&row), text.is_empty()) {
-                (true, _) => left.add(Left::Total, self.table, row, text),
-                (_, true) => left.add(Left::Empty, self.table, row, text),
+                (true, _) => left.add(ExclusionReason::Total, self.table, row, text),
+                (_, true) => left.add(ExclusionReason::Empty, self.table, row, text),
                 _ => counted.push(row),
             }
         }
-        self.counted(Some(column), &counted, left)
+        self.count_result(Some(column), &counted, left)
     }
 
-    fn count_rows(&self, rows: &[usize]) -> Made {
-        let mut left = LeftOut::default();
+    fn count_rows(&self, rows: &[usize]) -> AggregateResult {
+        let mut left = ExcludedCells::default();
         let (totals, counted): (Vec<usize>, Vec<usize>) = rows.iter().partition(|it| self.totals.contains(it));
-        totals.iter().for_each(|it| left.add(Left::Total, self.table, *it, self.table.cell(*it, 0)));
-        self.counted(None, &counted, left)
+        totals.iter().for_each(|it| left.add(ExclusionReason::Total, self.table, *it, self.table.cell(*it, 0)));
+        self.count_result(None, &counted, left)
     }
 
-    fn counted(&self, column: Option<&Column>, rows: &[usize], left: LeftOut) -> Made {
-        let proof: Vec<usize> = rows.iter().copied().take(self.evidence).collect();
+    fn count_result(&self, column: Option<&Column>, rows: &[usize], left: ExcludedCells) -> AggregateResult {
+        let proof: Vec<usize> = rows.iter().copied().take(self.max_evidence).collect();
         let value = TableValue {
             function: TableFunction::Count.name().into(),
             column: column.map(|it| self.table.heads[it.index].clone()),
@@ -210,28 +228,28 @@ impl Task<'_> {
             unit: None,
             exact: true,
             rows: rows.len() as u64,
-            left_out: left.told(),
+            left_out: left.into_report(),
             evidence: proof.iter().map(|it| self.table.place(*it)).collect(),
         };
-        Made { value, rows: proof, order: Some(Order::Number(BigDecimal::from(rows.len() as u64))) }
+        AggregateResult { value, rows: proof, sort_value: Some(SortValue::Number(BigDecimal::from(rows.len() as u64))) }
     }
 }
 
-fn holds(kind: Kind) -> &'static str {
+fn kind_description(kind: ColumnType) -> &'static str {
     match kind {
-        Kind::Empty => "empty",
-        Kind::Number => "numbers",
-        Kind::Date => "dates",
-        Kind::Flag => "yes or no",
-        Kind::Text => "texts",
+        ColumnType::Empty => "empty",
+        ColumnType::Number => "numbers",
+        ColumnType::Date => "dates",
+        ColumnType::Flag => "yes or no",
+        ColumnType::Text => "texts",
     }
 }
 
 /// The sum, with the decimals of the most precise number.
-fn sum(counted: &[(usize, Order)]) -> BigDecimal {
+fn sum(counted: &[(usize, SortValue)]) -> BigDecimal {
     let (sum, decimals) = counted.iter().fold((BigDecimal::zero(), 0), |(sum, decimals), it| match &it.1 {
-        Order::Number(number) => (sum + number, decimals.max(number.fractional_digit_count())),
-        Order::Date(_) => (sum, decimals),
+        SortValue::Number(number) => (sum + number, decimals.max(number.fractional_digit_count())),
+        SortValue::Date(_) => (sum, decimals),
     });
     sum.with_scale(decimals)
 }
@@ -240,7 +258,7 @@ fn sum(counted: &[(usize, Order)]) -> BigDecimal {
 fn mean(sum: &BigDecimal, rows: u64) -> (BigDecimal, bool) {
     let count = BigDecimal::from(rows);
     let (_, decimals) = sum.as_bigint_and_exponent();
-    let mean = (sum / &count).with_scale_round(decimals + MORE_DECIMALS, RoundingMode::HalfEven);
+    let mean = (sum / &count).with_scale_round(decimals + EXTRA_MEAN_DECIMALS, RoundingMode::HalfEven);
     let exact = &mean * &count == *sum;
     let short = mean.normalized();
     let (_, scale) = short.as_bigint_and_exponent();

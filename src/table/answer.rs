@@ -4,11 +4,11 @@ use bigdecimal::BigDecimal;
 
 use crate::model::{TableFunction, TablePeriod, TableRequest, TableResponse, TableRow, TableValue};
 use crate::table::column::Column;
-use crate::table::recognise::{Asked, Intent, Label, MONTHS, asked};
+use crate::table::recognise::{Intent, Label, MONTHS, ParsedQuestion, parse_question};
 use crate::table::{Table, query};
 
 /// Upper limit of proving rows in an answer.
-const ROWS: u32 = 20;
+const MAX_PROVING_ROWS: u32 = 20;
 
 /// The answer of a table to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +36,10 @@ pub struct TableAnswer {
 /// The tables come from [`crate::table::of_document`]; `name` of a table may be set to the path of its file, so that a
 /// year in it counts. The question is parsed before any cell is read, so other questions cost almost nothing. Tables of
 /// more than half a million cells are skipped.
-pub fn answer(question: &str, tables: &[Table]) -> Option<TableAnswer> {
+pub fn answer_question(question: &str, tables: &[Table]) -> Option<TableAnswer> {
     let mut found: Option<TableAnswer> = None;
     for (index, table) in tables.iter().enumerate() {
-        let Some(own) = answer_of(question, table, index) else { continue };
+        let Some(own) = answer_from_table(question, table, index) else { continue };
         match &found {
             Some(other) if other.text != own.text => return None,
             Some(_) => {}
@@ -49,16 +49,16 @@ pub fn answer(question: &str, tables: &[Table]) -> Option<TableAnswer> {
     found
 }
 
-fn answer_of(question: &str, table: &Table, index: usize) -> Option<TableAnswer> {
-    let asked = asked(question, table)?;
+fn answer_from_table(question: &str, table: &Table, index: usize) -> Option<TableAnswer> {
+    let asked = parse_question(question, table)?;
     if asked.of_any_year.is_some_and(|it| !is_of_one_year(table, it)) {
         return None;
     }
-    let request = TableRequest { limit: Some(ROWS), ..asked.request.clone() };
-    let response = query::run(std::slice::from_ref(table), &as_first(&request)).ok()?;
+    let request = TableRequest { limit: Some(MAX_PROVING_ROWS), ..asked.request.clone() };
+    let response = query::run_request(std::slice::from_ref(table), &without_selection(&request)).ok()?;
     let (text, value, rows, total_rows) = match asked.label {
-        Label::Row => single(&asked, response)?,
-        _ => best(&asked, table, response)?,
+        Label::Row => single_value(&asked, response)?,
+        _ => best_group(&asked, table, response)?,
     };
     let is_doubtful = |it: &str| matches!(it, "ambiguous" | "unit" | "too long" | "no date");
     if value.left_out.iter().any(|it| is_doubtful(&it.reason)) {
@@ -83,54 +83,59 @@ fn answer_of(question: &str, table: &Table, index: usize) -> Option<TableAnswer>
 }
 
 /// The request for this table alone.
-fn as_first(request: &TableRequest) -> TableRequest {
+fn without_selection(request: &TableRequest) -> TableRequest {
     TableRequest { table: None, sheet: None, ..request.clone() }
 }
 
 fn is_of_one_year(table: &Table, column: usize) -> bool {
-    let column = Column::read(table, column, None);
-    let mut years = (0..table.len()).filter_map(|it| column.date(table.cell(it, column.index)).ok()?.year);
+    let column = Column::analyze(table, column, None);
+    let mut years = (0..table.len()).filter_map(|it| column.parse_date(table.cell(it, column.index)).ok()?.year);
     let first = years.next();
     years.all(|it| Some(it) == first)
 }
 
 /// Whether every non-empty cell of a date column lies in a period.
 fn all_dated(table: &Table, column: usize, period: TablePeriod) -> bool {
-    let column = Column::read(table, column, None);
+    let column = Column::analyze(table, column, None);
     let is_dated = |row: usize| match table.cell(row, column.index) {
         "" => true,
-        text => column.date(text).ok().and_then(|it| it.period(period)).is_some(),
+        text => column.parse_date(text).ok().and_then(|it| it.period_name(period)).is_some(),
     };
     (0..table.len()).all(is_dated)
 }
 
-type Told = (String, TableValue, Vec<TableRow>, u64);
+type AnswerParts = (String, TableValue, Vec<TableRow>, u64);
 
 /// The value over all rows that match the filter.
-fn single(asked: &Asked, response: TableResponse) -> Option<Told> {
+fn single_value(asked: &ParsedQuestion, response: TableResponse) -> Option<AnswerParts> {
     let value = response.result.first()?.clone();
     if value.rows == 0 {
         return None;
     }
     let column = value.column.clone().unwrap_or_default();
     let about = if asked.subject.is_empty() { String::new() } else { format!("{}: ", asked.subject.join(", ")) };
-    let amount = amount(&value)?;
+    let amount = format_amount(&value)?;
     let text = match asked.intent {
         Intent::Most | Intent::Least => {
             let row = response.rows.first()?;
             let more = response.rows.len() - 1;
             let also = if more > 0 { format!(", and {more} more") } else { String::new() };
-            format!("{}: {amount} ({} of {column}, {}{also})", label(row, asked), extreme(asked.intent), row.place)
+            format!(
+                "{}: {amount} ({} of {column}, {}{also})",
+                row_label(row, asked),
+                extreme_word(asked.intent),
+                row.place
+            )
         }
         Intent::Count if asked.measure.is_none() => {
             format!("{about}{amount} {}", if value.rows == 1 { "row" } else { "rows" })
         }
         Intent::Mean => format!(
             "{about}{amount} (mean of {column} over {}{})",
-            rows(value.rows),
+            format_rows(value.rows),
             if value.exact { "" } else { ", rounded" }
         ),
-        Intent::Sum | Intent::Count => format!("{about}{amount} (sum of {column} over {})", rows(value.rows)),
+        Intent::Sum | Intent::Count => format!("{about}{amount} (sum of {column} over {})", format_rows(value.rows)),
     };
     let total =
         if matches!(asked.intent, Intent::Most | Intent::Least) { response.rows.len() as u64 } else { value.rows };
@@ -138,14 +143,14 @@ fn single(asked: &Asked, response: TableResponse) -> Option<Told> {
 }
 
 /// The group with the largest or smallest value; several groups on a tie.
-fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
+fn best_group(asked: &ParsedQuestion, table: &Table, response: TableResponse) -> Option<AnswerParts> {
     let first = response.groups.first()?;
     let value = first.result.first()?.clone();
-    let amount = amount(&value)?;
+    let amount = format_amount(&value)?;
     let ties: Vec<&str> = response
         .groups
         .iter()
-        .filter(|it| it.result.first().is_some_and(|it| is_same(it, &value)))
+        .filter(|it| it.result.first().is_some_and(|it| is_equal_value(it, &value)))
         .map(|it| it.key.as_str())
         .collect();
     // A row without a group, or an uncounted cell, could change the best group.
@@ -158,22 +163,23 @@ fn best(asked: &Asked, table: &Table, response: TableResponse) -> Option<Told> {
     if ties.len() > 2 || is_open || !response.result.iter().all(is_counted) {
         return None;
     }
-    let keys: Vec<String> = ties.iter().map(|it| shown_key(it, asked)).collect();
+    let keys: Vec<String> = ties.iter().map(|it| format_key(it, asked)).collect();
     let each = if keys.len() > 1 { " each" } else { "" };
     let column = value.column.clone().unwrap_or_default();
     let about = if asked.subject.is_empty() { String::new() } else { format!(" in {}", asked.subject.join(", ")) };
     let how = if value.function == TableFunction::Sum.name() { "sum" } else { "value" };
-    let text = format!("{}: {amount}{each} ({how} of {column}{about} over {})", keys.join(" and "), rows(value.rows));
+    let text =
+        format!("{}: {amount}{each} ({how} of {column}{about} over {})", keys.join(" and "), format_rows(value.rows));
     Some((text, value.clone(), response.rows.clone(), value.rows))
 }
 
 /// Whether two values are equal as numbers, with any number of decimals.
-fn is_same(one: &TableValue, other: &TableValue) -> bool {
+fn is_equal_value(one: &TableValue, other: &TableValue) -> bool {
     let number = |it: &TableValue| it.value.as_deref()?.parse::<BigDecimal>().ok();
     number(one) == number(other)
 }
 
-fn amount(value: &TableValue) -> Option<String> {
+fn format_amount(value: &TableValue) -> Option<String> {
     let number = value.value.clone()?;
     Some(match value.unit.as_deref() {
         Some(unit @ ("%" | "‰")) => format!("{number}{unit}"),
@@ -182,16 +188,16 @@ fn amount(value: &TableValue) -> Option<String> {
     })
 }
 
-fn rows(count: u64) -> String {
+fn format_rows(count: u64) -> String {
     if count == 1 { "1 row".into() } else { format!("{count} rows") }
 }
 
-fn extreme(intent: Intent) -> &'static str {
+fn extreme_word(intent: Intent) -> &'static str {
     if intent == Intent::Least { "least" } else { "largest" }
 }
 
 /// Label of a row: its first cells with text.
-fn label(row: &TableRow, asked: &Asked) -> String {
+fn row_label(row: &TableRow, asked: &ParsedQuestion) -> String {
     let is_told = |(at, cell): &(usize, &String)| {
         Some(*at) != asked.measure && !cell.is_empty() && !crate::table::number::is_number(cell)
     };
@@ -200,7 +206,7 @@ fn label(row: &TableRow, asked: &Asked) -> String {
 }
 
 /// `2025-03` -> `March 2025`.
-fn shown_key(key: &str, asked: &Asked) -> String {
+fn format_key(key: &str, asked: &ParsedQuestion) -> String {
     let Label::Period(_, TablePeriod::Month) = asked.label else { return key.to_string() };
     let Some((year, month)) = key.rsplit_once('-') else { return key.to_string() };
     let name = month.parse::<usize>().ok().and_then(|it| MONTHS.get(it.checked_sub(1)?)).copied().unwrap_or(month);

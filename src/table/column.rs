@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use bigdecimal::BigDecimal;
 
 use crate::table::Table;
-use crate::table::date::{Date, Order};
+use crate::table::date::{CellDate, DayMonthOrder};
 use crate::table::head::is_blank;
-use crate::table::number::{self, Cell, Habit};
+use crate::table::number::{self, CellNumber, NumberFormat};
 
 /// Rows sampled to detect the type when no aggregate needs the column.
-const SAMPLE: usize = 1_000;
+const SAMPLE_ROWS: usize = 1_000;
 /// Upper limit of distinct units counted in a column.
-const MOST_UNITS: usize = 100;
+const MAX_UNITS: usize = 100;
 
 /// The type of most cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     Empty,
     Number,
     Date,
@@ -24,21 +24,21 @@ pub(super) enum Kind {
     Text,
 }
 
-impl Kind {
+impl ColumnType {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Empty => "empty",
-            Kind::Number => "number",
-            Kind::Date => "date",
-            Kind::Flag => "flag",
-            Kind::Text => "text",
+            ColumnType::Empty => "empty",
+            ColumnType::Number => "number",
+            ColumnType::Date => "date",
+            ColumnType::Flag => "flag",
+            ColumnType::Text => "text",
         }
     }
 }
 
 /// Why a cell is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Left {
+pub(super) enum ExclusionReason {
     Empty,
     NoNumber,
     NoDate,
@@ -48,16 +48,16 @@ pub(super) enum Left {
     Total,
 }
 
-impl Left {
+impl ExclusionReason {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Left::Empty => "empty",
-            Left::NoNumber => "no number",
-            Left::NoDate => "no date",
-            Left::Ambiguous => "ambiguous",
-            Left::Unit => "unit",
-            Left::TooLong => "too long",
-            Left::Total => "total",
+            ExclusionReason::Empty => "empty",
+            ExclusionReason::NoNumber => "no number",
+            ExclusionReason::NoDate => "no date",
+            ExclusionReason::Ambiguous => "ambiguous",
+            ExclusionReason::Unit => "unit",
+            ExclusionReason::TooLong => "too long",
+            ExclusionReason::Total => "total",
         }
     }
 }
@@ -66,9 +66,9 @@ impl Left {
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) index: usize,
-    pub(super) kind: Kind,
-    habit: Habit,
-    order: Order,
+    pub(super) kind: ColumnType,
+    number_format: NumberFormat,
+    date_order: DayMonthOrder,
     /// The unit of most numbers; empty if most have none.
     unit: String,
     /// The displayed unit: as most cells write it, or as the head names it.
@@ -79,17 +79,17 @@ pub(super) struct Column {
 
 impl Column {
     /// Reads all cells of a column.
-    pub(super) fn read(table: &Table, index: usize, decimal: Option<char>) -> Column {
-        Column::of(table, index, decimal, table.len())
+    pub(super) fn analyze(table: &Table, index: usize, decimal: Option<char>) -> Column {
+        Column::analyze_rows(table, index, decimal, table.len())
     }
 
     /// Reads the first cells of a column, enough to detect its type.
-    pub(super) fn glance(table: &Table, index: usize, decimal: Option<char>) -> Column {
-        Column::of(table, index, decimal, SAMPLE)
+    pub(super) fn sample(table: &Table, index: usize, decimal: Option<char>) -> Column {
+        Column::analyze_rows(table, index, decimal, SAMPLE_ROWS)
     }
 
-    fn of(table: &Table, index: usize, decimal: Option<char>, rows: usize) -> Column {
-        let (mut habit, mut order) = (Habit::new(decimal, table.has_dots), Order::default());
+    fn analyze_rows(table: &Table, index: usize, decimal: Option<char>, rows: usize) -> Column {
+        let (mut habit, mut order) = (NumberFormat::new(decimal, table.has_dots), DayMonthOrder::default());
         let (mut filled, mut numbers, mut dates, mut flags) = (0, 0, 0, 0);
         let mut units: HashMap<String, usize> = HashMap::new();
         for row in 0..table.len().min(rows) {
@@ -101,56 +101,58 @@ impl Column {
             let unit = habit.learn(text);
             if let Some(unit) = unit {
                 let unit = number::unit_name(unit);
-                if units.len() < MOST_UNITS || units.contains_key(&unit) {
+                if units.len() < MAX_UNITS || units.contains_key(&unit) {
                     *units.entry(unit).or_default() += 1;
                 }
             }
-            if filled < SAMPLE {
+            if filled < SAMPLE_ROWS {
                 filled += 1;
                 numbers += usize::from(unit.is_some());
                 dates += usize::from(unit.is_none() && crate::table::date::is_date(text));
-                flags += usize::from(flag(text).is_some());
+                flags += usize::from(parse_flag(text).is_some());
             }
         }
         let most = |it: usize| it * 2 > filled;
         let kind = match filled {
-            0 => Kind::Empty,
-            _ if flags == filled => Kind::Flag,
-            _ if most(numbers) => Kind::Number,
-            _ if most(dates) => Kind::Date,
-            _ => Kind::Text,
+            0 => ColumnType::Empty,
+            _ if flags == filled => ColumnType::Flag,
+            _ if most(numbers) => ColumnType::Number,
+            _ if most(dates) => ColumnType::Date,
+            _ => ColumnType::Text,
         };
         let (unit, is_partly_bare) = common_unit(units);
-        let mut column = Column { index, kind, habit, order, unit, shown_unit: None, is_partly_bare };
-        column.shown_unit = if kind == Kind::Number { column.find_unit(table) } else { None };
+        let mut column =
+            Column { index, kind, number_format: habit, date_order: order, unit, shown_unit: None, is_partly_bare };
+        column.shown_unit = if kind == ColumnType::Number { column.unit_label(table) } else { None };
         column
     }
 
     /// Parses a cell as a number. Numbers without a unit take the unit of the column.
-    pub(super) fn number(&self, text: &str) -> Result<BigDecimal, Left> {
+    pub(super) fn parse_number(&self, text: &str) -> Result<BigDecimal, ExclusionReason> {
         if is_blank(text) {
-            return Err(Left::Empty);
+            return Err(ExclusionReason::Empty);
         }
-        match self.habit.read(text) {
-            Cell::Number(number, unit) if unit.is_empty() || number::unit_name(&unit) == self.unit => Ok(number),
-            Cell::Number(..) => Err(Left::Unit),
-            Cell::Ambiguous => Err(Left::Ambiguous),
-            Cell::TooLong => Err(Left::TooLong),
-            Cell::None => Err(Left::NoNumber),
+        match self.number_format.parse(text) {
+            CellNumber::Number(number, unit) if unit.is_empty() || number::unit_name(&unit) == self.unit => Ok(number),
+            CellNumber::Number(..) => Err(ExclusionReason::Unit),
+            CellNumber::Ambiguous => Err(ExclusionReason::Ambiguous),
+            CellNumber::TooLong => Err(ExclusionReason::TooLong),
+            CellNumber::None => Err(ExclusionReason::NoNumber),
         }
     }
 
     /// Parses a cell as a date.
-    pub(super) fn date(&self, text: &str) -> Result<Date, Left> {
+    pub(super) fn parse_date(&self, text: &str) -> Result<CellDate, ExclusionReason> {
         if is_blank(text) {
-            return Err(Left::Empty);
+            return Err(ExclusionReason::Empty);
         }
-        self.order.read(text).ok_or(Left::NoDate)
+        self.date_order.parse(text).ok_or(ExclusionReason::NoDate)
     }
 
-    fn find_unit(&self, table: &Table) -> Option<String> {
+    fn unit_label(&self, table: &Table) -> Option<String> {
         if !self.unit.is_empty() {
-            let written = if number::is_currency(&self.unit) { self.unit.to_uppercase() } else { self.written(table) };
+            let written =
+                if number::is_currency(&self.unit) { self.unit.to_uppercase() } else { self.unit_as_written(table) };
             return Some(written);
         }
         let head = table.heads.get(self.index)?;
@@ -164,12 +166,12 @@ impl Column {
     }
 
     /// The unit as written in the first cell that has it.
-    fn written(&self, table: &Table) -> String {
-        let unit = |row: usize| match self.habit.read(table.cell(row, self.index)) {
-            Cell::Number(_, unit) if number::unit_name(&unit) == self.unit => Some(unit),
+    fn unit_as_written(&self, table: &Table) -> String {
+        let unit = |row: usize| match self.number_format.parse(table.cell(row, self.index)) {
+            CellNumber::Number(_, unit) if number::unit_name(&unit) == self.unit => Some(unit),
             _ => None,
         };
-        (0..table.len().min(SAMPLE)).find_map(unit).unwrap_or_else(|| self.unit.clone())
+        (0..table.len().min(SAMPLE_ROWS)).find_map(unit).unwrap_or_else(|| self.unit.clone())
     }
 }
 
@@ -186,7 +188,7 @@ fn common_unit(mut units: HashMap<String, usize>) -> (String, bool) {
 }
 
 /// Parses a cell that says yes or no.
-pub(super) fn flag(text: &str) -> Option<bool> {
+pub(super) fn parse_flag(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "ja" | "wahr" | "oui" => Some(true),
         "false" | "no" | "nein" | "falsch" | "non" => Some(false),

@@ -6,14 +6,14 @@ use bigdecimal::BigDecimal;
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::error::{Error, Result};
-use crate::filter::{self, Comparison, Mistake, Node, Operator, same_text};
+use crate::filter::{self, Comparison, FilterError, Node, Operator, equals_ignoring_case};
 use crate::model::MAX_GLOB;
-use crate::table::column::{Column, Kind, flag};
-use crate::table::date::Order;
+use crate::table::column::{Column, ColumnType, parse_flag};
+use crate::table::date::DayMonthOrder;
 use crate::table::{Table, names, number};
 
 /// Upper limit of comparisons in one filter.
-const MOST_COMPARISONS: usize = 100;
+const MAX_COMPARISONS: usize = 100;
 
 /// The test of one comparison.
 enum Test {
@@ -30,70 +30,70 @@ enum Test {
 }
 
 /// A comparison of the cells of a column.
-pub(super) struct Compare {
+pub(super) struct ColumnComparison {
     column: usize,
     operator: Operator,
     test: Test,
 }
 
 /// A filter over the rows of a table.
-pub(super) struct Condition {
-    root: Node<Compare>,
+pub(super) struct RowFilter {
+    root: Node<ColumnComparison>,
     columns: Vec<Column>,
 }
 
 /// The rows that match a filter.
 #[derive(Debug, Default)]
-pub(super) struct Matched {
+pub(super) struct MatchedRows {
     pub(super) rows: Vec<usize>,
     /// Rows for which the filter is undefined: a cell is empty or of another type.
-    pub(super) open: usize,
+    pub(super) undefined: usize,
 }
 
-impl From<Mistake> for Error {
-    fn from(mistake: Mistake) -> Error {
+impl From<FilterError> for Error {
+    fn from(mistake: FilterError) -> Error {
         let example = "write e.g. amount>100 AND (category=Travel OR NOT paid); quote names with spaces";
         Error::invalid(format!("cannot understand the filter: {}", mistake.0)).hint(example).field("filter")
     }
 }
 
-impl Condition {
+impl RowFilter {
     /// Compiles a filter for a table.
     ///
     /// # Errors
     /// The text is not a filter, a column does not exist, or a value does not fit its column.
-    pub(super) fn parse(text: &str, table: &Table, decimal: Option<char>) -> Result<Condition> {
+    pub(super) fn parse(text: &str, table: &Table, decimal: Option<char>) -> Result<RowFilter> {
         let mut columns: Vec<Column> = Vec::new();
         let mut count = 0;
-        let root = filter::parse(text, &mut |comparison| {
+        let root = filter::parse_filter(text, &mut |comparison| {
             count += 1;
-            if count > MOST_COMPARISONS {
-                return Err(Mistake(format!("it has more than {MOST_COMPARISONS} comparisons")).into());
+            if count > MAX_COMPARISONS {
+                return Err(FilterError(format!("it has more than {MAX_COMPARISONS} comparisons")).into());
             }
-            let index = names::resolve(table, &comparison.field, "filter")?;
+            let index = names::resolve_column(table, &comparison.field, "filter")?;
             let at = columns.iter().position(|it| it.index == index).unwrap_or_else(|| {
-                columns.push(Column::read(table, index, decimal));
+                columns.push(Column::analyze(table, index, decimal));
                 columns.len() - 1
             });
-            compile(comparison, at, &columns[at], &table.heads[index])
+            compile_comparison(comparison, at, &columns[at], &table.heads[index])
         })?;
-        Ok(Condition { root, columns })
+        Ok(RowFilter { root, columns })
     }
 
     /// Finds the matching rows.
-    pub(super) fn matched(&self, table: &Table) -> Matched {
-        let mut matched = Matched::default();
+    pub(super) fn match_rows(&self, table: &Table) -> MatchedRows {
+        let mut matched = MatchedRows::default();
         for row in 0..table.len() {
-            match self.root.evaluate(&|it| self.holds(table, row, it)) {
+            match self.root.evaluate(&|it| self.evaluate_row(table, row, it)) {
                 Some(true) => matched.rows.push(row),
                 Some(false) => {}
-                None => matched.open += 1,
+                None => matched.undefined += 1,
             }
         }
         matched
     }
 
-    fn holds(&self, table: &Table, row: usize, compare: &Compare) -> Option<bool> {
+    fn evaluate_row(&self, table: &Table, row: usize, compare: &ColumnComparison) -> Option<bool> {
         let column = &self.columns[compare.column];
         let text = table.cell(row, column.index);
         let is_equal = |it: bool| it == (compare.operator == Operator::Equal);
@@ -105,21 +105,21 @@ impl Condition {
         }
         match &compare.test {
             Test::Empty => None,
-            Test::Number(wanted) => Some(compare.operator.holds(column.number(text).ok()?.cmp(wanted))),
+            Test::Number(wanted) => Some(compare.operator.accepts(column.parse_number(text).ok()?.cmp(wanted))),
             Test::Moment(start, end) => {
-                let moment = column.date(text).ok()?.start()?;
-                Some(compare.operator.holds(within(moment, *start, *end)))
+                let moment = column.parse_date(text).ok()?.start()?;
+                Some(compare.operator.accepts(compare_to_range(moment, *start, *end)))
             }
-            Test::Month(month) => Some(is_equal(column.date(text).ok()?.month? == *month)),
-            Test::Flag(wanted) => Some(is_equal(flag(text)? == *wanted)),
-            Test::Text(wanted) => Some(is_equal(same_text(text, wanted))),
+            Test::Month(month) => Some(is_equal(column.parse_date(text).ok()?.month? == *month)),
+            Test::Flag(wanted) => Some(is_equal(parse_flag(text)? == *wanted)),
+            Test::Text(wanted) => Some(is_equal(equals_ignoring_case(text, wanted))),
             Test::Glob(glob) => Some(is_equal(glob.is_match(text))),
         }
     }
 }
 
 /// Compares a moment with a range; a moment inside is equal to it.
-fn within(moment: i64, start: i64, end: i64) -> Ordering {
+fn compare_to_range(moment: i64, start: i64, end: i64) -> Ordering {
     match moment {
         it if it < start => Ordering::Less,
         it if it >= end => Ordering::Greater,
@@ -127,11 +127,11 @@ fn within(moment: i64, start: i64, end: i64) -> Ordering {
     }
 }
 
-fn compile(comparison: Comparison, at: usize, column: &Column, head: &str) -> Result<Compare> {
-    let (operator, value) = match comparison.wanted {
+fn compile_comparison(comparison: Comparison, at: usize, column: &Column, head: &str) -> Result<ColumnComparison> {
+    let (operator, value) = match comparison.condition {
         Some(wanted) => wanted,
-        None if column.kind == Kind::Flag => (Operator::Equal, "true".to_string()),
-        None => return Err(Mistake(format!("`{head}` needs an operator and a value")).into()),
+        None if column.kind == ColumnType::Flag => (Operator::Equal, "true".to_string()),
+        None => return Err(FilterError(format!("`{head}` needs an operator and a value")).into()),
     };
     let wrong = |what: &str| {
         let text = format!("`{head}` is compared with {what}, not `{}`", value.chars().take(60).collect::<String>());
@@ -139,38 +139,44 @@ fn compile(comparison: Comparison, at: usize, column: &Column, head: &str) -> Re
     };
     let test = match column.kind {
         _ if value.is_empty() && operator.is_equality() => Test::Empty,
-        Kind::Number if value.contains('*') => text(&value)?,
-        Kind::Number => Test::Number(
-            column.number(&value).ok().or_else(|| number::written(&value)).ok_or_else(|| wrong("a number"))?,
+        ColumnType::Number if value.contains('*') => compile_text(&value)?,
+        ColumnType::Number => Test::Number(
+            column
+                .parse_number(&value)
+                .ok()
+                .or_else(|| number::parse_typed(&value))
+                .ok_or_else(|| wrong("a number"))?,
         ),
-        Kind::Date => date(&value, operator).ok_or_else(|| wrong("a date such as 2025-03-31, 2025-03 or 2025"))?,
-        Kind::Flag => Test::Flag(flag(&value).ok_or_else(|| wrong("true or false"))?),
-        Kind::Text | Kind::Empty => text(&value)?,
+        ColumnType::Date => {
+            compile_date(&value, operator).ok_or_else(|| wrong("a date such as 2025-03-31, 2025-03 or 2025"))?
+        }
+        ColumnType::Flag => Test::Flag(parse_flag(&value).ok_or_else(|| wrong("true or false"))?),
+        ColumnType::Text | ColumnType::Empty => compile_text(&value)?,
     };
     if !operator.is_equality() && !matches!(test, Test::Number(_) | Test::Moment(..)) {
         let text = format!("most cells of `{head}` are neither numbers nor dates, so they have no order");
         return Err(Error::invalid(text).hint("use = or !=").field("filter"));
     }
-    Ok(Compare { column: at, operator, test })
+    Ok(ColumnComparison { column: at, operator, test })
 }
 
-fn text(value: &str) -> Result<Test> {
+fn compile_text(value: &str) -> Result<Test> {
     if !value.contains('*') {
         return Ok(Test::Text(value.to_string()));
     }
     // The matcher panics on globs that are too large.
     if value.len() > MAX_GLOB {
-        return Err(Mistake(format!("a value with `*` has {} bytes; the limit is {MAX_GLOB}", value.len())).into());
+        return Err(FilterError(format!("a value with `*` has {} bytes; the limit is {MAX_GLOB}", value.len())).into());
     }
     let glob = GlobBuilder::new(value).case_insensitive(true).build();
-    glob.map(|it| Test::Glob(it.compile_matcher())).map_err(|error| Mistake(error.to_string()).into())
+    glob.map(|it| Test::Glob(it.compile_matcher())).map_err(|error| FilterError(error.to_string()).into())
 }
 
-fn date(value: &str, operator: Operator) -> Option<Test> {
+fn compile_date(value: &str, operator: Operator) -> Option<Test> {
     if number::is_year(value) {
         return Some(Test::Moment(year_start(value)?, year_start(&(value.parse::<i32>().ok()? + 1).to_string())?));
     }
-    let date = Order::default().read(value)?;
+    let date = DayMonthOrder::default().parse(value)?;
     match (date.start(), date.end()) {
         (Some(start), Some(end)) => Some(Test::Moment(start, end)),
         _ => date.month.filter(|_| operator.is_equality()).map(Test::Month),
@@ -178,5 +184,5 @@ fn date(value: &str, operator: Operator) -> Option<Test> {
 }
 
 fn year_start(year: &str) -> Option<i64> {
-    Order::default().read(&format!("{year}-01"))?.start()
+    DayMonthOrder::default().parse(&format!("{year}-01"))?.start()
 }

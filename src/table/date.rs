@@ -23,13 +23,13 @@ const MONTHS: [&[&str]; 12] = [
     &["december", "dezember", "décembre"],
 ];
 /// Letters of the shortest abbreviation.
-const SHORTEST_MONTH: usize = 3;
+const MIN_MONTH_LETTERS: usize = 3;
 /// Characters of the longest date.
-const LONGEST: usize = 40;
+const MAX_DATE_CHARS: usize = 40;
 
 /// A date with its precision: at least a year, or a month of any year.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Date {
+pub(crate) struct CellDate {
     /// `None` for a month alone.
     pub(crate) year: Option<i32>,
     /// `None` for a year alone.
@@ -40,7 +40,7 @@ pub(crate) struct Date {
     seconds: u32,
 }
 
-impl Date {
+impl CellDate {
     /// Returns the first second of the date, in seconds since the epoch as if it were UTC; `None` for a month alone.
     pub(crate) fn start(self) -> Option<i64> {
         let day = NaiveDate::from_ymd_opt(self.year?, self.month.unwrap_or(1), self.day.unwrap_or(1))?;
@@ -63,7 +63,7 @@ impl Date {
     }
 
     /// Returns the name of its period: `2025`, `2025-Q1`, `2025-03`, `2025-03-06`; `None` if the date is less precise.
-    pub(crate) fn period(self, period: TablePeriod) -> Option<String> {
+    pub(crate) fn period_name(self, period: TablePeriod) -> Option<String> {
         let (year, month) = (self.year, self.month);
         Some(match period {
             TablePeriod::Year => format!("{:04}", year?),
@@ -79,63 +79,63 @@ impl Date {
 
 /// The order of day and month in dates with slashes, as far as a column shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct DayMonthOrder {
     day_first: bool,
     month_first: bool,
 }
 
-impl Order {
+impl DayMonthOrder {
     /// Updates the order from a cell.
     pub(crate) fn learn(&mut self, text: &str) {
-        if let Some([first, second, _]) = slashes(text) {
+        if let Some([first, second, _]) = parse_slashes(text) {
             self.day_first |= first > 12 && second <= 12;
             self.month_first |= second > 12 && first <= 12;
         }
     }
 
     /// Parses a cell of the column.
-    pub(crate) fn read(self, text: &str) -> Option<Date> {
+    pub(crate) fn parse(self, text: &str) -> Option<CellDate> {
         let text = text.trim();
-        if text.len() > LONGEST || text.len() < SHORTEST_MONTH {
+        if text.len() > MAX_DATE_CHARS || text.len() < MIN_MONTH_LETTERS {
             return None;
         }
-        if let Some([first, second, year]) = slashes(text) {
+        if let Some([first, second, year]) = parse_slashes(text) {
             let is_day_first = match (first == second, self.day_first, self.month_first) {
                 (true, ..) | (_, true, false) => true,
                 (_, false, true) => false,
                 _ => return None,
             };
             let (day, month) = if is_day_first { (first, second) } else { (second, first) };
-            return date(i32::try_from(year).ok()?, month, Some(day));
+            return new_date(i32::try_from(year).ok()?, month, Some(day));
         }
-        iso(text).or_else(|| dotted(text)).or_else(|| worded(text))
+        parse_iso(text).or_else(|| parse_dotted(text)).or_else(|| parse_worded(text))
     }
 }
 
 /// Whether a text is a date in any format.
 pub(crate) fn is_date(text: &str) -> bool {
-    Order { day_first: true, month_first: false }.read(text).is_some() || slashes(text).is_some()
+    DayMonthOrder { day_first: true, month_first: false }.parse(text).is_some() || parse_slashes(text).is_some()
 }
 
 /// Returns the month that a word names, in any of the languages. Abbreviations count, also `may` and `mar`.
-pub(crate) fn month(word: &str) -> Option<u32> {
+pub(crate) fn parse_month(word: &str) -> Option<u32> {
     let word = word.trim_end_matches('.').to_lowercase();
-    if word.chars().count() < SHORTEST_MONTH {
+    if word.chars().count() < MIN_MONTH_LETTERS {
         return None;
     }
-    let is_short = word.chars().count() <= SHORTEST_MONTH + 1;
+    let is_short = word.chars().count() <= MIN_MONTH_LETTERS + 1;
     let names = |names: &&[&str]| names.iter().any(|it| *it == word || is_short && it.starts_with(&word));
     let found = MONTHS.iter().position(names)?;
     u32::try_from(found + 1).ok()
 }
 
-fn date(year: i32, month: u32, day: Option<u32>) -> Option<Date> {
+fn new_date(year: i32, month: u32, day: Option<u32>) -> Option<CellDate> {
     NaiveDate::from_ymd_opt(year, month, day.unwrap_or(1)).filter(|it| (1000..=9999).contains(&it.year()))?;
-    Some(Date { year: Some(year), month: Some(month), day, seconds: 0 })
+    Some(CellDate { year: Some(year), month: Some(month), day, seconds: 0 })
 }
 
 /// Exactly `N` numbers of at most four digits, separated by `sign`.
-fn numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
+fn parse_numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
     let mut numbers = [0; N];
     let mut parts = text.split(sign);
     for number in &mut numbers {
@@ -147,47 +147,48 @@ fn numbers<const N: usize>(text: &str, sign: char) -> Option<[u32; N]> {
 }
 
 /// `a/b/year`.
-fn slashes(text: &str) -> Option<[u32; 3]> {
-    let found: [u32; 3] = numbers(text.trim(), '/')?;
+fn parse_slashes(text: &str) -> Option<[u32; 3]> {
+    let found: [u32; 3] = parse_numbers(text.trim(), '/')?;
     (found[2] >= 1000 && (1..=31).contains(&found[0]) && (1..=31).contains(&found[1])).then_some(found)
 }
 
 /// `2025-03-06` with an optional time, `2025/03/06`, `2025-03`. `2025-Q1` is not a date.
-fn iso(text: &str) -> Option<Date> {
+fn parse_iso(text: &str) -> Option<CellDate> {
     let (day, time) = match text.split_once(['T', ' ']) {
         Some((day, time)) => (day, Some(time.trim())),
         None => (text, None),
     };
-    let found = numbers::<3>(day, '-').or_else(|| numbers::<3>(day, '/')).filter(|it| it[0] >= 1000);
+    let found = parse_numbers::<3>(day, '-').or_else(|| parse_numbers::<3>(day, '/')).filter(|it| it[0] >= 1000);
     if let Some([year, month, day]) = found {
-        let date = date(i32::try_from(year).ok()?, month, Some(day))?;
-        return Some(Date { seconds: time.map_or(Some(0), seconds)?, ..date });
+        let date = new_date(i32::try_from(year).ok()?, month, Some(day))?;
+        return Some(CellDate { seconds: time.map_or(Some(0), parse_time)?, ..date });
     }
-    let [year, month] = numbers::<2>(day, '-').filter(|it| it[0] >= 1000 && time.is_none())?;
-    date(i32::try_from(year).ok()?, month, None)
+    let [year, month] = parse_numbers::<2>(day, '-').filter(|it| it[0] >= 1000 && time.is_none())?;
+    new_date(i32::try_from(year).ok()?, month, None)
 }
 
 /// `08:30`, `08:30:59.5Z`; ignores the time zone.
-fn seconds(time: &str) -> Option<u32> {
+fn parse_time(time: &str) -> Option<u32> {
     let time = time.trim_end_matches('Z');
     let time = time.find(['+', '-']).map_or(time, |at| &time[..at]);
     let time = time.split('.').next()?;
-    let [hour, minute, second] = numbers::<3>(time, ':').or_else(|| numbers::<2>(time, ':').map(|[a, b]| [a, b, 0]))?;
+    let [hour, minute, second] =
+        parse_numbers::<3>(time, ':').or_else(|| parse_numbers::<2>(time, ':').map(|[a, b]| [a, b, 0]))?;
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
 }
 
 /// `6.3.2025` and `06.03.25`.
-fn dotted(text: &str) -> Option<Date> {
+fn parse_dotted(text: &str) -> Option<CellDate> {
     let (day, time) =
         text.split_once(' ').filter(|it| it.1.contains(':')).map_or((text, None), |it| (it.0, Some(it.1)));
-    let [day, month, year] = numbers::<3>(day, '.')?;
+    let [day, month, year] = parse_numbers::<3>(day, '.')?;
     let year = if year < 100 && text.len() >= "1.1.25".len() { year + 2000 } else { year };
-    let found = date(i32::try_from(year).ok()?, month, Some(day))?;
-    Some(Date { seconds: time.map_or(Some(0), seconds)?, ..found })
+    let found = new_date(i32::try_from(year).ok()?, month, Some(day))?;
+    Some(CellDate { seconds: time.map_or(Some(0), parse_time)?, ..found })
 }
 
 /// `6 March 2025`, `March 6, 2025`, `6. März 2025`, `Mar 2025`, `March`.
-fn worded(text: &str) -> Option<Date> {
+fn parse_worded(text: &str) -> Option<CellDate> {
     let mut words = text.split(|it: char| it.is_whitespace() || it == ',').filter(|it| !it.is_empty());
     let parts = [words.next(), words.next(), words.next()];
     if words.next().is_some() {
@@ -196,11 +197,13 @@ fn worded(text: &str) -> Option<Date> {
     let number = |it: &str| it.trim_end_matches(['.', 't', 'h', 's', 'n', 'd', 'r']).parse::<u32>().ok();
     let year = |it: &str| it.parse::<i32>().ok().filter(|it| (1000..=9999).contains(it));
     match parts {
-        [Some(name), None, None] => Some(Date { year: None, month: Some(month(name)?), day: None, seconds: 0 }),
-        [Some(name), Some(last), None] => date(year(last)?, month(name)?, None),
-        [Some(first), Some(second), Some(last)] => match month(first) {
-            Some(month) => date(year(last)?, month, Some(number(second)?)),
-            None => date(year(last)?, month(second)?, Some(number(first)?)),
+        [Some(name), None, None] => {
+            Some(CellDate { year: None, month: Some(parse_month(name)?), day: None, seconds: 0 })
+        }
+        [Some(name), Some(last), None] => new_date(year(last)?, parse_month(name)?, None),
+        [Some(first), Some(second), Some(last)] => match parse_month(first) {
+            Some(month) => new_date(year(last)?, month, Some(number(second)?)),
+            None => new_date(year(last)?, parse_month(second)?, Some(number(first)?)),
         },
         _ => None,
     }
@@ -211,9 +214,9 @@ mod tests {
     use super::*;
 
     fn read(column: &[&str], text: &str) -> Option<String> {
-        let mut order = Order::default();
+        let mut order = DayMonthOrder::default();
         column.iter().chain([&text]).for_each(|it| order.learn(it));
-        let date = order.read(text)?;
+        let date = order.parse(text)?;
         let part = |it: Option<u32>| it.map(|it| format!("-{it:02}")).unwrap_or_default();
         let time = if date.seconds > 0 { format!(" {}", date.seconds) } else { String::new() };
         Some(format!("{}{}{}{time}", date.year.unwrap_or(0), part(date.month), part(date.day)))
@@ -279,22 +282,25 @@ mod tests {
     #[test]
     fn date_range_matches_its_precision() {
         let spans = |text: &str| {
-            let date = Order::default().read(text).unwrap();
+            let date = DayMonthOrder::default().parse(text).unwrap();
             date.end().unwrap() - date.start().unwrap()
         };
         assert_eq!(spans("2024-02"), 29 * 86_400);
         assert_eq!(spans("2024-12"), 31 * 86_400);
         assert_eq!(spans("2024-12-31"), 86_400);
         assert_eq!(spans("2024-12-31T10:00"), 1);
-        assert_eq!(Order::default().read("May").unwrap().start(), None);
+        assert_eq!(DayMonthOrder::default().parse("May").unwrap().start(), None);
     }
 
     #[test]
     fn date_names_its_periods() {
-        let date = Order::default().read("2025-05-19").unwrap();
-        let named = TablePeriod::ALL.map(|it| date.period(it).unwrap());
+        let date = DayMonthOrder::default().parse("2025-05-19").unwrap();
+        let named = TablePeriod::ALL.map(|it| date.period_name(it).unwrap());
         assert_eq!(named, ["2025", "2025-Q2", "2025-05", "2025-05-19"]);
-        assert_eq!(Order::default().read("2025-05").unwrap().period(TablePeriod::Day), None);
-        assert_eq!(Order::default().read("May").unwrap().period(TablePeriod::Month).as_deref(), Some("--05"));
+        assert_eq!(DayMonthOrder::default().parse("2025-05").unwrap().period_name(TablePeriod::Day), None);
+        assert_eq!(
+            DayMonthOrder::default().parse("May").unwrap().period_name(TablePeriod::Month).as_deref(),
+            Some("--05")
+        );
     }
 }

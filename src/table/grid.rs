@@ -8,7 +8,7 @@ pub(crate) struct Grid {
     ends: Vec<u32>,
     /// Index of the first cell of each row.
     starts: Vec<u32>,
-    widest: usize,
+    max_width: usize,
 }
 
 impl Grid {
@@ -21,7 +21,7 @@ impl Grid {
             self.text.push_str(cell);
             self.ends.push(end);
         }
-        self.widest = self.widest.max(self.ends.len() - start as usize);
+        self.max_width = self.max_width.max(self.ends.len() - start as usize);
     }
 
     /// Approximate memory use in bytes.
@@ -41,8 +41,8 @@ impl Grid {
     }
 
     /// Number of cells of the longest row.
-    pub(crate) fn widest(&self) -> usize {
-        self.widest
+    pub(crate) fn max_width(&self) -> usize {
+        self.max_width
     }
 
     /// Returns a cell; empty if out of range.
@@ -72,7 +72,7 @@ mod tests {
         grid.push(["a", "", "é"].into_iter());
         grid.push([].into_iter());
         grid.push(["b"].into_iter());
-        assert_eq!((grid.len(), grid.widest(), grid.width(1)), (3, 3, 0));
+        assert_eq!((grid.len(), grid.max_width(), grid.width(1)), (3, 3, 0));
         let cells =
             [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (9, 0)].map(|(row, column)| grid.cell(row, column));
         assert_eq!(cells, ["a", "", "é", "", "", "b", ""]);

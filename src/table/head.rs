@@ -7,17 +7,17 @@ use crate::table::read::column_letters;
 use crate::table::{date, number};
 
 /// Rows sampled below the heads.
-const SAMPLE: usize = 20;
+const SAMPLE_ROWS: usize = 20;
 /// Rows in which the heads of a text-only table must not recur.
-const UNLIKE: usize = 50;
+const NON_REPEATING_ROWS: usize = 50;
 /// Upper limit of rows skipped above the heads, such as a title.
-const MOST_ABOVE: usize = 3;
+const MAX_TITLE_ROWS: usize = 3;
 /// Upper limit of a column name in bytes.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// The head rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct HeaderRows {
     /// Rows above the heads.
     pub(super) skip: usize,
     /// Rows of heads.
@@ -25,7 +25,7 @@ pub(super) struct Found {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CellKind {
     Empty,
     Text,
     Year,
@@ -34,13 +34,13 @@ enum Kind {
 }
 
 /// The type of a cell.
-fn kind(text: &str) -> Kind {
+fn cell_kind(text: &str) -> CellKind {
     match text {
-        it if is_blank(it) => Kind::Empty,
-        it if number::is_year(it) => Kind::Year,
-        it if number::is_number(it) => Kind::Number,
-        it if date::is_date(it) => Kind::Date,
-        _ => Kind::Text,
+        it if is_blank(it) => CellKind::Empty,
+        it if number::is_year(it) => CellKind::Year,
+        it if number::is_number(it) => CellKind::Number,
+        it if date::is_date(it) => CellKind::Date,
+        _ => CellKind::Text,
     }
 }
 
@@ -50,98 +50,101 @@ pub(super) fn is_blank(text: &str) -> bool {
 }
 
 /// Detects the heads of a table, or uses `wanted` head rows.
-pub(super) fn detect(grid: &Grid, wanted: Option<u32>) -> Found {
-    let skip = above(grid);
+pub(super) fn detect_header(grid: &Grid, wanted: Option<u32>) -> HeaderRows {
+    let skip = title_rows(grid);
     let left = grid.len().saturating_sub(skip);
     let rows = match wanted {
         Some(rows) => rows.min(2),
-        None if is_double(grid, skip) => 2,
-        None => u32::from(is_single(grid, skip)),
+        None if has_double_header(grid, skip) => 2,
+        None => u32::from(has_single_header(grid, skip)),
     };
-    Found { skip, rows: rows.min(u32::try_from(left).unwrap_or(2)) }
+    HeaderRows { skip, rows: rows.min(u32::try_from(left).unwrap_or(2)) }
 }
 
 /// Rows above the heads: a title in the first cell.
-fn above(grid: &Grid) -> usize {
+fn title_rows(grid: &Grid) -> usize {
     let is_title = |row: &usize| {
         let filled = (0..grid.width(*row)).filter(|it| !grid.cell(*row, *it).is_empty()).count();
-        filled <= 1 && !grid.cell(*row, 0).is_empty() && grid.widest() > 2
+        filled <= 1 && !grid.cell(*row, 0).is_empty() && grid.max_width() > 2
     };
-    (0..grid.len().min(MOST_ABOVE)).take_while(is_title).count()
+    (0..grid.len().min(MAX_TITLE_ROWS)).take_while(is_title).count()
 }
 
 /// The type of most cells of a column from row `first` on; `None` if there is no majority.
-fn below(grid: &Grid, first: usize, column: usize) -> Option<Kind> {
-    let kinds: Vec<Kind> = (first..grid.len().min(first + SAMPLE))
-        .map(|row| kind(grid.cell(row, column)))
-        .filter(|it| *it != Kind::Empty)
+fn kind_below(grid: &Grid, first: usize, column: usize) -> Option<CellKind> {
+    let kinds: Vec<CellKind> = (first..grid.len().min(first + SAMPLE_ROWS))
+        .map(|row| cell_kind(grid.cell(row, column)))
+        .filter(|it| *it != CellKind::Empty)
         .collect();
-    let most = |wanted: Kind| kinds.iter().filter(|it| **it == wanted).count() * 2 > kinds.len();
-    [Kind::Number, Kind::Date, Kind::Year, Kind::Text].into_iter().find(|it| most(*it))
+    let most = |wanted: CellKind| kinds.iter().filter(|it| **it == wanted).count() * 2 > kinds.len();
+    [CellKind::Number, CellKind::Date, CellKind::Year, CellKind::Text].into_iter().find(|it| most(*it))
 }
 
 /// Whether a row can be the head of the rows from `first` on: words, and years or months over numbers.
-fn is_like_heads(grid: &Grid, row: usize, first: usize) -> bool {
-    let filled = (0..grid.widest()).filter(|it| !is_blank(grid.cell(row, *it))).count();
-    let fits = |column: usize| match kind(grid.cell(row, column)) {
-        Kind::Empty | Kind::Text => true,
-        Kind::Year | Kind::Date => below(grid, first, column) == Some(Kind::Number),
-        Kind::Number => false,
+fn can_be_header(grid: &Grid, row: usize, first: usize) -> bool {
+    let filled = (0..grid.max_width()).filter(|it| !is_blank(grid.cell(row, *it))).count();
+    let fits = |column: usize| match cell_kind(grid.cell(row, column)) {
+        CellKind::Empty | CellKind::Text => true,
+        CellKind::Year | CellKind::Date => kind_below(grid, first, column) == Some(CellKind::Number),
+        CellKind::Number => false,
     };
-    filled > 0 && (0..grid.widest()).all(fits)
+    filled > 0 && (0..grid.max_width()).all(fits)
 }
 
 /// Counts the columns with a typed body that differs in type from the cell above.
-fn telling(grid: &Grid, row: usize, first: usize) -> usize {
+fn typed_columns(grid: &Grid, row: usize, first: usize) -> usize {
     let is_telling = |column: &usize| {
-        let own = kind(grid.cell(row, *column));
-        let below = below(grid, first, *column);
-        own != Kind::Empty && below.is_some_and(|it| it != Kind::Text && it != own)
+        let own = cell_kind(grid.cell(row, *column));
+        let below = kind_below(grid, first, *column);
+        own != CellKind::Empty && below.is_some_and(|it| it != CellKind::Text && it != own)
     };
-    (0..grid.widest()).filter(is_telling).count()
+    (0..grid.max_width()).filter(is_telling).count()
 }
 
-fn is_single(grid: &Grid, row: usize) -> bool {
-    if !is_like_heads(grid, row, row + 1) {
+fn has_single_header(grid: &Grid, row: usize) -> bool {
+    if !can_be_header(grid, row, row + 1) {
         return false;
     }
-    if telling(grid, row, row + 1) > 0 {
+    if typed_columns(grid, row, row + 1) > 0 {
         return true;
     }
     // Only text: heads must be distinct and must not recur below.
-    let names: Vec<&str> = (0..grid.widest()).map(|it| grid.cell(row, it)).collect();
+    let names: Vec<&str> = (0..grid.max_width()).map(|it| grid.cell(row, it)).collect();
     let differ = names.iter().collect::<HashSet<_>>().len() == names.len() && names.iter().all(|it| !it.is_empty());
-    let repeats =
-        |column: usize| (row + 1..grid.len().min(row + UNLIKE)).any(|it| grid.cell(it, column) == names[column]);
-    let has_typed =
-        (0..grid.widest()).any(|it| matches!(below(grid, row + 1, it), Some(Kind::Number | Kind::Date | Kind::Year)));
+    let repeats = |column: usize| {
+        (row + 1..grid.len().min(row + NON_REPEATING_ROWS)).any(|it| grid.cell(it, column) == names[column])
+    };
+    let has_typed = (0..grid.max_width())
+        .any(|it| matches!(kind_below(grid, row + 1, it), Some(CellKind::Number | CellKind::Date | CellKind::Year)));
     differ && !has_typed && !(0..names.len()).any(repeats)
 }
 
 /// Whether two rows are heads: the upper spans columns, or the lower has words such as units over numbers.
-fn is_double(grid: &Grid, row: usize) -> bool {
-    if grid.len() < row + 3 || !is_like_heads(grid, row, row + 2) || !is_like_heads(grid, row + 1, row + 2) {
+fn has_double_header(grid: &Grid, row: usize) -> bool {
+    if grid.len() < row + 3 || !can_be_header(grid, row, row + 2) || !can_be_header(grid, row + 1, row + 2) {
         return false;
     }
-    let typed = (0..grid.widest()).filter(|it| below(grid, row + 2, *it).is_some_and(|it| it != Kind::Text)).count();
-    let told = telling(grid, row + 1, row + 2);
-    let cells: Vec<&str> = (0..grid.widest()).map(|it| grid.cell(row, it)).collect();
+    let typed = (0..grid.max_width())
+        .filter(|it| kind_below(grid, row + 2, *it).is_some_and(|it| it != CellKind::Text))
+        .count();
+    let told = typed_columns(grid, row + 1, row + 2);
+    let cells: Vec<&str> = (0..grid.max_width()).map(|it| grid.cell(row, it)).collect();
     let filled: Vec<&str> = cells.iter().copied().filter(|it| !it.is_empty()).collect();
     let spans = filled.len() > 1
         && (filled.iter().collect::<HashSet<_>>().len() < filled.len()
             || cells.iter().skip_while(|it| it.is_empty()).any(|it| it.is_empty())
             || cells.len() > 1 && cells[0].is_empty() && filled.len() < cells.len() - 1);
-    let lower = (0..grid.widest()).filter(|it| !grid.cell(row + 1, *it).is_empty()).count();
-    told > 0 && (spans && lower > 1 || told == typed && typed > 1 && told * 2 >= grid.widest())
+    let lower = (0..grid.max_width()).filter(|it| !grid.cell(row + 1, *it).is_empty()).count();
+    told > 0 && (spans && lower > 1 || told == typed && typed > 1 && told * 2 >= grid.max_width())
 }
 
 /// Unique column names: two rows are joined, unnamed columns use their letters; `left` is the first column on the
 /// sheet.
-pub(super) fn names(grid: &Grid, found: &Found, left: usize) -> Vec<String> {
+pub(super) fn column_names(grid: &Grid, found: &HeaderRows, left: usize) -> Vec<String> {
     let letters = |column: usize| column_letters(left + column);
     let mut names: Vec<String> = Vec::new();
     let (mut upper, mut taken) = (String::new(), HashSet::new());
-    for column in 0..grid.widest() {
+    for column in 0..grid.max_width() {
         let name = match found.rows {
             0 => String::new(),
             1 => grid.cell(found.skip, column).to_string(),
@@ -158,7 +161,7 @@ pub(super) fn names(grid: &Grid, found: &Found, left: usize) -> Vec<String> {
             }
         };
         let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
-        let name = name[..name.floor_char_boundary(LONGEST_NAME)].to_string();
+        let name = name[..name.floor_char_boundary(MAX_NAME_BYTES)].to_string();
         let name = if name.is_empty() { letters(column) } else { name };
         let name = if taken.insert(name.to_lowercase()) { name } else { format!("{name} ({})", letters(column)) };
         taken.insert(name.to_lowercase());
@@ -174,9 +177,9 @@ mod tests {
     fn check(rows: &[&str], expected: (usize, u32), heads: &[&str]) {
         let mut grid = Grid::default();
         rows.iter().for_each(|it| grid.push(it.split(',')));
-        let found = detect(&grid, None);
+        let found = detect_header(&grid, None);
         assert_eq!((found.skip, found.rows), expected, "{rows:?}");
-        assert_eq!(names(&grid, &found, 0), heads, "{rows:?}");
+        assert_eq!(column_names(&grid, &found, 0), heads, "{rows:?}");
     }
 
     #[test]
@@ -219,7 +222,7 @@ mod tests {
         let mut grid = Grid::default();
         ["a,b", "c,d", "e,f"].iter().for_each(|it| grid.push(it.split(',')));
         for rows in 0..3 {
-            assert_eq!(detect(&grid, Some(rows)).rows, rows);
+            assert_eq!(detect_header(&grid, Some(rows)).rows, rows);
         }
     }
 }

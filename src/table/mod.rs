@@ -27,9 +27,9 @@ mod tests;
 use crate::model::{Anchor, TableRow};
 use crate::table::grid::Grid;
 
-pub use query::run;
-pub use read::of_document;
-pub use recognise::{asks, recognise};
+pub use query::run_request;
+pub use read::tables_of_document;
+pub use recognise::{may_ask_table, parse_request};
 
 /// A table of a document, with detected heads.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl Table {
         if place.row == 0 {
             return anchor;
         }
-        match anchor.cell.as_deref().map(read::columns) {
+        match anchor.cell.as_deref().map(read::column_letters_of_range) {
             Some((left, right)) => {
                 let cell = |column: &str| format!("{column}{}", place.row);
                 let cells = if left == right { cell(left) } else { format!("{}:{}", cell(left), cell(right)) };

@@ -6,26 +6,26 @@
 use bigdecimal::BigDecimal;
 
 /// Upper limit of digits: longer ones are not amounts, and cost time.
-const MOST_DIGITS: usize = 60;
+const MAX_DIGITS: usize = 60;
 /// Upper limit of the power of ten in scientific notation, in both directions.
-const MOST_EXPONENT: i64 = 60;
+const MAX_EXPONENT: i64 = 60;
 /// Upper limit of a unit in characters.
-const MOST_UNIT: usize = 12;
+const MAX_UNIT_CHARS: usize = 12;
 
 /// Currency signs.
 const CURRENCY_SIGNS: &str = "€$£¥₹₽₩₺₪฿¢₫₴₦₱₡₲₵₸₮";
 /// Currency names; they may also precede a number.
-const CURRENCIES: &str = "\
+const CURRENCY_NAMES: &str = "\
     eur usd gbp chf jpy cny sek nok dkk pln czk huf ron bgn try rub inr aud cad nzd brl mxn zar sgd hkd krw ils isk \
     kr fr. sfr. zł kč ft rs rs. us$ r$ a$ c$ euro euros";
 /// Units that may follow a number without a space. Other letters, as in `12a`, are ambiguous.
-const ATTACHED: &str = "\
+const ATTACHED_UNITS: &str = "\
     kg g mg t lb oz km m cm mm µm m2 m3 m² m³ l ml cl hl kwh mwh wh w kw mw v ma hz khz mhz ghz h min s ms gb mb kb \
     tb gib mib kib % ‰ ° °c °f k pa hpa bar nm j kj kcal km/h m/s ha";
 
 /// A cell parsed as a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
+pub(crate) enum CellNumber {
     /// A number with its unit as written; no unit is an empty string.
     Number(BigDecimal, String),
     /// Two numbers are possible.
@@ -38,7 +38,7 @@ pub(crate) enum Cell {
 
 /// The grouping of a number's digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum DigitGrouping {
     /// Digits only.
     Plain,
     /// One decimal sign.
@@ -50,36 +50,36 @@ enum Form {
 }
 
 /// The parts of a written number.
-struct Parts<'t> {
+struct NumberParts<'t> {
     is_negative: bool,
     core: &'t str,
-    form: Form,
+    form: DigitGrouping,
     exponent: i64,
     unit: &'t str,
 }
 
 /// The signs used in a column, as learned from its cells, the caller and the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Habit {
+pub(crate) struct NumberFormat {
     comma_decimal: bool,
     comma_group: bool,
     dot_decimal: bool,
     dot_group: bool,
     /// The decimal sign that the caller names.
-    named: Option<char>,
+    caller_sign: Option<char>,
     /// Whether all numbers have a decimal point.
-    has_dots: bool,
+    has_decimal_point: bool,
 }
 
-impl Habit {
+impl NumberFormat {
     /// Starts with what is known before reading cells.
-    pub(crate) fn new(named: Option<char>, has_dots: bool) -> Habit {
-        Habit { named, has_dots, ..Habit::default() }
+    pub(crate) fn new(caller_sign: Option<char>, has_decimal_point: bool) -> NumberFormat {
+        NumberFormat { caller_sign, has_decimal_point, ..NumberFormat::default() }
     }
 
     /// Learns from a cell; returns its unit if it is a number.
     pub(crate) fn learn<'t>(&mut self, text: &'t str) -> Option<&'t str> {
-        let parts = parts(text)?;
+        let parts = split_number(text)?;
         let mut note = |sign: char, is_decimal: bool| match (sign, is_decimal) {
             (',', true) => self.comma_decimal = true,
             (',', false) => self.comma_group = true,
@@ -88,23 +88,23 @@ impl Habit {
             _ => {}
         };
         match parts.form {
-            Form::Decimal(sign) => note(sign, true),
-            Form::Grouped(group, decimal) => {
+            DigitGrouping::Decimal(sign) => note(sign, true),
+            DigitGrouping::Grouped(group, decimal) => {
                 note(group, false);
                 decimal.into_iter().for_each(|it| note(it, true));
             }
-            Form::Plain | Form::Unclear(_) => {}
+            DigitGrouping::Plain | DigitGrouping::Unclear(_) => {}
         }
         Some(parts.unit)
     }
 
     /// Whether the sign of an ambiguous number is a decimal sign; `None` if unknown.
     fn is_decimal(self, sign: char) -> Option<bool> {
-        if let Some(named) = self.named {
+        if let Some(named) = self.caller_sign {
             return Some(sign == named);
         }
         let (decimal, group) = match sign {
-            '.' if self.has_dots => (true, false),
+            '.' if self.has_decimal_point => (true, false),
             '.' => (self.dot_decimal || self.comma_group, self.dot_group || self.comma_decimal),
             _ => (self.comma_decimal || self.dot_group, self.comma_group || self.dot_decimal),
         };
@@ -112,16 +112,16 @@ impl Habit {
     }
 
     /// Parses a cell of the column.
-    pub(crate) fn read(self, text: &str) -> Cell {
-        let Some(parts) = parts(text) else { return Cell::None };
+    pub(crate) fn parse(self, text: &str) -> CellNumber {
+        let Some(parts) = split_number(text) else { return CellNumber::None };
         let decimal = match parts.form {
-            Form::Plain => None,
-            Form::Decimal(sign) => Some(sign),
-            Form::Grouped(_, decimal) => decimal,
-            Form::Unclear(sign) => match self.is_decimal(sign) {
+            DigitGrouping::Plain => None,
+            DigitGrouping::Decimal(sign) => Some(sign),
+            DigitGrouping::Grouped(_, decimal) => decimal,
+            DigitGrouping::Unclear(sign) => match self.is_decimal(sign) {
                 Some(true) => Some(sign),
                 Some(false) => None,
-                None => return Cell::Ambiguous,
+                None => return CellNumber::Ambiguous,
             },
         };
         let mut digits = String::with_capacity(parts.core.len() + 2);
@@ -131,10 +131,10 @@ impl Habit {
             it if Some(it) == decimal => Some('.'),
             _ => None,
         }));
-        if digits.len() > MOST_DIGITS {
-            return Cell::TooLong;
+        if digits.len() > MAX_DIGITS {
+            return CellNumber::TooLong;
         }
-        let Ok(number) = digits.parse::<BigDecimal>() else { return Cell::None };
+        let Ok(number) = digits.parse::<BigDecimal>() else { return CellNumber::None };
         let number = match parts.exponent {
             0 => number,
             exponent => {
@@ -142,21 +142,21 @@ impl Habit {
                 BigDecimal::new(whole, scale - exponent).with_scale((scale - exponent).max(0))
             }
         };
-        Cell::Number(number, parts.unit.to_string())
+        CellNumber::Number(number, parts.unit.to_string())
     }
 }
 
 /// Parses a number in a request: a decimal point unless the text shows otherwise.
-pub(crate) fn written(text: &str) -> Option<BigDecimal> {
-    match Habit::new(None, true).read(text) {
-        Cell::Number(number, _) => Some(number),
+pub(crate) fn parse_typed(text: &str) -> Option<BigDecimal> {
+    match NumberFormat::new(None, true).parse(text) {
+        CellNumber::Number(number, _) => Some(number),
         _ => None,
     }
 }
 
 /// Whether a text is a number in any format.
 pub(crate) fn is_number(text: &str) -> bool {
-    parts(text).is_some()
+    split_number(text).is_some()
 }
 
 /// Whether a text is a whole number that can be a year.
@@ -174,7 +174,7 @@ fn is_in(list: &str, word: &str) -> bool {
 pub(crate) fn is_currency(unit: &str) -> bool {
     let mut letters = unit.chars();
     let is_sign = matches!((letters.next(), letters.next()), (Some(sign), None) if CURRENCY_SIGNS.contains(sign));
-    is_sign || is_in(CURRENCIES, unit)
+    is_sign || is_in(CURRENCY_NAMES, unit)
 }
 
 /// Returns the canonical name of a unit, in lower case.
@@ -191,19 +191,19 @@ pub(crate) fn unit_name(unit: &str) -> String {
 
 /// Whether a word is recognised as a unit without a number.
 pub(crate) fn is_known_unit(word: &str) -> bool {
-    is_currency(word) || word.len() > 1 && is_in(ATTACHED, word)
+    is_currency(word) || word.len() > 1 && is_in(ATTACHED_UNITS, word)
 }
 
-fn parts(text: &str) -> Option<Parts<'_>> {
+fn split_number(text: &str) -> Option<NumberParts<'_>> {
     let text = text.trim();
     // Most cells of a table are not numbers: reject them by their first letters.
     let first = text.find(|it: char| it.is_ascii_digit())?;
     let first = text[..first].strip_suffix(['.', ',']).map_or(first, str::len);
     let (before, rest) = text.split_at(first);
-    let (is_bracketed, is_negative, before) = opening(before)?;
-    let length = rest.find(|it: char| !is_part(it)).unwrap_or(rest.len());
+    let (is_bracketed, is_negative, before) = parse_prefix(before)?;
+    let length = rest.find(|it: char| !is_number_char(it)).unwrap_or(rest.len());
     let core = rest[..length].trim_end();
-    let (exponent, behind) = exponent(&rest[core.len()..]);
+    let (exponent, behind) = parse_exponent(&rest[core.len()..]);
     let is_apart = behind.starts_with(char::is_whitespace);
     let behind = behind.trim();
     let behind = if is_bracketed { behind.strip_suffix(')')?.trim_end() } else { behind };
@@ -216,12 +216,12 @@ fn parts(text: &str) -> Option<Parts<'_>> {
         (unit, "") if is_currency(unit) => unit,
         _ => return None,
     };
-    let form = form(core)?;
-    Some(Parts { is_negative: is_negative || is_bracketed || is_trailing, core, form, exponent, unit })
+    let form = detect_grouping(core)?;
+    Some(NumberParts { is_negative: is_negative || is_bracketed || is_trailing, core, form, exponent, unit })
 }
 
 /// Parses the text before the digits: a bracket, a sign, a currency.
-fn opening(before: &str) -> Option<(bool, bool, &str)> {
+fn parse_prefix(before: &str) -> Option<(bool, bool, &str)> {
     let mut rest = before.trim();
     let (mut is_bracketed, mut signs, mut is_negative) = (false, 0, false);
     let mut take = |rest: &mut &str| {
@@ -244,37 +244,37 @@ fn opening(before: &str) -> Option<(bool, bool, &str)> {
     (signs < 2 && !(is_bracketed && signs > 0)).then_some((is_bracketed, is_negative, rest))
 }
 
-fn is_part(letter: char) -> bool {
+fn is_number_char(letter: char) -> bool {
     letter.is_ascii_digit() || matches!(letter, '.' | ',' | '\'' | '\u{2019}') || letter.is_whitespace()
 }
 
 /// Parses `e-7`.
-fn exponent(behind: &str) -> (i64, &str) {
+fn parse_exponent(behind: &str) -> (i64, &str) {
     let none = (0, behind);
     let Some(rest) = behind.strip_prefix(['e', 'E']) else { return none };
     let end = rest.find(|it: char| !it.is_ascii_digit() && !matches!(it, '+' | '-')).unwrap_or(rest.len());
     match rest[..end].parse::<i64>() {
-        Ok(exponent) if exponent.abs() <= MOST_EXPONENT => (exponent, &rest[end..]),
+        Ok(exponent) if exponent.abs() <= MAX_EXPONENT => (exponent, &rest[end..]),
         _ => none,
     }
 }
 
 /// Whether the text after a number is a unit: a known one, or one separate word.
 fn is_unit(unit: &str, is_apart: bool) -> bool {
-    if is_currency(unit) || is_in(ATTACHED, unit) {
+    if is_currency(unit) || is_in(ATTACHED_UNITS, unit) {
         return true;
     }
     let of_unit = |it: char| it.is_alphanumeric() || matches!(it, '/' | '²' | '³' | '°' | '%' | '·' | '.');
     is_apart
-        && unit.chars().count() <= MOST_UNIT
+        && unit.chars().count() <= MAX_UNIT_CHARS
         && unit.chars().next().is_some_and(char::is_alphabetic)
         && unit.chars().all(of_unit)
 }
 
 /// Detects the grouping of digits; `None` for other text, e.g. a date.
-fn form(core: &str) -> Option<Form> {
+fn detect_grouping(core: &str) -> Option<DigitGrouping> {
     if core.bytes().all(|it| it.is_ascii_digit()) {
-        return (!core.is_empty()).then_some(Form::Plain);
+        return (!core.is_empty()).then_some(DigitGrouping::Plain);
     }
     let sign = |it: char| match it {
         '\u{2019}' => '\'',
@@ -293,17 +293,17 @@ fn form(core: &str) -> Option<Form> {
         return match parts[..] {
             [before, behind] if is_decimal(first) => {
                 let is_open = behind.len() == 3 && (1..=3).contains(&before.len()) && !before.starts_with('0');
-                Some(if is_open { Form::Unclear(first) } else { Form::Decimal(first) })
+                Some(if is_open { DigitGrouping::Unclear(first) } else { DigitGrouping::Decimal(first) })
             }
-            _ => are_groups(&parts, first).then_some(Form::Grouped(first, None)),
+            _ => are_thousands(&parts, first).then_some(DigitGrouping::Grouped(first, None)),
         };
     }
     let group = signs[..signs.len() - 1].iter().all(|it| *it == first) && is_decimal(last);
-    (group && are_groups(&parts[..parts.len() - 1], first)).then_some(Form::Grouped(first, Some(last)))
+    (group && are_thousands(&parts[..parts.len() - 1], first)).then_some(DigitGrouping::Grouped(first, Some(last)))
 }
 
 /// Whether digits are grouped as thousands, or as lakhs with commas.
-fn are_groups(groups: &[&str], sign: char) -> bool {
+fn are_thousands(groups: &[&str], sign: char) -> bool {
     let [first, middle @ .., last] = groups else { return groups.len() == 1 };
     let lakhs = sign == ',' && first.len() < 3 && middle.iter().all(|it| it.len() == 2);
     last.len() == 3 && (1..=3).contains(&first.len()) && (middle.iter().all(|it| it.len() == 3) || lakhs)
@@ -314,12 +314,12 @@ mod tests {
     use super::*;
 
     fn read(column: &[&str], text: &str) -> String {
-        let mut habit = Habit::default();
+        let mut habit = NumberFormat::default();
         for it in column.iter().chain([&text]) {
             habit.learn(it);
         }
-        match habit.read(text) {
-            Cell::Number(number, unit) => format!("{} {unit}", number.to_plain_string()).trim_end().to_string(),
+        match habit.parse(text) {
+            CellNumber::Number(number, unit) => format!("{} {unit}", number.to_plain_string()).trim_end().to_string(),
             other => format!("{other:?}"),
         }
     }
@@ -426,8 +426,14 @@ mod tests {
         ] {
             assert_eq!(read(column, text), expected, "{column:?} {text}");
         }
-        assert_eq!(Habit::new(Some(','), false).read("1,234"), Cell::Number("1.234".parse().unwrap(), String::new()));
-        assert_eq!(Habit::new(Some('.'), false).read("1,234"), Cell::Number(1234.into(), String::new()));
-        assert_eq!(Habit::new(None, true).read("1.234"), Cell::Number("1.234".parse().unwrap(), String::new()));
+        assert_eq!(
+            NumberFormat::new(Some(','), false).parse("1,234"),
+            CellNumber::Number("1.234".parse().unwrap(), String::new())
+        );
+        assert_eq!(NumberFormat::new(Some('.'), false).parse("1,234"), CellNumber::Number(1234.into(), String::new()));
+        assert_eq!(
+            NumberFormat::new(None, true).parse("1.234"),
+            CellNumber::Number("1.234".parse().unwrap(), String::new())
+        );
     }
 }

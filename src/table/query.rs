@@ -7,24 +7,24 @@ use crate::error::{Error, Result};
 use crate::model::{
     TableAggregate, TableColumn, TableFunction, TableGroup, TablePeriod, TableRequest, TableResponse, TableValue,
 };
-use crate::table::aggregate::{self, Made, Order, Task, totals};
-use crate::table::column::{Column, Kind};
-use crate::table::condition::{Condition, Matched};
+use crate::table::aggregate::{self, AggregateResult, Aggregation, SortValue, total_rows};
+use crate::table::column::{Column, ColumnType};
+use crate::table::condition::{MatchedRows, RowFilter};
 use crate::table::{Table, names};
 
 /// Default number of rows in an answer.
-const ROWS: u32 = 20;
+const DEFAULT_ROWS: u32 = 20;
 /// Upper limit of rows or groups in an answer.
-const MOST: u32 = 1_000;
+const MAX_LIMIT: u32 = 1_000;
 /// Default number of groups in an answer.
-const GROUPS: usize = 100;
+const DEFAULT_GROUPS: usize = 100;
 /// Proving rows reported per value of a group.
-const GROUP_EVIDENCE: usize = 5;
+const MAX_GROUP_EVIDENCE: usize = 5;
 /// Upper limit of values in one request.
-const MOST_VALUES: usize = 20;
+const MAX_VALUES: usize = 20;
 
 /// A group: the common cell or period, and the rows.
-type Group = (String, Vec<usize>);
+type RowGroup = (String, Vec<usize>);
 
 /// A request with its resolved columns.
 struct Query<'q> {
@@ -39,8 +39,8 @@ struct Query<'q> {
 ///
 /// # Errors
 /// No such table, sheet or column; an invalid filter; or an aggregate that does not fit the type of its column.
-pub fn run(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
-    let (table, count) = chosen(tables, request)?;
+pub fn run_request(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
+    let (table, count) = select_table(tables, request)?;
     let headed;
     let table = match request.head_rows {
         Some(rows @ 0..=2) if rows != table.head_rows => {
@@ -52,8 +52,8 @@ pub fn run(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
     };
     let query = Query::new(table, request)?;
     let matched = match request.filter.as_deref() {
-        Some(filter) => Condition::parse(filter, table, query.decimal)?.matched(table),
-        None => Matched { rows: (0..table.len()).collect(), open: 0 },
+        Some(filter) => RowFilter::parse(filter, table, query.decimal)?.match_rows(table),
+        None => MatchedRows { rows: (0..table.len()).collect(), undefined: 0 },
     };
     let mut response = TableResponse {
         path: request.path.clone(),
@@ -69,17 +69,17 @@ pub fn run(tables: &[Table], request: &TableRequest) -> Result<TableResponse> {
     };
     response.warnings = query.warnings(&matched);
     match &request.group_by {
-        Some(name) => query.group(name, &matched.rows, &mut response)?,
-        None if request.aggregates.is_empty() => query.list(matched.rows, &mut response)?,
-        None => query.total(&matched.rows, &mut response)?,
+        Some(name) => query.group_rows(name, &matched.rows, &mut response)?,
+        None if request.aggregates.is_empty() => query.list_rows(matched.rows, &mut response)?,
+        None => query.aggregate_all(&matched.rows, &mut response)?,
     }
     Ok(response)
 }
 
 /// The requested table, and how many there are.
-fn chosen<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table, u32)> {
+fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table, u32)> {
     let fits = |it: &&Table| {
-        request.sheet.as_ref().is_none_or(|sheet| it.is_sheet && names::folded(&it.name) == names::folded(sheet))
+        request.sheet.as_ref().is_none_or(|sheet| it.is_sheet && names::normalize(&it.name) == names::normalize(sheet))
     };
     let found: Vec<&Table> = tables.iter().filter(fits).collect();
     if let (Some(sheet), true) = (&request.sheet, found.is_empty()) {
@@ -109,10 +109,10 @@ fn chosen<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table,
 }
 
 /// The value or its default, checked to be between 1 and the limit.
-fn within(field: &'static str, value: Option<u32>, default: u32) -> Result<usize> {
+fn checked_limit(field: &'static str, value: Option<u32>, default: u32) -> Result<usize> {
     match value.unwrap_or(default) {
-        value @ 1..=MOST => Ok(value as usize),
-        other => Err(Error::invalid(format!("`{field}` {other} is not between 1 and {MOST}")).field(field)),
+        value @ 1..=MAX_LIMIT => Ok(value as usize),
+        other => Err(Error::invalid(format!("`{field}` {other} is not between 1 and {MAX_LIMIT}")).field(field)),
     }
 }
 
@@ -127,12 +127,12 @@ impl<'q> Query<'q> {
                 return Err(Error::invalid(text).hint("use . or ,").field("decimal"));
             }
         };
-        if request.aggregates.len() > MOST_VALUES {
-            return Err(Error::invalid(format!("more than {MOST_VALUES} values requested")).field("aggregates"));
+        if request.aggregates.len() > MAX_VALUES {
+            return Err(Error::invalid(format!("more than {MAX_VALUES} values requested")).field("aggregates"));
         }
         let column = |it: &TableAggregate| {
-            let found = it.column.as_ref().map(|name| names::resolve(table, name, "aggregates")).transpose()?;
-            Ok((it.function, found.map(|it| Column::read(table, it, decimal))))
+            let found = it.column.as_ref().map(|name| names::resolve_column(table, name, "aggregates")).transpose()?;
+            Ok((it.function, found.map(|it| Column::analyze(table, it, decimal))))
         };
         let aggregates = request.aggregates.iter().map(column).collect::<Result<_>>()?;
         if request.per.is_some() && request.group_by.is_none() {
@@ -141,20 +141,20 @@ impl<'q> Query<'q> {
         if request.by.is_some() && request.top.is_none() {
             return Err(Error::invalid("`by` needs `top`: how many").field("by"));
         }
-        request.top.map(|it| within("top", Some(it), 1)).transpose()?;
-        Ok(Query { table, request, decimal, limit: within("limit", request.limit, ROWS)?, aggregates })
+        request.top.map(|it| checked_limit("top", Some(it), 1)).transpose()?;
+        Ok(Query { table, request, decimal, limit: checked_limit("limit", request.limit, DEFAULT_ROWS)?, aggregates })
     }
 
     fn column(&self, name: &str, field: &'static str) -> Result<Column> {
-        Ok(Column::read(self.table, names::resolve(self.table, name, field)?, self.decimal))
+        Ok(Column::analyze(self.table, names::resolve_column(self.table, name, field)?, self.decimal))
     }
 
     fn columns(&self) -> Vec<TableColumn> {
-        let kind = |it: usize| Column::glance(self.table, it, self.decimal).kind.name().to_string();
+        let kind = |it: usize| Column::sample(self.table, it, self.decimal).kind.name().to_string();
         (0..self.table.width()).map(|it| TableColumn { name: self.table.heads[it].clone(), kind: kind(it) }).collect()
     }
 
-    fn warnings(&self, matched: &Matched) -> Vec<String> {
+    fn warnings(&self, matched: &MatchedRows) -> Vec<String> {
         let mut warnings = Vec::new();
         let ragged = self.table.ragged();
         if ragged > 0 {
@@ -163,10 +163,10 @@ impl<'q> Query<'q> {
         if self.table.head_rows == 0 {
             warnings.push("no row looks like a head: the columns are named by letters".into());
         }
-        if matched.open > 0 {
+        if matched.undefined > 0 {
             warnings.push(format!(
                 "the filter is undefined for {} rows, which do not count: a cell is empty or of another type",
-                matched.open
+                matched.undefined
             ));
         }
         for (_, column) in &self.aggregates {
@@ -186,7 +186,7 @@ impl<'q> Query<'q> {
     }
 
     /// Lists rows, or the rows with the largest values if `top` is set.
-    fn list(&self, rows: Vec<usize>, response: &mut TableResponse) -> Result<()> {
+    fn list_rows(&self, rows: Vec<usize>, response: &mut TableResponse) -> Result<()> {
         let Some(top) = self.request.top else {
             response.truncated |= rows.len() > self.limit;
             response.rows = rows.iter().take(self.limit).map(|it| self.table.row(*it)).collect();
@@ -194,18 +194,18 @@ impl<'q> Query<'q> {
         };
         let by = self.request.by.as_deref().ok_or_else(|| Error::invalid("`top` needs `by`: a column").field("by"))?;
         let column = self.column(by, "by")?;
-        if !matches!(column.kind, Kind::Number | Kind::Date) {
+        if !matches!(column.kind, ColumnType::Number | ColumnType::Date) {
             let text = format!(
                 "most cells of `{}` are neither numbers nor dates, so they have no order",
                 self.table.heads[column.index]
             );
             return Err(Error::invalid(text).field("by"));
         }
-        let totals = totals(self.table, &rows);
+        let totals = total_rows(self.table, &rows);
         let mut left = 0;
-        let mut ordered: Vec<(Order, usize)> = Vec::new();
+        let mut ordered: Vec<(SortValue, usize)> = Vec::new();
         for row in rows.into_iter().filter(|it| !totals.contains(it)) {
-            match aggregate::order(&column, self.table.cell(row, column.index)) {
+            match aggregate::sort_value(&column, self.table.cell(row, column.index)) {
                 Ok(order) => ordered.push((order, row)),
                 Err(_) => left += 1,
             }
@@ -222,16 +222,16 @@ impl<'q> Query<'q> {
     }
 
     /// The order of the answer: largest first unless `ascending` is set.
-    fn compare(&self, one: &Order, other: &Order) -> Ordering {
+    fn compare(&self, one: &SortValue, other: &SortValue) -> Ordering {
         if self.request.ascending { one.cmp(other) } else { other.cmp(one) }
     }
 
     /// Computes values over all rows, with the rows that prove them.
-    fn total(&self, rows: &[usize], response: &mut TableResponse) -> Result<()> {
-        let totals = totals(self.table, rows);
-        let task = Task { table: self.table, totals: &totals, evidence: self.limit };
+    fn aggregate_all(&self, rows: &[usize], response: &mut TableResponse) -> Result<()> {
+        let totals = total_rows(self.table, rows);
+        let task = Aggregation { table: self.table, totals: &totals, max_evidence: self.limit };
         let mut proof: Vec<usize> = Vec::new();
-        for made in self.values(&task, rows)? {
+        for made in self.compute_values(&task, rows)? {
             proof.extend(made.rows);
             response.truncated |= made.value.rows as usize > made.value.evidence.len() && !is_extreme(&made.value);
             response.result.push(made.value);
@@ -244,56 +244,56 @@ impl<'q> Query<'q> {
         Ok(())
     }
 
-    fn values(&self, task: &Task<'_>, rows: &[usize]) -> Result<Vec<Made>> {
-        self.aggregates.iter().map(|(function, column)| task.make(*function, column.as_ref(), rows)).collect()
+    fn compute_values(&self, task: &Aggregation<'_>, rows: &[usize]) -> Result<Vec<AggregateResult>> {
+        self.aggregates.iter().map(|(function, column)| task.aggregate(*function, column.as_ref(), rows)).collect()
     }
 
     /// Groups rows by the cells of a column, and computes the values of each group.
-    fn group(&self, name: &str, rows: &[usize], response: &mut TableResponse) -> Result<()> {
+    fn group_rows(&self, name: &str, rows: &[usize], response: &mut TableResponse) -> Result<()> {
         let column = self.column(name, "group_by")?;
-        if self.request.per.is_some() && column.kind != Kind::Date {
+        if self.request.per.is_some() && column.kind != ColumnType::Date {
             let text = format!("most cells of `{}` are not dates: they have no period", self.table.heads[column.index]);
             return Err(Error::invalid(text).field("per"));
         }
-        let totals = totals(self.table, rows);
+        let totals = total_rows(self.table, rows);
         let counted: Vec<usize> = rows.iter().copied().filter(|it| !totals.contains(it)).collect();
-        let (groups, keyless) = keyed(self.table, &column, self.request.per, &counted);
+        let (groups, keyless) = rows_by_key(self.table, &column, self.request.per, &counted);
         if keyless > 0 {
             let head = &self.table.heads[column.index];
             response.warnings.push(format!("{keyless} rows have no date in `{head}` and belong to no group"));
         }
         warn_of_totals(totals.len(), &mut response.warnings);
         let none = HashSet::new();
-        let task = Task { table: self.table, totals: &none, evidence: GROUP_EVIDENCE };
-        let shown = self.request.top.map_or(GROUPS.max(self.limit), |it| it as usize);
+        let task = Aggregation { table: self.table, totals: &none, max_evidence: MAX_GROUP_EVIDENCE };
+        let shown = self.request.top.map_or(DEFAULT_GROUPS.max(self.limit), |it| it as usize);
         response.total_groups = groups.len() as u64;
         response.truncated |= groups.len() > shown;
-        let groups = self.ordered(groups)?;
+        let groups = self.sort_groups(groups)?;
         if let (Some(_), Some((_, best))) = (self.request.top, groups.first()) {
             response.rows = best.iter().take(self.limit).map(|it| self.table.row(*it)).collect();
         }
         for (key, rows) in groups.into_iter().take(shown) {
-            let result = self.values(&task, &rows)?.into_iter().map(|it| it.value).collect();
+            let result = self.compute_values(&task, &rows)?.into_iter().map(|it| it.value).collect();
             response.groups.push(TableGroup { key, rows: rows.len() as u64, result });
         }
         if !self.aggregates.is_empty() {
-            let task = Task { table: self.table, totals: &totals, evidence: self.limit };
-            response.result = self.values(&task, rows)?.into_iter().map(|it| it.value).collect();
+            let task = Aggregation { table: self.table, totals: &totals, max_evidence: self.limit };
+            response.result = self.compute_values(&task, rows)?.into_iter().map(|it| it.value).collect();
             warn_of_left_out(&response.result, &mut response.warnings);
         }
         Ok(())
     }
 
     /// Sorts groups by the value that `top` refers to; groups without a value come last.
-    fn ordered(&self, groups: Vec<Group>) -> Result<Vec<Group>> {
+    fn sort_groups(&self, groups: Vec<RowGroup>) -> Result<Vec<RowGroup>> {
         if self.request.top.is_none() {
             return Ok(groups);
         }
-        let (function, column) = &self.aggregates[self.by()?];
+        let (function, column) = &self.aggregates[self.sort_value_index()?];
         let none = HashSet::new();
-        let task = Task { table: self.table, totals: &none, evidence: 0 };
-        let made = |it: Group| Ok((task.make(*function, column.as_ref(), &it.1)?.order, it));
-        let mut made: Vec<(Option<Order>, Group)> = groups.into_iter().map(made).collect::<Result<_>>()?;
+        let task = Aggregation { table: self.table, totals: &none, max_evidence: 0 };
+        let made = |it: RowGroup| Ok((task.aggregate(*function, column.as_ref(), &it.1)?.sort_value, it));
+        let mut made: Vec<(Option<SortValue>, RowGroup)> = groups.into_iter().map(made).collect::<Result<_>>()?;
         made.sort_by(|one, other| match (&one.0, &other.0) {
             (Some(one), Some(other)) => self.compare(one, other),
             (one, other) => other.is_some().cmp(&one.is_some()),
@@ -302,12 +302,12 @@ impl<'q> Query<'q> {
     }
 
     /// Index of the value that `top` sorts groups by.
-    fn by(&self) -> Result<usize> {
+    fn sort_value_index(&self) -> Result<usize> {
         if self.request.top.is_some() && self.aggregates.is_empty() {
             return Err(Error::invalid("`top` of groups needs a value, e.g. the sum of a column").field("aggregates"));
         }
         let Some(name) = &self.request.by else { return Ok(0) };
-        let column = names::resolve(self.table, name, "by")?;
+        let column = names::resolve_column(self.table, name, "by")?;
         let found = self.aggregates.iter().position(|it| it.1.as_ref().is_some_and(|it| it.index == column));
         let head = &self.table.heads[column];
         found.ok_or_else(|| {
@@ -321,15 +321,15 @@ fn is_extreme(value: &TableValue) -> bool {
 }
 
 /// Groups rows by a cell or its period, in table order; also returns the number of rows without a date.
-fn keyed(table: &Table, column: &Column, per: Option<TablePeriod>, rows: &[usize]) -> (Vec<Group>, usize) {
-    let mut groups: Vec<Group> = Vec::new();
+fn rows_by_key(table: &Table, column: &Column, per: Option<TablePeriod>, rows: &[usize]) -> (Vec<RowGroup>, usize) {
+    let mut groups: Vec<RowGroup> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut keyless = 0;
     for row in rows.iter().copied() {
         let text = table.cell(row, column.index);
         let key = match per {
             None => Some(text.to_string()),
-            Some(per) => column.date(text).ok().and_then(|it| it.period(per)),
+            Some(per) => column.parse_date(text).ok().and_then(|it| it.period_name(per)),
         };
         let Some(key) = key else {
             keyless += 1;

@@ -8,15 +8,15 @@ use crate::table::{Place, Table, head};
 
 /// Rows of a block above which readers of text and web pages may have split the table; excludes the line below the head
 /// of a Markdown table.
-const FULL_BLOCK: usize = 29;
+const FULL_BLOCK_ROWS: usize = 29;
 /// Upper limit of tables per document: documents that draw each frame as a table have thousands.
-const MOST_TABLES: usize = 1_000;
+const MAX_TABLES: usize = 1_000;
 /// Upper limit of columns. Cells are bounded by the rows, but each column is analysed.
-const MOST_COLUMNS: usize = 1_000;
+const MAX_COLUMNS: usize = 1_000;
 
 /// Rows of one table or of a part of it.
 #[derive(Default)]
-struct Part {
+struct TablePart {
     name: String,
     grid: Grid,
     places: Vec<Place>,
@@ -26,8 +26,8 @@ struct Part {
 }
 
 /// Returns the tables of a document in order. A single column counts as a table only if no table is wider.
-pub fn of_document(document: &Document) -> Vec<Table> {
-    let mut parts: Vec<Part> = Vec::new();
+pub fn tables_of_document(document: &Document) -> Vec<Table> {
+    let mut parts: Vec<TablePart> = Vec::new();
     let (mut heading, mut is_open) = (String::new(), false);
     for block in &document.blocks {
         if block.kind != BlockKind::Table {
@@ -37,20 +37,20 @@ pub fn of_document(document: &Document) -> Vec<Table> {
             is_open = false;
             continue;
         }
-        let goes_on = is_open && parts.last().is_some_and(|it| it.goes_on(block, &document.media_type));
+        let goes_on = is_open && parts.last().is_some_and(|it| it.continues_with(block, &document.media_type));
         if !goes_on {
-            if parts.len() >= MOST_TABLES {
+            if parts.len() >= MAX_TABLES {
                 break;
             }
             let name = block.anchor.sheet.clone().unwrap_or_else(|| heading.clone());
-            parts.push(Part { name, ..Part::default() });
+            parts.push(TablePart { name, ..TablePart::default() });
         }
-        add(block, &mut parts);
+        add_block(block, &mut parts);
         is_open = true;
     }
     let mut tables: Vec<Table> = Vec::new();
     for part in parts {
-        settle(part, document, &mut tables);
+        finish_part(part, document, &mut tables);
     }
     if tables.iter().any(|it| it.width() > 1) {
         tables.retain(|it| it.width() > 1);
@@ -62,7 +62,7 @@ pub fn of_document(document: &Document) -> Vec<Table> {
 }
 
 /// The column letters of a cell range: `B` and `F` of `B7:F9`.
-pub(super) fn columns(cells: &str) -> (&str, &str) {
+pub(super) fn column_letters_of_range(cells: &str) -> (&str, &str) {
     let letters = |cell: &'_ str| cell.find(|it: char| it.is_ascii_digit()).unwrap_or(cell.len());
     let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
     (&first[..letters(first)], &last[..letters(last)])
@@ -110,9 +110,9 @@ fn row_numbers(block: &Block, lines: usize) -> Vec<u32> {
     }
 }
 
-impl Part {
+impl TablePart {
     /// Whether a block continues this table.
-    fn goes_on(&self, block: &Block, media_type: &str) -> bool {
+    fn continues_with(&self, block: &Block, media_type: &str) -> bool {
         let Some(last) = self.anchors.last() else { return false };
         let anchor = &block.anchor;
         let of = |it: &Anchor| (it.member.clone(), it.part.clone(), it.sheet.clone(), it.page);
@@ -125,34 +125,36 @@ impl Part {
         }
         if let Some(cells) = &anchor.cell {
             let above = last.cell.as_deref().and_then(rows_of_cells);
-            let left = |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(columns(cells).0));
+            let left =
+                |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(column_letters_of_range(cells).0));
             let is_left = self.anchors.first().is_some_and(|it| left(it) > left(anchor));
             let follows = |(above, own): ((u32, u32), (u32, u32))| above.1.checked_add(1) == Some(own.0);
             return !is_left && above.zip(rows_of_cells(cells)).is_some_and(follows);
         }
         if anchor.line_start.is_some() {
-            return self.rows_of_last >= FULL_BLOCK;
+            return self.rows_of_last >= FULL_BLOCK_ROWS;
         }
         // Other formats write a table in one block of any length.
-        let widest = block.text.lines().map(|it| cells(&spaced(it)).count()).max().unwrap_or_default();
-        media_type.contains("html") && self.rows_of_last > FULL_BLOCK && widest <= self.grid.widest()
+        let widest =
+            block.text.lines().map(|it| split_cells(&restore_outer_spaces(it)).count()).max().unwrap_or_default();
+        media_type.contains("html") && self.rows_of_last > FULL_BLOCK_ROWS && widest <= self.grid.max_width()
     }
 
     fn push(&mut self, pad: usize, line: &str, block: u32, row: u32) {
         let padded = std::iter::repeat_n("", pad);
-        let line = spaced(line);
-        let cells = padded.chain(cells(&line)).take(MOST_COLUMNS);
+        let line = restore_outer_spaces(line);
+        let cells = padded.chain(split_cells(&line)).take(MAX_COLUMNS);
         self.grid.push(cells);
         self.places.push(Place { block, row });
     }
 }
 
 /// Adds the rows of a block to the last part; blank rows of a sheet start a new part.
-fn add(block: &Block, parts: &mut Vec<Part>) {
+fn add_block(block: &Block, parts: &mut Vec<TablePart>) {
     let lines = block.text.split('\n').count();
     let rows = row_numbers(block, lines);
     let Some(part) = parts.last_mut() else { return };
-    let left = |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(columns(cells).0));
+    let left = |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(column_letters_of_range(cells).0));
     // Rows of a sheet start in the column of their block; rows of a table start in the leftmost column.
     let mut pad = left(&block.anchor).saturating_sub(part.anchors.first().map_or(usize::MAX, left));
     let is_same = part.anchors.last() == Some(&block.anchor);
@@ -165,10 +167,15 @@ fn add(block: &Block, parts: &mut Vec<Part>) {
         let row = rows.get(index).copied().unwrap_or_default();
         let is_apart = block.anchor.cell.is_some() && last.is_some_and(|it: u32| row > it.saturating_add(1));
         last = Some(row).filter(|it| *it > 0);
-        if is_apart && parts.len() < MOST_TABLES {
+        if is_apart && parts.len() < MAX_TABLES {
             pad = 0;
             let name = block.anchor.sheet.clone().unwrap_or_default();
-            parts.push(Part { name, anchors: vec![block.anchor.clone()], rows_of_last: lines, ..Part::default() });
+            parts.push(TablePart {
+                name,
+                anchors: vec![block.anchor.clone()],
+                rows_of_last: lines,
+                ..TablePart::default()
+            });
         }
         let Some(part) = parts.last_mut() else { return };
         let block = u32::try_from(part.anchors.len() - 1).unwrap_or(u32::MAX);
@@ -177,20 +184,20 @@ fn add(block: &Block, parts: &mut Vec<Part>) {
 }
 
 /// Restores the spaces of empty cells at the ends of a line, which the reader trimmed.
-fn spaced(line: &str) -> Cow<'_, str> {
+fn restore_outer_spaces(line: &str) -> Cow<'_, str> {
     let is_cut = line.starts_with('|') || line.ends_with('|');
     if is_cut { Cow::Owned(format!(" {line} ")) } else { Cow::Borrowed(line) }
 }
 
 /// Cells of a line from [`spaced`].
-fn cells(line: &str) -> impl Iterator<Item = &str> {
+fn split_cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(" | ").map(str::trim)
 }
 
 /// Detects the heads of a part and adds it as a new table, or as more rows of the last table if the part has no heads
 /// and lies below it on the same sheet.
-fn settle(part: Part, document: &Document, tables: &mut Vec<Table>) {
-    let found = head::detect(&part.grid, None);
+fn finish_part(part: TablePart, document: &Document, tables: &mut Vec<Table>) {
+    let found = head::detect_header(&part.grid, None);
     let sheet = |it: &[Anchor]| it.first().and_then(|it| it.sheet.clone());
     if let Some(above) = tables.last_mut()
         && found.rows == 0
@@ -198,16 +205,20 @@ fn settle(part: Part, document: &Document, tables: &mut Vec<Table>) {
         && sheet(&part.anchors).is_some()
         && sheet(&above.anchors) == sheet(&part.anchors)
         && above.anchors.first().map(|it| &it.member) == part.anchors.first().map(|it| &it.member)
-        && part.grid.widest() > 1
-        && part.grid.widest() <= above.width()
+        && part.grid.max_width() > 1
+        && part.grid.max_width() <= above.width()
     {
-        return append(part, above);
+        return append_rows(part, above);
     }
     if part.grid.len() < 2 {
         return;
     }
-    let left = part.anchors.first().and_then(|it| it.cell.as_deref()).map_or(0, |it| column_number(columns(it).0));
-    let heads = head::names(&part.grid, &found, left);
+    let left = part
+        .anchors
+        .first()
+        .and_then(|it| it.cell.as_deref())
+        .map_or(0, |it| column_number(column_letters_of_range(it).0));
+    let heads = head::column_names(&part.grid, &found, left);
     let is_sheet = part.anchors.first().is_some_and(|it| it.sheet.is_some());
     tables.push(Table {
         name: part.name,
@@ -224,7 +235,7 @@ fn settle(part: Part, document: &Document, tables: &mut Vec<Table>) {
     });
 }
 
-fn append(part: Part, above: &mut Table) {
+fn append_rows(part: TablePart, above: &mut Table) {
     let offset = u32::try_from(above.anchors.len()).unwrap_or(u32::MAX);
     above.anchors.extend(part.anchors);
     for (row, place) in part.places.iter().enumerate() {
@@ -236,9 +247,13 @@ fn append(part: Part, above: &mut Table) {
 impl Table {
     /// The same table with `rows` head rows, without detection.
     pub(super) fn with_heads(&self, rows: u32) -> Table {
-        let found = head::detect(&self.grid, Some(rows));
-        let left = self.anchors.first().and_then(|it| it.cell.as_deref()).map_or(0, |it| column_number(columns(it).0));
-        let heads = head::names(&self.grid, &found, left);
+        let found = head::detect_header(&self.grid, Some(rows));
+        let left = self
+            .anchors
+            .first()
+            .and_then(|it| it.cell.as_deref())
+            .map_or(0, |it| column_number(column_letters_of_range(it).0));
+        let heads = head::column_names(&self.grid, &found, left);
         Table { head_rows: found.rows, heads, first: found.skip + found.rows as usize, ..self.clone() }
     }
 }
@@ -263,7 +278,7 @@ mod tests {
             ("", vec![""]),
             ("|a|b|", vec!["|a|b|"]),
         ] {
-            assert_eq!(cells(&spaced(line)).collect::<Vec<_>>(), expected, "{line:?}");
+            assert_eq!(split_cells(&restore_outer_spaces(line)).collect::<Vec<_>>(), expected, "{line:?}");
         }
     }
 
@@ -272,6 +287,6 @@ mod tests {
         for (number, letters) in [(0, "A"), (25, "Z"), (26, "AA"), (701, "ZZ")] {
             assert_eq!((column_letters(number).as_str(), column_number(letters)), (letters, number));
         }
-        assert_eq!((columns("B7:AF9"), rows_of_cells("B7:AF9")), (("B", "AF"), Some((7, 9))));
+        assert_eq!((column_letters_of_range("B7:AF9"), rows_of_cells("B7:AF9")), (("B", "AF"), Some((7, 9))));
     }
 }

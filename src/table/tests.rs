@@ -32,7 +32,7 @@ fn table(rows: &[String]) -> Table {
         let first = at * 30 + 1;
         block(rows.join("\n").trim(), lines(first, first + rows.len() as u32 - 1))
     });
-    let mut tables = of_document(&document(blocks.collect()));
+    let mut tables = tables_of_document(&document(blocks.collect()));
     assert_eq!(tables.len(), 1);
     tables.remove(0)
 }
@@ -46,7 +46,7 @@ fn aggregate(function: TableFunction, column: &str) -> Vec<TableAggregate> {
 }
 
 fn asked(table: &Table, request: TableRequest) -> Result<TableResponse> {
-    run(std::slice::from_ref(table), &request)
+    run_request(std::slice::from_ref(table), &request)
 }
 
 fn value(table: &Table, function: TableFunction, column: &str) -> TableValue {
@@ -107,13 +107,13 @@ proptest! {
     ) {
         let rows: Vec<String> = texts.chunks(2).map(|it| it.join(" | ")).collect();
         let blocks = vec![block(&rows.join("\n"), lines(1, rows.len() as u32))];
-        for table in of_document(&document(blocks)) {
+        for table in tables_of_document(&document(blocks)) {
             for function in TableFunction::ALL {
                 let column = table.heads[0].clone();
                 let aggregates = aggregate(function, &column);
                 asked(&table, TableRequest { aggregates, filter: Some(filter.clone()), ..TableRequest::default() }).ok();
             }
-            answer::answer("which month cost most in 2025", std::slice::from_ref(&table));
+            answer::answer_question("which month cost most in 2025", std::slice::from_ref(&table));
         }
     }
 }
@@ -244,7 +244,7 @@ fn invalid_request_is_rejected_with_hint() {
         (TableRequest { head_rows: Some(3), ..TableRequest::default() }, "`head_rows`"),
     ] {
         let error = asked(&table, request).unwrap_err();
-        let told = error.with_cure();
+        let told = error.message_with_hint();
         assert!(told.contains(said), "{told}");
         assert!(matches!(error.code, ErrorCode::InvalidArgument | ErrorCode::NotFound), "{told}");
     }
@@ -336,17 +336,17 @@ fn sheet_has_cell_places_and_several_tables() {
         cells("Q1", "B2:D11"),
     );
     rows.rows = vec![2, 4, 5, 6, 7, 9, 10, 11];
-    let tables = of_document(&document(vec![rows, block("k | v\nz | 9", cells("Q2", "A1:B2"))]));
+    let tables = tables_of_document(&document(vec![rows, block("k | v\nz | 9", cells("Q2", "A1:B2"))]));
     let shapes: Vec<_> = tables.iter().map(|it| (it.name.as_str(), it.number, it.len(), it.heads.join(","))).collect();
     assert_eq!(shapes, [("Q1", 1, 3, "what,x,y".into()), ("Q1", 2, 2, "who,n".into()), ("Q2", 3, 1, "k,v".into())]);
     assert_eq!(tables[0].place(0), "sheet Q1, B5:D5");
     assert_eq!(value(&tables[0], TableFunction::Sum, "x").value.as_deref(), Some("6.234"));
     let of_sheet = |sheet: &str, table| {
-        run(&tables, &TableRequest { sheet: Some(sheet.into()), table, ..TableRequest::default() })
+        run_request(&tables, &TableRequest { sheet: Some(sheet.into()), table, ..TableRequest::default() })
     };
     assert_eq!(of_sheet("q1", Some(2)).unwrap().columns[0].name, "who");
     assert_eq!(of_sheet("Q2", None).unwrap().tables, 1);
-    assert!(of_sheet("Q3", None).unwrap_err().with_cure().contains("Q1, Q2"));
+    assert!(of_sheet("Q3", None).unwrap_err().message_with_hint().contains("Q1, Q2"));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn opendocument_number_format_is_learned_from_column() {
     let media_type = "application/vnd.oasis.opendocument.spreadsheet".to_string();
     let sum = |rows: &str| {
         let open = Document { media_type: media_type.clone(), ..document(blocks(rows)) };
-        value(&of_document(&open)[0], TableFunction::Sum, "x").value
+        value(&tables_of_document(&open)[0], TableFunction::Sum, "x").value
     };
     assert_eq!(sum("what | x\na | 1.640\nb | 2.000"), None);
     assert_eq!(sum("what | x\na | 1.640\nb | 2.000,5").as_deref(), Some("3640.5"));
@@ -365,24 +365,24 @@ fn opendocument_number_format_is_learned_from_column() {
 fn headless_rows_below_blank_rows_continue_table() {
     let mut rows = block("what | x\na | 1\nb | 2\nTotal | 3", cells("S", "A1:B5"));
     rows.rows = vec![1, 2, 3, 5];
-    let tables = of_document(&document(vec![rows]));
+    let tables = tables_of_document(&document(vec![rows]));
     assert_eq!((tables.len(), tables[0].len()), (1, 3));
     assert_eq!(tables[0].place(2), "sheet S, A5:B5");
 }
 
 #[test]
 fn table_without_lines_numbers_its_rows() {
-    let tables = of_document(&document(vec![block("a | b\nc | 1\nd | 2", Anchor::default())]));
+    let tables = tables_of_document(&document(vec![block("a | b\nc | 1\nd | 2", Anchor::default())]));
     assert_eq!(tables[0].place(1), "table 1, row 2");
 }
 
 #[test]
 fn truncated_document_warns() {
     let cut = Document { truncated: true, ..document(vec![block("a | b\nc | 1\nd | 2", lines(1, 3))]) };
-    let tables = of_document(&cut);
-    let found = run(&tables, &TableRequest::default()).unwrap();
+    let tables = tables_of_document(&cut);
+    let found = run_request(&tables, &TableRequest::default()).unwrap();
     assert!(found.truncated && found.warnings[0].contains("a limit cut the text"));
-    assert_eq!(answer::answer("what is the sum of b", &tables), None);
+    assert_eq!(answer::answer_question("what is the sum of b", &tables), None);
 }
 
 #[test]
@@ -445,11 +445,11 @@ fn certain_questions_are_answered_in_two_languages() {
         ),
         ("What is the average amount for Postage?", "Postage: 39.60 EUR (mean of Amount (EUR) over 3 rows)"),
     ] {
-        let found = answer::answer(question, &[expenses()]);
+        let found = answer::answer_question(question, &[expenses()]);
         assert_eq!(found.as_ref().map(|it| it.text.as_str()), Some(text), "{question}");
         let found = found.unwrap();
         assert!(!found.rows.is_empty() && found.confidence > 0.5, "{question}");
-        assert!(recognise(question, &expenses()).is_some());
+        assert!(parse_request(question, &expenses()).is_some());
     }
 }
 
@@ -469,10 +469,10 @@ fn uncertain_questions_are_not_answered() {
         "most",
         "",
     ] {
-        assert_eq!(answer::answer(question, &[expenses()]).map(|it| it.text), None, "{question}");
+        assert_eq!(answer::answer_question(question, &[expenses()]).map(|it| it.text), None, "{question}");
     }
     let double = of("date | net | vat\n2025-01-01 | 5 | 1\n2025-02-01 | 6 | 2");
-    assert_eq!(answer::answer("what is the sum in 2025", &[double]).map(|it| it.text), None);
+    assert_eq!(answer::answer_question("what is the sum in 2025", &[double]).map(|it| it.text), None);
 }
 
 #[test]
@@ -480,10 +480,10 @@ fn paid_amount_is_gross() {
     let table = of(
         "date | what | net_eur | vat_eur | gross_eur\n2025-01-01 | Tools | 5.00 | 1.00 | 6.00\n2025-02-01 | Boat | 6.00 | 2.00 | 8.00",
     );
-    let found = answer::answer("which month cost most?", std::slice::from_ref(&table)).unwrap();
+    let found = answer::answer_question("which month cost most?", std::slice::from_ref(&table)).unwrap();
     assert_eq!(found.text, "February 2025: 8.00 EUR (sum of gross_eur over 1 row)");
     assert!(found.confidence < 0.8);
-    let vat = answer::answer("what is the sum of vat in 2025", &[table]).unwrap();
+    let vat = answer::answer_question("what is the sum of vat in 2025", &[table]).unwrap();
     assert_eq!((vat.text.as_str(), vat.confidence), ("2025: 3.00 EUR (sum of vat_eur over 2 rows)", 0.9));
 }
 
@@ -491,7 +491,7 @@ fn paid_amount_is_gross() {
 fn months_without_year_are_labelled_as_months() {
     let table =
         of("Month | Electricity kWh | Cost EUR\nJanuary | 212 | 318.40\nFebruary | 198 | 297.15\nMarch | 187 | 241.80");
-    let told = |question: &str| answer::answer(question, std::slice::from_ref(&table)).map(|it| it.text);
+    let told = |question: &str| answer::answer_question(question, std::slice::from_ref(&table)).map(|it| it.text);
     assert_eq!(told("which month cost most?").as_deref(), Some("January: 318.40 EUR (sum of Cost EUR over 1 row)"));
     assert_eq!(
         told("which month had the lowest electricity use?").as_deref(),
@@ -509,6 +509,6 @@ fn conflicting_tables_give_no_answer_but_copies_do() {
         "Date | Category | Payee | Amount (EUR)\n2025-01-14 | Travel | Coastal Rail | 44.00\n2025-03-03 | Postage | Mail Office | 13.50",
     );
     let question = "what is the sum of postage in 2025?";
-    assert!(answer::answer(question, &[expenses(), expenses()]).is_some());
-    assert_eq!(answer::answer(question, &[expenses(), other]), None);
+    assert!(answer::answer_question(question, &[expenses(), expenses()]).is_some());
+    assert_eq!(answer::answer_question(question, &[expenses(), other]), None);
 }

@@ -1,7 +1,7 @@
 //! Words of questions about tables, in English and German.
 
 /// Words without meaning for a request.
-const FILLERS: &str = "\
+const FILLER_WORDS: &str = "\
     the a an of in on at for to by is was were are be been did do does have has had we i you they it our my your \
     their us me and what which when how much many s that this there with from during all please show tell give find \
     according table sheet buy bought order ordered sell sold use used usage consumption consume consumed value \
@@ -9,22 +9,22 @@ const FILLERS: &str = "\
     und ist war waren sind wir ich sie es unser unsere unseren unserer mein meine was welche welcher welches welchen \
     welchem wann wie viel viele wieviel wieviele hat haben hatte hatten habe wurde wurden bitte zeige nenne mir uns \
     bei aus gab gibt gekauft bestellt verkauft verbrauch verbraucht wert tabelle blatt";
-const MOST: &str = "\
+const MOST_WORDS: &str = "\
     most highest largest biggest greatest maximum max meiste meisten höchste höchsten höchster höchstes größte \
     größten größter größtes grösste grössten grösster grösstes";
-const LEAST: &str = "\
+const LEAST_WORDS: &str = "\
     least lowest smallest fewest minimum min wenigste wenigsten niedrigste niedrigsten niedrigster niedrigstes \
     kleinste kleinsten kleinster kleinstes geringste geringsten geringster geringstes";
-const DEAREST: &str = "costliest teuerste teuersten teuerster teuerstes";
-const CHEAPEST: &str = "\
+const DEAREST_WORDS: &str = "costliest teuerste teuersten teuerster teuerstes";
+const CHEAPEST_WORDS: &str = "\
     cheapest billigste billigsten billigster billigstes günstigste günstigsten günstigster günstigstes";
-const SUM: &str = "\
+const SUM_WORDS: &str = "\
     sum total altogether overall summe gesamt gesamte gesamten gesamtsumme insgesamt zusammen";
-const MEAN: &str = "\
+const MEAN_WORDS: &str = "\
     average mean avg durchschnitt durchschnittlich durchschnittliche durchschnittlichen durchschnittlicher \
     durchschnittliches mittelwert";
-const COUNT: &str = "count anzahl";
-const MONEY: &str = "\
+const COUNT_WORDS: &str = "count anzahl";
+const MONEY_WORDS: &str = "\
     cost costs spend spent spending pay paid price money expensive kosten kostet kostete kosteten gekostet \
     ausgegeben bezahlt gezahlt preis betrag geld";
 const MONEY_HEADS: &str = "\
@@ -33,7 +33,7 @@ const MONEY_HEADS: &str = "\
 const PART_HEADS: &str = "\
     net netto vat tax taxes mwst ust steuer steuern unit each einzelpreis stückpreis rate discount rabatt tip";
 const WHOLE_HEADS: &str = "gross brutto total gesamt gesamtbetrag";
-const ROWS: &str = "\
+const ROW_WORDS: &str = "\
     item items thing things entry entries purchase purchases expense expenses invoice invoices payment payments bill \
     bills orders transaction transactions row rows record records booking bookings receipt receipts posten ausgabe \
     ausgaben kauf käufe einkauf einkäufe rechnung rechnungen zahlung zahlungen eintrag einträge buchung buchungen \
@@ -42,7 +42,7 @@ const IDENTIFIERS: &str = "id no nr number nummer zip plz postcode phone telefon
 
 /// The meaning of a question word for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum WordMeaning {
     Most,
     Least,
     /// The most expensive.
@@ -63,24 +63,24 @@ fn is_in(list: &str, word: &str) -> bool {
 }
 
 /// Returns the meaning of a lower-case word; `None` for a possible name or value.
-pub(super) fn meaning(word: &str) -> Option<Meaning> {
+pub(super) fn word_meaning(word: &str) -> Option<WordMeaning> {
     let lists = [
-        (MOST, Meaning::Most),
-        (LEAST, Meaning::Least),
-        (DEAREST, Meaning::Dearest),
-        (CHEAPEST, Meaning::Cheapest),
-        (SUM, Meaning::Sum),
-        (MEAN, Meaning::Mean),
-        (COUNT, Meaning::Count),
-        (MONEY, Meaning::Money),
-        (ROWS, Meaning::Row),
-        (FILLERS, Meaning::Filler),
+        (MOST_WORDS, WordMeaning::Most),
+        (LEAST_WORDS, WordMeaning::Least),
+        (DEAREST_WORDS, WordMeaning::Dearest),
+        (CHEAPEST_WORDS, WordMeaning::Cheapest),
+        (SUM_WORDS, WordMeaning::Sum),
+        (MEAN_WORDS, WordMeaning::Mean),
+        (COUNT_WORDS, WordMeaning::Count),
+        (MONEY_WORDS, WordMeaning::Money),
+        (ROW_WORDS, WordMeaning::Row),
+        (FILLER_WORDS, WordMeaning::Filler),
     ];
     lists.into_iter().find(|it| is_in(it.0, word)).map(|it| it.1)
 }
 
 /// Returns the period that a word names.
-pub(super) fn period(word: &str) -> Option<crate::model::TablePeriod> {
+pub(super) fn period_of_word(word: &str) -> Option<crate::model::TablePeriod> {
     use crate::model::TablePeriod::{Day, Month, Quarter, Year};
     match word {
         "year" | "years" | "jahr" | "jahre" | "jahren" => Some(Year),
@@ -92,7 +92,7 @@ pub(super) fn period(word: &str) -> Option<crate::model::TablePeriod> {
 }
 
 /// Whether a month may follow a word: `in May`, but not `may we`.
-pub(super) fn before_month(word: &str) -> bool {
+pub(super) fn may_precede_month(word: &str) -> bool {
     matches!(word, "in" | "of" | "for" | "during" | "im" | "vom" | "von" | "für" | "monat")
 }
 
@@ -117,13 +117,13 @@ pub(super) fn is_identifier(word: &str) -> bool {
 }
 
 /// Words in lower case.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(super) fn lowercase_words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty());
     words.map(str::to_lowercase).collect()
 }
 
 /// Whether two words are equal except for a plural ending.
-pub(super) fn are_same(one: &str, other: &str) -> bool {
+pub(super) fn are_same_word(one: &str, other: &str) -> bool {
     fn stem(word: &str) -> &str {
         let cut = |end: &str| word.strip_suffix(end).filter(|it| it.chars().count() > 2);
         cut("s").or_else(|| cut("en")).or_else(|| cut("n")).or_else(|| cut("e")).unwrap_or(word)

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 /// The meaning of the full stop after an abbreviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum StopClass {
     /// Never ends a sentence: `Mr.`, `z. B.`
     Never,
     /// Ends a sentence only before a sentence starter: `St.`, `u. a.`
@@ -89,7 +89,7 @@ const LIST: &str = "
 ";
 
 /// Words that start sentences and are rarely names.
-const STARTERS: &str = "
+const SENTENCE_STARTERS: &str = "
     a an the this that these those it he she we they you i there here what when where who why how which if in on at by
     for from with as but and or so then yet after before while although though since until during under our his her
     its my your their no not all some many most each every both one two three please however also once only such to thus therefore hence whereas because here of
@@ -125,11 +125,11 @@ const STARTERS: &str = "
 ";
 
 /// Sentence starters that also occur in names: `A. Le Pen`, `P. De Vries`.
-const PARTICLES: &str =
+const NAME_PARTICLES: &str =
     "le la les de di da do dos das des du del della den der die el los al van von ter ten te lo do to an in";
 
 /// Months, and German and Turkish nouns, before which a number with a full stop is an ordinal.
-const BEHIND_ORDINALS: &str = "
+const AFTER_ORDINALS: &str = "
     januar jänner februar märz april mai juni juli august september oktober november dezember jan feb apr jun jul aug
     sep sept okt nov dez jahrhundert jahrhunderts jh jhd auflage ausgabe klasse stock etage stockwerk weltkrieg kapitel
     abschnitt platz tag tages woche monat monats jahr quartal halbjahr runde spieltag liga geburtstag bundesliga
@@ -148,31 +148,31 @@ const BEFORE_ORDINALS: &str = "
 /// Words after a time of day: `8 p.m. GMT`.
 const TIME_ZONES: &str = "eastern pacific central mountain gmt utc est edt pst pdt cst cdt et pt cet cest bst mez uhr";
 
-static CLASSES: LazyLock<HashMap<&str, Class>> = LazyLock::new(|| {
+static CLASSES: LazyLock<HashMap<&str, StopClass>> = LazyLock::new(|| {
     let lists = [
-        (LOOSE, Class::Loose),
-        (COMPANY, Class::Company),
-        (NUMBER, Class::Number),
-        (DIGIT, Class::Digit),
-        (END, Class::End),
-        (LIST, Class::List),
-        (NEVER, Class::Never),
+        (LOOSE, StopClass::Loose),
+        (COMPANY, StopClass::Company),
+        (NUMBER, StopClass::Number),
+        (DIGIT, StopClass::Digit),
+        (END, StopClass::End),
+        (LIST, StopClass::List),
+        (NEVER, StopClass::Never),
     ];
     lists.into_iter().flat_map(|(list, class)| list.split_whitespace().map(move |it| (it, class))).collect()
 });
 
-fn set(list: &'static str) -> HashSet<&'static str> {
+fn word_set(list: &'static str) -> HashSet<&'static str> {
     list.split_whitespace().collect()
 }
 
-static STARTER_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(STARTERS));
-static PARTICLE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(PARTICLES));
-static BEHIND_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(BEHIND_ORDINALS));
-static BEFORE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(BEFORE_ORDINALS));
-static ZONE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| set(TIME_ZONES));
+static STARTER_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(SENTENCE_STARTERS));
+static PARTICLE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(NAME_PARTICLES));
+static BEHIND_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(AFTER_ORDINALS));
+static BEFORE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(BEFORE_ORDINALS));
+static ZONE_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| word_set(TIME_ZONES));
 
 /// The class of an abbreviation in lower case, except possibly its first letter.
-pub(super) fn class(word: &str) -> Option<Class> {
+pub(super) fn abbreviation_class(word: &str) -> Option<StopClass> {
     CLASSES.get(word).copied()
 }
 

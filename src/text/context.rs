@@ -1,106 +1,111 @@
 //! Decides from the text around a full stop whether a sentence ends there.
 
-use crate::text::abbreviation::{self, Class};
+use crate::text::abbreviation::{self, StopClass};
 
 /// Bytes examined before a full stop: two words.
 const BEFORE_BYTES: usize = 64;
 
 /// Bytes examined after a full stop: a few words.
-const BEHIND_BYTES: usize = 160;
+const AFTER_BYTES: usize = 160;
 
 /// Upper limit of letters in an abbreviation without vowels.
-const LONGEST_WITHOUT_VOWELS: usize = 4;
+const MAX_VOWELLESS_LETTERS: usize = 4;
 
 /// Upper limit of letters in an abbreviated month.
-const LONGEST_MONTH: usize = 5;
+const MAX_MONTH_LETTERS: usize = 5;
 
 /// Letters that are units after a number.
 const UNIT_LETTERS: &str = "mglhstrwмглчсв";
 
 /// Upper limit of digits in an ordinal; more are a year or a count.
-const ORDINAL_DIGITS: usize = 3;
+const MAX_ORDINAL_DIGITS: usize = 3;
 
 /// Minimum number of words in text that reads as a sentence.
-const CLAUSE_WORDS: usize = 3;
+const MIN_CLAUSE_WORDS: usize = 3;
 
 /// The text before a full stop.
-pub(super) struct Before<'a> {
+pub(super) struct TextBefore<'a> {
     /// The last word, without leading quotation marks and brackets.
     word: &'a str,
     /// The word before it, with its marks; its start may be cut off.
     previous: &'a str,
     /// Whether the sentence has no text before the word.
-    alone: bool,
+    is_first: bool,
     /// Whether the word is a unit of temperature.
     is_degree: bool,
 }
 
-impl<'a> Before<'a> {
+impl<'a> TextBefore<'a> {
     /// `sentence` is the text from the start of the sentence up to the full stop.
-    pub(super) fn of(sentence: &'a str) -> Before<'a> {
+    pub(super) fn of(sentence: &'a str) -> TextBefore<'a> {
         let from = sentence.ceil_char_boundary(sentence.len().saturating_sub(BEFORE_BYTES));
         let window = &sentence[from..];
         let (front, word) = window.rsplit_once(char::is_whitespace).unwrap_or(("", window));
         let front = front.trim_end();
         let previous = front.rsplit(char::is_whitespace).next().unwrap_or_default();
-        let alone = from == 0 && !front.contains(char::is_alphanumeric);
+        let is_first = from == 0 && !front.contains(char::is_alphanumeric);
         let is_degree = word.contains('°');
-        Before { word: word.trim_start_matches(|it: char| !it.is_alphanumeric()), previous, alone, is_degree }
+        TextBefore { word: word.trim_start_matches(|it: char| !it.is_alphanumeric()), previous, is_first, is_degree }
     }
 
     /// Whether the word is a plain word: letters, and not a known abbreviation.
     pub(super) fn is_plain_word(&self) -> bool {
-        matches!(self.kind(), Kind::Word) && self.word.chars().filter(|it| it.is_alphabetic()).count() > 2
+        matches!(self.kind(), WordKind::Word) && self.word.chars().filter(|it| it.is_alphabetic()).count() > 2
     }
 
     /// Whether the word abbreviates something that needs a number or a name after it: `Mr.`, `No.`
     pub(super) fn expects_more(&self) -> bool {
-        matches!(self.kind(), Kind::Short(Class::Never | Class::Loose | Class::Number | Class::Digit))
+        matches!(
+            self.kind(),
+            WordKind::Short(StopClass::Never | StopClass::Loose | StopClass::Number | StopClass::Digit)
+        )
     }
 
     /// Whether the word is short enough for an abbreviation.
     fn is_short(&self) -> bool {
-        self.word.chars().count() <= LONGEST_WITHOUT_VOWELS
+        self.word.chars().count() <= MAX_VOWELLESS_LETTERS
     }
 
     /// Whether the word is a month between a day and a year: `3 jan. 2021`.
-    fn is_month_of(&self, behind: &Behind<'_>) -> bool {
+    fn is_month_of(&self, behind: &TextAfter<'_>) -> bool {
         let day = is_number(self.previous) && self.previous.len() <= 2;
         let year = behind.word.len() == 4 && is_number(behind.word);
-        day && year && self.word.chars().count() <= LONGEST_MONTH
+        day && year && self.word.chars().count() <= MAX_MONTH_LETTERS
     }
 
     /// Whether the word numbers a list item: `1.`, `IV.`, `a.`
     fn numbers_item(&self) -> bool {
-        let begins = self.alone || self.previous.ends_with(':') && self.word.len() <= 2;
+        let begins = self.is_first || self.previous.ends_with(':') && self.word.len() <= 2;
         begins && (is_number(self.word) || is_roman(self.word) || self.word.chars().count() == 1)
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> WordKind {
         let lower = self.word.to_lowercase();
         let last = lower.rsplit(['/', '-', '\u{2019}', '\'', '(', '\u{2013}', '\u{2014}', ':', '=', '"']).next();
         let last = last.unwrap_or_default();
         if self.is_degree {
-            return Kind::Word;
+            return WordKind::Word;
         }
-        let joined = self.joined_with_previous(&lower).and_then(|it| abbreviation::class(&it));
-        match joined.or_else(|| self.known(&lower)).or_else(|| self.known(last)) {
-            Some(Class::Loose | Class::Number) | None if self.is_unit(&lower) => Kind::Short(Class::End),
-            Some(class) => Kind::Short(class),
-            None if is_number(self.word) || is_roman(self.word) && self.word.len() > 1 => Kind::Ordinal,
-            None => self.unknown(last),
+        let joined = self.joined_with_previous(&lower).and_then(|it| abbreviation::abbreviation_class(&it));
+        match joined.or_else(|| self.known_class(&lower)).or_else(|| self.known_class(last)) {
+            Some(StopClass::Loose | StopClass::Number) | None if self.is_unit(&lower) => {
+                WordKind::Short(StopClass::End)
+            }
+            Some(class) => WordKind::Short(class),
+            None if is_number(self.word) || is_roman(self.word) && self.word.len() > 1 => WordKind::Ordinal,
+            None => self.kind_by_letters(last),
         }
     }
 
     /// The class of the word or of its end, in lower case. A single capital letter is an initial, not an abbreviation.
-    fn known(&self, lower: &str) -> Option<Class> {
-        match last_of(self.word, lower).chars().next().filter(|it| it.is_uppercase()) {
+    fn known_class(&self, lower: &str) -> Option<StopClass> {
+        match matching_suffix(self.word, lower).chars().next().filter(|it| it.is_uppercase()) {
             Some(_) if lower.chars().nth(1).is_none() => None,
             Some(first) => {
                 let capital: String = std::iter::once(first).chain(lower.chars().skip(1)).collect();
-                abbreviation::class(&capital).or_else(|| abbreviation::class(lower))
+                abbreviation::abbreviation_class(&capital).or_else(|| abbreviation::abbreviation_class(lower))
             }
-            None => abbreviation::class(lower),
+            None => abbreviation::abbreviation_class(lower),
         }
     }
 
@@ -108,7 +113,7 @@ impl<'a> Before<'a> {
     fn is_unit(&self, lower: &str) -> bool {
         let after_number = is_number(self.previous) || is_roman(self.previous);
         let letters = lower.chars().count();
-        let consonants = (2..=LONGEST_WITHOUT_VOWELS).contains(&letters) && lower.chars().all(is_consonant);
+        let consonants = (2..=MAX_VOWELLESS_LETTERS).contains(&letters) && lower.chars().all(is_consonant);
         after_number && lower == self.word && (consonants || letters == 1 && UNIT_LETTERS.contains(lower))
     }
 
@@ -120,36 +125,36 @@ impl<'a> Before<'a> {
     }
 
     /// The kind of a word that is in no list, judged by its letters.
-    fn unknown(&self, last: &str) -> Kind {
+    fn kind_by_letters(&self, last: &str) -> WordKind {
         let letters =
             |it: &str, most: usize| (1..=most).contains(&it.chars().count()) && it.chars().all(char::is_alphabetic);
         let whole = last.len() == self.word.len()
             || !self.word.contains(['-', '/', '\'', '\u{2019}'])
             || self.word.contains(".-");
         if self.word.split('.').all(|it| letters(it, 1)) || letters(last, 1) && whole {
-            let capital = starts_upper(last_of(self.word, last));
+            let capital = starts_upper(matching_suffix(self.word, last));
             let is_word = self.word == last
                 && !last.chars().all(is_consonant)
                 && !self.previous.ends_with('.')
                 && !is_number(self.previous);
             return match capital {
-                true => Kind::Initial,
-                false if is_word => Kind::Word,
-                false => Kind::Short(Class::Loose),
+                true => WordKind::Initial,
+                false if is_word => WordKind::Word,
+                false => WordKind::Short(StopClass::Loose),
             };
         }
         let dotted = self.word.contains('.') && self.word.split('.').all(|it| letters(it, 2));
-        let has_capital = last_of(self.word, last).chars().skip(1).any(char::is_uppercase);
-        let no_vowels = letters(last, LONGEST_WITHOUT_VOWELS) && last.chars().all(is_consonant) && !has_capital;
-        if dotted || no_vowels || last.ends_with("str") { Kind::Short(Class::Loose) } else { Kind::Word }
+        let has_capital = matching_suffix(self.word, last).chars().skip(1).any(char::is_uppercase);
+        let no_vowels = letters(last, MAX_VOWELLESS_LETTERS) && last.chars().all(is_consonant) && !has_capital;
+        if dotted || no_vowels || last.ends_with("str") { WordKind::Short(StopClass::Loose) } else { WordKind::Word }
     }
 }
 
 /// The kind of word before a full stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum WordKind {
     Word,
-    Short(Class),
+    Short(StopClass),
     /// A capital letter: `J.`, `U.S.`
     Initial,
     /// A number, an ordinal in some languages.
@@ -157,7 +162,7 @@ enum Kind {
 }
 
 /// The text after a full stop and its blanks.
-pub(super) struct Behind<'a> {
+pub(super) struct TextAfter<'a> {
     /// The first non-blank character; a full stop at the end of the text.
     pub(super) first: char,
     /// The text from the first character that is not an opening mark.
@@ -166,13 +171,13 @@ pub(super) struct Behind<'a> {
     word: &'a str,
 }
 
-impl<'a> Behind<'a> {
-    pub(super) fn of(rest: &'a str) -> Behind<'a> {
+impl<'a> TextAfter<'a> {
+    pub(super) fn of(rest: &'a str) -> TextAfter<'a> {
         let rest = rest.trim_start();
         let text = rest.trim_start_matches(|it: char| it.is_whitespace() || is_opening(it));
-        let text = &text[..text.floor_char_boundary(BEHIND_BYTES)];
+        let text = &text[..text.floor_char_boundary(AFTER_BYTES)];
         let end = text.find(|it: char| !it.is_alphanumeric()).unwrap_or(text.len());
-        Behind { first: rest.chars().next().unwrap_or('.'), text, word: &text[..end] }
+        TextAfter { first: rest.chars().next().unwrap_or('.'), text, word: &text[..end] }
     }
 
     fn letter(&self) -> Option<char> {
@@ -213,13 +218,17 @@ impl<'a> Behind<'a> {
         let end = self.text.find(['.', '!', '?']).unwrap_or(self.text.len());
         let mut words = self.text[..end].split_whitespace();
         let second_lower = words.nth(1).is_some_and(|it| it.starts_with(char::is_lowercase));
-        second_lower && words.count() + 2 >= CLAUSE_WORDS
+        second_lower && words.count() + 2 >= MIN_CLAUSE_WORDS
     }
 
     /// Whether an abbreviation with a number follows: `No. 7`.
     fn is_numbered(&self) -> bool {
         let number = self.text[self.word.len()..].strip_prefix(". ").is_some_and(|it| it.starts_with(char::is_numeric));
-        number && matches!(abbreviation::class(&self.word.to_lowercase()), Some(Class::Digit | Class::Number))
+        number
+            && matches!(
+                abbreviation::abbreviation_class(&self.word.to_lowercase()),
+                Some(StopClass::Digit | StopClass::Number)
+            )
     }
 
     /// Whether a month in digits follows: `5. 2020`, `12.2021`.
@@ -230,34 +239,34 @@ impl<'a> Behind<'a> {
 
 /// Whether a sentence ends at the single full stop between the two. Callers handle a following lower-case letter. An
 /// abbreviation before a closing bracket (`in_brackets`) has nothing to refer to, so it can end a sentence.
-pub(super) fn ends_between(before: &Before<'_>, behind: &Behind<'_>, in_brackets: bool) -> bool {
+pub(super) fn is_sentence_end(before: &TextBefore<'_>, behind: &TextAfter<'_>, in_brackets: bool) -> bool {
     if before.numbers_item() {
         return false;
     }
     match before.kind() {
-        Kind::Word => !(before.is_month_of(behind) || before.is_short() && behind.is_numbered()),
-        Kind::Initial => behind.is_starter() && !behind.is_particle(),
-        Kind::Ordinal => ends_after_number(before, behind),
-        Kind::Short(_) if in_brackets => ends_after(Class::End, behind),
-        Kind::Short(class) => ends_after(class, behind),
+        WordKind::Word => !(before.is_month_of(behind) || before.is_short() && behind.is_numbered()),
+        WordKind::Initial => behind.is_starter() && !behind.is_particle(),
+        WordKind::Ordinal => ends_after_number(before, behind),
+        WordKind::Short(_) if in_brackets => ends_after_abbreviation(StopClass::End, behind),
+        WordKind::Short(class) => ends_after_abbreviation(class, behind),
     }
 }
 
-fn ends_after(class: Class, behind: &Behind<'_>) -> bool {
+fn ends_after_abbreviation(class: StopClass, behind: &TextAfter<'_>) -> bool {
     match class {
-        Class::Never => false,
-        Class::Loose => behind.is_starter(),
-        Class::Company => behind.is_starter() || behind.is_clause(),
-        Class::Number => behind.is_letter() && !behind.is_designation(),
-        Class::Digit => !behind.is_digit(),
-        Class::End => behind.is_letter() && !abbreviation::is_time_zone(&behind.word.to_lowercase()),
-        Class::List => true,
+        StopClass::Never => false,
+        StopClass::Loose => behind.is_starter(),
+        StopClass::Company => behind.is_starter() || behind.is_clause(),
+        StopClass::Number => behind.is_letter() && !behind.is_designation(),
+        StopClass::Digit => !behind.is_digit(),
+        StopClass::End => behind.is_letter() && !abbreviation::is_time_zone(&behind.word.to_lowercase()),
+        StopClass::List => true,
     }
 }
 
-fn ends_after_number(before: &Before<'_>, behind: &Behind<'_>) -> bool {
+fn ends_after_number(before: &TextBefore<'_>, behind: &TextAfter<'_>) -> bool {
     let digits = before.word.chars().count();
-    if digits > ORDINAL_DIGITS && !is_roman(before.word) || before.word.contains(['.', ',']) {
+    if digits > MAX_ORDINAL_DIGITS && !is_roman(before.word) || before.word.contains(['.', ',']) {
         return true;
     }
     if behind.is_digit() {
@@ -291,7 +300,7 @@ fn starts_upper(word: &str) -> bool {
 }
 
 /// The end of a word that corresponds to its lower-case suffix `tail`.
-fn last_of<'a>(word: &'a str, tail: &str) -> &'a str {
+fn matching_suffix<'a>(word: &'a str, tail: &str) -> &'a str {
     let skipped = word.chars().count().saturating_sub(tail.chars().count());
     word.char_indices().nth(skipped).map_or("", |(at, _)| &word[at..])
 }

@@ -5,23 +5,23 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::text::context::{Before, Behind, ends_between};
+use crate::text::context::{TextAfter, TextBefore, is_sentence_end};
 use crate::text::lines;
 
 /// Sentence-ending marks of UAX 29, with the ellipsis and the Greek question marks.
-const STOP: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
+const STOP_CLASS: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
 
 /// Bytes examined at the start of a sentence.
 const BEGINNING_BYTES: usize = 64;
 
-static STOP_MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(STOP).expect("the pattern is a constant"));
+static STOP_MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(STOP_CLASS).expect("the pattern is a constant"));
 
 /// A run of sentence-ending marks with closing quotation marks, brackets and note numbers. A note is limited to a
 /// hundred characters.
 static STOPS: LazyLock<Regex> = LazyLock::new(|| {
     const CLOSING: &str = r#"["'*_)\]}\p{Pe}\p{Pf}\p{Pi}\p{M}\p{Cf}]"#;
     const NOTE: &str = r"(?:[ \u{A0}]?\[[0-9][0-9, \u{2013}-]{0,99}\])";
-    Regex::new(&format!("(?:{STOP}+{CLOSING}*)+{NOTE}*")).expect("the pattern is a constant")
+    Regex::new(&format!("(?:{STOP_CLASS}+{CLOSING}*)+{NOTE}*")).expect("the pattern is a constant")
 });
 
 /// Returns the sentences of a text in order, each with the blanks after it. The ranges cover the text without gaps.
@@ -31,13 +31,13 @@ static STOPS: LazyLock<Regex> = LazyLock::new(|| {
 /// prose does not end a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    for unit in lines::units(text) {
+    for unit in lines::line_units(text) {
         let mut start = unit.start;
         for stop in STOPS.find_iter(&text[unit.clone()]) {
             let (at, end) = (unit.start + stop.start(), unit.start + stop.end());
             let end = end + closing_behind_blank(&text[end..unit.end]);
             let rest = &text[end..unit.end];
-            if ends(&text[start..at], stop.as_str(), rest) {
+            if ends_sentence(&text[start..at], stop.as_str(), rest) {
                 let next = end + rest.len() - rest.trim_start().len();
                 found.push(start..next);
                 start = next;
@@ -62,7 +62,7 @@ pub(crate) fn trimmed_sentences(text: &str) -> Vec<Range<usize>> {
 
 /// The meaning of a run of marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum StopMark {
     /// A single full stop, possibly of an abbreviation.
     FullStop,
     /// Several full stops: an omission.
@@ -74,37 +74,37 @@ enum Mark {
     None,
 }
 
-impl Mark {
-    fn of(stop: &str, before: &str) -> Mark {
+impl StopMark {
+    fn of(stop: &str, before: &str) -> StopMark {
         let marks = || stop.chars().take_while(|it| *it != '[');
         let last = marks().filter(|it| is_stop(*it)).last().unwrap_or('.');
         match last {
-            ';' if before.ends_with(is_greek) => Mark::Strong,
-            ';' => Mark::None,
-            '.' | '\u{2024}' | '\u{FE52}' if marks().filter(|it| *it == last).count() == 1 => Mark::FullStop,
-            '.' | '\u{2024}' | '\u{FE52}' | '\u{2026}' => Mark::Ellipsis,
-            '!' | '?' | '\u{37E}' | '\u{203C}' | '\u{203D}' | '\u{2047}'..='\u{2049}' => Mark::Strong,
-            _ => Mark::Wide,
+            ';' if before.ends_with(is_greek) => StopMark::Strong,
+            ';' => StopMark::None,
+            '.' | '\u{2024}' | '\u{FE52}' if marks().filter(|it| *it == last).count() == 1 => StopMark::FullStop,
+            '.' | '\u{2024}' | '\u{FE52}' | '\u{2026}' => StopMark::Ellipsis,
+            '!' | '?' | '\u{37E}' | '\u{203C}' | '\u{203D}' | '\u{2047}'..='\u{2049}' => StopMark::Strong,
+            _ => StopMark::Wide,
         }
     }
 }
 
 /// Whether a sentence ends after a run of marks. `before` is the sentence up to the run, `rest` the text after it.
-fn ends(before: &str, stop: &str, rest: &str) -> bool {
-    let mark = Mark::of(stop, before);
+fn ends_sentence(before: &str, stop: &str, rest: &str) -> bool {
+    let mark = StopMark::of(stop, before);
     let Some(first) = rest.chars().next() else { return true };
-    let behind = Behind::of(rest);
+    let behind = TextAfter::of(rest);
     let closed = !stop.ends_with(is_stop);
     match mark {
-        Mark::None => false,
-        Mark::Wide => !(is_continuing(behind.first) || closed && behind.first == 'と'),
+        StopMark::None => false,
+        StopMark::Wide => !(is_continuing(behind.first) || closed && behind.first == 'と'),
         _ if !first.is_whitespace() || is_continuing(behind.first) => false,
         // Dot leaders point to a page number.
-        Mark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
-        Mark::Strong => !behind.is_lower() || !closed && begins_lower(before),
-        Mark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
-        Mark::FullStop if behind.is_lower() => begins_lower(before) && Before::of(before).is_plain_word(),
-        Mark::FullStop => ends_between(&Before::of(before), &behind, stop.contains([')', ']'])),
+        StopMark::Ellipsis => !behind.is_lower() && !behind.is_digit(),
+        StopMark::Strong => !behind.is_lower() || !closed && begins_lower(before),
+        StopMark::FullStop if before.ends_with(char::is_whitespace) => !behind.is_lower() && !behind.is_digit(),
+        StopMark::FullStop if behind.is_lower() => begins_lower(before) && TextBefore::of(before).is_plain_word(),
+        StopMark::FullStop => is_sentence_end(&TextBefore::of(before), &behind, stop.contains([')', ']'])),
     }
 }
 

@@ -20,26 +20,26 @@ use crate::{means, openai};
 const QUESTION: &str = "how heavy was the hive";
 
 /// A daemon that has indexed the weight of the hive.
-fn bees() -> World {
-    with_bees(World::new().with("VIC_WATCH", "0").start())
+fn start_with_bees() -> World {
+    add_bees(World::new().with("VIC_WATCH", "0").start())
 }
 
-fn with_bees(world: World) -> World {
+fn add_bees(world: World) -> World {
     world.write("bees.md", "# Bees\n\nThe hive on the roof weighed 31 kg in March. Ask ada@quill.example.\n");
     world.index();
     world
 }
 
-fn clients() -> PathBuf {
+fn clients_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
 }
 
-fn plugin() -> String {
-    clients().join("plugin.py").display().to_string()
+fn plugin_path() -> String {
+    clients_dir().join("plugin.py").display().to_string()
 }
 
 /// Runs `vic` with `input` on its stdin.
-fn fed(world: &World, arguments: &[&str], input: &str) -> Output {
+fn vic_with_stdin(world: &World, arguments: &[&str], input: &str) -> Output {
     let mut child = world
         .command(crate::harness::vic_program())
         .args(arguments)
@@ -54,7 +54,7 @@ fn fed(world: &World, arguments: &[&str], input: &str) -> Output {
 
 #[test]
 fn agent_without_model_quotes_cites_and_is_logged() {
-    let world = bees();
+    let world = start_with_bees();
     let report = world.json(&["llm", "agent", QUESTION, "--trace"]);
     assert!(report["answer"].as_str().unwrap().contains("weighed 31 kg in March"), "{report:#}");
     assert_eq!((&report["ended"], &report["model"]), (&json!("answered"), &json!("mock")));
@@ -69,15 +69,15 @@ fn agent_without_model_quotes_cites_and_is_logged() {
     assert_eq!((&kept[0]["question"], &kept[0]["report"]["answer"]), (&json!(QUESTION), &report["answer"]));
     // A citation is dropped when its file has changed.
     world.write("bees.md", "The hive is gone.\n");
-    let (_, report) = world.outcome(&["llm", "agent", QUESTION]);
+    let (_, report) = world.json_with_code(&["llm", "agent", QUESTION]);
     assert!(report["ended"] != "answered" && report["citations"] == json!([]), "{report:#}");
     assert!(report.get("transcript").is_none());
 }
 
 #[test]
 fn plugin_choice_persists_and_can_be_overridden() {
-    let world = bees();
-    assert_eq!(world.ok(&["llm", "use", "command", "python3", &plugin()]).split(':').next(), Some("command"));
+    let world = start_with_bees();
+    assert_eq!(world.ok(&["llm", "use", "command", "python3", &plugin_path()]).split(':').next(), Some("command"));
     world.ok(&["llm", "model", "some-model"]);
     let status = world.json(&["llm", "status"]);
     assert_eq!(
@@ -95,7 +95,7 @@ fn plugin_choice_persists_and_can_be_overridden() {
     let destination = sent[0]["destination"].as_str().unwrap();
     assert!(destination.starts_with("command:/") && sent[0]["allowed"] == true, "{sent:#}");
     world.ok(&["llm", "use", "mock"]);
-    let once = ["llm", "agent", QUESTION, "--command", "python3", "--arg", &plugin()];
+    let once = ["llm", "agent", QUESTION, "--command", "python3", "--arg", &plugin_path()];
     assert!(world.json(&once)["model"].as_str().unwrap().contains("plugin.py"));
     let (code, said) = world.fails(&["llm", "use", "command", "no-such-program"]);
     assert!(code == 3 && said.contains("no-such-program"), "{said}");
@@ -103,24 +103,24 @@ fn plugin_choice_persists_and_can_be_overridden() {
 
 #[test]
 fn plugin_may_search_files_before_answering() {
-    let world = bees();
-    let once = ["llm", "answer", QUESTION, "--command", "python3", "--arg", &plugin()];
+    let world = start_with_bees();
+    let once = ["llm", "answer", QUESTION, "--command", "python3", "--arg", &plugin_path()];
     assert!(world.json(&once)["answer"].as_str().unwrap().contains("rows of select"));
     let told = world.json(&[&once[..], &["--arg", "--search"]].concat());
     assert!(told["answer"].as_str().unwrap().contains("weighed 31 kg in March"), "{told:#}");
     assert!(told["notes"].to_string().contains("fts_chunks"), "{told:#}");
-    let status = world.ok(&["llm", "status", "--command", "python3", "--arg", &plugin()]);
+    let status = world.ok(&["llm", "status", "--command", "python3", "--arg", &plugin_path()]);
     assert!(status.contains("local_only") && status.contains("note: the command has no network"), "{status}");
 }
 
 #[test]
 fn vic_as_plugin_answers_one_request() {
-    let world = bees();
+    let world = start_with_bees();
     let request = json!({ "protocol": "axiograph_llm_plugin_v3", "task": {
         "kind": "tool_loop_step", "question": QUESTION, "schema": {}, "transcript": [],
         "tools": [{ "name": "semantic_search", "description": "", "args_schema": { "type": "object" } }] } });
     let answer = |input: &str| -> Value {
-        let output = fed(&world, &["llm", "plugin"], input);
+        let output = vic_with_stdin(&world, &["llm", "plugin"], input);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
@@ -131,11 +131,11 @@ fn vic_as_plugin_answers_one_request() {
 
 #[test]
 fn repl_runs_lines_from_stdin() {
-    let world = bees();
+    let world = start_with_bees();
     let lines = format!(
         "# a remark\nllm use mock\nllm agent {QUESTION}\nask \"the hive\" --limit 1 --format json\nquit\nnonsense\n"
     );
-    let output = fed(&world, &["repl"], &lines);
+    let output = vic_with_stdin(&world, &["repl"], &lines);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.starts_with("mock: mock\n") && said.contains("31 kg") && said.contains("\"hits\""), "{said}");
@@ -143,10 +143,10 @@ fn repl_runs_lines_from_stdin() {
 
 #[test]
 fn repl_continues_after_error_and_exits_with_first_code() {
-    let world = bees();
+    let world = start_with_bees();
     // Exit code 2: usage error of the first line. 3: the second line names something unknown.
     let lines = "# a remark\nllm dance\n\ngraph show no-such-thing\nllm use mock\nask \"open\nllm status\n";
-    let output = fed(&world, &["repl"], lines);
+    let output = vic_with_stdin(&world, &["repl"], lines);
     let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{said}\n{wrong}");
     assert!(said.starts_with("mock: mock\nmock: mock, ready"), "lines after a failed line still run: {said}");
@@ -156,20 +156,20 @@ fn repl_continues_after_error_and_exits_with_first_code() {
         assert!(told.starts_with(begin), "{wrong}");
     }
     assert!(told[0].contains("dance") && told[1].contains("no-such-thing") && wrong.contains("hint: "), "{wrong}");
-    let output = fed(&world, &["repl"], "graph show no-such-thing\nllm dance\n");
+    let output = vic_with_stdin(&world, &["repl"], "graph show no-such-thing\nllm dance\n");
     assert_eq!(output.status.code(), Some(3), "the first error counts");
 }
 
 #[test]
 fn repl_accepts_every_protocol_command() {
-    let world = bees();
+    let world = start_with_bees();
     let lines = format!(
         "llm status\nllm use mock\nllm ask find Document named bees.md\nllm answer find Document named bees.md\n\
          llm agent {QUESTION}\nllm use ollama nemotron-3-nano\nllm model another\nllm use command python3 {}\n\
          llm model my-model\nllm ask find bees\n",
-        plugin()
+        plugin_path()
     );
-    let output = fed(&world, &["repl"], &lines);
+    let output = vic_with_stdin(&world, &["repl"], &lines);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     for part in ["mock", "ollama: nemotron-3-nano", "ollama: another", "my-model", "select ?x where", "31 kg"] {
@@ -179,9 +179,8 @@ fn repl_accepts_every_protocol_command() {
 
 #[test]
 fn unreachable_server_is_reported_and_hits_are_quoted() {
-    let world =
-        with_bees(World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9").start());
-    let (code, report) = world.outcome(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m"]);
+    let world = add_bees(World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9").start());
+    let (code, report) = world.json_with_code(&["llm", "agent", QUESTION, "--backend", "openai", "--model", "m"]);
     assert_eq!((code, &report["ended"], &report["error"]["code"]), (4, &json!("failed"), &json!("unavailable")));
     assert!(report["answer"].as_str().unwrap().contains("31 kg"), "{report:#}");
     assert!(report["notes"].to_string().contains("VIC_OPENAI_BASE_URL"), "{report:#}");
@@ -191,14 +190,14 @@ fn unreachable_server_is_reported_and_hits_are_quoted() {
 
 #[test]
 fn agent_without_findings_ends_with_nothing_found() {
-    let world = bees();
+    let world = start_with_bees();
     let report = world.json(&["llm", "agent", "zeppelin quagmire"]);
     assert_eq!((&report["ended"], &report["citations"]), (&json!("nothing_found"), &json!([])), "{report:#}");
 }
 
 #[test]
 fn slow_plugin_exits_with_timeout_code() {
-    let world = bees();
+    let world = start_with_bees();
     for command in [["llm", "ask"], ["llm", "answer"], ["llm", "agent"]] {
         let line = [command[0], command[1], QUESTION, "--seconds", "1", "--command", "sleep", "--arg", "60"];
         let (code, said) = world.fails(&line);
@@ -208,7 +207,7 @@ fn slow_plugin_exits_with_timeout_code() {
 
 #[test]
 fn proposals_are_augmented_and_promoted_to_graph() {
-    let world = bees();
+    let world = start_with_bees();
     let file = |name: &str| world.data().parent().unwrap().join(name).display().to_string();
     let (proposed, augmented, graph) = (file("proposals.json"), file("augmented.json"), file("graph.json"));
     let read = |path: &str| -> Value { serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap() };
@@ -231,14 +230,14 @@ fn proposals_are_augmented_and_promoted_to_graph() {
         "--llm-plugin",
         "python3",
         "--llm-plugin-arg",
-        &plugin(),
+        &plugin_path(),
     ]);
     assert!(said.starts_with("0 added, 1 routed, by "), "{said}");
     assert_eq!(read(&augmented)["proposals"][0]["schema_hint"], "warehouse");
     world.ok(&["discover", "promote", &augmented, "--out", &graph, "--min-confidence", "0.9"]);
     let nodes = read(&graph)["nodes"].as_array().unwrap().clone();
     assert!(nodes.iter().any(|it| it["name"] == "Bees") && nodes.iter().all(|it| it["type"] != "Person"), "{nodes:?}");
-    let (code, _) = world.fails(&["discover", "promote", &plugin(), "--out", &graph]);
+    let (code, _) = world.fails(&["discover", "promote", &plugin_path(), "--out", &graph]);
     assert_eq!(code, 2);
     let said = world.ok(&["discover", "promote", &augmented, "--name", "believed", "--min-confidence", "0.9"]);
     assert!(said.starts_with("believed: "), "{said}");
@@ -247,20 +246,20 @@ fn proposals_are_augmented_and_promoted_to_graph() {
 }
 
 /// The folder where `models/clients.sh` installs the client libraries.
-fn libraries() -> PathBuf {
+fn client_libraries() -> PathBuf {
     let cache = std::env::var_os("VIC_MODELS_DIR").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
     std::env::var_os("VIC_TEST_CLIENTS").map_or(cache.join("clients"), PathBuf::from)
 }
 
 /// Runs a client script and compares its output with the lines that every client prints.
-fn speaks(world: &World, program: &str, script: &str, variable: &str, libraries: &Path) {
+fn check_client(world: &World, program: &str, script: &str, variable: &str, libraries: &Path) {
     if !means::can_run_clients(libraries.exists()) {
         return;
     }
     let read = |name: &str| std::fs::read_to_string(world.data().join(name)).unwrap().trim().to_string();
     let output = Command::new(program)
-        .arg(clients().join(script))
+        .arg(clients_dir().join(script))
         .args([read("listen"), read("key")])
         .args(QUESTION.split(' '))
         .env(variable, libraries)
@@ -284,14 +283,14 @@ fn speaks(world: &World, program: &str, script: &str, variable: &str, libraries:
 }
 
 /// A model that calls `weigh` before it answers how heavy something is.
-fn weigher(chat: &Value) -> String {
+fn weighing_model(chat: &Value) -> String {
     let last = chat["messages"].as_array().unwrap().last().unwrap();
     match last["role"] == "tool" {
         true => {
             let told: Value = serde_json::from_str(last["content"].as_str().unwrap()).unwrap();
             format!("It weighs {} kg.", told["kg"])
         }
-        false => openai::call("weigh", &json!({ "hive": "roof" })),
+        false => openai::tool_call("weigh", &json!({ "hive": "roof" })),
     }
 }
 
@@ -305,15 +304,15 @@ fn with_server(server: &crate::server::Server) -> World {
 
 #[test]
 fn python_and_javascript_clients_use_models() {
-    let server = openai::start(&["m"], weigher);
+    let server = openai::start(&["m"], weighing_model);
     let world = with_server(&server);
-    speaks(&world, "python3", "llm.py", "PYTHONPATH", &libraries().join("python"));
-    speaks(&world, "node", "llm.js", "NODE_PATH", &libraries().join("javascript/node_modules"));
+    check_client(&world, "python3", "llm.py", "PYTHONPATH", &client_libraries().join("python"));
+    check_client(&world, "node", "llm.js", "NODE_PATH", &client_libraries().join("javascript/node_modules"));
 }
 
 #[test]
 fn typed_rust_client_uses_models() {
-    let server = openai::start(&["m"], weigher);
+    let server = openai::start(&["m"], weighing_model);
     let world = with_server(&server);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -326,7 +325,7 @@ fn typed_rust_client_uses_models() {
         let long = LlmRequest { max_tokens: 32_769, ..request.clone() };
         let error = client.llm_validate(long, Override::default(), false).await.unwrap_err();
         assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("max_tokens")), "{error}");
-        assert!(server.asked("/v1/chat/completions").is_empty(), "validating a request sends nothing");
+        assert!(server.requests_at("/v1/chat/completions").is_empty(), "validating a request sends nothing");
         let stream = client.llm_stream(request, Override::default(), false).await.unwrap();
         let (narration, proof) = adapter(stream.boxed(), |_| ()).await.unwrap();
         assert_eq!(proof.finish_reason, Some(FinishReason::ToolCalls));

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{World, sample};
+use crate::harness::{World, sample_dir};
 
 /// The results of a set of questions.
 #[derive(Debug, Default)]
 struct Tally {
     questions: usize,
-    right: usize,
-    nothing: usize,
+    correct: usize,
+    no_answer: usize,
     /// Answered with a wrong quote and a confidence above 0.7.
-    sure_and_wrong: usize,
+    confident_and_wrong: usize,
 }
 
 impl Tally {
@@ -28,26 +28,26 @@ fn questions(name: &str) -> Vec<Value> {
     lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-fn plain(text: &str) -> String {
+fn normalized(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 /// Returns whether `text` contains `part` as whole words.
-fn holds(text: &str, part: &str) -> bool {
+fn contains_words(text: &str, part: &str) -> bool {
     let is_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
     text.match_indices(part)
         .any(|(at, _)| !is_word(text[..at].chars().next_back()) && !is_word(text[at + part.len()..].chars().next()))
 }
 
 /// Returns whether the quotes contain every part of one accepted answer.
-fn is_right(question: &Value, quotes: &str) -> bool {
+fn is_correct(question: &Value, quotes: &str) -> bool {
     let ways = question["answer"].as_array().map_or(&[][..], Vec::as_slice);
-    let quotes = plain(quotes);
-    let holds = |part: &Value| holds(&quotes, &plain(part.as_str().unwrap()));
+    let quotes = normalized(quotes);
+    let holds = |part: &Value| contains_words(&quotes, &normalized(part.as_str().unwrap()));
     ways.iter().any(|way| way.as_array().unwrap().iter().all(holds))
 }
 
-fn ask(world: &World, set: &[Value]) -> Tally {
+fn ask_all(world: &World, set: &[Value]) -> Tally {
     let mut tally = Tally::default();
     for question in set {
         let response = world.json(&["ask", "--", question["question"].as_str().unwrap()]);
@@ -58,12 +58,12 @@ fn ask(world: &World, set: &[Value]) -> Tally {
             .iter()
             .map(|it| it["text"].as_str().unwrap())
             .collect();
-        let is_right = is_right(question, &quotes.join(" "));
+        let is_right = is_correct(question, &quotes.join(" "));
         tally.questions += 1;
-        tally.right += usize::from(is_right);
-        tally.nothing += usize::from(answer["outcome"] == "nothing");
+        tally.correct += usize::from(is_right);
+        tally.no_answer += usize::from(answer["outcome"] == "nothing");
         let is_sure = answer["outcome"] == "answered" && answer["confidence"].as_f64().unwrap() > 0.7;
-        tally.sure_and_wrong += usize::from(is_sure && !is_right);
+        tally.confident_and_wrong += usize::from(is_sure && !is_right);
     }
     tally
 }
@@ -71,14 +71,14 @@ fn ask(world: &World, set: &[Value]) -> Tally {
 #[test]
 fn sample_answers_reach_quality_thresholds() {
     let world = World::new().with("VIC_WATCH", "0").start();
-    world.ok(&["index", sample().to_str().unwrap()]);
-    let answerable = ask(&world, &questions("answerable.jsonl"));
-    let unanswerable = ask(&world, &questions("unanswerable.jsonl"));
+    world.ok(&["index", sample_dir().to_str().unwrap()]);
+    let answerable = ask_all(&world, &questions("answerable.jsonl"));
+    let unanswerable = ask_all(&world, &questions("unanswerable.jsonl"));
     println!("answerable: {answerable:?}\nunanswerable: {unanswerable:?}");
     assert!(answerable.questions >= 150 && unanswerable.questions >= 100);
     // Slightly below the measured results, so that a regression fails.
-    assert!(answerable.percent(answerable.right) >= 60, "{answerable:?}");
-    assert!(answerable.percent(answerable.nothing) <= 5, "{answerable:?}");
-    assert!(answerable.percent(answerable.sure_and_wrong) <= 4, "{answerable:?}");
-    assert!(unanswerable.percent(unanswerable.nothing) >= 20, "{unanswerable:?}");
+    assert!(answerable.percent(answerable.correct) >= 60, "{answerable:?}");
+    assert!(answerable.percent(answerable.no_answer) <= 5, "{answerable:?}");
+    assert!(answerable.percent(answerable.confident_and_wrong) <= 4, "{answerable:?}");
+    assert!(unanswerable.percent(unanswerable.no_answer) >= 20, "{unanswerable:?}");
 }

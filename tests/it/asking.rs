@@ -8,7 +8,7 @@ use crate::harness::World;
 use crate::http::post;
 
 /// A daemon with these files indexed.
-fn world(files: &[(&str, &str)]) -> World {
+fn indexed_world(files: &[(&str, &str)]) -> World {
     let world = World::new().with("VIC_WATCH", "0").start();
     for (path, text) in files {
         world.write(path, text);
@@ -18,7 +18,7 @@ fn world(files: &[(&str, &str)]) -> World {
 }
 
 /// Runs a call of the typed client against the world's daemon.
-fn call<T>(world: &World, work: impl AsyncFnOnce(Client) -> T) -> T {
+fn with_client<T>(world: &World, work: impl AsyncFnOnce(Client) -> T) -> T {
     let data = world.data();
     let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
     let config = Config::from_lookup(&lookup).unwrap();
@@ -35,7 +35,7 @@ const NOTES: &[(&str, &str)] = &[
 
 #[test]
 fn phrase_and_plus_minus_operators_filter_files() {
-    let world = world(NOTES);
+    let world = indexed_world(NOTES);
     assert_eq!(world.paths(&["\"quince jelly\""]), ["jelly.md"]);
     assert_eq!(world.paths(&["jelly +island"]), ["ferry.md"]);
     assert_eq!(world.paths(&["jelly +nowhere"]), Vec::<String>::new());
@@ -72,7 +72,7 @@ fn duplicates_are_collapsed_and_listed() {
         (0..12).map(|number| (format!("copies/log{number}.md"), text.to_string())).collect();
     files.push(("report.md".into(), "A report on the lighthouse: its log is complete.".into()));
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    let world = world(&files);
+    let world = indexed_world(&files);
     let answer = world.json(&["ask", "who writes the log every evening for the harbour office", "--limit", "3"]);
     let paths: Vec<&str> = answer["hits"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect();
     assert!(paths[0].starts_with("copies/") && paths[1] == "report.md", "{paths:?}");
@@ -81,8 +81,11 @@ fn duplicates_are_collapsed_and_listed() {
 
 #[test]
 fn files_without_text_rank_last_as_l0() {
-    let world =
-        world(&[("a/plan.md", "The plan of the garden."), ("a/garden.bin", "\0\u{1}\u{2}\0"), ("b/x.md", "garden")]);
+    let world = indexed_world(&[
+        ("a/plan.md", "The plan of the garden."),
+        ("a/garden.bin", "\0\u{1}\u{2}\0"),
+        ("b/x.md", "garden"),
+    ]);
     let answer = world.json(&["ask", "garden path:a"]);
     let hits = answer["hits"].as_array().unwrap();
     assert_eq!((hits[0]["path"].as_str(), hits[1]["path"].as_str()), (Some("a/plan.md"), Some("a/garden.bin")));
@@ -91,7 +94,7 @@ fn files_without_text_rank_last_as_l0() {
 
 #[test]
 fn metadata_question_lists_and_counts_files() {
-    let world = world(NOTES);
+    let world = indexed_world(NOTES);
     let answer = world.json(&["ask", "ext:md", "--limit", "3"]);
     assert_eq!(answer["answer_summary"], "4 files match; the newest 3 are listed.");
     assert_eq!(answer["stats"]["hits_by_tier"]["L0"], 3);
@@ -128,7 +131,7 @@ fn date_filter_means_local_midnight_in_every_api() {
 
 #[test]
 fn unanswered_question_is_reported_as_nothing_found() {
-    let world = world(NOTES);
+    let world = indexed_world(NOTES);
     let nothing = "Nothing in the indexed files answers this";
     for question in ["chromodynamics of unladen swallows", "jelly +nowhere"] {
         let summary = world.json(&["ask", question])["answer_summary"].to_string();
@@ -140,7 +143,7 @@ fn unanswered_question_is_reported_as_nothing_found() {
 
 #[test]
 fn citation_of_changed_file_is_dropped_with_warning() {
-    let world = world(NOTES);
+    let world = indexed_world(NOTES);
     world.write("ferry.md", "The ferry to the island does not run any more.");
     let answer = world.json(&["ask", "when does the ferry leave"]);
     assert!(!answer["answer_summary"].to_string().contains("nine"), "{answer:#}");
@@ -149,10 +152,10 @@ fn citation_of_changed_file_is_dropped_with_warning() {
 
 #[test]
 fn grep_returns_whole_lines_with_line_numbers() {
-    let world = world(&[("log.txt", "first line\nthe Quince is ripe\nlast"), ("page.html", "<p>a quince</p>")]);
+    let world = indexed_world(&[("log.txt", "first line\nthe Quince is ripe\nlast"), ("page.html", "<p>a quince</p>")]);
     let grep = |pattern: &str, ignore_case: bool| -> GrepResponse {
         let request = GrepRequest { pattern: pattern.into(), ignore_case, ..GrepRequest::default() };
-        call(&world, async |client| client.grep(request).await.unwrap())
+        with_client(&world, async |client| client.grep(request).await.unwrap())
     };
     let response = grep("quince is r[a-z]+", true);
     let hit = &response.matches[0];
@@ -168,10 +171,10 @@ fn grep_returns_whole_lines_with_line_numbers() {
 
 #[test]
 fn similar_files_share_the_topic() {
-    let world = world(NOTES);
+    let world = indexed_world(NOTES);
     let path = world.files().join("jelly.md").display().to_string();
     let request = SimilarRequest { path, limit: Some(2), ..SimilarRequest::default() };
-    let response = call(&world, async |client| client.similar(request).await.unwrap());
+    let response = with_client(&world, async |client| client.similar(request).await.unwrap());
     let paths: Vec<&str> = response.hits.iter().map(|it| it.path.as_str()).collect();
     assert!(!paths.contains(&"jelly.md") && !paths.contains(&"ferry.md") && paths.len() == 2, "{paths:?}");
 }
@@ -179,9 +182,9 @@ fn similar_files_share_the_topic() {
 #[test]
 fn streamed_answer_ends_with_complete_answer() {
     use futures::StreamExt;
-    let world = world(NOTES);
+    let world = indexed_world(NOTES);
     let request = AskRequest { query: "when does the ferry leave".into(), ..AskRequest::default() };
-    let events: Vec<AskEvent> = call(&world, async |client| {
+    let events: Vec<AskEvent> = with_client(&world, async |client| {
         client.ask_stream(request).await.unwrap().map(Result::unwrap).collect::<Vec<_>>().await
     });
     assert!(matches!(events.first(), Some(AskEvent::Plan(_))) && matches!(events.get(1), Some(AskEvent::Hits(_))));

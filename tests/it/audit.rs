@@ -1,12 +1,12 @@
 //! The audit log: requests to other machines, sent or refused.
 
-use crate::harness::{World, sample};
+use crate::harness::{World, sample_dir};
 
 #[test]
 fn laxer_privacy_mode_of_question_is_refused_and_logged() {
     // An unused address (TEST-NET-1): a request that got out would hang instead of failing.
     let world = World::new().with("VIC_WATCH", "0").with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:9").start();
-    std::fs::copy(sample().join("Scans/gullpoint-pier-evening.jpg"), world.files().join("pier.jpg")).unwrap();
+    std::fs::copy(sample_dir().join("Scans/gullpoint-pier-evening.jpg"), world.files().join("pier.jpg")).unwrap();
     world.index();
     assert_eq!(world.json(&["audit"]), serde_json::json!([]));
     let answer = world.json(&["ask", "What does the photo of the pier show?", "--privacy-mode", "cloud_reasoning_ok"]);

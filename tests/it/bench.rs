@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{World, sample, vic_program};
-use crate::server::{Act, Server};
+use crate::harness::{World, sample_dir, vic_program};
+use crate::server::{Server, Step};
 
 /// The longest wait for a process.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Writes JSON lines to a file next to the world's files and returns its path.
-fn lines(world: &World, name: &str, lines: &[Value]) -> PathBuf {
+fn write_json_lines(world: &World, name: &str, lines: &[Value]) -> PathBuf {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     let path = world.files().parent().unwrap().join(name);
     std::fs::write(&path, text.join("\n")).unwrap();
     path
 }
 
-fn texts(world: &World) -> PathBuf {
+fn write_texts(world: &World) -> PathBuf {
     let words = "the keeper of the lighthouse trims the lamp at dusk and writes the weather into the book";
     let all: Vec<Value> = (1..=48).map(|it| json!({ "text": format!("{it} {}", &words[..it + 20]) })).collect();
-    lines(world, "texts.jsonl", &all)
+    write_json_lines(world, "texts.jsonl", &all)
 }
 
 fn number(value: &Value, key: &str) -> f64 {
@@ -33,7 +33,7 @@ fn number(value: &Value, key: &str) -> f64 {
 #[test]
 fn embed_report_has_top_level_keys_and_row_per_setting() {
     let world = World::new();
-    let texts = texts(&world);
+    let texts = write_texts(&world);
     let report = world.json(&["bench", "embed", "--texts", texts.to_str().unwrap(), "--batch", "8,16"]);
     for key in ["tokens_per_second", "texts_per_second", "p50_ms", "p99_ms", "peak_rss_mib", "peak_share", "batches"] {
         assert!(number(&report, key) > 0.0, "{key}");
@@ -53,9 +53,9 @@ fn embed_report_has_top_level_keys_and_row_per_setting() {
 #[test]
 fn run_is_compared_with_earlier_report_and_rendered_as_html() {
     let world = World::new();
-    let texts = texts(&world);
+    let texts = write_texts(&world);
     let bench = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak", "--batch", "4,8"];
-    let earlier = lines(&world, "earlier.json", &[world.json(&bench)]);
+    let earlier = write_json_lines(&world, "earlier.json", &[world.json(&bench)]);
     let page = world.files().join("page.html");
     let with = [&bench[..], &["--compare", earlier.to_str().unwrap(), "--html", page.to_str().unwrap()]].concat();
     let now = world.json(&with);
@@ -72,7 +72,7 @@ fn run_is_compared_with_earlier_report_and_rendered_as_html() {
 #[test]
 fn autotune_stores_fastest_setting_and_untune_reverts() {
     let world = World::new();
-    let texts = texts(&world);
+    let texts = write_texts(&world);
     let origin = |world: &World, name: &str| {
         let settings = world.json(&["config", "show"]);
         let found = settings.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
@@ -92,9 +92,9 @@ fn autotune_stores_fastest_setting_and_untune_reverts() {
 #[test]
 fn unmeasurable_input_fails_with_code_and_hint() {
     let world = World::new();
-    let texts = texts(&world);
+    let texts = write_texts(&world);
     let texts = texts.to_str().unwrap();
-    let empty = lines(&world, "empty.jsonl", &[]);
+    let empty = write_json_lines(&world, "empty.jsonl", &[]);
     let empty = empty.to_str().unwrap();
     std::fs::create_dir(world.files().join("nothing")).unwrap();
     let nothing = world.files().join("nothing");
@@ -124,7 +124,7 @@ fn unmeasurable_input_fails_with_code_and_hint() {
 #[test]
 fn missing_gpu_falls_back_to_cpu_with_warning() {
     let world = World::new();
-    let texts = texts(&world);
+    let texts = write_texts(&world);
     let line = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak", "--device", "cuda", "--fallback"];
     let output = world.vic(&[&line[..], &["--format", "json"]].concat());
     assert!(output.status.success());
@@ -137,10 +137,10 @@ fn missing_gpu_falls_back_to_cpu_with_warning() {
 
 #[test]
 fn failed_backend_fails_only_its_row() {
-    let slow = Server::start(|_| vec![Act::Wait(std::time::Duration::from_secs(600))]);
+    let slow = Server::start(|_| vec![Step::Wait(std::time::Duration::from_secs(600))]);
     let world =
         World::new().with("VIC_OLLAMA_BASE_URL", &slow.address).with("VIC_OPENAI_BASE_URL", "http://127.0.0.1:9");
-    let texts = texts(&world);
+    let texts = write_texts(&world);
     let line = ["bench", "embed", "--texts", texts.to_str().unwrap(), "--no-peak"];
     let report = world.json(&[&line[..], &["--backend", "onnx,openai"]].concat());
     assert!(number(&report, "tokens_per_second") > 0.0);
@@ -154,7 +154,7 @@ fn failed_backend_fails_only_its_row() {
 #[test]
 fn walk_and_extract_are_measured_without_data_directory() {
     let world = World::new();
-    let sample = sample();
+    let sample = sample_dir();
     let walk = world.json(&["bench", "walk", sample.to_str().unwrap(), "--runs", "2"]);
     for key in ["files_per_second", "seconds_cold", "seconds_rescan", "p50_ms"] {
         assert!(number(&walk, key) > 0.0, "{key}");
@@ -188,7 +188,8 @@ fn index_bench_uses_temporary_daemon() {
 fn search_bench_offers_rate_and_counts_unsent() {
     let world = World::new().with("VIC_WATCH", "0").start();
     world.write("a.md", "The keeper of the lighthouse trims the lamp.");
-    let queries = lines(&world, "q.jsonl", &[json!({ "query": "who trims the lamp?" }), json!({ "text": "key" })]);
+    let queries =
+        write_json_lines(&world, "q.jsonl", &[json!({ "query": "who trims the lamp?" }), json!({ "text": "key" })]);
     let line = ["bench", "search", "--queries", queries.to_str().unwrap()];
     let (exit, said) = world.fails(&line);
     assert!(exit == 6 && said.contains("vic index"), "{said}");
@@ -217,7 +218,7 @@ fn killed_vic_ends_its_command_in_vicd() {
     let children = format!("/proc/{0}/task/{0}/children", vic.id());
     let child = || std::fs::read_to_string(&children).unwrap().split_whitespace().next().map(str::to_string);
     let mut pid = None;
-    world.until("the command runs", SOON, |_| {
+    world.wait_until("the command runs", SOON, |_| {
         pid = child();
         let line = pid.as_ref().and_then(|it| std::fs::read(format!("/proc/{it}/cmdline")).ok()).unwrap_or_default();
         line.ends_with(b"command\0mcp\0")
@@ -227,5 +228,5 @@ fn killed_vic_ends_its_command_in_vicd() {
     std::thread::sleep(Duration::from_millis(500));
     vic.kill().unwrap();
     vic.wait().unwrap();
-    world.until("the command ends", SOON, |_| !process.exists());
+    world.wait_until("the command ends", SOON, |_| !process.exists());
 }

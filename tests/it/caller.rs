@@ -15,21 +15,21 @@ use vic::model::{
 use crate::harness::World;
 
 /// The typed client with its own runtime.
-pub(crate) struct Caller {
+pub(crate) struct SyncClient {
     client: Client,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Caller {
+impl SyncClient {
     /// Connects to the world's daemon.
-    pub(crate) fn new(world: &World) -> Caller {
+    pub(crate) fn new(world: &World) -> SyncClient {
         let data = world.data();
         let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
         let config = Config::from_lookup(&lookup).unwrap();
         // A runtime thread of its own: between two calls, the daemon still checks that the client is alive.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&config)).unwrap();
-        Caller { client, runtime }
+        SyncClient { client, runtime }
     }
 
     /// Returns the status and asserts that its counts add up.
@@ -77,7 +77,7 @@ impl Caller {
     }
 
     /// Polls every 20 ms until `holds` returns true. Returns false after `limit`.
-    pub(crate) fn within(&self, limit: Duration, mut holds: impl FnMut(&Caller) -> bool) -> bool {
+    pub(crate) fn poll_until(&self, limit: Duration, mut holds: impl FnMut(&SyncClient) -> bool) -> bool {
         let begun = std::time::Instant::now();
         loop {
             if holds(self) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Number of cases per letter.
-const CASES: [(char, usize); 5] = [('A', 14), ('B', 13), ('C', 17), ('D', 14), ('E', 14)];
+const CASES_PER_LETTER: [(char, usize); 5] = [('A', 14), ('B', 13), ('C', 17), ('D', 14), ('E', 14)];
 
 /// Returns whether an attribute marks a function as a test.
 fn is_test(attribute: &str) -> bool {
@@ -12,7 +12,7 @@ fn is_test(attribute: &str) -> bool {
 }
 
 /// Returns the names of the tests in a source file.
-fn tests_of(source: &str) -> BTreeSet<String> {
+fn tests_in(source: &str) -> BTreeSet<String> {
     let (mut names, mut is_marked) = (BTreeSet::new(), false);
     for line in source.lines().map(str::trim) {
         let function = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "));
@@ -29,18 +29,20 @@ fn tests_of(source: &str) -> BTreeSet<String> {
 }
 
 /// Returns every test of the project.
-fn tests() -> BTreeSet<String> {
+fn project_tests() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries =
         ["src", "crates", "tests/it"].into_iter().flat_map(|it| walkdir::WalkDir::new(root.join(it))).flatten();
     let sources = entries.filter(|it| it.path().extension().is_some_and(|it| it == "rs"));
-    sources.flat_map(|it| tests_of(&std::fs::read_to_string(it.path()).unwrap())).collect()
+    sources.flat_map(|it| tests_in(&std::fs::read_to_string(it.path()).unwrap())).collect()
 }
 
 /// Returns the errors in a map.
-fn problems(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
-    let mut missing: BTreeSet<String> =
-        CASES.iter().flat_map(|(letter, count)| (1..=*count).map(move |it| format!("{letter}{it}"))).collect();
+fn map_errors(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let mut missing: BTreeSet<String> = CASES_PER_LETTER
+        .iter()
+        .flat_map(|(letter, count)| (1..=*count).map(move |it| format!("{letter}{it}")))
+        .collect();
     let mut wrong = Vec::new();
     for row in map.lines().filter_map(|it| it.strip_prefix("| ")?.strip_suffix(" |")) {
         let cells: Vec<&str> = row.split(" | ").collect();
@@ -68,12 +70,12 @@ fn problems(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
 #[test]
 fn cases_map_is_complete_and_names_existing_tests() {
     let map = include_str!("../CASES.md");
-    let tests = tests();
+    let tests = project_tests();
     assert!(tests.len() > 1_000, "{} tests", tests.len());
-    let wrong = problems(map, &tests);
+    let wrong = map_errors(map, &tests);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let checks = |changed: &str, told: &str| {
-        let wrong = problems(changed, &tests);
+        let wrong = map_errors(changed, &tests);
         assert!(wrong.iter().any(|it| it.contains(told)), "{told}: {wrong:?}");
     };
     checks(&map.replace("| A3 |", "| A2 |"), "A2: there twice");

@@ -6,31 +6,31 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::torture::{figure, size};
+use crate::torture::{figure, size_from_env};
 
 /// Files that are written and deleted in turn.
 const FILES: u64 = 8;
 
 /// Rounds between two syncs, after which the index must be up to date.
-const SETTLED: u64 = 20;
+const SYNC_INTERVAL: u64 = 20;
 
 /// The files on disk, with the round that wrote each.
-type Present = HashMap<String, u64>;
+type WrittenRounds = HashMap<String, u64>;
 
 /// Sets its flag on drop, also after a panic: other threads wait for it.
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// Queries in a loop. Returns the number of queries and the hits in files that were deleted before the query.
-fn ask_on(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBool) -> (u64, Vec<String>) {
-    let caller = Caller::new(world);
+fn query_loop(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBool) -> (u64, Vec<String>) {
+    let caller = SyncClient::new(world);
     let (mut asked, mut wrong) = (0, Vec::new());
     while !over.load(Ordering::Relaxed) {
         let begun = Instant::now();
@@ -45,7 +45,7 @@ fn ask_on(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBo
 }
 
 /// Compares the hits with the files. Counts the hits marked as outdated.
-fn look(caller: &Caller, present: &Present, round: u64, wrong: &mut Vec<String>) -> u64 {
+fn check_hits(caller: &SyncClient, present: &WrittenRounds, round: u64, wrong: &mut Vec<String>) -> u64 {
     let mut old = 0;
     for hit in caller.hits("amaranth") {
         let Some(written) = present.get(&hit.path) else {
@@ -63,15 +63,15 @@ fn look(caller: &Caller, present: &Present, round: u64, wrong: &mut Vec<String>)
 
 #[test]
 fn answers_match_disk_through_edits_and_deletions() {
-    let rounds = size("VIC_TORTURE_CITATIONS", 200);
+    let rounds = size_from_env("VIC_TORTURE_CITATIONS", 200);
     let world = World::new().start();
     world.index();
     let (gone, over) = (Mutex::new(HashMap::new()), AtomicBool::new(false));
-    let (mut wrong, mut old, mut present) = (Vec::new(), 0, Present::new());
+    let (mut wrong, mut old, mut present) = (Vec::new(), 0, WrittenRounds::new());
     let (asked, seen) = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| ask_on(&world, &gone, &over));
-        let end = Over(&over);
-        let caller = Caller::new(&world);
+        let asking = scope.spawn(|| query_loop(&world, &gone, &over));
+        let end = SetOnDrop(&over);
+        let caller = SyncClient::new(&world);
         for round in 0..rounds {
             let name = format!("{}.md", round * 5 % FILES);
             if round % 3 == 2 && present.remove(&name).is_some() {
@@ -82,10 +82,10 @@ fn answers_match_disk_through_edits_and_deletions() {
                 world.write(&name, format!("Round {round}: amaranth grows at the wall of {name}."));
                 present.insert(name, round);
             }
-            old += look(&caller, &present, round, &mut wrong);
-            if round % SETTLED == SETTLED - 1 {
+            old += check_hits(&caller, &present, round, &mut wrong);
+            if round % SYNC_INTERVAL == SYNC_INTERVAL - 1 {
                 caller.sync();
-                assert_eq!(look(&caller, &present, round, &mut wrong), 0, "round {round}: outdated after a sync");
+                assert_eq!(check_hits(&caller, &present, round, &mut wrong), 0, "round {round}: outdated after a sync");
                 assert_eq!(caller.hits("amaranth").len(), present.len(), "round {round}");
             }
         }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use vic::model::FileState;
 
-use crate::caller::Caller;
-use crate::faults::library;
+use crate::caller::SyncClient;
+use crate::faults::compile_preload;
 use crate::harness::World;
-use crate::watching::{SOON, opened, versions};
+use crate::watching::{SOON, index_in, table_versions};
 
 const YEAR: i64 = 365 * 24 * 3_600;
 
@@ -17,18 +17,18 @@ const YEAR: i64 = 365 * 24 * 3_600;
 const FILES: usize = 20;
 
 /// Shifts the daemon's clock by `ahead` seconds.
-fn set(file: &Path, ahead: i64) {
+fn shift_clock(file: &Path, ahead: i64) {
     // In place: the daemon has the file mapped.
     let mut clock = std::fs::File::options().write(true).open(file).unwrap();
     std::io::Write::write_all(&mut clock, &ahead.to_ne_bytes()).unwrap();
 }
 
 /// Asserts that new changes are found and that existing files are unchanged.
-fn check(world: &World, caller: &Caller, when: &str) {
-    let (before, stored) = (caller.files(), versions(world));
+fn check_index_works(world: &World, caller: &SyncClient, when: &str) {
+    let (before, stored) = (caller.files(), table_versions(world));
     caller.sync();
     std::thread::sleep(SOON);
-    assert_eq!(versions(world), stored, "{when}: the store changed without a file change");
+    assert_eq!(table_versions(world), stored, "{when}: the store changed without a file change");
     let path = format!("{when}.md");
     world.write(&path, format!("Written {when}: speedwell{when}."));
     caller.sync();
@@ -54,21 +54,21 @@ fn a13_clock_shift_by_a_year_reindexes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let shift = folder.path().join("shift");
     std::fs::write(&shift, 0_i64.to_ne_bytes()).unwrap();
-    let preload = format!("LD_PRELOAD={}", library("clock.c", &folder.path().join("clock.so")).display());
+    let preload = format!("LD_PRELOAD={}", compile_preload("clock.c", &folder.path().join("clock.so")).display());
     let launcher = vec!["env".to_owned(), preload, format!("CLOCK_SHIFT={}", shift.display())];
     let names: Vec<String> = (0..FILES).map(|it| format!("{it}.md")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (mut world, caller) = opened(World::new().under(launcher), &names);
-    check(&world, &caller, "before");
-    set(&shift, -YEAR);
-    check(&world, &caller, "back");
+    let (mut world, caller) = index_in(World::new().under(launcher), &names);
+    check_index_works(&world, &caller, "before");
+    shift_clock(&shift, -YEAR);
+    check_index_works(&world, &caller, "back");
     drop(caller);
     assert!(world.terminate());
-    world.spawn();
-    let caller = Caller::new(&world);
-    check(&world, &caller, "started");
-    set(&shift, YEAR);
-    check(&world, &caller, "forward");
+    world.spawn_and_wait();
+    let caller = SyncClient::new(&world);
+    check_index_works(&world, &caller, "started");
+    shift_clock(&shift, YEAR);
+    check_index_works(&world, &caller, "forward");
     let year = |it: &str| it.split('-').next().and_then(|it| it.parse::<i64>().ok());
     let years: Vec<i64> = world.log().lines().filter_map(year).collect();
     assert!(

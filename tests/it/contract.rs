@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::World;
-use crate::http::{connect, get, key_line, post, raw, send};
+use crate::http::{connect, get, key_line, post, send, send_raw};
 
 fn bees() -> World {
     let world = World::new().start();
@@ -25,7 +25,7 @@ fn bees() -> World {
 /// Waits for the end of a job started over HTTP.
 fn ended(world: &World, job_id: &str) -> Value {
     let path = format!("/v1/index/status?job_id={job_id}");
-    world.until("the job ends", Duration::from_secs(60), |it| get(it, &path).json()["status"] != "running");
+    world.wait_until("the job ends", Duration::from_secs(60), |it| get(it, &path).json()["status"] != "running");
     get(world, &path).json()
 }
 
@@ -70,7 +70,7 @@ fn jobs_survive_restart() {
     let id = started.json()["job_id"].as_str().unwrap().to_string();
     ended(&world, &id);
     assert!(world.terminate());
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(get(&world, &format!("/v1/index/status?job_id={id}")).json()["status"], "completed");
     assert_eq!(get(&world, "/v1/index/status?job_id=unknown").status, 404);
 }
@@ -127,7 +127,7 @@ fn body_over_2_mib_is_413_with_or_without_length() {
     assert_eq!(send(&world, "POST", "/v1/ask", &[], &body).status, 413);
     let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n";
     let chunked = format!("{head}{}\r\n{:x}\r\n{body}\r\n0\r\n\r\n", key_line(&world), body.len());
-    assert_eq!(raw(&world, &chunked).status, 413);
+    assert_eq!(send_raw(&world, &chunked).status, 413);
     assert_eq!(send(&world, "POST", "/v1/ask", &[], &body[..2_097_152]).status, 200);
 }
 

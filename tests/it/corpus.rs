@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::World;
 use crate::http::{key, send};
-use crate::server::{Act, Server};
+use crate::server::{Server, Step};
 
 /// A daemon with a folder of labelled documents, ingested as session 1.
 fn ingested() -> World {
@@ -69,10 +69,10 @@ fn ingest_fetches_pages_and_retries_failures() {
     let broken = Arc::new(AtomicBool::new(true));
     let fails = broken.clone();
     let server = Server::start(move |asked| match asked.path.as_str() {
-        "/late" if fails.load(Relaxed) => Act::json(503, &json!({})),
+        "/late" if fails.load(Relaxed) => Step::json(503, &json!({})),
         path => vec![
-            Act::Head(200, "text/html; charset=utf-8"),
-            Act::Send(format!("<h1>Tides</h1><p>The page {path} tells of tides.</p>")),
+            Step::Head(200, "text/html; charset=utf-8"),
+            Step::Send(format!("<h1>Tides</h1><p>The page {path} tells of tides.</p>")),
         ],
     });
     let world = World::new().with("VIC_PRIVACY_MODE", "cloud_reasoning_ok").start();
@@ -101,14 +101,14 @@ fn ingest_job_fetches_each_page_once() {
     let count = asked.clone();
     let server = Server::start(move |request| {
         count.fetch_add(1, Relaxed);
-        vec![Act::Head(200, "text/html"), Act::Send(format!("<h1>Page</h1><p>This is {}.</p>", request.path))]
+        vec![Step::Head(200, "text/html"), Step::Send(format!("<h1>Page</h1><p>This is {}.</p>", request.path))]
     });
     let world = World::new().with("VIC_PRIVACY_MODE", "cloud_reasoning_ok").start();
     let urls: Vec<String> = (0..105).map(|it| format!("{}/{it}", server.address)).collect();
     let accepted = corpus(&world, &["ingest", &format!("--urls={}", urls.join(","))]);
     let job = accepted["data"]["job_id"].as_str().unwrap().to_string();
     let mut ended = Value::Null;
-    world.until("the job ends", Duration::from_secs(120), |world| {
+    world.wait_until("the job ends", Duration::from_secs(120), |world| {
         ended = corpus(world, &["job", &job]);
         ended["data"]["state"] != "running"
     });
@@ -127,7 +127,7 @@ fn kill_between_verbs_changes_no_answer() {
     let before = ask(&world);
     assert_eq!(before, ask(&world), "the same question has the same bytes");
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(before, ask(&world));
     let id = serde_json::from_str::<Value>(&before[0]).unwrap()["id"].as_str().unwrap().to_string();
     assert_eq!(world.ok(&["corpus", "result", &id]).trim_end(), before[0].trim_end(), "a stored result is unchanged");
@@ -162,7 +162,7 @@ fn session_is_frozen_and_delta_lists_changes() {
     world.ok(&["sync"]);
     assert_eq!(before, ask(&world), "file changes do not affect answers of a session");
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(before, ask(&world), "a restart does not affect answers of a session");
     for baseline in ["1", result.as_str()] {
         let delta = corpus(&world, &["delta", "--baseline", baseline]);
@@ -224,7 +224,7 @@ fn refetch_rereads_only_failures() {
     let list = made["data"]["failures_file"].as_str().unwrap().to_string();
     assert!(made["data"]["failed"] == 1 && std::fs::read_to_string(&list).unwrap().contains("bad.pdf"), "{made}");
     world.write("good.md", "# Good\n\nAnother text.\n");
-    std::fs::copy(crate::harness::sample().join("Contracts/nda-northreach-polytechnic.pdf"), &bad).unwrap();
+    std::fs::copy(crate::harness::sample_dir().join("Contracts/nda-northreach-polytechnic.pdf"), &bad).unwrap();
     let quotes = |world: &World| world.ok(&["corpus", "query", "--session=1", "--filter=name=good.md AND size>0"]);
     let before = quotes(&world);
     let again = corpus(&world, &["ingest", "--session=1", "--refetch-failed"]);
@@ -326,7 +326,7 @@ fn over_100_documents_become_job() {
     let accepted = corpus(&world, &["extract", "--schema=Code", "--limit=200"]);
     let job = accepted["data"]["job_id"].as_str().unwrap().to_string();
     let mut ended = Value::Null;
-    world.until("the job ends", Duration::from_secs(60), |world| {
+    world.wait_until("the job ends", Duration::from_secs(60), |world| {
         ended = corpus(world, &["job", &job]);
         ended["data"]["state"] != "running"
     });

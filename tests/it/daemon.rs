@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{World, sample};
-use crate::watching::signal;
+use crate::harness::{World, sample_dir};
+use crate::watching::signal_daemon;
 
 #[test]
 fn sample_questions_find_their_files() {
     let world = World::new().start();
-    world.ok(&["index", sample().to_str().unwrap()]);
+    world.ok(&["index", sample_dir().to_str().unwrap()]);
     let status = world.json(&["status"]);
     let coverage = &status["coverage"];
     let count = |key: &str| coverage[key].as_u64().unwrap();
     assert_eq!(count("found"), count("indexed") + count("skipped") + count("failed") + count("pending"));
     assert_eq!((count("pending"), count("failed")), (0, 0), "{status:#}");
 
-    let questions = std::fs::read_to_string(sample().join("questions.jsonl")).unwrap();
+    let questions = std::fs::read_to_string(sample_dir().join("questions.jsonl")).unwrap();
     let mut first = 0;
     let mut missed = Vec::new();
     let questions: Vec<Value> = questions.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -143,7 +143,7 @@ fn cli_starts_the_daemon_on_demand() {
 #[test]
 fn hung_daemon_is_reported_and_stops_when_resumed() {
     let world = World::new().start();
-    signal(&world, "-STOP");
+    signal_daemon(&world, "-STOP");
     let begun = Instant::now();
     let (code, said) = world.fails(&["status"]);
     assert!(code == 4 && said.contains("connection to vicd") && said.contains("hint:"), "{code}: {said}");
@@ -152,7 +152,7 @@ fn hung_daemon_is_reported_and_stops_when_resumed() {
         let stops = scope.spawn(|| world.ok(&["daemon", "stop"]));
         // Longer than `stop` otherwise waits for the daemon's reply.
         std::thread::sleep(Duration::from_secs(7));
-        signal(&world, "-CONT");
+        signal_daemon(&world, "-CONT");
         assert!(stops.join().unwrap().contains("stopped"));
     });
 }
@@ -164,7 +164,7 @@ fn stopped_daemon_is_reaped_while_its_parent_runs() {
     let mut repl = repl.arg("repl").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     writeln!(repl.stdin.as_mut().unwrap(), "status").unwrap();
     let pid = std::cell::Cell::new(0);
-    world.until("the daemon runs", Duration::from_secs(60), |it| {
+    world.wait_until("the daemon runs", Duration::from_secs(60), |it| {
         let status = it.vic(&["daemon", "status", "--format", "json"]);
         let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
         pid.set(status["pid"].as_u64().unwrap_or_default());
@@ -172,7 +172,7 @@ fn stopped_daemon_is_reaped_while_its_parent_runs() {
     });
     world.ok(&["daemon", "stop"]);
     let process = format!("/proc/{}", pid.get());
-    world.until("the process is reaped", Duration::from_secs(5), |_| !Path::new(&process).exists());
+    world.wait_until("the process is reaped", Duration::from_secs(5), |_| !Path::new(&process).exists());
     drop(repl.stdin.take());
     repl.wait().unwrap();
 }
@@ -197,7 +197,7 @@ fn start_waits_for_lock_of_ending_daemon() {
 }
 
 /// A folder with `vic` and a script in place of `vicd`.
-fn programs(script: &str) -> tempfile::TempDir {
+fn programs_with_script(script: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     // Next to the programs, so that a hard link is possible: they are large.
     let folder = tempfile::tempdir_in(Path::new(crate::harness::vic_program()).parent().unwrap()).unwrap();
@@ -210,7 +210,7 @@ fn programs(script: &str) -> tempfile::TempDir {
 
 #[test]
 fn slow_start_is_awaited_with_one_notice() {
-    let programs = programs(&format!("sleep 5\nexec {} \"$@\"", env!("CARGO_BIN_EXE_vicd")));
+    let programs = programs_with_script(&format!("sleep 5\nexec {} \"$@\"", env!("CARGO_BIN_EXE_vicd")));
     let vic = programs.path().join("vic");
     let world = World::new();
     let output = world.run(vic.to_str().unwrap(), &["daemon", "start"]);
@@ -225,7 +225,7 @@ fn slow_start_is_awaited_with_one_notice() {
 
 #[test]
 fn crash_at_start_is_reported_with_log_tail() {
-    let programs = programs("for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; kill -KILL $$");
+    let programs = programs_with_script("for i in 1 2 3 4 5 6 7; do echo line $i >&2; done; kill -KILL $$");
     let vic = programs.path().join("vic");
     let world = World::new();
     for command in [&["daemon", "start"][..], &["ask", "anything"]] {
@@ -251,13 +251,13 @@ fn missing_folder_does_not_block_model_switch() {
     assert!(world.terminate());
     std::fs::rename(&other, other.with_file_name("unplugged")).unwrap();
     let mut world = world.with("VIC_EMBED_PRECISION", "fp32");
-    world.spawn();
+    world.spawn_and_wait();
     let minute = std::time::Duration::from_secs(60);
     let tables = |it: &World| {
         let tables = std::fs::read_dir(it.data().join("index")).unwrap();
         tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance")).count()
     };
-    world.until("the new index answers", minute, |it| {
+    world.wait_until("the new index answers", minute, |it| {
         it.json(&["status"])["coverage"]["indexed"] == 1 && tables(it) == 1
     });
     // New files are found, and `sync` waits for them.
@@ -266,7 +266,9 @@ fn missing_folder_does_not_block_model_switch() {
     assert_eq!(world.paths(&["baker"])[0], "new.md");
     assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
     std::fs::rename(other.with_file_name("unplugged"), &other).unwrap();
-    world.until("the folder that was away is indexed", minute, |it| it.json(&["status"])["coverage"]["indexed"] == 3);
+    world.wait_until("the folder that was away is indexed", minute, |it| {
+        it.json(&["status"])["coverage"]["indexed"] == 3
+    });
     assert!(world.paths(&["sailor"])[0].ends_with("away.md"));
 }
 
@@ -279,17 +281,17 @@ fn model_change_builds_new_index_then_switches() {
     world.index();
     assert!(world.terminate());
     let mut world = world.with("VIC_EMBED_PRECISION", "fp32");
-    world.spawn();
+    world.spawn_and_wait();
     // At any moment, either the old index or the new one answers.
     assert_eq!(world.paths(&["almanac"]).len(), 10);
-    world.until("every file is in the new index", std::time::Duration::from_secs(60), |it| {
+    world.wait_until("every file is in the new index", std::time::Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
         status["coverage"]["indexed"] == 50 && status["degraded"].as_array().is_some_and(Vec::is_empty)
     });
     assert_eq!(world.json(&["status"])["chunks"], 50);
     assert_eq!(world.paths(&["almanac"]).len(), 10);
     // The old table is deleted after the new one has started to answer.
-    world.until("the old table is gone", std::time::Duration::from_secs(10), |it| {
+    world.wait_until("the old table is gone", std::time::Duration::from_secs(10), |it| {
         let tables = std::fs::read_dir(it.data().join("index")).unwrap();
         tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance")).count() == 1
     });

@@ -10,7 +10,7 @@ use crate::means;
 const FILES: usize = 5;
 
 /// A killed daemon with some indexed files: the data directory is as a crash leaves it.
-pub(crate) fn origin() -> World {
+pub(crate) fn crashed_world() -> World {
     let mut world = World::new().start();
     for number in 0..FILES {
         world
@@ -30,7 +30,7 @@ pub(crate) fn copy_of(origin: &World) -> World {
 
 /// Waits until every file is indexed after the start, and searches each.
 pub(crate) fn check_all_is_read(world: &World, what: &str) {
-    world.until(&format!("all is there again after {what}"), Duration::from_secs(60), |it| {
+    world.wait_until(&format!("all is there again after {what}"), Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
         let all = FILES as u64;
         status["coverage"]["indexed"] == all && status["coverage"]["pending"] == 0 && status["chunks"] == all
@@ -45,7 +45,7 @@ pub(crate) fn check_all_is_read(world: &World, what: &str) {
 const LARGE_LOG_BYTES: u64 = 17 << 20;
 
 /// Starts the daemon, which must refuse. Returns its exit code and stderr.
-pub(crate) fn refusal(world: &World) -> (Option<i32>, String) {
+pub(crate) fn refused_start(world: &World) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
@@ -69,16 +69,16 @@ fn overwrite(path: PathBuf, content: impl AsRef<[u8]>) {
     std::fs::write(path, content).unwrap();
 }
 
-fn garbage(path: PathBuf) {
+fn overwrite_with_garbage(path: PathBuf) {
     overwrite(path, "this is garbage, whatever it was before. ".repeat(400));
 }
 
 /// Damages the write-ahead log too: otherwise its intact content replaces the damaged pages.
-fn garbage_database(data: &Path, name: &str) {
-    garbage(data.join(name));
+fn overwrite_database_with_garbage(data: &Path, name: &str) {
+    overwrite_with_garbage(data.join(name));
     let log = data.join(format!("{name}-wal"));
     if log.exists() {
-        garbage(log);
+        overwrite_with_garbage(log);
     }
 }
 
@@ -93,19 +93,19 @@ pub(crate) fn newest_manifest(data: &Path) -> PathBuf {
 
 /// Damage that a start repairs, with the text that `vic status` or the log contains. The text is empty if nothing of value
 /// is lost.
-const REPAIRED: [(&str, &str, Damage); 20] = [
+const REPAIRED_DAMAGE: [(&str, &str, Damage); 20] = [
     ("an empty manifest", "index was damaged", |data| overwrite(newest_manifest(data), "")),
     ("a manifest of 8 bytes", "index was damaged", |data| overwrite(newest_manifest(data), "12345678")),
-    ("a manifest of garbage", "index was damaged", |data| garbage(newest_manifest(data))),
+    ("a manifest of garbage", "index was damaged", |data| overwrite_with_garbage(newest_manifest(data))),
     ("manifests of garbage", "index was damaged", |data| {
-        table_files(data, ".manifest").into_iter().for_each(garbage);
+        table_files(data, ".manifest").into_iter().for_each(overwrite_with_garbage);
     }),
     ("an empty data file", "index was damaged", |data| overwrite(table_files(data, ".lance/data/").remove(0), "")),
     ("a missing data file", "index was damaged", |data| {
         std::fs::remove_file(table_files(data, ".lance/data/").remove(0)).unwrap();
     }),
     ("a keyword index of garbage", "is rebuilt", |data| {
-        table_files(data, "/_indices/").into_iter().for_each(garbage);
+        table_files(data, "/_indices/").into_iter().for_each(overwrite_with_garbage);
     }),
     ("temporary files of a crash", "", |data| {
         let folder = newest_manifest(data).parent().unwrap().to_owned();
@@ -115,17 +115,21 @@ const REPAIRED: [(&str, &str, Damage); 20] = [
         overwrite(data.join(".vic-probeX"), "");
     }),
     ("no number of the last version", "", |data| std::fs::remove_file(table_files(data, ".synced").remove(0)).unwrap()),
-    ("a catalog of garbage", "catalog was damaged", |data| garbage_database(data, "catalog.sqlite")),
+    ("a catalog of garbage", "catalog was damaged", |data| overwrite_database_with_garbage(data, "catalog.sqlite")),
     ("half a write-ahead log", "", |data| cut_in_half(data.join("catalog.sqlite-wal"))),
     ("no shared memory of the log", "", |data| std::fs::remove_file(data.join("catalog.sqlite-shm")).unwrap()),
-    ("a list of jobs of garbage", "the list of jobs: damaged", |data| garbage_database(data, "vic_jobs.sqlite")),
-    ("sessions of garbage", "sessions, views and results", |data| garbage_database(data, "corpus.sqlite")),
-    ("a graph of garbage", "imported graphs", |data| garbage_database(data, "graph.sqlite")),
-    ("transcripts of garbage", "the log of agents", |data| garbage_database(data, "transcripts.sqlite")),
+    ("a list of jobs of garbage", "the list of jobs: damaged", |data| {
+        overwrite_database_with_garbage(data, "vic_jobs.sqlite")
+    }),
+    ("sessions of garbage", "sessions, views and results", |data| {
+        overwrite_database_with_garbage(data, "corpus.sqlite")
+    }),
+    ("a graph of garbage", "imported graphs", |data| overwrite_database_with_garbage(data, "graph.sqlite")),
+    ("transcripts of garbage", "the log of agents", |data| overwrite_database_with_garbage(data, "transcripts.sqlite")),
     ("a list of roots of garbage", "roots.txt.damaged", |data| overwrite(data.join("roots.txt"), [0xff; 64])),
-    ("an audit log of garbage", "the audit log: damaged", |data| garbage_database(data, "audit.sqlite")),
-    ("vectors of garbage", "vectors.sqlite.damaged", |data| garbage_database(data, "vectors.sqlite")),
-    ("evidence of garbage", "evidence.sqlite.damaged", |data| garbage_database(data, "evidence.sqlite")),
+    ("an audit log of garbage", "the audit log: damaged", |data| overwrite_database_with_garbage(data, "audit.sqlite")),
+    ("vectors of garbage", "vectors.sqlite.damaged", |data| overwrite_database_with_garbage(data, "vectors.sqlite")),
+    ("evidence of garbage", "evidence.sqlite.damaged", |data| overwrite_database_with_garbage(data, "evidence.sqlite")),
 ];
 
 #[test]
@@ -135,12 +139,12 @@ fn runtime_damage_is_reported_and_repaired_on_restart() {
     world.index();
     table_files(&world.data(), ".lance/data/").into_iter().for_each(|it| overwrite(it, ""));
     world.write("0.md", "Changed since: the word is heron0.\n");
-    world.until("the status reports it", Duration::from_secs(30), |it| {
+    world.wait_until("the status reports it", Duration::from_secs(30), |it| {
         let status = it.ok(&["status"]);
         status.contains("cannot index what changed") && status.contains("start the daemon again")
     });
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     check_all_is_read(&world, "damage beneath a daemon that ran");
 }
 
@@ -164,26 +168,26 @@ fn unreadable_index_is_reported_in_status_with_all_else() {
 
 #[test]
 fn damage_is_set_aside_reported_and_reindexed() {
-    let origin = origin();
+    let origin = crashed_world();
     let own = snapshot(&origin.files());
-    for (what, told, damage) in REPAIRED {
+    for (what, told, damage) in REPAIRED_DAMAGE {
         let mut world = copy_of(&origin);
         damage(&world.data());
-        let damaged = newly_written(&origin.data(), &world.data());
+        let damaged = new_contents(&origin.data(), &world.data());
         // Except for the note of the last version.
         let mut of_tables = table_files(&world.data(), ".lance/");
         of_tables.retain(|it| it.extension().is_none_or(|it| it != "json"));
-        let of_tables = contents(&of_tables);
-        world.spawn();
+        let of_tables = read_all(&of_tables);
+        world.spawn_and_wait();
         let status = world.ok(&["status"]);
         assert!(status.contains(told) || world.log().contains(told), "{what}: {status}\n{}", world.log());
         check_all_is_read(&world, what);
-        let kept = contents(&files_below(&world.data()));
+        let kept = read_all(&files_below(&world.data()));
         assert!(damaged.iter().all(|it| kept.contains(it)), "{what}: something that was damaged is gone");
         assert!(of_tables.iter().all(|it| kept.contains(it)), "{what}: a file of a table is gone, damaged or not");
         // The next start reports nothing.
         assert!(world.terminate(), "{what}\n{}", world.log());
-        world.spawn();
+        world.spawn_and_wait();
         check_all_is_read(&world, what);
         let degraded = &world.json(&["status"])["degraded"];
         assert_eq!(degraded.as_array().unwrap().len(), 0, "{what}: {degraded}");
@@ -193,7 +197,7 @@ fn damage_is_set_aside_reported_and_reindexed() {
 
 #[test]
 fn corrupt_vectors_are_reported_and_rebuilt() {
-    let origin = origin();
+    let origin = crashed_world();
     let mut world = copy_of(&origin);
     for path in table_files(&world.data(), ".lance/data/") {
         let mut content = std::fs::read(&path).unwrap();
@@ -203,25 +207,25 @@ fn corrupt_vectors_are_reported_and_rebuilt() {
         overwrite(path, content);
     }
     let agreement = |world: &World| {
-        let checks = world.outcome(&["doctor"]).1["checks"].clone();
+        let checks = world.json_with_code(&["doctor"]).1["checks"].clone();
         checks.as_array().unwrap().iter().find(|it| it["name"] == "index and catalog").unwrap().clone()
     };
     let told = agreement(&world);
     assert!(told["health"] == "problem" && told["finding"].to_string().contains("or vectors"), "{told}");
-    world.spawn();
+    world.spawn_and_wait();
     assert!(world.log().contains("does not match the catalog"), "{}", world.log());
     check_all_is_read(&world, "damaged vectors");
     assert!(world.terminate());
     assert_eq!(agreement(&world)["health"], "ok");
 }
 
-fn contents(files: &[PathBuf]) -> Vec<Vec<u8>> {
+fn read_all(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|it| std::fs::read(it).unwrap()).collect()
 }
 
 /// Returns the contents that exist only in `after`, except files that are still being written.
-fn newly_written(before: &Path, after: &Path) -> Vec<Vec<u8>> {
-    let before = contents(&files_below(before));
+fn new_contents(before: &Path, after: &Path) -> Vec<Vec<u8>> {
+    let before = read_all(&files_below(before));
     let after = files_below(after).into_iter().filter(|it| {
         let name = it.to_string_lossy();
         !name.ends_with("-wal") && !name.ends_with("-shm") && !name.contains("vic-probe")
@@ -231,7 +235,7 @@ fn newly_written(before: &Path, after: &Path) -> Vec<Vec<u8>> {
 
 #[test]
 fn newer_or_foreign_directory_is_refused_unmodified() {
-    let newer = copy_of(&origin());
+    let newer = copy_of(&crashed_world());
     overwrite(newer.data().join("format"), "vic data directory, format 999\n");
     let unclear = copy_of(&newer);
     overwrite(unclear.data().join("format"), "");
@@ -251,7 +255,7 @@ fn newer_or_foreign_directory_is_refused_unmodified() {
     for (world, code, named) in [(&newer, 6, "format 999"), (&unclear, 10, "format"), (&foreign, 6, "holiday.jpg")] {
         let before = snapshot(&world.data());
         for _ in 0..2 {
-            let (got, said) = refusal(world);
+            let (got, said) = refused_start(world);
             assert!(got == Some(code) && said.contains(named) && said.contains("hint:"), "{got:?}: {said}");
         }
         for command in commands {
@@ -276,7 +280,7 @@ pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn unreadable_data_fails_every_start_and_is_not_replaced() {
-    let origin = origin();
+    let origin = crashed_world();
     for (what, locked) in [("the table", "index"), ("the catalog", "catalog.sqlite")] {
         let world = copy_of(&origin);
         let path = match locked {
@@ -284,8 +288,8 @@ fn unreadable_data_fails_every_start_and_is_not_replaced() {
             file => world.data().join(file),
         };
         let before = snapshot(&world.data());
-        let sandbox = as_nobody(&world, &path);
-        if !means::can_be_another(sandbox.is_some()) {
+        let sandbox = deny_access(&world, &path);
+        if !means::can_switch_user(sandbox.is_some()) {
             return;
         }
         let sandbox = sandbox.unwrap();
@@ -304,7 +308,7 @@ fn unreadable_data_fails_every_start_and_is_not_replaced() {
             })
             .collect();
         assert_eq!(said[0], said[1], "{what}");
-        allow(&path);
+        restore_access(&path);
         let after = snapshot(&world.data());
         for (path, content) in &before {
             let kept = after.iter().any(|it| it.0 == *path && it.1.len() >= content.len());
@@ -314,7 +318,7 @@ fn unreadable_data_fails_every_start_and_is_not_replaced() {
 }
 
 /// Removes all permissions of a path. Returns the command prefix under which they are enforced, or None if none can.
-fn as_nobody(world: &World, path: &Path) -> Option<Vec<String>> {
+fn deny_access(world: &World, path: &Path) -> Option<Vec<String>> {
     use std::os::unix::fs::PermissionsExt;
     let forbid =
         |path: &Path, mode: u32| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -333,14 +337,14 @@ fn as_nobody(world: &World, path: &Path) -> Option<Vec<String>> {
     is_ready.then(|| sandbox.map(String::from).to_vec())
 }
 
-fn allow(path: &Path) {
+fn restore_access(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]
 fn doctor_finds_and_fixes_each_damage() {
-    let origin = origin();
+    let origin = crashed_world();
     let all_well = copy_of(&origin);
     let checks = |world: &World, arguments: &[&str]| {
         let output = world.vic(&[&["doctor", "--format", "json"], arguments].concat());
@@ -355,8 +359,8 @@ fn doctor_finds_and_fixes_each_damage() {
     let wrong: Vec<_> = found.iter().filter(|it| it.1 != "ok" && !it.0.starts_with("model")).collect();
     assert!(wrong.is_empty(), "{code}: {wrong:?}");
     let damages: [(&str, Damage); 6] = [
-        ("catalog", |data| garbage_database(data, "catalog.sqlite")),
-        ("vectors", |data| garbage_database(data, "vectors.sqlite")),
+        ("catalog", |data| overwrite_database_with_garbage(data, "catalog.sqlite")),
+        ("vectors", |data| overwrite_database_with_garbage(data, "vectors.sqlite")),
         ("index", |data| overwrite(newest_manifest(data), "")),
         ("index and catalog", |data| {
             let db = rusqlite::Connection::open(data.join("catalog.sqlite")).unwrap();
@@ -383,7 +387,7 @@ fn doctor_finds_and_fixes_each_damage() {
         assert!(found.iter().any(|it| it.0 == name && it.1 == "fixed"), "{name}: {found:?}");
         let (_, found) = checks(&world, &[]);
         assert!(found.iter().all(|it| it.1 == "ok" || it.0.starts_with("model")), "{name}: {found:?}");
-        world.spawn();
+        world.spawn_and_wait();
         check_all_is_read(&world, name);
         let (code, said) = world.fails(&["doctor", "--fix"]);
         assert!(code == 5 && said.contains("vic daemon stop"), "{code}: {said}");

@@ -12,15 +12,15 @@ fn read(file: &str) -> Table {
 }
 
 /// Returns a string field of a table.
-fn text<'a>(it: &'a Value, name: &str) -> &'a str {
+fn field<'a>(it: &'a Value, name: &str) -> &'a str {
     it[name].as_str().unwrap()
 }
 
 /// Returns the packages of a lock file that the deny list matches.
 fn denied<'a>(lock: &'a Table, list: &Table) -> Vec<(&'a str, Version)> {
     let packages = lock["package"].as_array().unwrap().iter();
-    let packages = packages.map(|it| (text(it, "name"), text(it, "version").parse::<Version>().unwrap()));
-    let entries: Vec<_> = list["bans"]["deny"].as_array().unwrap().iter().map(|it| text(it, "crate")).collect();
+    let packages = packages.map(|it| (field(it, "name"), field(it, "version").parse::<Version>().unwrap()));
+    let entries: Vec<_> = list["bans"]["deny"].as_array().unwrap().iter().map(|it| field(it, "crate")).collect();
     let is_denied = |name: &str, version: &Version| {
         entries.iter().any(|entry| {
             let (of, versions) = entry.split_once(':').unwrap_or((entry, "*"));
@@ -46,6 +46,6 @@ fn advisory_exceptions_have_date_and_reason() {
     let list = read("deny.toml");
     let form = Regex::new(r"^20\d\d-\d\d-\d\d: \S.{20,}").unwrap();
     for it in list["advisories"]["ignore"].as_array().unwrap() {
-        assert!(form.is_match(text(it, "reason")), "{it}");
+        assert!(form.is_match(field(it, "reason")), "{it}");
     }
 }

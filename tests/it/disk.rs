@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::torture::Dice;
+use crate::torture::Rng;
 
 /// Recorded calls, with all bytes.
 const CALLS: &str = "trace=openat,open,creat,write,pwrite64,writev,pwritev,lseek,ftruncate,fallocate,copy_file_range,\
     fsync,fdatasync,syncfs,sync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close";
 
 /// Returns the command prefix that records a program in a form that [`Disk`] can read, one file per thread.
-pub(crate) fn launcher(prefix: &Path) -> Vec<String> {
+pub(crate) fn recording_command(prefix: &Path) -> Vec<String> {
     let prefix = prefix.to_str().unwrap();
     let strace = ["strace", "-D", "-ff", "-q", "-y", "-ttt", "-xx", "-s", "100000000", "--seccomp-bpf"];
     strace.iter().copied().chain(["-e", CALLS, "-o", prefix]).map(String::from).collect()
@@ -23,25 +23,25 @@ pub(crate) enum Loss {
     /// Nothing survives.
     All,
     /// Every name and length survives, but no bytes: zeros.
-    Bytes,
+    LoseBytes,
     /// Every deletion survives, but neither new names nor bytes.
     AllButDeletions,
     /// A random prefix of the changes of each folder and file survives.
-    Some,
+    RandomPrefix,
 }
 
 /// All operations on a folder, in order.
-pub(crate) struct Disk {
+pub(crate) struct DiskRecording {
     folder: PathBuf,
     events: Vec<Event>,
 }
 
 struct Event {
     at_ns: u64,
-    what: What,
+    operation: Operation,
 }
 
-enum What {
+enum Operation {
     Create(PathBuf),
     MakeFolder(PathBuf),
     Write(PathBuf, u64, Vec<u8>),
@@ -53,9 +53,9 @@ enum What {
     SyncAll,
 }
 
-impl Disk {
+impl DiskRecording {
     /// Reads the traces of a run that did everything to this folder, which was empty before.
-    pub(crate) fn read(traces: &Path, folder: &Path) -> Disk {
+    pub(crate) fn read(traces: &Path, folder: &Path) -> DiskRecording {
         let mut lines: Vec<(u64, String)> = Vec::new();
         for entry in std::fs::read_dir(traces).unwrap() {
             let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -72,12 +72,12 @@ impl Disk {
         for (at_ns, call) in lines {
             reader.read(at_ns, &call);
         }
-        Disk { folder: folder.to_owned(), events: reader.events }
+        DiskRecording { folder: folder.to_owned(), events: reader.events }
     }
 
     /// Returns the moments after which the set of data that can be lost differs from the one before.
     pub(crate) fn moments(&self) -> Vec<usize> {
-        let counts = |it: &Event| !matches!(it.what, What::Write(..));
+        let counts = |it: &Event| !matches!(it.operation, Operation::Write(..));
         (1..self.events.len()).filter(|it| counts(&self.events[it - 1]) || counts(&self.events[*it])).collect()
     }
 
@@ -89,24 +89,24 @@ impl Disk {
     /// Describes the last event before a moment.
     pub(crate) fn describe(&self, moment: usize) -> String {
         let shown = |path: &Path| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
-        match &self.events[moment - 1].what {
-            What::Create(path) => format!("create {}", shown(path)),
-            What::MakeFolder(path) => format!("mkdir {}", shown(path)),
-            What::Write(path, at, bytes) => format!("write {} at {at}, {} bytes", shown(path), bytes.len()),
-            What::Truncate(path, size) => format!("truncate {} to {size}", shown(path)),
-            What::Rename(from, to) => format!("rename {} to {}", shown(from), shown(to)),
-            What::Link(from, to) => format!("link {} to {}", shown(from), shown(to)),
-            What::Remove(path) => format!("remove {}", shown(path)),
-            What::Sync(path) => format!("sync {}", shown(path)),
-            What::SyncAll => "sync everything".into(),
+        match &self.events[moment - 1].operation {
+            Operation::Create(path) => format!("create {}", shown(path)),
+            Operation::MakeFolder(path) => format!("mkdir {}", shown(path)),
+            Operation::Write(path, at, bytes) => format!("write {} at {at}, {} bytes", shown(path), bytes.len()),
+            Operation::Truncate(path, size) => format!("truncate {} to {size}", shown(path)),
+            Operation::Rename(from, to) => format!("rename {} to {}", shown(from), shown(to)),
+            Operation::Link(from, to) => format!("link {} to {}", shown(from), shown(to)),
+            Operation::Remove(path) => format!("remove {}", shown(path)),
+            Operation::Sync(path) => format!("sync {}", shown(path)),
+            Operation::SyncAll => "sync everything".into(),
         }
     }
 
     /// Builds in `to` the folder that a power loss after this moment may leave.
-    pub(crate) fn image(&self, moment: usize, loss: Loss, dice: &mut Dice, to: &Path) {
+    pub(crate) fn image(&self, moment: usize, loss: Loss, dice: &mut Rng, to: &Path) {
         let mut state = State::new(&self.folder);
-        self.events[..moment].iter().for_each(|it| state.apply(&it.what));
-        state.write(loss, dice, &self.folder, to);
+        self.events[..moment].iter().for_each(|it| state.apply(&it.operation));
+        state.write_image(loss, dice, &self.folder, to);
     }
 }
 
@@ -127,55 +127,55 @@ impl Reader {
         let Some(result) = result.filter(|it| *it >= 0) else { return };
         let arguments = arguments.trim_end_matches([')', ' ']);
         let what = self.event(call, arguments, result, rest);
-        self.events.extend(what.into_iter().map(|what| Event { at_ns, what }));
+        self.events.extend(what.into_iter().map(|what| Event { at_ns, operation: what }));
     }
 
-    fn event(&mut self, call: &str, arguments: &str, result: i64, rest: &str) -> Vec<What> {
+    fn event(&mut self, call: &str, arguments: &str, result: i64, rest: &str) -> Vec<Operation> {
         let paths = || paths(arguments).into_iter().filter(|it| it.starts_with(&self.folder)).collect::<Vec<_>>();
         match call {
             "open" | "openat" | "creat" => {
                 let Some(path) = paths().pop() else { return Vec::new() };
                 let has = |flag: &str| arguments.contains(flag);
                 self.places.insert((result as u32, path.clone()), if has("O_APPEND") { None } else { Some(0) });
-                let mut events = if has("O_CREAT") { vec![What::Create(path.clone())] } else { Vec::new() };
+                let mut events = if has("O_CREAT") { vec![Operation::Create(path.clone())] } else { Vec::new() };
                 if has("O_TRUNC") {
-                    events.push(What::Truncate(path, 0));
+                    events.push(Operation::Truncate(path, 0));
                 }
                 events
             }
-            "mkdir" | "mkdirat" => paths().pop().map(What::MakeFolder).into_iter().collect(),
-            "unlink" | "unlinkat" | "rmdir" => paths().pop().map(What::Remove).into_iter().collect(),
+            "mkdir" | "mkdirat" => paths().pop().map(Operation::MakeFolder).into_iter().collect(),
+            "unlink" | "unlinkat" | "rmdir" => paths().pop().map(Operation::Remove).into_iter().collect(),
             "rename" | "renameat" | "renameat2" | "link" | "linkat" => match &paths()[..] {
-                [from, to] if call.starts_with("rename") => vec![What::Rename(from.clone(), to.clone())],
-                [from, to] => vec![What::Link(from.clone(), to.clone())],
+                [from, to] if call.starts_with("rename") => vec![Operation::Rename(from.clone(), to.clone())],
+                [from, to] => vec![Operation::Link(from.clone(), to.clone())],
                 [] => Vec::new(),
                 other => panic!("{call} of {other:?}"),
             },
-            "syncfs" | "sync" => vec![What::SyncAll],
+            "syncfs" | "sync" => vec![Operation::SyncAll],
             _ => self.event_of_descriptor(call, arguments, result, rest),
         }
     }
 
-    fn event_of_descriptor(&mut self, call: &str, arguments: &str, result: i64, rest: &str) -> Vec<What> {
+    fn event_of_descriptor(&mut self, call: &str, arguments: &str, result: i64, rest: &str) -> Vec<Operation> {
         let Some((descriptor, path)) = descriptor(arguments).filter(|it| it.1.starts_with(&self.folder)) else {
             return Vec::new();
         };
         let numbers: Vec<&str> = arguments.split(", ").collect();
         let last = || numbers[numbers.len() - 1].parse::<u64>().unwrap();
         match call {
-            "fsync" | "fdatasync" => vec![What::Sync(path)],
-            "ftruncate" => vec![What::Truncate(path, last())],
+            "fsync" | "fdatasync" => vec![Operation::Sync(path)],
+            "ftruncate" => vec![Operation::Truncate(path, last())],
             "lseek" => {
                 self.places.insert((descriptor, path), Some(result as u64));
                 Vec::new()
             }
             "write" | "writev" | "pwrite64" | "pwritev" => {
-                let mut bytes: Vec<u8> = quoted(arguments).into_iter().flatten().collect();
+                let mut bytes: Vec<u8> = quoted_bytes(arguments).into_iter().flatten().collect();
                 bytes.truncate(result as usize);
                 assert_eq!(bytes.len() as i64, result, "{call} is truncated in the trace");
                 let at =
                     if call.starts_with('p') { Some(last()) } else { self.advance(descriptor, &path, result as u64) };
-                vec![What::Write(path, at.unwrap_or(u64::MAX), bytes)]
+                vec![Operation::Write(path, at.unwrap_or(u64::MAX), bytes)]
             }
             "close" => Vec::new(),
             other => panic!("an unsupported call: {other}({rest}"),
@@ -213,15 +213,15 @@ enum Change<'a> {
 
 #[derive(Default)]
 struct Folder {
-    changes: Vec<Entry>,
+    changes: Vec<NameChange>,
     synced: usize,
 }
 
 /// A change of a folder: a name removed, a name added, or both for a rename within it.
 #[derive(Clone)]
-struct Entry {
-    gone: Option<PathBuf>,
-    come: Option<(PathBuf, Option<usize>)>,
+struct NameChange {
+    removed: Option<PathBuf>,
+    added: Option<(PathBuf, Option<usize>)>,
 }
 
 impl<'a> State<'a> {
@@ -230,29 +230,29 @@ impl<'a> State<'a> {
         State { files: Vec::new(), names, folders: BTreeMap::new() }
     }
 
-    fn apply(&mut self, what: &'a What) {
+    fn apply(&mut self, what: &'a Operation) {
         match what {
-            What::Create(path) => {
+            Operation::Create(path) => {
                 if !self.names.contains_key(path) {
                     self.files.push(File::default());
                     self.change(None, Some((path.clone(), Some(self.files.len() - 1))));
                 }
             }
-            What::MakeFolder(path) => self.change(None, Some((path.clone(), None))),
-            What::Write(path, at, bytes) => {
+            Operation::MakeFolder(path) => self.change(None, Some((path.clone(), None))),
+            Operation::Write(path, at, bytes) => {
                 if let Some(file) = self.file(path) {
                     let at = if *at == u64::MAX { file.length } else { *at };
                     file.length = file.length.max(at + bytes.len() as u64);
                     file.changes.push(Change::Write(at, bytes));
                 }
             }
-            What::Truncate(path, size) => {
+            Operation::Truncate(path, size) => {
                 if let Some(file) = self.file(path) {
                     file.length = *size;
                     file.changes.push(Change::Truncate(*size));
                 }
             }
-            What::Rename(from, to) => {
+            Operation::Rename(from, to) => {
                 let Some(entry) = self.names.get(from).copied() else { return };
                 assert!(entry.is_some(), "a folder was renamed: {}", from.display());
                 if from.parent() == to.parent() {
@@ -262,14 +262,14 @@ impl<'a> State<'a> {
                     self.change(Some(from.clone()), None);
                 }
             }
-            What::Link(from, to) => {
+            Operation::Link(from, to) => {
                 if let Some(entry) = self.names.get(from).copied() {
                     self.change(None, Some((to.clone(), entry)));
                 }
             }
-            What::Remove(path) => self.change(Some(path.clone()), None),
-            What::Sync(path) => self.sync(path),
-            What::SyncAll => {
+            Operation::Remove(path) => self.change(Some(path.clone()), None),
+            Operation::Sync(path) => self.sync(path),
+            Operation::SyncAll => {
                 self.files.iter_mut().for_each(|it| it.synced = it.changes.len());
                 self.folders.values_mut().for_each(|it| it.synced = it.changes.len());
             }
@@ -284,7 +284,7 @@ impl<'a> State<'a> {
         if let Some((path, entry)) = &come {
             self.names.insert(path.clone(), *entry);
         }
-        self.folders.entry(folder).or_default().changes.push(Entry { gone, come });
+        self.folders.entry(folder).or_default().changes.push(NameChange { removed: gone, added: come });
     }
 
     fn sync(&mut self, path: &Path) {
@@ -303,13 +303,13 @@ impl<'a> State<'a> {
         Some(&mut self.files[file])
     }
 
-    fn write(&self, loss: Loss, dice: &mut Dice, folder: &Path, to: &Path) {
+    fn write_image(&self, loss: Loss, dice: &mut Rng, folder: &Path, to: &Path) {
         let mut names: BTreeMap<PathBuf, Option<usize>> = BTreeMap::new();
         for it in self.folders.values() {
-            let kept = it.synced + it.kept(loss, dice);
+            let kept = it.synced + it.surviving_changes(loss, dice);
             it.changes[..kept].iter().for_each(|entry| entry.apply(&mut names));
             if let Loss::AllButDeletions = loss {
-                let later = it.changes[kept..].iter().filter(|it| it.come.is_none());
+                let later = it.changes[kept..].iter().filter(|it| it.added.is_none());
                 later.for_each(|entry| entry.apply(&mut names));
             }
         }
@@ -322,7 +322,7 @@ impl<'a> State<'a> {
             match entry {
                 _ if !is_reachable || is_memory => (),
                 None => std::fs::create_dir_all(path).unwrap(),
-                Some(file) => std::fs::write(path, self.files[file].after(loss, dice)).unwrap(),
+                Some(file) => std::fs::write(path, self.files[file].content_after(loss, dice)).unwrap(),
             }
         }
     }
@@ -330,22 +330,22 @@ impl<'a> State<'a> {
 
 impl Folder {
     /// Returns the number of unsynced changes that survive.
-    fn kept(&self, loss: Loss, dice: &mut Dice) -> usize {
+    fn surviving_changes(&self, loss: Loss, dice: &mut Rng) -> usize {
         let unsynced = self.changes.len() - self.synced;
         match loss {
             Loss::All | Loss::AllButDeletions => 0,
-            Loss::Bytes => unsynced,
-            Loss::Some => dice.below(unsynced as u64 + 1) as usize,
+            Loss::LoseBytes => unsynced,
+            Loss::RandomPrefix => dice.below(unsynced as u64 + 1) as usize,
         }
     }
 }
 
-impl Entry {
+impl NameChange {
     fn apply(&self, names: &mut BTreeMap<PathBuf, Option<usize>>) {
-        if let Some(path) = &self.gone {
+        if let Some(path) = &self.removed {
             names.remove(path);
         }
-        if let Some((path, entry)) = &self.come {
+        if let Some((path, entry)) = &self.added {
             names.insert(path.clone(), *entry);
         }
     }
@@ -367,12 +367,12 @@ impl File<'_> {
         content
     }
 
-    fn after(&self, loss: Loss, dice: &mut Dice) -> Vec<u8> {
+    fn content_after(&self, loss: Loss, dice: &mut Rng) -> Vec<u8> {
         let unsynced = self.changes.len() - self.synced;
         match loss {
             Loss::All | Loss::AllButDeletions => self.content(self.synced),
-            Loss::Some => self.content(self.synced + dice.below(unsynced as u64 + 1) as usize),
-            Loss::Bytes => {
+            Loss::RandomPrefix => self.content(self.synced + dice.below(unsynced as u64 + 1) as usize),
+            Loss::LoseBytes => {
                 let mut content = self.content(self.synced);
                 content.resize(self.length as usize, 0);
                 content
@@ -385,7 +385,7 @@ impl File<'_> {
 fn descriptor(arguments: &str) -> Option<(u32, PathBuf)> {
     let (number, rest) = arguments.split_once('<')?;
     let (path, _) = rest.split_once('>')?;
-    Some((number.parse().ok()?, path_of(decode(path)?)))
+    Some((number.parse().ok()?, path_from_bytes(decode(path)?)))
 }
 
 /// Returns the paths among the arguments. A relative path is joined to the folder of its descriptor.
@@ -394,13 +394,13 @@ fn paths(arguments: &str) -> Vec<PathBuf> {
     let mut parts = arguments.split('"');
     while let (Some(before), Some(path)) = (parts.next(), parts.next()) {
         let folder = before.rsplit_once('>').and_then(|(it, _)| it.rsplit_once('<')).map_or("", |(_, folder)| folder);
-        let folder = path_of(decode(folder).unwrap_or_default());
-        found.push(folder.join(path_of(decode(path).unwrap_or_default())));
+        let folder = path_from_bytes(decode(folder).unwrap_or_default());
+        found.push(folder.join(path_from_bytes(decode(path).unwrap_or_default())));
     }
     found
 }
 
-fn quoted(arguments: &str) -> Vec<Vec<u8>> {
+fn quoted_bytes(arguments: &str) -> Vec<Vec<u8>> {
     arguments.split('"').skip(1).step_by(2).filter_map(decode).collect()
 }
 
@@ -409,7 +409,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     text.split("\\x").skip(1).map(|it| u8::from_str_radix(it, 16).ok()).collect()
 }
 
-fn path_of(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
@@ -419,22 +419,22 @@ fn disk_image_keeps_synced_data_and_part_of_the_rest() {
     let folder = PathBuf::from("/d");
     let (temporary, place) = (folder.join("a#1"), folder.join("a"));
     let what = vec![
-        What::Create(temporary.clone()),
-        What::Write(temporary.clone(), 0, b"old".to_vec()),
-        What::Sync(temporary.clone()),
-        What::Rename(temporary.clone(), place.clone()),
-        What::Sync(folder.clone()),
-        What::Create(temporary.clone()),
-        What::Write(temporary.clone(), 0, b"new!".to_vec()),
-        What::Rename(temporary, place.clone()),
-        What::Create(folder.join("b")),
-        What::Remove(place),
+        Operation::Create(temporary.clone()),
+        Operation::Write(temporary.clone(), 0, b"old".to_vec()),
+        Operation::Sync(temporary.clone()),
+        Operation::Rename(temporary.clone(), place.clone()),
+        Operation::Sync(folder.clone()),
+        Operation::Create(temporary.clone()),
+        Operation::Write(temporary.clone(), 0, b"new!".to_vec()),
+        Operation::Rename(temporary, place.clone()),
+        Operation::Create(folder.join("b")),
+        Operation::Remove(place),
     ];
-    let events = what.into_iter().map(|what| Event { at_ns: 0, what }).collect();
-    let disk = Disk { folder, events };
+    let events = what.into_iter().map(|what| Event { at_ns: 0, operation: what }).collect();
+    let disk = DiskRecording { folder, events };
     let check = |moment: usize, loss: Loss, expected: &[(&str, &str)]| {
         let dir = tempfile::tempdir().unwrap();
-        disk.image(moment, loss, &mut Dice::new(1), dir.path());
+        disk.image(moment, loss, &mut Rng::new(1), dir.path());
         let mut found: Vec<(String, String)> = std::fs::read_dir(dir.path())
             .unwrap()
             .map(|it| it.unwrap())
@@ -445,10 +445,10 @@ fn disk_image_keeps_synced_data_and_part_of_the_rest() {
         assert_eq!(found, expected, "after {moment} with {loss:?}");
     };
     check(4, Loss::All, &[]);
-    check(4, Loss::Bytes, &[("a", "old")]);
+    check(4, Loss::LoseBytes, &[("a", "old")]);
     check(8, Loss::All, &[("a", "old")]);
-    check(8, Loss::Bytes, &[("a", "\0\0\0\0")]);
+    check(8, Loss::LoseBytes, &[("a", "\0\0\0\0")]);
     check(10, Loss::All, &[("a", "old")]);
-    check(10, Loss::Bytes, &[("b", "")]);
+    check(10, Loss::LoseBytes, &[("b", "")]);
     check(10, Loss::AllButDeletions, &[]);
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, SystemTime};
 
 use vic::model::{FileState, Reason};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
 use crate::means;
-use crate::watching::{NOTICED, SOON, hash, on_disk, world};
+use crate::watching::{ROOT_NOTICED, SOON, hash_of, indexed_world, paths_on_disk};
 
 #[test]
 fn a8_symlinks_are_not_followed_and_hard_links_are_indexed() {
-    let (world, caller) = world(&["real.md", "d/inner.md"]);
+    let (world, caller) = indexed_world(&["real.md", "d/inner.md"]);
     let outside = world.files().with_file_name("outside.md");
     fs::write(&outside, "Outside: a secret called zinnia.").unwrap();
     let path = |name: &str| world.files().join(name);
@@ -37,7 +37,7 @@ fn a8_symlinks_are_not_followed_and_hard_links_are_indexed() {
 
 #[test]
 fn a10_special_files_are_listed_and_block_nothing() {
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let path = |name: &str| world.files().join(name);
     assert!(Command::new("mkfifo").arg(path("pipe.md")).status().unwrap().success());
     let _socket = std::os::unix::net::UnixListener::bind(path("socket.md")).unwrap();
@@ -61,12 +61,12 @@ fn a10_device_in_place_of_file_is_skipped() {
         return;
     }
     // Each command has its own namespace. Only the daemon's counts.
-    world.begin(&[&["unshare"], &words[..]].concat().iter().map(|it| it.to_string()).collect::<Vec<_>>());
+    world.spawn_with_launcher(&[&["unshare"], &words[..]].concat().iter().map(|it| it.to_string()).collect::<Vec<_>>());
     world.write("b.md", "Beside it: columbine.");
     // Earlier, a command would start a daemon of its own outside the namespace.
-    world.until("the daemon answers", Duration::from_secs(60), |it| it.data().join("listen").exists());
+    world.wait_until("the daemon answers", Duration::from_secs(60), |it| it.data().join("listen").exists());
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     assert_eq!(caller.files()[Path::new("endless.md")].reason, Some(Reason::NotRegular));
     assert_eq!(caller.hits("columbine")[0].path, "b.md");
 }
@@ -74,7 +74,7 @@ fn a10_device_in_place_of_file_is_skipped() {
 #[test]
 fn a11_odd_names_are_indexed_and_distinguished() {
     use std::os::unix::ffi::OsStrExt;
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let long = format!("{}.md", "l".repeat(252));
     let names: Vec<&[u8]> = vec![
         b"new\nline.md",
@@ -94,10 +94,10 @@ fn a11_odd_names_are_indexed_and_distinguished() {
     }
     caller.sync();
     let files = caller.files();
-    assert_eq!(files.keys().cloned().collect::<BTreeSet<_>>(), on_disk(&world.files()));
+    assert_eq!(files.keys().cloned().collect::<BTreeSet<_>>(), paths_on_disk(&world.files()));
     for (number, name) in names.iter().enumerate() {
         let record = &files[Path::new(std::ffi::OsStr::from_bytes(name))];
-        assert_eq!(record.hash, hash(&format!("Number {number} is odd.")), "{}", record.found.path.display());
+        assert_eq!(record.hash, hash_of(&format!("Number {number} is odd.")), "{}", record.found.path.display());
     }
     let shown = world.ok(&["files"]);
     assert!(!shown.contains('\u{202e}') && !shown.contains("new\nline"), "{shown}");
@@ -105,7 +105,7 @@ fn a11_odd_names_are_indexed_and_distinguished() {
 
 #[test]
 fn a13_past_and_future_dates_hide_no_file() {
-    let (world, caller) = world(&["a.md", "b.md", "c.md"]);
+    let (world, caller) = indexed_world(&["a.md", "b.md", "c.md"]);
     let before = caller.files();
     let year = Duration::from_secs(365 * 24 * 3_600);
     let date = |path: &Path, moment| fs::File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
@@ -132,24 +132,24 @@ fn a13_past_and_future_dates_hide_no_file() {
 
 #[test]
 fn a13_verification_finds_change_with_same_size_and_times() {
-    let (mut world, caller) = world(&["a.md", "b.md"]);
+    let (mut world, caller) = indexed_world(&["a.md", "b.md"]);
     drop(caller);
     assert!(world.terminate());
-    let text = replace_unseen(&world, "a.md");
+    let text = replace_keeping_metadata(&world, "a.md");
     let mut world = world.with("VIC_VERIFY_SECONDS", "2");
-    world.spawn();
-    let caller = Caller::new(&world);
-    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash(&text)));
+    world.spawn_and_wait();
+    let caller = SyncClient::new(&world);
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, |it| it.files()[Path::new("a.md")].hash == hash_of(&text)));
     caller.sync();
     assert_eq!(caller.hits("ibis")[0].path, "a.md");
 }
 
 #[test]
 fn a13_verification_resumes_after_restart() {
-    let (mut world, caller) = world(&["a.md", "b.md"]);
+    let (mut world, caller) = indexed_world(&["a.md", "b.md"]);
     drop(caller);
     assert!(world.terminate());
-    let (first, second) = (replace_unseen(&world, "a.md"), replace_unseen(&world, "b.md"));
+    let (first, second) = (replace_keeping_metadata(&world, "a.md"), replace_keeping_metadata(&world, "b.md"));
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     let come_to: i64 = catalog.query_row("SELECT min(id) FROM files", [], |row| row.get(0)).unwrap();
     // A verification round began a day ago, and has reached the first of the two files.
@@ -157,15 +157,15 @@ fn a13_verification_resumes_after_restart() {
         catalog.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", (key, value)).unwrap();
     }
     drop(catalog);
-    world.spawn();
-    let caller = Caller::new(&world);
-    assert!(caller.within(NOTICED + SOON, |it| it.files()[Path::new("b.md")].hash == hash(&second)));
+    world.spawn_and_wait();
+    let caller = SyncClient::new(&world);
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, |it| it.files()[Path::new("b.md")].hash == hash_of(&second)));
     caller.sync();
-    assert_ne!(caller.files()[Path::new("a.md")].hash, hash(&first), "the first file is checked in the next round");
+    assert_ne!(caller.files()[Path::new("a.md")].hash, hash_of(&first), "the first file is checked in the next round");
 }
 
 /// Replaces the text of a file by one of the same length, with unchanged metadata. Returns the text.
-fn replace_unseen(world: &World, name: &str) -> String {
+fn replace_keeping_metadata(world: &World, name: &str) -> String {
     let path = world.files().join(name);
     let modified = path.metadata().unwrap().modified().unwrap();
     let text = format!("The ibis of {name}.");

@@ -19,15 +19,15 @@ use serde_json::Value;
 use crate::harness::World;
 use crate::kills::{change_for, check_after_death};
 use crate::means;
-use crate::oracle::Oracle;
-use crate::torture::{Dice, figure, size};
+use crate::oracle::CrashOracle;
+use crate::torture::{Rng, figure, size_from_env};
 
 /// The call that the preloaded library fails.
 const WRITE: &str = "write";
 
 /// Calls that create, change and sync data on disk, as used by SQLite, the table and vic itself. A `?` marks calls that some
 /// processors do not have.
-const FAMILIES: [&str; 9] = [
+const CALL_FAMILIES: [&str; 9] = [
     WRITE,
     "pwrite64",
     "fsync",
@@ -46,7 +46,7 @@ const ERRORS: [&str; 2] = ["ENOSPC", "EIO"];
 const FILES: u64 = 40;
 
 /// How long files change while the disk fails.
-const WORK: Duration = Duration::from_millis(400);
+const WORK_TIME: Duration = Duration::from_millis(400);
 
 /// Within this time, a daemon on a failing disk is ready, has refused to start or has ended.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ struct Fault {
     /// The index of the first failing call: per thread, for [`WRITE`] per process.
     number: u64,
     /// Whether all later calls fail too.
-    lasts: bool,
+    persists: bool,
     /// Whether the daemon is already running.
     at_work: bool,
 }
@@ -71,7 +71,7 @@ struct Fault {
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// No call failed: the daemon made fewer calls.
-    Unhurt,
+    NotReached,
     /// The daemon became or stayed ready, and answered.
     Answered,
     /// The daemon refused to start with a reason.
@@ -79,7 +79,7 @@ enum Outcome {
 }
 
 /// Compiles a library to preload into a daemon from a source next to this file.
-pub(crate) fn library(source: &str, to: &Path) -> PathBuf {
+pub(crate) fn compile_preload(source: &str, to: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(source);
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
     assert!(compiled.unwrap().success());
@@ -88,9 +88,9 @@ pub(crate) fn library(source: &str, to: &Path) -> PathBuf {
 
 impl Fault {
     /// The command that injects the failures and logs them to `seen`.
-    fn strace(&self, seen: &Path) -> Vec<String> {
+    fn strace_command(&self, seen: &Path) -> Vec<String> {
         let Fault { calls, error, number, .. } = self;
-        let on = if self.lasts { "+" } else { "" };
+        let on = if self.persists { "+" } else { "" };
         let inject = format!("inject={calls}:error={error}:when={number}{on}");
         let trace = format!("trace={calls}");
         let words = ["strace", "-f", "-q", "-e", &trace, "-e", &inject, "-o", seen.to_str().unwrap()];
@@ -98,9 +98,9 @@ impl Fault {
     }
 
     /// The command that preloads the library. Writes fail while the file `switch` exists.
-    fn loader(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
-        let library = library("faults.c", &seen.with_extension("so"));
-        let last = if self.lasts { i64::MAX } else { self.number.cast_signed() };
+    fn preload_command(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
+        let library = compile_preload("faults.c", &seen.with_extension("so"));
+        let last = if self.persists { i64::MAX } else { self.number.cast_signed() };
         let number = if self.error == "EIO" { libc::EIO } else { libc::ENOSPC };
         vec![
             "env".to_owned(),
@@ -115,17 +115,17 @@ impl Fault {
     }
 
     /// Runs a daemon into the fault, then restarts it on a healthy disk and checks that nothing is missing.
-    fn check(&self, world: &mut World, oracle: &mut Oracle) -> Outcome {
+    fn check(&self, world: &mut World, oracle: &mut CrashOracle) -> Outcome {
         let place = tempfile::tempdir().unwrap();
         let seen = place.path().join("seen");
         let begun = world.log().len();
-        let tracer = self.begin(world, &seen);
+        let tracer = self.start_or_attach(world, &seen);
         let outcome = if self.at_work || gets_ready(world, begun, self) {
-            change_for(oracle, world, WORK);
+            change_for(oracle, world, WORK_TIME);
             // Each job ends with maintenance. This job may fail.
-            within(world, 20, &["index", world.files().to_str().unwrap()]);
+            vic_with_timeout(world, 20, &["index", world.files().to_str().unwrap()]);
             check_answers(world, oracle, self);
-            self.end(world, oracle, &seen);
+            self.stop(world, oracle, &seen);
             Outcome::Answered
         } else {
             check_refusal(world, begun, self);
@@ -134,39 +134,39 @@ impl Fault {
         drop(tracer);
         let refused = std::fs::read_to_string(&seen).is_ok_and(|it| it.contains("(INJECTED)"));
         check_after_death(world, oracle, &format!("{self:?}"));
-        check_whole(world, self);
+        check_complete(world, self);
         // Also covers the log of the restart.
         assert!(!world.log()[begun..].contains("panicked"), "{self:?}\n{}", &world.log()[begun..]);
         assert!(refused || outcome == Outcome::Answered, "{self:?}: nothing failed\n{}", &world.log()[begun..]);
-        if refused { outcome } else { Outcome::Unhurt }
+        if refused { outcome } else { Outcome::NotReached }
     }
 
     /// Starts a daemon under the fault, or attaches to the running one.
-    fn begin(&self, world: &mut World, seen: &Path) -> Option<Tracer> {
+    fn start_or_attach(&self, world: &mut World, seen: &Path) -> Option<Tracer> {
         if self.calls == WRITE {
-            self.begin_within(world, seen);
+            self.start_preloaded(world, seen);
             return None;
         }
-        let words = self.strace(seen);
+        let words = self.strace_command(seen);
         if self.at_work {
             return Some(Tracer::attach(&words, world.pid()).expect("attaching worked before"));
         }
         world.kill();
         // `-D` keeps the daemon as the direct child.
-        world.begin(&[&words[..1], &["-D".to_owned()], &words[1..]].concat());
+        world.spawn_with_launcher(&[&words[..1], &["-D".to_owned()], &words[1..]].concat());
         None
     }
 
     /// Starts a daemon with the library. With `at_work`, failures begin only after the daemon is ready.
-    fn begin_within(&self, world: &mut World, seen: &Path) {
+    fn start_preloaded(&self, world: &mut World, seen: &Path) {
         let switch = seen.with_extension("switch");
-        let loader = self.loader(&world.data().canonicalize().unwrap(), seen, &switch);
+        let loader = self.preload_command(&world.data().canonicalize().unwrap(), seen, &switch);
         world.kill();
         if !self.at_work {
             File::create(&switch).unwrap();
         }
         let begun = world.log().len();
-        world.begin(&loader);
+        world.spawn_with_launcher(&loader);
         if self.at_work {
             assert!(gets_ready(world, begun, self), "{}", world.log());
             File::create(&switch).unwrap();
@@ -174,19 +174,19 @@ impl Fault {
     }
 
     /// Stops the running daemon, alternating between SIGTERM and SIGKILL.
-    fn end(&self, world: &mut World, oracle: &mut Oracle, seen: &Path) {
-        if let Some(ended) = world.ended() {
+    fn stop(&self, world: &mut World, oracle: &mut CrashOracle, seen: &Path) {
+        if let Some(ended) = world.exit_status() {
             // The tracer also logs signals and their senders.
             let seen = std::fs::read_to_string(seen).unwrap_or_default();
             let seen: Vec<&str> = seen.lines().filter(|it| it.contains("INJECTED") || it.contains("---")).collect();
             panic!("{self:?}: {ended}, after\n{}\n{}", seen.join("\n"), world.log());
         }
-        if oracle.within(0..2) == 0 {
+        if oracle.draw(0..2) == 0 {
             let asked = Command::new("kill").args(["-TERM", &world.pid().to_string()]).status();
             assert!(asked.unwrap().success());
             let begun = Instant::now();
             let ended = loop {
-                if let Some(ended) = world.ended() {
+                if let Some(ended) = world.exit_status() {
                     break ended;
                 }
                 assert!(begun.elapsed() < PATIENCE, "{self:?}: the daemon does not end\n{}", world.log());
@@ -252,7 +252,7 @@ fn is_traced(pid: u32) -> bool {
 fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
     let waits = Instant::now();
     while !world.log()[begun..].contains("vicd is ready") {
-        if world.ended().is_some() {
+        if world.exit_status().is_some() {
             return false;
         }
         assert!(waits.elapsed() < PATIENCE, "{fault:?}: neither ready nor ended\n{}", &world.log()[begun..]);
@@ -262,16 +262,16 @@ fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
 }
 
 /// Runs `vic` with a time limit in seconds.
-fn within(world: &World, seconds: u64, arguments: &[&str]) -> Output {
+fn vic_with_timeout(world: &World, seconds: u64, arguments: &[&str]) -> Output {
     let seconds = seconds.to_string();
     world.run("timeout", &[&[&seconds, crate::harness::vic_program()], arguments].concat())
 }
 
 /// Asserts that indexed, unchanged files are found while the disk fails.
-fn check_answers(world: &World, oracle: &mut Oracle, fault: &Fault) {
+fn check_answers(world: &World, oracle: &mut CrashOracle, fault: &Fault) {
     oracle.note_acknowledged(world);
     for (path, version) in oracle.present().into_iter().take(QUESTIONS) {
-        let output = within(world, 20, &["ask", &version.token, "--format", "json"]);
+        let output = vic_with_timeout(world, 20, &["ask", &version.token, "--format", "json"]);
         let answer: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{fault:?}: no answer, {output:?}\n{}", world.log()));
         let hits = answer["hits"].as_array().unwrap();
@@ -283,7 +283,7 @@ fn check_answers(world: &World, oracle: &mut Oracle, fault: &Fault) {
 /// Asserts that a daemon that refuses to start names the path and a remedy.
 fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
     let log = world.log();
-    let (said, ended) = (&log[begun..], world.ended().unwrap());
+    let (said, ended) = (&log[begun..], world.exit_status().unwrap());
     let names_a_place = said.contains(&format!("`{}", world.data().display()));
     let is_refusal = ended.code().is_some_and(|it| it != 0) && said.contains("error: ") && said.contains("hint: ");
     assert!(is_refusal && names_a_place, "{fault:?}: {ended}\n{said}");
@@ -291,12 +291,12 @@ fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
 }
 
 /// Asserts that every file is counted and that the doctor finds no problem.
-fn check_whole(world: &World, fault: &Fault) {
+fn check_complete(world: &World, fault: &Fault) {
     let coverage = &world.json(&["status"])["coverage"];
     let count = |name: &str| coverage[name].as_u64().unwrap();
     let sum: u64 = ["indexed", "skipped", "failed", "pending"].into_iter().map(count).sum();
     assert_eq!(sum, count("found"), "{fault:?}: {coverage}");
-    let (_, report) = world.outcome(&["doctor"]);
+    let (_, report) = world.json_with_code(&["doctor"]);
     let checks = report["checks"].as_array().unwrap();
     let is_ours = |it: &&Value| !it["name"].as_str().unwrap().starts_with("model");
     let wrong: Vec<_> = checks.iter().filter(is_ours).filter(|it| it["health"] != "ok").collect();
@@ -309,7 +309,7 @@ fn check_all(what: &str, faults: &[Fault], seed: u64) {
         return;
     }
     let mut world = World::new().start();
-    let mut oracle = Oracle::new(&world, seed);
+    let mut oracle = CrashOracle::new(&world, seed);
     (0..FILES).for_each(|_| oracle.change_one());
     world.index();
     oracle.note_acknowledged(&world);
@@ -340,7 +340,7 @@ fn check_all(what: &str, faults: &[Fault], seed: u64) {
 fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
     let mut hits = BTreeMap::<(&str, bool), usize>::new();
     for (fault, outcome) in faults.iter().zip(outcomes) {
-        let is_hit = usize::from(*outcome != Outcome::Unhurt);
+        let is_hit = usize::from(*outcome != Outcome::NotReached);
         if fault.number == 1 || is_hit > 0 {
             *hits.entry((fault.calls, fault.at_work)).or_default() += is_hit;
         }
@@ -354,15 +354,15 @@ fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
 
 #[test]
 fn disk_failure_at_any_call_affects_only_writes() {
-    let seed = size("VIC_TORTURE_SEED", 1);
-    let mut dice = Dice::new(seed);
+    let seed = size_from_env("VIC_TORTURE_SEED", 1);
+    let mut dice = Rng::new(seed);
     // The first six are what the index needs. Each fails with both errors, one of them at the first call.
     let mut faults = Vec::new();
-    for (place, calls) in FAMILIES[..6].iter().enumerate() {
+    for (place, calls) in CALL_FAMILIES[..6].iter().enumerate() {
         for (turn, error) in ERRORS.into_iter().enumerate() {
-            let (later, lasts) = (dice.within(1..4), dice.below(2) == 0);
+            let (later, lasts) = (dice.in_range(1..4), dice.below(2) == 0);
             let number = if turn == 0 { 1 } else { later };
-            faults.push(Fault { calls, error, number, lasts, at_work: (place + turn) % 3 != 2 });
+            faults.push(Fault { calls, error, number, persists: lasts, at_work: (place + turn) % 3 != 2 });
         }
     }
     check_all("writes that fail", &faults, seed);
@@ -371,13 +371,13 @@ fn disk_failure_at_any_call_affects_only_writes() {
 #[test]
 #[ignore = "an hour; make torture"]
 fn torture_failing_writes() {
-    let seed = size("VIC_TORTURE_SEED", 2);
-    let numbers = size("VIC_TORTURE_WRITES", 12);
-    for calls in FAMILIES {
+    let seed = size_from_env("VIC_TORTURE_SEED", 2);
+    let numbers = size_from_env("VIC_TORTURE_WRITES", 12);
+    for calls in CALL_FAMILIES {
         let mut faults = Vec::new();
         for (error, number) in ERRORS.into_iter().flat_map(|it| (1..=numbers).map(move |number| (it, number))) {
             for (lasts, at_work) in [(false, true), (true, true), (false, false), (true, false)] {
-                faults.push(Fault { calls, error, number, lasts, at_work });
+                faults.push(Fault { calls, error, number, persists: lasts, at_work });
             }
         }
         check_all(&format!("the Nth {calls} fails"), &faults, seed);

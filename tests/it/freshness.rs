@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::politeness::at_rest;
-use crate::torture::{Promises, figure, percentile, size};
+use crate::politeness::idle_world;
+use crate::torture::{PromiseChecks, figure, percentile, size_from_env};
 
 /// A saved, new, renamed or deleted file is reflected in results within this time.
 const FRESH: Duration = Duration::from_secs(2);
@@ -16,10 +16,10 @@ const FRESH: Duration = Duration::from_secs(2);
 const BETWEEN_SAVES: Duration = Duration::from_millis(150);
 
 /// A killed daemon answers again within this time.
-const READY: Duration = Duration::from_secs(5);
+const RESTART_LIMIT: Duration = Duration::from_secs(5);
 
 /// Time limit after which a search counts as failed.
-const GIVEN_UP: Duration = Duration::from_secs(60);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn jobs_embedded(world: &World) -> u64 {
     let jobs = world.json(&["jobs"]);
@@ -33,25 +33,25 @@ fn new_changed_renamed_deleted_files_show_within_two_seconds() {
     world.index();
 
     let path = world.write("deep/er/new.md", "A recipe for quince jelly.");
-    world.until("the new file is found", FRESH, |it| {
+    world.wait_until("the new file is found", FRESH, |it| {
         it.paths(&["quince jelly"]).first().is_some_and(|p| p == "deep/er/new.md")
     });
 
     std::fs::write(&path, "A recipe for rhubarb compote.").unwrap();
-    world.until("its new content is found", FRESH, |it| {
+    world.wait_until("its new content is found", FRESH, |it| {
         let answer = it.json(&["ask", "rhubarb compote"]);
         answer["hits"][0]["excerpt"].as_str().is_some_and(|excerpt| excerpt.contains("rhubarb"))
     });
 
     let renamed = world.files().join("deep/renamed.md");
     std::fs::rename(&path, &renamed).unwrap();
-    world.until("it is found under its new name", FRESH, |it| {
+    world.wait_until("it is found under its new name", FRESH, |it| {
         let paths = it.paths(&["rhubarb compote"]);
         paths.first().is_some_and(|p| p == "deep/renamed.md") && !paths.contains(&"deep/er/new.md".to_string())
     });
 
     std::fs::remove_file(&renamed).unwrap();
-    world.until("it is not found any more", FRESH, |it| {
+    world.wait_until("it is not found any more", FRESH, |it| {
         !it.paths(&["rhubarb compote"]).contains(&"deep/renamed.md".into())
     });
 }
@@ -67,10 +67,10 @@ fn offline_changes_are_found_at_start_and_rename_embeds_nothing() {
     std::fs::remove_file(world.files().join("gone.md")).unwrap();
     world.write("added.md", "The harbour office moved upstairs.");
     let before = {
-        world.spawn();
+        world.spawn_and_wait();
         jobs_embedded(&world)
     };
-    world.until("the additions are found", Duration::from_secs(20), |it| {
+    world.wait_until("the additions are found", Duration::from_secs(20), |it| {
         it.paths(&["harbour office"]).first().is_some_and(|p| p == "added.md")
     });
     assert_eq!(world.paths(&["observatory"])[0], "moved.md");
@@ -92,7 +92,7 @@ fn returned_root_is_watched_again() {
     world.index();
     assert!(world.json(&["status"])["degraded"].as_array().unwrap().is_empty());
     world.write("b.md", "A recipe for quince jelly.");
-    world.until("a new file is found", FRESH, |it| it.paths(&["quince jelly"])[0] == "b.md");
+    world.wait_until("a new file is found", FRESH, |it| it.paths(&["quince jelly"])[0] == "b.md");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn parent_as_root_keeps_child_fresh() {
     world.ok(&["index", world.files().join("child").to_str().unwrap()]);
     world.index();
     world.write("child/b.md", "A recipe for quince jelly.");
-    world.until("a new file in the child is found", FRESH, |it| it.paths(&["quince jelly"])[0] == "child/b.md");
+    world.wait_until("a new file in the child is found", FRESH, |it| it.paths(&["quince jelly"])[0] == "child/b.md");
 }
 
 #[test]
@@ -127,18 +127,18 @@ fn killed_daemon_loses_no_committed_file() {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log, wind from the west."));
     }
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    world.until("some files are under way", Duration::from_secs(20), |it| {
+    world.wait_until("some files are under way", Duration::from_secs(20), |it| {
         it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
     });
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     world.index();
     let status = world.json(&["status"]);
     assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(3_000), Some(3_000)));
 }
 
 /// Extra time beyond [`FRESH`] on a busy machine. The measured time is printed.
-const SLACK: Duration = Duration::from_secs(4);
+const BUSY_SLACK: Duration = Duration::from_secs(4);
 
 /// A unique text of about 200 tokens.
 fn long_text(number: usize) -> String {
@@ -150,7 +150,7 @@ fn long_text(number: usize) -> String {
 }
 
 /// Fills the folder and starts a long job.
-fn busy(files: usize) -> World {
+fn start_long_job(files: usize) -> World {
     let world = World::new().start();
     world.write("old.md", "Something about trains.");
     world.write("gone.md", "The bakery closes on Mondays.");
@@ -163,22 +163,22 @@ fn busy(files: usize) -> World {
     }
     std::fs::rename(aside, world.files().join("job")).unwrap();
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    world.until("some files are under way", Duration::from_secs(90), |it| {
+    world.wait_until("some files are under way", Duration::from_secs(90), |it| {
         it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
     });
     world
 }
 
-fn runs_a_job(world: &World) -> bool {
+fn has_running_job(world: &World) -> bool {
     !world.json(&["status"])["running_jobs"].as_array().unwrap().is_empty()
 }
 
 #[test]
 fn saved_file_overtakes_running_job() {
-    let world = busy(6_000);
+    let world = start_long_job(6_000);
     let check = |what: &str, holds: &dyn Fn(&World) -> bool| {
         let begun = std::time::Instant::now();
-        world.until(what, FRESH + SLACK, |it| holds(it));
+        world.wait_until(what, FRESH + BUSY_SLACK, |it| holds(it));
         println!("{what} after {:.2} s", begun.elapsed().as_secs_f64());
     };
     let path = world.write("new.md", "A recipe for quince jelly.");
@@ -192,19 +192,19 @@ fn saved_file_overtakes_running_job() {
     check("the new name is found", &|it| it.paths(&["quince jelly"]).first().is_some_and(|p| p == "renamed.md"));
     std::fs::remove_file(world.files().join("gone.md")).unwrap();
     check("a deleted file is not found", &|it| !it.paths(&["bakery mondays"]).contains(&"gone.md".into()));
-    assert!(runs_a_job(&world), "the job ended too early for this to show anything");
+    assert!(has_running_job(&world), "the job ended too early for this to show anything");
 }
 
 #[test]
 fn files_moved_or_changed_during_job_are_indexed_correctly() {
-    let world = busy(1_500);
+    let world = start_long_job(1_500);
     std::fs::rename(world.files().join("job"), world.files().join("moved")).unwrap();
     for number in (0..1_500).step_by(10) {
         world.write(&format!("moved/{number}.md"), format!("Letter {number} on quince jelly."));
     }
-    world.until("all is indexed", Duration::from_secs(120), |it| {
+    world.wait_until("all is indexed", Duration::from_secs(120), |it| {
         let status = it.json(&["status"]);
-        status["coverage"]["pending"] == 0 && status["coverage"]["found"] == 1_502 && !runs_a_job(it)
+        status["coverage"]["pending"] == 0 && status["coverage"]["found"] == 1_502 && !has_running_job(it)
     });
     let status = world.json(&["status"]);
     assert_eq!(
@@ -228,12 +228,12 @@ fn new_ignore_rule_hides_file_until_removed() {
     world.index();
     assert_eq!(world.paths(&["cellar key barometer"])[0], "diary.md");
     let rules = world.write(".vicignore", "diary.md\n");
-    world.until("it is not found any more", FRESH, |it| {
+    world.wait_until("it is not found any more", FRESH, |it| {
         !it.paths(&["cellar key barometer"]).contains(&"diary.md".to_string())
     });
     assert!(!world.ok(&["grep", "barometer"]).contains("cellar"));
     std::fs::remove_file(rules).unwrap();
-    world.until("it is found again", FRESH * 2, |it| {
+    world.wait_until("it is found again", FRESH * 2, |it| {
         it.paths(&["cellar key barometer"]).first().is_some_and(|path| path == "diary.md")
     });
 }
@@ -249,9 +249,9 @@ fn ignore_rule_for_most_of_root_is_applied() {
     assert!(world.terminate());
     // The daemon is down when the ignore file appears. The walk of the next start applies it.
     world.write(".vicignore", "archive/\n");
-    world.spawn();
+    world.spawn_and_wait();
     let is_of_it = |path: &String| path.starts_with("archive/");
-    world.until("no file of the ignored folder is found", GIVEN_UP, |it| {
+    world.wait_until("no file of the ignored folder is found", SEARCH_TIMEOUT, |it| {
         !it.paths(&["cellar key barometer"]).iter().any(is_of_it)
     });
     assert!(!world.ok(&["grep", "barometer"]).contains("Cellar"));
@@ -265,19 +265,19 @@ fn ignore_rule_for_most_of_root_is_applied() {
 
 #[test]
 fn unreadable_file_is_hidden_until_readable() {
-    let world = World::new().bound_by_rights().start();
+    let world = World::new().without_root_override().start();
     let diary = world.write("diary.md", "The cellar key hangs behind the barometer.");
     world.write("plain.md", "The observatory opens on Fridays.");
     world.index();
     let is_found = |it: &World| it.paths(&["cellar key barometer"]).contains(&"diary.md".to_string());
     assert!(is_found(&world));
     std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
-    world.until("it is not found any more", FRESH, |it| !is_found(it));
+    world.wait_until("it is not found any more", FRESH, |it| !is_found(it));
     assert!(!world.ok(&["grep", "barometer"]).contains("cellar"));
     let reasons = |it: &World| it.json(&["status"])["coverage"]["reasons"]["permission_denied"].as_u64();
-    world.until("the status says why", FRESH, |it| reasons(it) == Some(1));
+    world.wait_until("the status says why", FRESH, |it| reasons(it) == Some(1));
     std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o600)).unwrap();
-    world.until("it is found again", FRESH * 2, is_found);
+    world.wait_until("it is found again", FRESH * 2, is_found);
 }
 
 #[test]
@@ -295,15 +295,15 @@ fn small_job_commits_without_delay() {
 }
 
 /// Saves files one at a time, each with a unique word. Returns the time until each word was found.
-fn save_one_after_the_other(world: &World, caller: &Caller, saves: usize) -> Vec<Duration> {
+fn save_sequentially(world: &World, caller: &SyncClient, saves: usize) -> Vec<Duration> {
     let names: Vec<PathBuf> = caller.files().into_keys().collect();
     let save = |(number, name): (usize, &PathBuf)| {
         std::thread::sleep(BETWEEN_SAVES);
         let (name, word) = (name.to_str().unwrap(), format!("zinnia{number}"));
         let begun = Instant::now();
         world.write(name, format!("Saved once more, with {word} in it."));
-        let is_found = |it: &Caller| it.hits(&format!("\"{word}\"")).first().is_some_and(|hit| hit.path == name);
-        assert!(caller.within(GIVEN_UP, is_found), "save {number}, of `{name}`\n{}", world.log());
+        let is_found = |it: &SyncClient| it.hits(&format!("\"{word}\"")).first().is_some_and(|hit| hit.path == name);
+        assert!(caller.poll_until(SEARCH_TIMEOUT, is_found), "save {number}, of `{name}`\n{}", world.log());
         begun.elapsed()
     };
     names.iter().cycle().step_by(37).take(saves).enumerate().map(save).collect()
@@ -313,21 +313,29 @@ fn save_one_after_the_other(world: &World, caller: &Caller, saves: usize) -> Vec
 #[test]
 #[ignore = "minutes; make torture"]
 fn torture_edit_to_searchable() {
-    let (files, saves) = (size("VIC_TORTURE_FILES", 10_000), size("VIC_TORTURE_SAVES", 200));
-    let (mut world, caller) = at_rest(files as usize);
-    let took = save_one_after_the_other(&world, &caller, saves as usize);
+    let (files, saves) = (size_from_env("VIC_TORTURE_FILES", 10_000), size_from_env("VIC_TORTURE_SAVES", 200));
+    let (mut world, caller) = idle_world(files as usize);
+    let took = save_sequentially(&world, &caller, saves as usize);
     let chunks = caller.status().chunks;
     let p50 = format!("from a save to a question that finds it, p50 of {saves}");
     figure(&p50, format!("{:.1?}", percentile(&took, 50)));
-    let mut promises = Promises::default();
+    let mut promises = PromiseChecks::default();
     let (second, five) = (Duration::from_secs(1), Duration::from_secs(5));
     promises.at_most("from a save to a question that finds it, p95", percentile(&took, 95), second, FRESH);
     promises.at_most("from a save to a question that finds it, p99", percentile(&took, 99), five, five);
     world.kill();
     let begun = Instant::now();
-    world.spawn();
-    let (caller, last) = (Caller::new(&world), format!("\"zinnia{}\"", saves - 1));
-    assert!(caller.within(GIVEN_UP, |it| !it.hits(&last).is_empty()), "the last save is lost\n{}", world.log());
-    promises.soon(&format!("answers again after a kill -9 with {chunks} chunks"), begun.elapsed(), READY);
+    world.spawn_and_wait();
+    let (caller, last) = (SyncClient::new(&world), format!("\"zinnia{}\"", saves - 1));
+    assert!(
+        caller.poll_until(SEARCH_TIMEOUT, |it| !it.hits(&last).is_empty()),
+        "the last save is lost\n{}",
+        world.log()
+    );
+    promises.within_time(
+        &format!("answers again after a kill -9 with {chunks} chunks"),
+        begun.elapsed(),
+        RESTART_LIMIT,
+    );
     promises.check();
 }

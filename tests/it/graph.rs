@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 use vic::graph::GraphService;
 use vic::model::{GraphFormat, GraphImport, GraphRequest};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::torture::{Dice, at_most, figure, percentile, size, soon};
+use crate::torture::{Rng, check_at_most, check_within_time, figure, percentile, size_from_env};
 
 /// Files: a lease, two linked notes that refer to it, a letter and its reply, code, and a duplicate.
-fn warehouse() -> World {
+fn linked_files() -> World {
     let world = World::new().start();
     world.write("legal/lease.md", "---\nauthor: Oswin Tarrant\n---\n# Lease\n\nThree months of notice.\n");
     world.write("notes/plan.md", "# Plan\n\nSee [the lease](../legal/lease.md) and [[winter]]. #harbour\n");
@@ -29,7 +29,7 @@ fn warehouse() -> World {
 }
 
 /// Returns the names in the rows of a query, cells joined by a space.
-fn names(world: &World, axql: &str) -> Vec<String> {
+fn result_names(world: &World, axql: &str) -> Vec<String> {
     let answer = world.json(&["graph", "query", axql]);
     let vars: Vec<&str> = answer["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     let row = |row: &Value| vars.iter().map(|it| row[it]["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ");
@@ -40,7 +40,7 @@ fn names(world: &World, axql: &str) -> Vec<String> {
 
 #[test]
 fn files_yield_link_author_tag_and_symbol_edges() {
-    let world = warehouse();
+    let world = linked_files();
     for (axql, expected) in [
         (
             "select ?x ?y where ?x -links_to-> ?y, ?y is File",
@@ -56,7 +56,7 @@ fn files_yield_link_author_tag_and_symbol_edges() {
         ("select ?x where fts(?x, \"text\", \"months notice\")", vec!["lease.md#0"]),
         ("select ?s where name(\"plan.md\") -contains-> ?s, ?s is Section", vec!["Plan"]),
     ] {
-        let mut found = names(&world, axql);
+        let mut found = result_names(&world, axql);
         if axql.contains("duplicate_of") {
             // Which of two duplicates counts as the original depends on the walk order.
             found = found.into_iter().map(|_| "copy-of-winter.md".to_string()).collect();
@@ -67,13 +67,13 @@ fn files_yield_link_author_tag_and_symbol_edges() {
 
 #[test]
 fn graph_follows_new_deleted_and_moved_files() {
-    let world = warehouse();
+    let world = linked_files();
     let leads = "select ?x ?y where ?x -links_to-> ?y, ?y is File, ?x is File, ?y.name = \"lease.md\"";
-    assert_eq!(names(&world, leads), ["plan.md lease.md"]);
+    assert_eq!(result_names(&world, leads), ["plan.md lease.md"]);
     let file = world.write("notes/new.md", "New, see [lease](../legal/lease.md).\n");
     let until = |what: &str, expected: &[&str]| {
-        world.until(what, Duration::from_secs(20), |world| {
-            world.paths(&["desiccant"]).len() < 99 && names(world, leads) == expected
+        world.wait_until(what, Duration::from_secs(20), |world| {
+            world.paths(&["desiccant"]).len() < 99 && result_names(world, leads) == expected
         });
     };
     world.ok(&["sync"]);
@@ -89,7 +89,7 @@ fn graph_follows_new_deleted_and_moved_files() {
 
 #[test]
 fn entity_edges_carry_evidence_with_citation() {
-    let world = warehouse();
+    let world = linked_files();
     let told = world.json(&["graph", "show", "plan.md"]);
     let edges = told["out"].as_array().unwrap();
     let link = edges.iter().find(|it| it["relation"] == "links_to" && it["entity"]["name"] == "lease.md").unwrap();
@@ -106,7 +106,7 @@ fn entity_edges_carry_evidence_with_citation() {
 
 #[test]
 fn graph_and_imports_survive_restart() {
-    let mut world = warehouse();
+    let mut world = linked_files();
     let text = world.write(
         "../flows.txt",
         "PMUser.AC.001 -io-> PRD.FL.001\nPRD.FL.001 -io-> Submit.FN.001\nChain.FC.001 -compose-> Submit.FN.001\n",
@@ -114,7 +114,7 @@ fn graph_and_imports_survive_restart() {
     world.ok(&["graph", "import", text.to_str().unwrap()]);
     let before = world.json(&["graph", "stats"]);
     assert!(world.terminate());
-    world.spawn();
+    world.spawn_and_wait();
     let after = world.json(&["graph", "stats"]);
     assert_eq!(before, after);
     let filters = "{\"queryType\": \"io_chain\", \"filters\": {\"fchainId\": \"Chain.FC.001\"}}";
@@ -129,7 +129,7 @@ fn graph_commands_import_show_draw_and_export() {
                 \"edges\": [{\"source\": 0, \"target\": 1, \"type\": \"rel_0\"}]}";
     let file = world.write("../graph.json", json);
     assert!(world.ok(&["graph", "import", file.to_str().unwrap(), "--name", "g"]).contains("g: 2 entities, 1 edges"));
-    assert_eq!(names(&world, "select ?y where 0 -rel_0-> ?y"), ["b"]);
+    assert_eq!(result_names(&world, "select ?y where 0 -rel_0-> ?y"), ["b"]);
     assert!(world.ok(&["graph", "query", "select ?x where ?x is Node limit 1"]).contains("?x = a (Node#0)"));
     assert!(world.ok(&["graph", "query", "select ?x where ?x is Node", "--elaborate"]).contains("\"version\": 1"));
     let ir = world.write(
@@ -161,27 +161,27 @@ fn graph_commands_import_show_draw_and_export() {
 }
 
 /// Saves a note `rounds` times. Each time, the new link must appear in the graph and the old one vanish. Returns the delays.
-fn follow_again_and_again(rounds: usize) -> Vec<Duration> {
-    let world = warehouse();
+fn measure_link_updates(rounds: usize) -> Vec<Duration> {
+    let world = linked_files();
     for number in 0..200 {
         world.write(
             &format!("notes/other/note-{number}.md"),
             format!("# Note {number}\n\nSee [[plan]]. #tag{number}\n"),
         );
     }
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     caller.sync();
     let leads =
         |number: usize| format!("select ?y where name(\"moving.md\") -links_to-> ?y, ?y.name = \"note-{number}.md\"");
     let held = |number: usize| !caller.graph_rows(&leads(number)).is_empty();
     world.write("notes/moving.md", "[[note-0]]\n");
-    assert!(caller.within(Duration::from_secs(60), |_| held(0)), "the first link is in the graph");
+    assert!(caller.poll_until(Duration::from_secs(60), |_| held(0)), "the first link is in the graph");
     let mut times = Vec::with_capacity(rounds);
     for number in 1..=rounds {
         let (target, before) = (number % 200, (number - 1) % 200);
         let saved = Instant::now();
         world.write("notes/moving.md", format!("# Moving\n\nIn round {number} see [[note-{target}]].\n"));
-        assert!(caller.within(Duration::from_secs(60), |_| held(target)), "round {number}");
+        assert!(caller.poll_until(Duration::from_secs(60), |_| held(target)), "round {number}");
         times.push(saved.elapsed());
         assert!(!held(before), "the old link is gone when the new one is there: round {number}");
     }
@@ -191,21 +191,21 @@ fn follow_again_and_again(rounds: usize) -> Vec<Duration> {
 
 #[test]
 fn changed_link_replaces_old_edge() {
-    follow_again_and_again(3);
+    measure_link_updates(3);
 }
 
 #[test]
 #[ignore = "a minute: see tests/it/torture.rs"]
 fn torture_graph_follows() {
-    let times = follow_again_and_again(usize::try_from(size("VIC_TORTURE_SAVES", 100)).unwrap());
-    soon("a saved file is in the graph (p95)", percentile(&times, 95), Duration::from_secs(1));
+    let times = measure_link_updates(usize::try_from(size_from_env("VIC_TORTURE_SAVES", 100)).unwrap());
+    check_within_time("a saved file is in the graph (p95)", percentile(&times, 95), Duration::from_secs(1));
 }
 
 #[test]
 #[ignore = "minutes: see tests/it/torture.rs"]
 fn torture_graph_change() {
     // Measures one small change among many edges.
-    let edges = size("VIC_TORTURE_EDGES", 1_000_000);
+    let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let service = GraphService::open(&dir.path().join("graph.sqlite"), None, CancellationToken::new()).unwrap();
@@ -213,7 +213,7 @@ fn torture_graph_change() {
         let import = GraphImport { name: name.into(), format: GraphFormat::Text, text };
         runtime.block_on(service.request(GraphRequest::Import(import))).unwrap();
     };
-    let mut dice = Dice::new(1);
+    let mut dice = Rng::new(1);
     let nodes = edges / 5 + 1;
     let mut line = || format!("n{} -r{}-> n{}\n", dice.below(nodes), dice.below(20), dice.below(nodes));
     import("most", (0..edges).map(|_| line()).collect());
@@ -224,23 +224,23 @@ fn torture_graph_change() {
         times.push(begun.elapsed());
     }
     figure("a change of a graph is shown", format!("{edges} edges, p50 {:.0?}", percentile(&times, 50)));
-    soon("the same (p95)", percentile(&times, 95), Duration::from_millis(500));
+    check_within_time("the same (p95)", percentile(&times, 95), Duration::from_millis(500));
 }
 
 /// Maximum import memory per edge: much less than its text, its parsed parts and its row together.
-const MOST_BYTES_AN_EDGE: u64 = 840;
+const MAX_BYTES_PER_EDGE: u64 = 840;
 
 /// Returns the daemon's peak memory in bytes.
-fn peak(world: &World) -> u64 {
+fn peak_memory(world: &World) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
 /// Imports a graph with this many edges. Returns the growth of the daemon's peak memory in bytes.
-fn taken_in(edges: u64) -> u64 {
+fn import_memory(edges: u64) -> u64 {
     let world = World::new().with("VIC_WATCH", "0").start();
-    let mut dice = Dice::new(1);
+    let mut dice = Rng::new(1);
     let nodes = edges / 5 + 1;
     let mut text = String::from("{\"edges\": [");
     for number in 0..edges {
@@ -258,24 +258,24 @@ fn taken_in(edges: u64) -> u64 {
     let file = folder.path().join("large.json");
     std::fs::write(&file, text).unwrap();
     world.ok(&["graph", "stats"]);
-    let before = peak(&world);
+    let before = peak_memory(&world);
     let told = world.ok(&["graph", "import", file.to_str().unwrap()]);
     assert!(told.starts_with(&format!("large: {nodes} entities, {edges} edges")), "{told}");
-    peak(&world) - before
+    peak_memory(&world) - before
 }
 
 #[test]
 fn graph_import_memory_per_edge_is_bounded() {
     let edges = 200_000;
-    let taken = taken_in(edges) / edges;
-    assert!(taken < MOST_BYTES_AN_EDGE, "{taken} bytes an edge");
+    let taken = import_memory(edges) / edges;
+    assert!(taken < MAX_BYTES_PER_EDGE, "{taken} bytes an edge");
 }
 
 #[test]
 #[ignore = "a minute: see tests/it/torture.rs"]
 fn torture_graph_import() {
-    let edges = size("VIC_TORTURE_EDGES", 1_000_000);
-    let taken = taken_in(edges);
+    let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
+    let taken = import_memory(edges);
     figure("memory for a graph that is taken in", format!("{edges} edges, {} MiB", taken >> 20));
-    at_most("the same, bytes an edge", taken / edges, MOST_BYTES_AN_EDGE, MOST_BYTES_AN_EDGE);
+    check_at_most("the same, bytes an edge", taken / edges, MAX_BYTES_PER_EDGE, MAX_BYTES_PER_EDGE);
 }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The response to a call.
 #[derive(Debug)]
-pub(crate) struct Called {
+pub(crate) struct CallResponse {
     pub(crate) status: u16,
     /// The gRPC status code; 0 is success.
     pub(crate) code: Option<u32>,
@@ -25,24 +25,30 @@ pub(crate) struct Called {
 }
 
 /// Calls a method such as `/vic.v1.Vic/GetStatus` with an encoded message.
-pub(crate) fn call(world: &World, authority: &str, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
-    call_announcing(world, authority, method, headers, (message.len() as u32, message))
+pub(crate) fn call(
+    world: &World,
+    authority: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    message: &[u8],
+) -> CallResponse {
+    call_with_length(world, authority, method, headers, (message.len() as u32, message))
 }
 
 /// Like [`call`], with an announced message length.
-pub(crate) fn call_announcing(
+pub(crate) fn call_with_length(
     world: &World,
     authority: &str,
     method: &str,
     headers: &[(&str, &str)],
     message: (u32, &[u8]),
-) -> Called {
+) -> CallResponse {
     let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
     call_over(world, tokio::net::TcpStream::connect(address.trim()), (authority, method), headers, message)
 }
 
 /// Like [`call`], over the Unix socket.
-pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> Called {
+pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> CallResponse {
     let connecting = tokio::net::UnixStream::connect(world.data().join("vicd.sock"));
     call_over(world, connecting, ("localhost", method), headers, (message.len() as u32, message))
 }
@@ -53,7 +59,7 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     (authority, method): (&str, &str),
     headers: &[(&str, &str)],
     (length, message): (u32, &[u8]),
-) -> Called {
+) -> CallResponse {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let called = async {
         let stream = TokioIo::new(connecting.await.unwrap());
@@ -77,14 +83,14 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let code = code.map(|it| it.to_str().unwrap().parse().unwrap());
         let headers = format!("{:?} {trailers:?}", head.headers);
         let bytes: Bytes = collected.to_bytes();
-        Called { status: head.status.as_u16(), code, headers, body: bytes.to_vec() }
+        CallResponse { status: head.status.as_u16(), code, headers, body: bytes.to_vec() }
     };
     let called = runtime.block_on(async { tokio::time::timeout(PATIENCE, called).await });
     called.unwrap_or_else(|_| panic!("no answer to {method} within {PATIENCE:?}\n{}", world.log()))
 }
 
 /// Encodes a string field of a message.
-pub(crate) fn text(number: u8, value: &str) -> Vec<u8> {
+pub(crate) fn string_field(number: u8, value: &str) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     let mut length = value.len();
     while length >= 0x80 {

@@ -49,19 +49,19 @@ impl World {
     }
 
     /// Drops root's right to bypass file permissions in every program.
-    pub(crate) fn bound_by_rights(self) -> World {
+    pub(crate) fn without_root_override(self) -> World {
         let launcher = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"].map(String::from).to_vec();
         if rustix::process::geteuid().is_root() { self.under(launcher) } else { self }
     }
 
     /// Starts the daemon and waits until it answers.
     pub(crate) fn start(mut self) -> World {
-        self.spawn();
+        self.spawn_and_wait();
         self
     }
 
     /// Starts the daemon through this launcher without waiting for it.
-    pub(crate) fn begin(&mut self, launcher: &[String]) {
+    pub(crate) fn spawn_with_launcher(&mut self, launcher: &[String]) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         // A killed daemon leaves this file. A command that trusts it would start a competing daemon.
         std::fs::remove_file(self.data().join("listen")).ok();
@@ -72,14 +72,14 @@ impl World {
     }
 
     /// Starts the daemon without waiting for it.
-    pub(crate) fn set_off(&mut self) {
-        self.begin(&self.launcher.clone());
+    pub(crate) fn spawn_without_wait(&mut self) {
+        self.spawn_with_launcher(&self.launcher.clone());
     }
 
     /// Starts or restarts the daemon and waits until it answers.
-    pub(crate) fn spawn(&mut self) {
-        self.set_off();
-        self.until("the daemon answers", Duration::from_secs(60), |world| {
+    pub(crate) fn spawn_and_wait(&mut self) {
+        self.spawn_without_wait();
+        self.wait_until("the daemon answers", Duration::from_secs(60), |world| {
             world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
         });
     }
@@ -101,7 +101,7 @@ impl World {
     }
 
     /// Returns the exit status of the daemon if it has ended.
-    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+    pub(crate) fn exit_status(&mut self) -> Option<std::process::ExitStatus> {
         self.daemon.as_mut().and_then(|it| it.try_wait().unwrap())
     }
 
@@ -192,7 +192,7 @@ impl World {
     }
 
     /// Runs `vic` with `--format json`. Returns its exit code and its output.
-    pub(crate) fn outcome(&self, arguments: &[&str]) -> (i32, Value) {
+    pub(crate) fn json_with_code(&self, arguments: &[&str]) -> (i32, Value) {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--format", "json"]);
         let output = self.vic(&arguments);
@@ -217,7 +217,7 @@ impl World {
     }
 
     /// Polls until `holds` returns true. Fails with the daemon's log after `limit`.
-    pub(crate) fn until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
             assert!(begun.elapsed() < limit, "not within {limit:?}: {what}\n{}", self.log());
@@ -252,6 +252,6 @@ impl Drop for World {
 }
 
 /// Returns the folder of the project's sample files.
-pub(crate) fn sample() -> PathBuf {
+pub(crate) fn sample_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }

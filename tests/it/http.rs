@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::harness::World;
 
 /// A response.
-pub(crate) struct Answered {
+pub(crate) struct Response {
     pub(crate) status: u16,
     /// Status line and headers, lower-cased.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answered {
+impl Response {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.body))
     }
@@ -42,7 +42,7 @@ pub(crate) fn key_line(world: &World) -> String {
 
 /// Sends a request with a body of known length. Adds the key unless `headers` contain `authorization` (empty: send no
 /// authorization). HTTP/1.0, so that the response ends with the connection.
-pub(crate) fn send(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
+pub(crate) fn send(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let mut request = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "host") {
         request.push_str("host: localhost\r\n");
@@ -52,14 +52,14 @@ pub(crate) fn send(world: &World, method: &str, path: &str, headers: &[(&str, &s
     }
     let shown = headers.iter().filter(|(name, value)| *name != "authorization" || !value.is_empty());
     shown.for_each(|(name, value)| request.push_str(&format!("{name}: {value}\r\n")));
-    raw(world, &format!("{request}\r\n{body}"))
+    send_raw(world, &format!("{request}\r\n{body}"))
 }
 
-pub(crate) fn get(world: &World, path: &str) -> Answered {
+pub(crate) fn get(world: &World, path: &str) -> Response {
     send(world, "GET", path, &[], "")
 }
 
-pub(crate) fn post(world: &World, path: &str, body: &Value) -> Answered {
+pub(crate) fn post(world: &World, path: &str, body: &Value) -> Response {
     send(world, "POST", path, &[], &body.to_string())
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn mcp(world: &World, key: &str, method: &str, params: &Value) -> Str
 }
 
 /// Sends bytes and reads until the server closes the connection.
-pub(crate) fn raw(world: &World, request: &str) -> Answered {
+pub(crate) fn send_raw(world: &World, request: &str) -> Response {
     let mut stream = connect(world);
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) fn raw(world: &World, request: &str) -> Answered {
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}\n{}", world.log()));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answered { status, head: head.to_lowercase(), body: body.into() }
+    Response { status, head: head.to_lowercase(), body: body.into() }
 }
 
 /// Connects to the TCP port of the daemon.

@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use crate::harness::World;
 use crate::means;
-use crate::oracle::Oracle;
-use crate::torture::{figure, percentile, size, soon};
+use crate::oracle::CrashOracle;
+use crate::torture::{check_within_time, figure, percentile, size_from_env};
 
 /// Maximum pause between two changes.
 const PAUSE_MS: u64 = 120;
 
 /// Promised restart time after a kill (p95).
-const READY: Duration = Duration::from_secs(5);
+const RESTART_LIMIT: Duration = Duration::from_secs(5);
 
 /// The system calls with which the daemon makes data durable or visible. A `?` marks calls that some processors lack.
 const COMMITTING: [&str; 7] =
     ["syncfs", "fdatasync", "linkat", "renameat,?rename", "pwrite64", "fsync", "unlinkat,?unlink"];
 
 /// A daemon with a root and an oracle of its files.
-fn scene(seed: u64) -> (World, Oracle) {
+fn world_with_oracle(seed: u64) -> (World, CrashOracle) {
     let world = World::new().start();
-    let mut oracle = Oracle::new(&world, seed);
+    let mut oracle = CrashOracle::new(&world, seed);
     for _ in 0..10 {
         oracle.change_one();
     }
@@ -33,26 +33,26 @@ fn scene(seed: u64) -> (World, Oracle) {
 }
 
 /// Changes files for this time, and notes acknowledgements meanwhile.
-pub(crate) fn change_for(oracle: &mut Oracle, world: &World, long: Duration) {
+pub(crate) fn change_for(oracle: &mut CrashOracle, world: &World, long: Duration) {
     let end = Instant::now() + long;
     while Instant::now() < end {
-        for _ in 0..oracle.within(1..4) {
+        for _ in 0..oracle.draw(1..4) {
             oracle.change_one();
         }
-        let pause = Duration::from_millis(oracle.within(0..PAUSE_MS));
+        let pause = Duration::from_millis(oracle.draw(0..PAUSE_MS));
         std::thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
         oracle.note_acknowledged(world);
     }
 }
 
 /// Checks a copy of the data of a dead daemon, restarts the daemon and checks its answers. Returns the start time.
-pub(crate) fn check_after_death(world: &mut World, oracle: &mut Oracle, what: &str) -> Duration {
+pub(crate) fn check_after_death(world: &mut World, oracle: &mut CrashOracle, what: &str) -> Duration {
     let copy = tempfile::tempdir().unwrap();
     copy_data(&world.data(), copy.path());
-    let wrong = oracle.check_at_rest(&copy.path().join("data"), u64::MAX);
+    let wrong = oracle.check_stored(&copy.path().join("data"), u64::MAX);
     assert!(wrong.is_empty(), "{what}:\n{}\n{}", wrong.join("\n"), world.log());
     let begun = Instant::now();
-    world.spawn();
+    world.spawn_and_wait();
     let took = begun.elapsed();
     oracle.check_converged(world);
     took
@@ -63,15 +63,15 @@ fn copy_data(from: &Path, to: &Path) {
 }
 
 /// Kills the daemon repeatedly after `wait` milliseconds. Returns the duration of each restart.
-fn kill_again_and_again(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Vec<Duration> {
-    let (mut world, mut oracle) = scene(seed);
+fn kill_repeatedly(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Vec<Duration> {
+    let (mut world, mut oracle) = world_with_oracle(seed);
     let mut starts = Vec::new();
     for kill in 0..kills {
-        let wait = Duration::from_millis(oracle.within(wait.clone()));
+        let wait = Duration::from_millis(oracle.draw(wait.clone()));
         if kill % 5 == 4 {
             // Also during a start.
             world.kill();
-            world.begin(&[]);
+            world.spawn_with_launcher(&[]);
             std::thread::sleep(wait / 4);
         } else {
             change_for(&mut oracle, &world, wait);
@@ -91,14 +91,15 @@ fn kill_again_and_again(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Ve
 
 #[test]
 fn killed_daemon_neither_loses_nor_duplicates() {
-    kill_again_and_again(30, 1, 50..1_500);
+    kill_repeatedly(30, 1, 50..1_500);
 }
 
 #[test]
 #[ignore = "an hour; make torture"]
 fn torture_kill_at_any_moment() {
-    let starts = kill_again_and_again(size("VIC_TORTURE_KILLS", 500), size("VIC_TORTURE_SEED", 2), 50..3_000);
-    soon("ready again after a kill (p95)", percentile(&starts, 95), READY);
+    let starts =
+        kill_repeatedly(size_from_env("VIC_TORTURE_KILLS", 500), size_from_env("VIC_TORTURE_SEED", 2), 50..3_000);
+    check_within_time("ready again after a kill (p95)", percentile(&starts, 95), RESTART_LIMIT);
 }
 
 /// Kills the daemon at each of these system calls, at each count in `numbers`.
@@ -106,7 +107,7 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     if !means::can_trace() {
         return;
     }
-    let (mut world, mut oracle) = scene(3);
+    let (mut world, mut oracle) = world_with_oracle(3);
     let (mut hits, mut tried) = (Vec::new(), 0);
     for call in calls {
         let mut killed = 0;
@@ -125,16 +126,16 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
 }
 
 /// Runs a daemon that is killed at the given occurrence of a call. Returns whether the kill happened.
-fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut Oracle) -> bool {
+fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut CrashOracle) -> bool {
     world.kill();
     let inject = format!("inject={call}:signal=KILL:when={number}");
     let strace = ["strace", "-D", "-f", "-q", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null"];
-    world.begin(&strace.map(String::from));
+    world.spawn_with_launcher(&strace.map(String::from));
     let begun = Instant::now();
-    while world.ended().is_none() && begun.elapsed() < Duration::from_secs(8) {
+    while world.exit_status().is_none() && begun.elapsed() < Duration::from_secs(8) {
         change_for(oracle, world, Duration::from_millis(300));
     }
-    let is_killed = world.ended().is_some_and(|it| it.signal() == Some(libc::SIGKILL));
+    let is_killed = world.exit_status().is_some_and(|it| it.signal() == Some(libc::SIGKILL));
     world.kill();
     is_killed
 }
@@ -147,5 +148,5 @@ fn kill_during_commit_loses_nothing() {
 #[test]
 #[ignore = "half an hour; make torture"]
 fn torture_kill_at_calls() {
-    kill_at_calls(&COMMITTING, 1..=size("VIC_TORTURE_CALLS", 20));
+    kill_at_calls(&COMMITTING, 1..=size_from_env("VIC_TORTURE_CALLS", 20));
 }

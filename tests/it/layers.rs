@@ -25,8 +25,8 @@ fn modules_use_only_earlier_layers() {
     let mut violations = Vec::new();
     let layers = layers();
     for (position, room) in layers.iter().enumerate() {
-        for (path, text) in sources(room) {
-            for used in rooms_used(&text) {
+        for (path, text) in module_sources(room) {
+            for used in modules_used(&text) {
                 let Some(other) = layers.iter().position(|it| *it == used) else {
                     violations.push(format!("{}: `{used}` is no room", path.display()));
                     continue;
@@ -54,9 +54,9 @@ fn lib_declares_modules_in_layer_order() {
 fn pipeline_stages_do_not_use_each_other() {
     const STAGES: &[&str] = &["files", "extract", "chunk", "embed", "store"];
     for stage in STAGES {
-        for (path, text) in sources(stage) {
+        for (path, text) in module_sources(stage) {
             let others: Vec<String> =
-                rooms_used(&text).into_iter().filter(|it| it != stage && STAGES.contains(&it.as_str())).collect();
+                modules_used(&text).into_iter().filter(|it| it != stage && STAGES.contains(&it.as_str())).collect();
             assert!(others.is_empty(), "{} uses {others:?}", path.display());
         }
     }
@@ -68,7 +68,7 @@ fn only_network_modules_open_sockets() {
     const MAY: &[&str] = &["embed", "llm", "serve", "daemon", "client", "extract"];
     const SIGNS: &[&str] = &["reqwest::", "TcpStream", "TcpListener", "UdpSocket"];
     for room in layers().iter().filter(|it| !MAY.contains(it)) {
-        for (path, text) in sources(room) {
+        for (path, text) in module_sources(room) {
             for sign in SIGNS {
                 assert!(!text.contains(sign), "{} holds `{sign}`", path.display());
             }
@@ -85,7 +85,7 @@ fn source_dir(room: &str) -> PathBuf {
 }
 
 /// Returns every file of a module with its text.
-fn sources(room: &str) -> Vec<(PathBuf, String)> {
+fn module_sources(room: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![source_dir(room).join(room)];
     let mut files = Vec::new();
     let single = source_dir(room).join(format!("{room}.rs"));
@@ -106,7 +106,7 @@ fn sources(room: &str) -> Vec<(PathBuf, String)> {
 }
 
 /// Returns the names after `crate::`, alone or in braces. Capitalized names are re-exports, not modules.
-fn rooms_used(text: &str) -> Vec<String> {
+fn modules_used(text: &str) -> Vec<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let mut rooms = Vec::new();
     for (at, found) in code.match_indices("crate::") {

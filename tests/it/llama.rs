@@ -21,7 +21,7 @@ impl Llama {
 
     /// Starts the server with more arguments.
     pub(crate) fn with(arguments: &[&str]) -> Llama {
-        let folder = folder();
+        let folder = llama_dir();
         let program = folder.join("llama-server");
         assert!(program.exists(), "`{}` is missing: run models/llama.sh, or `make test-models`", program.display());
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -81,7 +81,7 @@ impl Drop for Llama {
 }
 
 /// The installation folder of the script.
-fn folder() -> PathBuf {
+fn llama_dir() -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
     std::env::var_os("VIC_TEST_LLAMA").map_or(cache.join("llama"), PathBuf::from)
 }

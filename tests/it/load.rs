@@ -11,24 +11,24 @@ use serde_json::json;
 
 use crate::h2;
 use crate::harness::World;
-use crate::http::{Answered, connect, get, key, key_line, post, send};
-use crate::openai::{self, HeldBack};
-use crate::torture::{Promises, percentile, size};
+use crate::http::{Response, connect, get, key, key_line, post, send};
+use crate::openai::{self, HoldableServer};
+use crate::torture::{PromiseChecks, percentile, size_from_env};
 
 /// Number of slow connections.
-const SLOW: usize = 1_000;
+const SLOW_CONNECTIONS: usize = 1_000;
 
 /// Promised p99 of `/health` under any load.
-pub(crate) const HEALTH: Duration = Duration::from_millis(200);
+pub(crate) const HEALTH_LIMIT: Duration = Duration::from_millis(200);
 
 /// Time limit for refusing an oversized request.
-const REFUSED: Duration = Duration::from_millis(100);
+const REFUSAL_LIMIT: Duration = Duration::from_millis(100);
 
 /// Time limit for closing a slow connection.
-const CUT: Duration = Duration::from_secs(15);
+const CLOSE_LIMIT: Duration = Duration::from_secs(15);
 
 /// Maximum memory of refused requests: twice the largest body, in MiB.
-const HELD_MIB: f64 = 4.0;
+const REFUSED_MEMORY_MIB: f64 = 4.0;
 
 /// Returns the p99 of `/health` over `times` requests.
 pub(crate) fn health_p99(world: &World, times: usize) -> Duration {
@@ -44,7 +44,7 @@ pub(crate) fn health_p99(world: &World, times: usize) -> Duration {
 }
 
 /// Returns the daemon's resident memory in MiB, without a request to it.
-pub(crate) fn resident(world: &World) -> f64 {
+pub(crate) fn resident_mib(world: &World) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
     let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
     resident.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
@@ -58,7 +58,7 @@ fn raise_file_limit() {
 }
 
 /// Returns whether the server closes the connection within a time. Reads and drops everything before that.
-fn is_cut(mut stream: TcpStream, within: Duration) -> bool {
+fn is_closed(mut stream: TcpStream, within: Duration) -> bool {
     stream.set_read_timeout(Some(within)).unwrap();
     let mut buffer = [0; 4_096];
     loop {
@@ -72,7 +72,7 @@ fn is_cut(mut stream: TcpStream, within: Duration) -> bool {
 
 /// Opens many connections that never send a complete request. Returns the p99 of `/health` before and meanwhile, and the
 /// time until every `step`-th connection was closed.
-fn among_slow(world: &World, step: usize) -> (Duration, Duration, Duration) {
+fn measure_slow_connections(world: &World, step: usize) -> (Duration, Duration, Duration) {
     raise_file_limit();
     let usual = health_p99(world, 100);
     let body = format!("POST /v1/ask HTTP/1.1\r\nhost: localhost\r\n{}content-length: 99\r\n\r\n{{", key_line(world));
@@ -83,7 +83,7 @@ fn among_slow(world: &World, step: usize) -> (Duration, Duration, Duration) {
         b"PRI * HTT",
         body.as_bytes(),
     ];
-    let slow: Vec<TcpStream> = (0..SLOW)
+    let slow: Vec<TcpStream> = (0..SLOW_CONNECTIONS)
         .map(|number| {
             let mut stream = connect(world);
             stream.write_all(beginnings[number % beginnings.len()]).unwrap();
@@ -93,7 +93,7 @@ fn among_slow(world: &World, step: usize) -> (Duration, Duration, Duration) {
     let begun = Instant::now();
     let meanwhile = health_p99(world, 200);
     for stream in slow.into_iter().step_by(step) {
-        assert!(is_cut(stream, 2 * CUT), "not after {:?}", begun.elapsed());
+        assert!(is_closed(stream, 2 * CLOSE_LIMIT), "not after {:?}", begun.elapsed());
     }
     (usual, meanwhile, begun.elapsed())
 }
@@ -101,15 +101,17 @@ fn among_slow(world: &World, step: usize) -> (Duration, Duration, Duration) {
 #[test]
 fn slow_connections_are_closed_without_delaying_others() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
-    let (usual, meanwhile, cut) = among_slow(&world, 37);
-    println!("health p99: {usual:?} alone, {meanwhile:?} among {SLOW} slow connections; all were cut after {cut:?}");
+    let (usual, meanwhile, cut) = measure_slow_connections(&world, 37);
+    println!(
+        "health p99: {usual:?} alone, {meanwhile:?} among {SLOW_CONNECTIONS} slow connections; all were cut after {cut:?}"
+    );
     // The test machine may compile and run other tests at the same time.
-    assert!(meanwhile < (3 * HEALTH).max(usual * 5), "{meanwhile:?}, {usual:?} alone");
-    assert!(cut < 2 * CUT, "{cut:?}");
+    assert!(meanwhile < (3 * HEALTH_LIMIT).max(usual * 5), "{meanwhile:?}, {usual:?} alone");
+    assert!(cut < 2 * CLOSE_LIMIT, "{cut:?}");
 }
 
 /// Oversized requests, with the expected status of each.
-fn too_long(world: &World) -> Vec<(&'static str, String, u16)> {
+fn oversized_requests(world: &World) -> Vec<(&'static str, String, u16)> {
     let key = key_line(world);
     let long = "x".repeat(1 << 20);
     let many = "x: y\r\n".repeat(100_000);
@@ -140,7 +142,7 @@ fn too_long(world: &World) -> Vec<(&'static str, String, u16)> {
 
 /// Sends an oversized request. Returns the status and time of the response. A response is required: a client retries if its
 /// connection closes without one.
-fn refusal(world: &World, request: &str) -> (u16, Duration) {
+fn send_oversized(world: &World, request: &str) -> (u16, Duration) {
     let begun = Instant::now();
     let mut stream = connect(world);
     let _cut_early = stream.write_all(request.as_bytes());
@@ -152,45 +154,50 @@ fn refusal(world: &World, request: &str) -> (u16, Duration) {
 }
 
 /// Like [`refusal`], for a gRPC message with an announced size of 1 GiB. Returns the gRPC code.
-fn refusal_over_grpc(world: &World) -> (u16, Duration) {
+fn send_oversized_grpc(world: &World) -> (u16, Duration) {
     let begun = Instant::now();
     let key = format!("Bearer {}", key(world));
     let message = (1 << 30, &[0; 100][..]);
     let called =
-        h2::call_announcing(world, "localhost", "/vic.v1.Vic/Ask", &[("authorization", key.as_str())], message);
+        h2::call_with_length(world, "localhost", "/vic.v1.Vic/Ask", &[("authorization", key.as_str())], message);
     (called.code.unwrap_or_else(|| panic!("no code: {called:?}")) as u16, begun.elapsed())
 }
 
 /// Sends every oversized request repeatedly. Checks the promised percentile `part` of the refusal time, and the memory.
-fn check_too_long(world: &World, rounds: usize, part: usize) {
+fn check_oversized(world: &World, rounds: usize, part: usize) {
     const RESOURCE_EXHAUSTED: u16 = 8;
-    let requests = too_long(world);
+    let requests = oversized_requests(world);
     let over_http = requests.iter().map(|(what, request, status)| (*what, Some(request), *status));
     let tries: Vec<_> = over_http.chain([("a message of a gigabyte", None, RESOURCE_EXHAUSTED)]).collect();
-    let send =
-        |request: Option<&String>| request.map_or_else(|| refusal_over_grpc(world), |request| refusal(world, request));
+    let send = |request: Option<&String>| {
+        request.map_or_else(|| send_oversized_grpc(world), |request| send_oversized(world, request))
+    };
     // The first request of each kind allocates memory that stays.
     tries.iter().for_each(|it| assert_eq!(send(it.1).0, it.2, "{}", it.0));
-    let before = resident(world);
-    let (mut promises, mut most) = (Promises::default(), before);
+    let before = resident_mib(world);
+    let (mut promises, mut most) = (PromiseChecks::default(), before);
     for (what, request, expected) in tries {
         let mut times = Vec::new();
         for _ in 0..rounds {
             let (status, took) = send(request);
             assert_eq!(status, expected, "{what}");
             times.push(took);
-            most = most.max(resident(world));
+            most = most.max(resident_mib(world));
         }
-        promises.soon(&format!("{what}: refused (p{part} of {rounds})"), percentile(&times, part), REFUSED);
+        promises.within_time(
+            &format!("{what}: refused (p{part} of {rounds})"),
+            percentile(&times, part),
+            REFUSAL_LIMIT,
+        );
     }
-    promises.at_most("memory for what is refused, MiB", most - before, HELD_MIB, 3.0 * HELD_MIB);
+    promises.at_most("memory for what is refused, MiB", most - before, REFUSED_MEMORY_MIB, 3.0 * REFUSED_MEMORY_MIB);
     promises.check();
 }
 
 #[test]
 fn oversized_requests_are_refused_fast_without_memory() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
-    check_too_long(&world, 5, 50);
+    check_oversized(&world, 5, 50);
     let zipped = send(&world, "POST", "/v1/ask", &[("content-encoding", "gzip")], "\u{1f}\u{8b}");
     assert_eq!(zipped.status, 400, "request bodies are not decompressed: {}", zipped.body);
     assert_eq!(get(&world, "/health").status, 200);
@@ -201,15 +208,15 @@ fn oversized_requests_are_refused_fast_without_memory() {
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_limits() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
-    check_too_long(&world, size("VIC_TORTURE_REFUSALS", 50) as usize, 99);
-    let (_, meanwhile, cut) = among_slow(&world, 1);
-    let mut promises = Promises::default();
-    promises.soon(&format!("health among {SLOW} slow connections (p99)"), meanwhile, HEALTH);
+    check_oversized(&world, size_from_env("VIC_TORTURE_REFUSALS", 50) as usize, 99);
+    let (_, meanwhile, cut) = measure_slow_connections(&world, 1);
+    let mut promises = PromiseChecks::default();
+    promises.within_time(&format!("health among {SLOW_CONNECTIONS} slow connections (p99)"), meanwhile, HEALTH_LIMIT);
     promises.at_most(
-        &format!("until the last of {SLOW} slow connections is cut"),
+        &format!("until the last of {SLOW_CONNECTIONS} slow connections is cut"),
         cut,
-        CUT,
-        CUT + Duration::from_secs(5),
+        CLOSE_LIMIT,
+        CLOSE_LIMIT + Duration::from_secs(5),
     );
     promises.check();
 }
@@ -221,11 +228,11 @@ fn excess_questions_are_refused_with_retry_after() {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
     }
     world.index();
-    let ask = || -> (Answered, Duration) {
+    let ask = || -> (Response, Duration) {
         let begun = Instant::now();
         (post(&world, "/v1/ask", &json!({"query": "what do the notes on frost say?", "limit": 50})), begun.elapsed())
     };
-    let told: Vec<(Answered, Duration)> = std::thread::scope(|scope| {
+    let told: Vec<(Response, Duration)> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..200).map(|_| scope.spawn(ask)).collect();
         asking.into_iter().map(|it| it.join().unwrap()).collect()
     });
@@ -249,7 +256,7 @@ fn excess_questions_are_refused_with_retry_after() {
 }
 
 /// Returns whether a request was refused with 429. Asserts that `retry-after` is 1 s.
-fn is_refused(answered: &Answered) -> bool {
+fn is_refused(answered: &Response) -> bool {
     if answered.status == 429 {
         assert_eq!(answered.header("retry-after"), Some("1"), "{}", answered.body);
     }
@@ -267,12 +274,12 @@ fn waiting_index_and_corpus_jobs_are_bounded() {
     world.write("b.md", "The second note, about herons.");
     let ingest = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()], "async": true}));
     assert_eq!(ingest.status, 202, "{}", ingest.body);
-    world.until("the job runs", Duration::from_secs(20), |it| {
+    world.wait_until("the job runs", Duration::from_secs(20), |it| {
         it.json(&["jobs"]).as_array().unwrap().iter().any(|job| job["state"] == "running")
     });
     let extract = || post(&world, "/v1/corpus/extract", &json!({"schema": "Code", "async": true}));
     let start = || post(&world, "/v1/index/start", &json!({"root": world.files()}));
-    let taken = |ask: &dyn Fn() -> Answered| (0..200).take_while(|_| !is_refused(&ask())).count();
+    let taken = |ask: &dyn Fn() -> Response| (0..200).take_while(|_| !is_refused(&ask())).count();
     assert_eq!((taken(&extract), taken(&start)), (63, 127), "waiting jobs besides the running one");
     let at_once = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()]}));
     assert!(is_refused(&at_once), "a synchronous INGEST needs an index job too: {}", at_once.body);
@@ -280,21 +287,23 @@ fn waiting_index_and_corpus_jobs_are_bounded() {
     assert!(code == 8 && said.contains("vic jobs"), "{code}: {said}");
     assert_eq!(get(&world, "/health").status, 200);
     world.ok(&["resume"]);
-    world.until("new jobs are accepted", Duration::from_secs(60), |_| !is_refused(&start()) && !is_refused(&extract()));
+    world.wait_until("new jobs are accepted", Duration::from_secs(60), |_| {
+        !is_refused(&start()) && !is_refused(&extract())
+    });
 }
 
 #[test]
 fn waiting_syncs_are_bounded_and_answered() {
-    let model = HeldBack::start("herons");
+    let model = HoldableServer::start("herons");
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0");
-    let world = openai::embeds_for(world, &model.server).start();
+    let world = openai::with_embedder(world, &model.server).start();
     world.write("a.md", "The first note, about herons.");
     world.index();
     // Files wait for their vectors while the model is held.
     model.hold();
     world.write("b.md", "The second note, about herons.");
     let is_pending = |it: &World| it.json(&["status"])["coverage"]["pending"] == 1;
-    world.until("the second note is pending", Duration::from_secs(20), is_pending);
+    world.wait_until("the second note is pending", Duration::from_secs(20), is_pending);
     let refused = AtomicUsize::new(0);
     let sync = || {
         let answered = post(&world, "/v1/sync", &json!({"timeout_seconds": 50}));
@@ -307,7 +316,7 @@ fn waiting_syncs_are_bounded_and_answered() {
         while refused.load(Ordering::Relaxed) < 44 && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        model.let_go();
+        model.release();
         asking.into_iter().map(|it| it.join().unwrap()).collect()
     });
     let count = |status: u16| statuses.iter().filter(|it| **it == status).count();

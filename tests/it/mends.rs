@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
 
 /// Time limits: for finding a change, and for a finding of the mount guard.
 const SOON: Duration = Duration::from_secs(20);
-const NOTICED: Duration = Duration::from_secs(40);
+const GUARD_LIMIT: Duration = Duration::from_secs(40);
 
 #[test]
 fn pipe_as_ignore_file_blocks_neither_walk_nor_watch() {
@@ -19,20 +19,21 @@ fn pipe_as_ignore_file_blocks_neither_walk_nor_watch() {
     let pipe = world.files().join("sub/.gitignore");
     mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     assert_eq!(caller.files().len(), 2);
-    let told =
-        |it: &Caller, name: &str| it.status().degraded.iter().any(|it| it.contains(name) && it.contains("named pipe"));
+    let told = |it: &SyncClient, name: &str| {
+        it.status().degraded.iter().any(|it| it.contains(name) && it.contains("named pipe"))
+    };
     assert!(told(&caller, "sub/.gitignore"), "{:?}", caller.status().degraded);
     let later = world.files().join(".vicignore");
     mkfifoat(CWD, &later, Mode::RWXU).unwrap();
     world.write("sub/c.md", "Cherries in summer.");
-    assert!(caller.within(SOON, |it| it.files().len() == 3), "{:?}", caller.status());
+    assert!(caller.poll_until(SOON, |it| it.files().len() == 3), "{:?}", caller.status());
     std::fs::remove_file(&pipe).unwrap();
     std::fs::remove_file(&later).unwrap();
     world.write(".vicignore", "c.md\n");
     assert!(
-        caller.within(SOON, |it| it.files().len() == 2 && it.status().degraded.is_empty()),
+        caller.poll_until(SOON, |it| it.files().len() == 2 && it.status().degraded.is_empty()),
         "{:?}",
         caller.status()
     );
@@ -59,7 +60,7 @@ fn nested_root_survives_removal_of_outer_root() {
     assert_eq!(world.paths(&["lichens"])[0], "thesis.md");
     assert!(!world.paths(&["rain"]).contains(&"diary.md".to_string()));
     world.write("uni/new.md", "Mosses, too.");
-    Caller::new(&world).sync();
+    SyncClient::new(&world).sync();
     assert_eq!(world.paths(&["mosses"])[0], "new.md", "the nested root is watched");
 }
 
@@ -87,16 +88,16 @@ fn empty_root_warning_clears_when_files_return() {
     let world = World::new().start();
     (0..3).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Note {it}."))));
     world.index();
-    let (caller, aside) = (Caller::new(&world), world.files().with_file_name("aside"));
+    let (caller, aside) = (SyncClient::new(&world), world.files().with_file_name("aside"));
     std::fs::create_dir(&aside).unwrap();
     let every = |from: &std::path::Path, to: &std::path::Path| {
         (0..3).for_each(|it| std::fs::rename(from.join(format!("{it}.md")), to.join(format!("{it}.md"))).unwrap());
     };
     every(&world.files(), &aside);
-    let is_said = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("is empty"));
-    assert!(caller.within(NOTICED, is_said), "{:?}", caller.status());
+    let is_said = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("is empty"));
+    assert!(caller.poll_until(GUARD_LIMIT, is_said), "{:?}", caller.status());
     every(&aside, &world.files());
-    assert!(caller.within(NOTICED, |it| it.status().degraded.is_empty()), "{:?}", caller.status());
+    assert!(caller.poll_until(GUARD_LIMIT, |it| it.status().degraded.is_empty()), "{:?}", caller.status());
 }
 
 #[test]

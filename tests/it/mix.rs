@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use vic::model::{Anchor, Chunk, ChunkId, Embedded, FileChunks, FileId, Pieces, Tier};
+use vic::model::{Anchor, Chunk, ChunkId, Embedded, EncodedPieces, FileChunks, FileId, Tier};
 use vic::store::{FileSet, LanceStore, Store};
 
 use crate::harness::World;
-use crate::room::MOST_VERSIONS;
-use crate::torture::{Dice, at_most, figure, size};
+use crate::room::MAX_VERSIONS;
+use crate::torture::{Rng, check_at_most, figure, size_from_env};
 
 const DIMENSION: usize = 8;
 
@@ -20,15 +20,15 @@ const FILES: u64 = 40;
 const ROUND: u64 = 25;
 
 /// The expected texts of each file's chunks by ordinal.
-type Model = BTreeMap<FileId, BTreeMap<u32, String>>;
+type ExpectedTexts = BTreeMap<FileId, BTreeMap<u32, String>>;
 
-async fn open(dir: &Path) -> LanceStore {
+async fn open_store(dir: &Path) -> LanceStore {
     let store = LanceStore::open(dir, "0123456789abcdef", DIMENSION).await.unwrap();
-    assert!(!store.has_lost() && store.set_aside().is_empty());
+    assert!(!store.has_lost_commits() && store.quarantined().is_empty());
     store
 }
 
-fn chunks(file_id: FileId, serial: u64, ordinals: std::ops::Range<u32>) -> FileChunks {
+fn make_chunks(file_id: FileId, serial: u64, ordinals: std::ops::Range<u32>) -> FileChunks {
     let chunk = |ordinal: u32| Embedded {
         chunk: Chunk {
             id: ChunkId(format!("{:032x}", u128::from(serial) * 100 + u128::from(ordinal))),
@@ -36,7 +36,7 @@ fn chunks(file_id: FileId, serial: u64, ordinals: std::ops::Range<u32>) -> FileC
             text: format!("part {ordinal} of version {serial} of file {file_id}"),
             body_start: 0,
             anchor: Anchor::default(),
-            pieces: Pieces::default(),
+            pieces: EncodedPieces::default(),
             heading_path: Vec::new(),
             tokens: 9,
             tier: Tier::L1,
@@ -46,21 +46,21 @@ fn chunks(file_id: FileId, serial: u64, ordinals: std::ops::Range<u32>) -> FileC
     FileChunks { file_id, chunks: ordinals.map(chunk).collect() }
 }
 
-fn texts(file: &FileChunks) -> BTreeMap<u32, String> {
+fn chunk_texts(file: &FileChunks) -> BTreeMap<u32, String> {
     file.chunks.iter().map(|it| (it.chunk.ordinal, it.chunk.text.clone())).collect()
 }
 
-async fn change(store: &LanceStore, model: &mut Model, dice: &mut Dice, serial: u64) {
+async fn apply_change(store: &LanceStore, model: &mut ExpectedTexts, dice: &mut Rng, serial: u64) {
     let file_id = dice.below(FILES) as FileId + 1;
     match dice.below(100) {
         0..45 => {
             let others = [file_id, (file_id + 7) % FILES as FileId + 1];
-            let files: Vec<FileChunks> = others[..dice.within(1..3) as usize]
+            let files: Vec<FileChunks> = others[..dice.in_range(1..3) as usize]
                 .iter()
-                .map(|id| chunks(*id, serial, 0..dice.below(5) as u32))
+                .map(|id| make_chunks(*id, serial, 0..dice.below(5) as u32))
                 .collect();
             for file in &files {
-                model.insert(file.file_id, texts(file));
+                model.insert(file.file_id, chunk_texts(file));
             }
             store.replace(files).await.unwrap();
         }
@@ -69,10 +69,10 @@ async fn change(store: &LanceStore, model: &mut Model, dice: &mut Dice, serial: 
             store.delete(&[file_id]).await.unwrap();
         }
         60..75 => {
-            let part = chunks(file_id, serial, 1_000..1_000 + dice.below(3) as u32);
+            let part = make_chunks(file_id, serial, 1_000..1_000 + dice.below(3) as u32);
             let known = model.entry(file_id).or_default();
             known.retain(|ordinal, _| *ordinal < 1_000);
-            known.extend(texts(&part));
+            known.extend(chunk_texts(&part));
             let rows = store.replace_part(part, 1_000..2_000).await.unwrap();
             assert_eq!(rows, known.len() as u64);
         }
@@ -84,22 +84,22 @@ async fn change(store: &LanceStore, model: &mut Model, dice: &mut Dice, serial: 
         }
         // Maintenance concurrent with writes.
         _ => {
-            let file = chunks(file_id, serial, 0..2);
+            let file = make_chunks(file_id, serial, 0..2);
             let gone = (file_id + 11) % FILES as FileId + 1;
-            model.insert(file_id, texts(&file));
+            model.insert(file_id, chunk_texts(&file));
             model.remove(&gone);
             let write = async {
                 store.replace(vec![file]).await?;
                 store.delete(&[gone]).await
             };
-            let (upkeep, written) = tokio::join!(store.upkeep(), write);
+            let (upkeep, written) = tokio::join!(store.maintain(), write);
             upkeep.and(written).unwrap();
         }
     }
 }
 
-async fn compare(store: &LanceStore, model: &Model, what: &str) {
-    let mut found = Model::new();
+async fn compare(store: &LanceStore, model: &ExpectedTexts, what: &str) {
+    let mut found = ExpectedTexts::new();
     let mut rows = 0;
     let mut each = |stored: vic::model::StoredChunk| {
         rows += 1;
@@ -107,7 +107,8 @@ async fn compare(store: &LanceStore, model: &Model, what: &str) {
         true
     };
     store.scan(&FileSet::All, &mut each).await.unwrap();
-    let expected: Model = model.iter().filter(|it| !it.1.is_empty()).map(|(id, it)| (*id, it.clone())).collect();
+    let expected: ExpectedTexts =
+        model.iter().filter(|it| !it.1.is_empty()).map(|(id, it)| (*id, it.clone())).collect();
     assert_eq!(found, expected, "{what}");
     assert_eq!(rows, expected.values().map(BTreeMap::len).sum::<usize>(), "{what}: duplicate rows");
     assert_eq!(store.chunk_count(), rows as u64, "{what}: the count");
@@ -115,19 +116,19 @@ async fn compare(store: &LanceStore, model: &Model, what: &str) {
     assert_eq!(vectors.len(), rows, "{what}: the vectors");
 }
 
-fn mix(changes: u64, seed: u64) {
+fn run_changes(changes: u64, seed: u64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let dir = tempfile::tempdir().unwrap();
-        let (mut dice, mut model) = (Dice::new(seed), Model::new());
-        let mut store = open(dir.path()).await;
+        let (mut dice, mut model) = (Rng::new(seed), ExpectedTexts::new());
+        let mut store = open_store(dir.path()).await;
         for serial in 0..changes {
-            change(&store, &mut model, &mut dice, serial).await;
+            apply_change(&store, &mut model, &mut dice, serial).await;
             if serial % ROUND == ROUND - 1 {
                 compare(&store, &model, &format!("after {serial} changes of seed {seed}")).await;
                 if dice.below(3) == 0 {
                     drop(store);
-                    store = open(dir.path()).await;
+                    store = open_store(dir.path()).await;
                     compare(&store, &model, &format!("opened again after {serial} changes of seed {seed}")).await;
                 }
             }
@@ -136,18 +137,18 @@ fn mix(changes: u64, seed: u64) {
         // The newest version may be in use: a daemon checks every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         store.prune().await.unwrap();
-        at_most(
+        check_at_most(
             "versions of the table at the end",
             store.version_count().unwrap() as u64,
-            MOST_VERSIONS,
-            MOST_VERSIONS,
+            MAX_VERSIONS,
+            MAX_VERSIONS,
         );
     });
 }
 
 #[test]
 fn random_changes_upkeep_restarts_keep_latest_versions() {
-    mix(250, 1);
+    run_changes(250, 1);
 }
 
 /// Twenty seeds with ten thousand changes each: 200,000 operations with equal results, as required by row 19 of the goals.
@@ -155,18 +156,18 @@ fn random_changes_upkeep_restarts_keep_latest_versions() {
 #[test]
 #[ignore = "hours; make torture"]
 fn torture_mix_of_changes() {
-    for seed in 1..=size("VIC_TORTURE_SEEDS", 20) {
-        mix(size("VIC_TORTURE_CHANGES", 10_000), seed);
+    for seed in 1..=size_from_env("VIC_TORTURE_SEEDS", 20) {
+        run_changes(size_from_env("VIC_TORTURE_CHANGES", 10_000), seed);
     }
 }
 
 /// More rows than a query may scan outside the keyword index. Without other changes, only a start indexes them.
-const LEFT_OUTSIDE: u64 = 150;
+const UNINDEXED_ROWS: u64 = 150;
 
 #[test]
 fn unindexed_rows_enter_keyword_index_after_start() {
     let mut world = World::new().start();
-    (0..LEFT_OUTSIDE).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 20), format!("Berth {it}."))));
+    (0..UNINDEXED_ROWS).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 20), format!("Berth {it}."))));
     world.index();
     let outside = |world: &World| world.json(&["status"])["upkeep"]["unindexed_chunks"].as_u64().unwrap();
     assert_eq!(outside(&world), 0);
@@ -186,10 +187,10 @@ fn unindexed_rows_enter_keyword_index_after_start() {
         };
         store.scan(&FileSet::All, &mut each).await.unwrap();
         store.replace(files).await.unwrap();
-        assert_eq!(store.stats().await.unwrap().unindexed_rows, LEFT_OUTSIDE);
+        assert_eq!(store.stats().await.unwrap().unindexed_rows, UNINDEXED_ROWS);
     });
-    world.spawn();
-    world.until("the rows are in the keyword index", Duration::from_secs(60), |it| outside(it) == 0);
-    assert_eq!(world.json(&["status"])["chunks"], LEFT_OUTSIDE, "no chunk is written again");
+    world.spawn_and_wait();
+    world.wait_until("the rows are in the keyword index", Duration::from_secs(60), |it| outside(it) == 0);
+    assert_eq!(world.json(&["status"])["chunks"], UNINDEXED_ROWS, "no chunk is written again");
     assert_eq!(world.paths(&["berth 134"])[0], "14/134.md");
 }

@@ -12,7 +12,7 @@ use vic::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, Task};
 use vic::model::{AskEvent, AskRequest, PrivacyMode, QueryPlan};
 use vic::planner;
 
-use crate::harness::{World, sample};
+use crate::harness::{World, sample_dir};
 use crate::llama::Llama;
 
 const MODEL: &str = "gemma-3-270m";
@@ -29,7 +29,7 @@ fn config(llama: &Llama, more: &[(&str, &str)]) -> Config {
 }
 
 /// A daemon over the sample notes with the planner on this server.
-fn world(llama: &Llama, model: &str) -> World {
+fn world_with_llama(llama: &Llama, model: &str) -> World {
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "openai")
         .with("VIC_OPENAI_BASE_URL", &llama.url())
@@ -37,11 +37,11 @@ fn world(llama: &Llama, model: &str) -> World {
         .with("VIC_OCR", "never")
         .with("VIC_WATCH", "0")
         .start();
-    world.ok(&["index", sample().join("Notes").to_str().unwrap(), "--ocr", "never"]);
+    world.ok(&["index", sample_dir().join("Notes").to_str().unwrap(), "--ocr", "never"]);
     world
 }
 
-fn model(llama: &Llama) -> LlmClient {
+fn reasoning_client(llama: &Llama) -> LlmClient {
     vic::llm::open(&config(llama, &[]), Task::Reasoning).unwrap().unwrap()
 }
 
@@ -50,7 +50,7 @@ fn request(message: &str) -> LlmRequest {
 }
 
 /// Returns the summary and the warnings.
-fn told(answer: &Value) -> (String, String) {
+fn summary_and_warnings(answer: &Value) -> (String, String) {
     (answer["answer_summary"].as_str().unwrap_or_default().to_string(), answer["warnings"].to_string())
 }
 
@@ -58,7 +58,7 @@ fn told(answer: &Value) -> (String, String) {
 #[ignore = "needs a real model server: make test-models"]
 async fn answer_is_streamed_and_truncated_at_max_tokens() {
     let llama = Llama::start();
-    let mut stream = model(&llama).ask(request("Count from one to five hundred.")).unwrap();
+    let mut stream = reasoning_client(&llama).enqueue_and_stream(request("Count from one to five hundred.")).unwrap();
     let (mut pieces, mut used, mut end) = (0, None, None);
     while let Some(event) = stream.next().await {
         match event.unwrap() {
@@ -85,7 +85,7 @@ async fn schema_constrains_model_output() {
         },
     });
     let asked = LlmRequest { schema: Some(schema), ..request("How many apples are there, and of which colour?") };
-    let answer = model(&llama).complete(asked).await.unwrap();
+    let answer = reasoning_client(&llama).complete(asked).await.unwrap();
     let value: Value = serde_json::from_str(&answer.text).unwrap_or_else(|error| panic!("{error}: {}", answer.text));
     assert!(["red", "green"].contains(&value["colour"].as_str().unwrap()), "{value}");
     assert_eq!(value.as_object().unwrap().len(), 2, "{value}");
@@ -95,7 +95,7 @@ async fn schema_constrains_model_output() {
 #[ignore = "needs a real model server: make test-models"]
 fn question_is_planned_by_model_or_by_rules_with_warning() {
     let llama = Llama::start();
-    let world = world(&llama, MODEL);
+    let world = world_with_llama(&llama, MODEL);
     let mut planned = 0;
     for question in [
         "PDFs about mooring fees",
@@ -109,7 +109,7 @@ fn question_is_planned_by_model_or_by_rules_with_warning() {
         let plan: QueryPlan = serde_json::from_value(answer["query_plan"].clone()).unwrap();
         planner::validate(&plan).unwrap();
         assert_eq!(plan.raw_user_text, question);
-        let (_, warnings) = told(&answer);
+        let (_, warnings) = summary_and_warnings(&answer);
         let stood_in = warnings.contains("planned by rules");
         let by = plan.planner_model_id.as_deref();
         assert_eq!(by, Some(if stood_in { "stub-v1" } else { MODEL }), "{question}: {warnings}");
@@ -123,10 +123,10 @@ fn question_is_planned_by_model_or_by_rules_with_warning() {
 #[ignore = "needs a real model server: make test-models"]
 fn summary_has_citations_or_is_dropped_with_warning() {
     let llama = Llama::start();
-    let world = world(&llama, MODEL);
+    let world = world_with_llama(&llama, MODEL);
     for question in ["When are the rye bread loaves baked?", "how often is the boiler serviced", "who feeds the cat"] {
         let answer = world.json(&["ask", question]);
-        let (summary, warnings) = told(&answer);
+        let (summary, warnings) = summary_and_warnings(&answer);
         let hits = answer["hits"].as_array().unwrap().len();
         assert!(!summary.is_empty(), "{answer:#}");
         // By model or by rules: every citation number refers to a hit.
@@ -143,7 +143,7 @@ fn summary_has_citations_or_is_dropped_with_warning() {
 #[ignore = "needs a real model server: make test-models"]
 async fn streamed_answer_ends_with_checked_answer() {
     let llama = Llama::start();
-    let world = tokio::task::block_in_place(|| world(&llama, MODEL));
+    let world = tokio::task::block_in_place(|| world_with_llama(&llama, MODEL));
     let data = world.data();
     let client = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string())).unwrap();
     let client = Client::connect(&client).await.unwrap();
@@ -166,7 +166,7 @@ async fn streamed_answer_ends_with_checked_answer() {
 #[ignore = "needs a real model server: make test-models"]
 fn killed_server_yields_warning_and_answer() {
     let mut llama = Llama::start();
-    let world = world(&llama, MODEL);
+    let world = world_with_llama(&llama, MODEL);
     let begun = Instant::now();
     let answer = std::thread::scope(|scope| {
         let asking = scope.spawn(|| world.json(&["ask", "how long does the rye bread bake"]));
@@ -175,11 +175,11 @@ fn killed_server_yields_warning_and_answer() {
         llama.kill();
         asking.join().unwrap()
     });
-    let (summary, warnings) = told(&answer);
+    let (summary, warnings) = summary_and_warnings(&answer);
     assert_eq!(answer["query_plan"]["planner_model_id"], "stub-v1", "{warnings}");
     assert!(warnings.contains("planned by rules") && warnings.contains("quoted, not written"), "{warnings}");
     assert!(!summary.is_empty() && begun.elapsed() < Duration::from_secs(20), "{:?}: {summary}", begun.elapsed());
-    let again = told(&world.json(&["ask", "how long does the rye bread bake"])).1;
+    let again = summary_and_warnings(&world.json(&["ask", "how long does the rye bread bake"])).1;
     assert!(again.contains("start the server, or set VIC_OPENAI_BASE_URL"), "{again}");
 }
 
@@ -187,9 +187,9 @@ fn killed_server_yields_warning_and_answer() {
 #[ignore = "needs a real model server: make test-models"]
 fn wrong_model_name_is_reported_or_served_by_only_model() {
     let llama = Llama::start();
-    let world = world(&llama, "no-such-model");
+    let world = world_with_llama(&llama, "no-such-model");
     let answer = world.json(&["ask", "rye bread"]);
-    let (summary, warnings) = told(&answer);
+    let (summary, warnings) = summary_and_warnings(&answer);
     assert!(!summary.is_empty() && answer["hits"][0]["path"] == "rye-bread.md", "{answer:#}");
     let by = answer["query_plan"]["planner_model_id"].as_str().unwrap();
     assert!(by == "no-such-model" || (by == "stub-v1" && warnings.contains("no-such-model")), "{by}: {warnings}");
@@ -241,10 +241,10 @@ fn daemon_indexes_and_searches_with_server_vectors() {
 #[ignore = "needs a real model server: make test-models"]
 fn local_only_allows_local_server_without_audit() {
     let llama = Llama::start();
-    let world = world(&llama, MODEL);
+    let world = world_with_llama(&llama, MODEL);
     let answer = world.json(&["ask", "rye bread", "--privacy-mode", "local_only"]);
     assert_eq!(answer["query_plan"]["privacy_mode"], "local_only");
-    assert!(!told(&answer).1.contains("forbids"), "{answer:#}");
+    assert!(!summary_and_warnings(&answer).1.contains("forbids"), "{answer:#}");
     // The server was called and answered.
     assert!(llama.log().contains("prompt eval time"), "{}", llama.log());
     assert_eq!(world.json(&["audit"]), json!([]));

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use vic::model::FileState;
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::room::alone;
-use crate::watching::{NOTICED, SOON, is_degraded, opened, versions};
+use crate::room::run_in_namespace;
+use crate::watching::{ROOT_NOTICED, SOON, index_in, is_degraded, table_versions};
 
 /// Files in the root's own file system.
 const HERE: [&str; 2] = ["a.md", "b/c.md"];
@@ -21,9 +21,9 @@ const HERE: [&str; 2] = ["a.md", "b/c.md"];
 const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
 
 /// A daemon has noticed a mount in a new root after this time.
-const SEEN: Duration = Duration::from_secs(7);
+const MOUNT_SEEN: Duration = Duration::from_secs(7);
 
-fn run(program: &str, arguments: &[&str]) {
+fn run_ok(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
@@ -39,33 +39,33 @@ impl Disk {
         let disk = Disk { home: home.display().to_string(), place: place.display().to_string() };
         fs::create_dir_all(home).unwrap();
         fs::create_dir_all(place).unwrap();
-        run("mount", &["-t", "tmpfs", "tmpfs", &disk.home]);
+        run_ok("mount", &["-t", "tmpfs", "tmpfs", &disk.home]);
         disk.mount();
         disk
     }
 
     fn mount(&self) {
-        run("mount", &["--bind", &self.home, &self.place]);
+        run_ok("mount", &["--bind", &self.home, &self.place]);
     }
 
     /// Unmounts the disk as a user does: fails while a file on it is open.
     fn unmount(&self) {
-        run("umount", &[&self.place]);
+        run_ok("umount", &[&self.place]);
     }
 }
 
 /// Unmounts and remounts the disk. `is_away` must hold meanwhile, and nothing may be stored or dropped.
-fn check(world: &World, caller: &Caller, disk: &Disk, is_away: &dyn Fn(&Caller) -> bool) {
-    let (before, stored) = (caller.files(), versions(world));
+fn check_unmount(world: &World, caller: &SyncClient, disk: &Disk, is_away: &dyn Fn(&SyncClient) -> bool) {
+    let (before, stored) = (caller.files(), table_versions(world));
     // Mounts are checked every five seconds: the daemon must have seen this one.
-    std::thread::sleep(SEEN);
+    std::thread::sleep(MOUNT_SEEN);
     disk.unmount();
-    assert!(caller.within(NOTICED + SOON, is_away), "{:?}", caller.status());
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, is_away), "{:?}", caller.status());
     let away = caller.files();
     assert!(before.iter().all(|(path, it)| away.get(path).is_some_and(|now| now.hash == it.hash)), "{away:?}");
     disk.mount();
-    let is_back = |it: &Caller| it.status().roots[0].available && it.status().degraded.is_empty();
-    assert!(caller.within(NOTICED + SOON, is_back), "{:?}", caller.status());
+    let is_back = |it: &SyncClient| it.status().roots[0].available && it.status().degraded.is_empty();
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, is_back), "{:?}", caller.status());
     caller.sync();
     let back = caller.files();
     let is_same = |path, now: &vic::model::FileRecord| {
@@ -73,13 +73,13 @@ fn check(world: &World, caller: &Caller, disk: &Disk, is_away: &dyn Fn(&Caller) 
         (before.id, before.hash, now.state) == (now.id, now.hash, FileState::Indexed)
     };
     assert!(back.len() == before.len() && back.iter().all(|(path, it)| is_same(path, it)), "{back:?}");
-    assert_eq!(versions(world), stored, "no file was embedded or stored again");
+    assert_eq!(table_versions(world), stored, "no file was embedded or stored again");
     assert_eq!(caller.hits("the text of f.md").first().map(|it| it.path.ends_with("f.md")), Some(true));
 }
 
 #[test]
 fn a12_unmounted_root_keeps_index_and_recovers() {
-    alone("mounts::inside_root_on_disk");
+    run_in_namespace("mounts::inside_root_on_disk");
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn a12_unmounted_root_keeps_index_and_recovers() {
 fn inside_root_on_disk() {
     let world = World::new();
     let disk = Disk::new(&world.files().with_file_name("home"), &world.files());
-    let (world, caller) = opened(world, &ON_DISK);
-    check(&world, &caller, &disk, &|it| !it.status().roots[0].available && !it.status().degraded.is_empty());
+    let (world, caller) = index_in(world, &ON_DISK);
+    check_unmount(&world, &caller, &disk, &|it| !it.status().roots[0].available && !it.status().degraded.is_empty());
     world.write("e/new.md", "Written when it was back: gentian.");
-    assert!(caller.within(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "e/new.md")));
+    assert!(caller.poll_until(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "e/new.md")));
 }
 
 #[test]
 fn a12_unmounted_disk_below_root_keeps_index_and_recovers() {
-    alone("mounts::inside_root_with_disk");
+    run_in_namespace("mounts::inside_root_with_disk");
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn inside_root_with_disk() {
     let disk = Disk::new(&world.files().with_file_name("home"), &world.files().join("m"));
     let on_disk = ON_DISK.map(|it| format!("m/{it}"));
     let files: Vec<&str> = HERE.into_iter().chain(on_disk.iter().map(String::as_str)).collect();
-    let (world, caller) = opened(world, &files);
-    check(&world, &caller, &disk, &|it| is_degraded(&it.status(), "not mounted"));
+    let (world, caller) = index_in(world, &files);
+    check_unmount(&world, &caller, &disk, &|it| is_degraded(&it.status(), "not mounted"));
     world.write("m/e/new.md", "Written when it was back: gentian.");
-    assert!(caller.within(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "m/e/new.md")));
+    assert!(caller.poll_until(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "m/e/new.md")));
     // Also a folder that was available all the time.
     world.write("b/new.md", "Written beside it: saxifrage.");
-    assert!(caller.within(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "b/new.md")));
+    assert!(caller.poll_until(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "b/new.md")));
 }

@@ -11,7 +11,7 @@ use crate::harness::World;
 use crate::http::post;
 
 /// Returns a field of the first hit of `vic ask`.
-fn asked(world: &World, question: &str, field: &str) -> String {
+fn first_hit_field(world: &World, question: &str, field: &str) -> String {
     let answer = world.json(&["ask", question]);
     let hit = &answer["hits"][0];
     let found = if field == "path" { &hit["path"] } else { &hit["metadata"][field] };
@@ -19,13 +19,13 @@ fn asked(world: &World, question: &str, field: &str) -> String {
 }
 
 /// Posts a request. Returns the status and the JSON body.
-fn posted(world: &World, path: &str, body: &Value) -> (u16, Value) {
+fn post_json(world: &World, path: &str, body: &Value) -> (u16, Value) {
     let answered = post(world, path, body);
     (answered.status, answered.json())
 }
 
 /// Writes a zip archive with one member.
-fn zip(path: &Path, member: &str, text: &str) {
+fn write_zip(path: &Path, member: &str, text: &str) {
     let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
     archive.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
     archive.write_all(text.as_bytes()).unwrap();
@@ -39,9 +39,9 @@ fn non_utf8_name_is_printed_as_url_accepted_everywhere() {
     std::fs::write(&odd, "Soup of the day: leek").unwrap();
     world.write("plain.txt", "Bread and butter.");
     world.index();
-    let url = asked(&world, "soup leek", "absolute_path");
+    let url = first_hit_field(&world, "soup leek", "absolute_path");
     assert!(url.starts_with("file:///") && url.ends_with("/files/caf%E9-menu.txt"), "{url}");
-    assert_eq!(asked(&world, "soup leek", "path"), url);
+    assert_eq!(first_hit_field(&world, "soup leek", "path"), url);
     assert_eq!(world.ok(&["read", &url]).trim(), "Soup of the day: leek");
     assert_eq!(world.json(&["similar", &url])["hits"][0]["path"], "plain.txt");
     assert_eq!(world.json(&["files", "menu"])["files"][0]["path"], url.as_str());
@@ -52,7 +52,7 @@ fn non_utf8_name_is_printed_as_url_accepted_everywhere() {
     world.ok(&["sync", &url]);
     let raw = world.run("/bin/sh", &["-c", &format!("{} read files/caf*-menu.txt", crate::harness::vic_program())]);
     assert_eq!(String::from_utf8_lossy(&raw.stdout).trim(), "Soup of the day: leek");
-    let (_, read) = posted(&world, "/v1/read", &json!({ "path": url }));
+    let (_, read) = post_json(&world, "/v1/read", &json!({ "path": url }));
     assert_eq!(read["blocks"][0]["text"], "Soup of the day: leek", "{read}");
 }
 
@@ -62,7 +62,7 @@ fn printed_locations_are_accepted_by_every_command() {
     let lines: Vec<String> = (1..=9).map(|it| format!("Line {it} of the lease.")).collect();
     world.write("Contracts/lease.md", lines.join("\n"));
     world.write("Contracts/other.md", "Mooring fees and a lease of the quay.");
-    zip(&world.files().join("old.zip"), "in/note.md", "One\n\nThe key is with the baker.\nThree\n");
+    write_zip(&world.files().join("old.zip"), "in/note.md", "One\n\nThe key is with the baker.\nThree\n");
     world.index();
     assert_eq!(world.ok(&["read", "Contracts/lease.md"]).trim(), lines.join("\n"));
     assert_eq!(world.ok(&["read", "files/Contracts/lease.md"]).trim(), lines.join("\n"), "below the working directory");
@@ -75,7 +75,7 @@ fn printed_locations_are_accepted_by_every_command() {
     for pasted in ["Contracts/lease.md, lines 3-4", "Contracts/lease.md:3-4", "Contracts/lease.md  lines 3-4  0.735 L1"]
     {
         assert_eq!(world.ok(&["read", pasted]).trim(), lines[2..4].join("\n"), "{pasted}");
-        let (_, read) = posted(&world, "/v1/read", &json!({ "path": pasted }));
+        let (_, read) = post_json(&world, "/v1/read", &json!({ "path": pasted }));
         assert_eq!(read["blocks"][0]["text"], lines[2..4].join("\n"), "{pasted}: {read}");
     }
     assert_eq!(world.ok(&["read", "old.zip!/in/note.md, lines 3-3"]).trim(), "The key is with the baker.");
@@ -104,9 +104,9 @@ fn ambiguous_relative_path_is_refused_with_both_roots() {
     for root in &roots {
         assert!(told.contains(root.join("sub/README.md").to_str().unwrap()), "{told}");
     }
-    let (status, refused) = posted(&world, "/v1/read", &json!({ "path": "sub/README.md" }));
+    let (status, refused) = post_json(&world, "/v1/read", &json!({ "path": "sub/README.md" }));
     assert!(status == 400 && refused.to_string().contains("in 2 roots"), "{status} {refused}");
-    let (status, refused) = posted(&world, "/v1/read", &json!({ "path": "sub/nothing.md" }));
+    let (status, refused) = post_json(&world, "/v1/read", &json!({ "path": "sub/nothing.md" }));
     assert!(status == 404, "{status} {refused}");
 }
 
@@ -127,9 +127,9 @@ fn context_lines_match_file_with_secrets_redacted() {
             "hives.md-6- Sold in May.",
         ]
     );
-    let (_, found) = posted(&world, "/v1/grep", &json!({ "pattern": "31 kg", "before": 1, "after": 1 }));
+    let (_, found) = post_json(&world, "/v1/grep", &json!({ "pattern": "31 kg", "before": 1, "after": 1 }));
     let hit = &found["matches"][0];
     assert_eq!((&hit["before"], &hit["after"]), (&json!(["key [redacted]"]), &json!([""])), "{found}");
-    let (status, refused) = posted(&world, "/v1/grep", &json!({ "pattern": "kg", "before": 51 }));
+    let (status, refused) = post_json(&world, "/v1/grep", &json!({ "pattern": "kg", "before": 51 }));
     assert!(status == 400 && refused["error"]["field"] == "before", "{status} {refused}");
 }

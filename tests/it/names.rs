@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::harness::World;
 
 /// A daemon with these files indexed, among a hundred unrelated files.
-fn world(files: &[(&str, &[u8])]) -> World {
+fn world_with_noise(files: &[(&str, &[u8])]) -> World {
     const WORDS: [&str; 12] = [
         "bridge", "ribbon", "barley", "lantern", "garden", "ledger", "winter", "window", "market", "harbour", "video",
         "register",
@@ -28,18 +28,18 @@ fn world(files: &[(&str, &[u8])]) -> World {
     world
 }
 
-fn check(world: &World, question: &str, first: &str) {
+fn check_first_hit(world: &World, question: &str, first: &str) {
     assert_eq!(world.paths(&[question]).first().map(String::as_str), Some(first), "{question}");
 }
 
-fn hit(world: &World, question: &str) -> Value {
+fn first_hit(world: &World, question: &str) -> Value {
     world.json(&["ask", question])["hits"][0].clone()
 }
 
 #[test]
 fn file_is_found_by_name_regardless_of_text() {
     let text: &[u8] = b"A page of something else altogether.";
-    let world = world(&[
+    let world = world_with_noise(&[
         ("tariff-register-omega.txt", text),
         ("Jahresabschluss Nordkai 2025.txt", text),
         ("winter ledger.txt", text),
@@ -61,18 +61,18 @@ fn file_is_found_by_name_regardless_of_text() {
         ("strasse ubersicht", "Stra\u{df}e/\u{dc}bersicht.md"),
         ("regatta video", "regatta video tarnmouth.mp4"),
     ] {
-        check(&world, question, first);
+        check_first_hit(&world, question, first);
     }
     assert_eq!(world.paths(&["+omega"]).len(), 1);
     assert!(world.paths(&["register -omega"]).iter().all(|it| it != "tariff-register-omega.txt"));
-    let found = hit(&world, "tariff omega");
+    let found = first_hit(&world, "tariff omega");
     assert!(found["reasoning"].as_str().unwrap().contains("the name holds tariff, omega"), "{found:#}");
     // A deleted or renamed file is not found by its old name.
     std::fs::remove_file(world.files().join("winter ledger.txt")).unwrap();
     std::fs::rename(world.files().join("tariff-register-omega.txt"), world.files().join("epsilon.txt")).unwrap();
     world.index();
     assert!(world.paths(&["+omega"]).is_empty());
-    check(&world, "epsilon", "epsilon.txt");
+    check_first_hit(&world, "epsilon", "epsilon.txt");
     assert!(world.paths(&["winter ledger"]).iter().all(|it| it != "winter ledger.txt"));
 }
 
@@ -88,9 +88,9 @@ fn archive_members_are_found_by_name() {
     };
     let silent = archive(&[("clips/Heronsong.mp4", b"\0\0\0\x18ftypmp42")]);
     let both = archive(&[("readme.txt", b"Pictures of the fair."), ("Bitternfair.mp4", b"\0\0\0\x18ftypmp42")]);
-    let world = world(&[("names-only.zip", &silent), ("fair.zip", &both)]);
+    let world = world_with_noise(&[("names-only.zip", &silent), ("fair.zip", &both)]);
     for (question, first) in [("Heronsong", "names-only.zip"), ("bitternfair", "fair.zip")] {
-        let found = hit(&world, question);
+        let found = first_hit(&world, question);
         assert!(found["path"].as_str().unwrap().starts_with(first), "{found:#}");
         assert!(found["metadata"]["inner_names"][0].as_str().unwrap().ends_with(".mp4"), "{found:#}");
     }
@@ -136,7 +136,7 @@ fn mail_uses_its_own_date_and_lists_attachments() {
     let pump = mail("ada", "Tue, 11 Mar 2025 10:00:00 +0000", "The pump", Some("valve-drawing.bin"));
     let early = mail("ada", "Mon, 6 Jan 2025 10:00:00 +0000", "The pump, again", None);
     let other = mail("cora", "Wed, 12 Mar 2025 10:00:00 +0000", "The quay", None);
-    let world = world(&[
+    let world = world_with_noise(&[
         ("pump.eml", pump.as_bytes()),
         ("early.eml", early.as_bytes()),
         ("other.eml", other.as_bytes()),
@@ -154,7 +154,7 @@ fn mail_uses_its_own_date_and_lists_attachments() {
     assert_eq!(sorted("mail of March 2025"), ["other.eml", "pump.eml"]);
     assert_eq!(sorted("please show me all mails that I received in March 2025"), ["other.eml", "pump.eml"]);
     assert_eq!(sorted("emails from May 2025"), ["outlook.msg"]);
-    check(&world, "mails from Ada in March 2025", "pump.eml");
+    check_first_hit(&world, "mails from Ada in March 2025", "pump.eml");
     let answer = world.json(&["ask", "mail of March 2025"]);
     let warnings = answer["warnings"].to_string();
     assert!(warnings.contains("mail date"), "{answer:#}");
@@ -168,7 +168,7 @@ fn mail_uses_its_own_date_and_lists_attachments() {
         ("valve drawing", "pump.eml", "valve-drawing.bin"),
         ("crane manual", "outlook.msg", "crane-manual.bin"),
     ] {
-        let found = hit(&world, question);
+        let found = first_hit(&world, question);
         assert_eq!(
             (&found["path"], &found["metadata"]["attachments"][0]),
             (&file.into(), &attachment.into()),
@@ -180,7 +180,7 @@ fn mail_uses_its_own_date_and_lists_attachments() {
 
 #[test]
 fn number_is_found_in_every_notation() {
-    let world = world(&[
+    let world = world_with_noise(&[
         ("a.txt", b"The offer of Tolmen Paper is 1,234.56 EUR."),
         ("b.txt", b"Bag of 5 kg flour at the baker."),
         ("c.txt", b"Phone: +44 20 7946 0018 (office)."),
@@ -199,8 +199,8 @@ fn number_is_found_in_every_notation() {
         ("98,765.40", "e.txt"),
         ("70 kg", "e.txt"),
     ] {
-        check(&world, question, first);
+        check_first_hit(&world, question, first);
     }
-    let found = hit(&world, "1234.56 EUR");
+    let found = first_hit(&world, "1234.56 EUR");
     assert!(found["reasoning"].as_str().unwrap().contains("2 of 2 words"), "{found:#}");
 }

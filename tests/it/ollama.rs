@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::server::{Act, Asked, Server};
+use crate::server::{ReceivedRequest, Server, Step};
 
 /// A model of the server.
 #[derive(Clone, Debug)]
@@ -24,14 +24,14 @@ impl Model {
         Model { name, capabilities, remote_host: None }
     }
 
-    fn can(&self, capability: &str) -> bool {
+    fn has_capability(&self, capability: &str) -> bool {
         self.capabilities.contains(&capability)
     }
 }
 
 /// The reply of a model, or its failure.
 #[derive(Clone, Debug)]
-pub(crate) enum Says {
+pub(crate) enum Reply {
     /// This text, in two chunks.
     Text(String),
     /// This text, truncated at `num_predict`.
@@ -51,7 +51,7 @@ pub(crate) enum Says {
 }
 
 /// Starts a server with these models. `says` gets the body of every valid chat.
-pub(crate) fn start(models: Vec<Model>, says: impl Fn(&Value) -> Says + Send + Sync + 'static) -> Server {
+pub(crate) fn start(models: Vec<Model>, says: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Server {
     Server::start(move |asked| answer(&models, asked, &says))
 }
 
@@ -62,32 +62,32 @@ pub(crate) fn images(chat: &Value) -> Vec<Vec<u8>> {
     images.map(|it| STANDARD.decode(it.as_str().unwrap()).unwrap()).collect()
 }
 
-fn error(status: u16, message: impl Into<String>) -> Vec<Act> {
-    Act::json(status, &json!({ "error": message.into() }))
+fn error(status: u16, message: impl Into<String>) -> Vec<Step> {
+    Step::json(status, &json!({ "error": message.into() }))
 }
 
 /// Returns the response of a server with these models.
-pub(crate) fn answer(models: &[Model], asked: &Asked, says: &dyn Fn(&Value) -> Says) -> Vec<Act> {
+pub(crate) fn answer(models: &[Model], asked: &ReceivedRequest, says: &dyn Fn(&Value) -> Reply) -> Vec<Step> {
     let model = || models.iter().find(|it| asked.body["model"] == it.name);
     match (asked.method.as_str(), asked.path.as_str()) {
-        ("GET", "/") => vec![Act::Head(200, "text/plain; charset=utf-8"), Act::Send("Ollama is running".into())],
-        ("GET", "/api/version") => Act::json(200, &json!({ "version": "0.13.0" })),
-        ("GET", "/api/tags") => Act::json(200, &json!({ "models": models.iter().map(tag).collect::<Vec<_>>() })),
-        ("GET", "/api/ps") => Act::json(200, &json!({ "models": [] })),
+        ("GET", "/") => vec![Step::Head(200, "text/plain; charset=utf-8"), Step::Send("Ollama is running".into())],
+        ("GET", "/api/version") => Step::json(200, &json!({ "version": "0.13.0" })),
+        ("GET", "/api/tags") => Step::json(200, &json!({ "models": models.iter().map(model_tag).collect::<Vec<_>>() })),
+        ("GET", "/api/ps") => Step::json(200, &json!({ "models": [] })),
         ("POST", _) if asked.body.is_null() => error(400, "missing request body"),
         ("POST", "/api/show" | "/api/chat") if model().is_none() => {
             error(404, format!("model '{}' not found", asked.body["model"].as_str().unwrap_or_default()))
         }
-        ("POST", "/api/show") => Act::json(200, &shown(model().unwrap())),
-        ("POST", "/api/chat") => match wrong(model().unwrap(), &asked.body) {
+        ("POST", "/api/show") => Step::json(200, &model_details(model().unwrap())),
+        ("POST", "/api/chat") => match refusal(model().unwrap(), &asked.body) {
             Some(refusal) => refusal,
             None => chat(asked.body["model"].as_str().unwrap(), says(&asked.body)),
         },
-        _ => vec![Act::Head(404, "text/plain"), Act::Send("404 page not found".into())],
+        _ => vec![Step::Head(404, "text/plain"), Step::Send("404 page not found".into())],
     }
 }
 
-fn tag(model: &Model) -> Value {
+fn model_tag(model: &Model) -> Value {
     let details = json!({ "family": "fake", "parameter_size": "1B", "quantization_level": "Q4_K_M" });
     let mut tag = json!({
         "name": model.name, "model": model.name, "size": 1, "digest": "f".repeat(64), "details": details,
@@ -99,7 +99,7 @@ fn tag(model: &Model) -> Value {
     tag
 }
 
-fn shown(model: &Model) -> Value {
+fn model_details(model: &Model) -> Value {
     let mut shown = json!({
         "details": { "family": "fake" }, "model_info": { "fake.context_length": 8192 },
         "capabilities": model.capabilities,
@@ -112,11 +112,11 @@ fn shown(model: &Model) -> Value {
 }
 
 /// Returns the refusal of an invalid chat, if any.
-fn wrong(model: &Model, body: &Value) -> Option<Vec<Act>> {
-    if !model.can("completion") {
+fn refusal(model: &Model, body: &Value) -> Option<Vec<Step>> {
+    if !model.has_capability("completion") {
         return Some(error(400, format!("\"{}\" does not support chat", model.name)));
     }
-    if body["think"] == true && !model.can("thinking") {
+    if body["think"] == true && !model.has_capability("thinking") {
         return Some(error(400, format!("\"{}\" does not support thinking", model.name)));
     }
     if !body["format"].is_null() && body["format"] != "json" && !body["format"].is_object() {
@@ -127,7 +127,7 @@ fn wrong(model: &Model, body: &Value) -> Option<Vec<Act>> {
         let Some(bytes) = image.as_str().and_then(|it| STANDARD.decode(it).ok()) else {
             return Some(error(400, "illegal base64 data at input byte 4"));
         };
-        if !model.can("vision") {
+        if !model.has_capability("vision") {
             return Some(error(400, format!("\"{}\" does not support vision", model.name)));
         }
         if image::guess_format(&bytes).is_err() {
@@ -137,9 +137,9 @@ fn wrong(model: &Model, body: &Value) -> Option<Vec<Act>> {
     None
 }
 
-fn chat(model: &str, says: Says) -> Vec<Act> {
-    let head = || Act::Head(200, "application/x-ndjson");
-    let line = |value: Value| Act::Send(format!("{value}\n"));
+fn chat(model: &str, says: Reply) -> Vec<Step> {
+    let head = || Step::Head(200, "application/x-ndjson");
+    let line = |value: Value| Step::Send(format!("{value}\n"));
     let said = |text: &str| {
         line(json!({
             "model": model, "created_at": "2026-01-01T00:00:00Z", "done": false,
@@ -154,17 +154,17 @@ fn chat(model: &str, says: Says) -> Vec<Act> {
         }))
     };
     match says {
-        Says::Text(text) => {
+        Reply::Text(text) => {
             let (first, rest) = text.split_at(text.floor_char_boundary(text.len() / 2));
             vec![head(), said(first), said(rest), done("stop")]
         }
-        Says::Cut(text) => vec![head(), said(&text), done("length")],
-        Says::Nonsense => vec![head(), Act::Send("<html><body>It works!</body></html>\n".into())],
-        Says::Broken(why) => vec![head(), said("A "), line(json!({ "error": why }))],
-        Says::HalfALine => vec![head(), said("A "), Act::Send("{\"model\":\"m\",\"mess".into()), Act::Close],
-        Says::Hangs(time) => vec![head(), said("A "), Act::Wait(time), Act::Close],
-        Says::Closes => vec![Act::Close],
-        Says::Busy => error(503, "server busy, please try again.  maximum pending requests exceeded"),
+        Reply::Cut(text) => vec![head(), said(&text), done("length")],
+        Reply::Nonsense => vec![head(), Step::Send("<html><body>It works!</body></html>\n".into())],
+        Reply::Broken(why) => vec![head(), said("A "), line(json!({ "error": why }))],
+        Reply::HalfALine => vec![head(), said("A "), Step::Send("{\"model\":\"m\",\"mess".into()), Step::Close],
+        Reply::Hangs(time) => vec![head(), said("A "), Step::Wait(time), Step::Close],
+        Reply::Closes => vec![Step::Close],
+        Reply::Busy => error(503, "server busy, please try again.  maximum pending requests exceeded"),
     }
 }
 
@@ -172,9 +172,9 @@ fn chat(model: &str, says: Says) -> Vec<Act> {
 fn fake_server_refuses_like_ollama() {
     let models = [Model::new("text", &["completion"]), Model::new("eye", &["completion", "vision"])];
     let status = |body: Value| {
-        let asked = Asked { method: "POST".into(), path: "/api/chat".into(), body };
-        match answer(&models, &asked, &|_| Says::Text("x".into()))[0] {
-            Act::Head(status, _) => status,
+        let asked = ReceivedRequest { method: "POST".into(), path: "/api/chat".into(), body };
+        match answer(&models, &asked, &|_| Reply::Text("x".into()))[0] {
+            Step::Head(status, _) => status,
             _ => 0,
         }
     };

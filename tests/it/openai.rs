@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::World;
-use crate::server::{Act, Asked, Server};
+use crate::server::{ReceivedRequest, Server, Step};
 
 /// Starts a server with these models; a model named `eye` accepts pictures. `says` gets the body of every valid chat.
 pub(crate) fn start(
@@ -21,7 +21,7 @@ pub(crate) fn start(
 }
 
 /// Starts a server that waits before it embeds texts with this word. Other texts are not delayed.
-pub(crate) fn busy(word: &'static str, wait: impl Fn() + Send + Sync + 'static) -> Server {
+pub(crate) fn start_with_delay(word: &'static str, wait: impl Fn() + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         if asked.body["input"].to_string().contains(word) {
             wait();
@@ -31,7 +31,7 @@ pub(crate) fn busy(word: &'static str, wait: impl Fn() + Send + Sync + 'static) 
 }
 
 /// Starts a server that fails for texts for which `is_so` returns true.
-pub(crate) fn fails_over(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -> Server {
+pub(crate) fn start_failing(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         let mut texts = asked.body["input"].as_array().into_iter().flatten().filter_map(Value::as_str);
         match texts.any(&is_so) {
@@ -42,47 +42,47 @@ pub(crate) fn fails_over(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -
 }
 
 /// A server that, while held, embeds no text with a certain word.
-pub(crate) struct HeldBack {
+pub(crate) struct HoldableServer {
     pub(crate) server: Server,
     is_held: Arc<AtomicBool>,
 }
 
-impl HeldBack {
+impl HoldableServer {
     /// Starts the server, not held.
-    pub(crate) fn start(word: &'static str) -> HeldBack {
+    pub(crate) fn start(word: &'static str) -> HoldableServer {
         let is_held = Arc::new(AtomicBool::new(false));
         let holds = is_held.clone();
-        let server = busy(word, move || {
+        let server = start_with_delay(word, move || {
             while holds.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
             }
         });
-        HeldBack { server, is_held }
+        HoldableServer { server, is_held }
     }
 
     pub(crate) fn hold(&self) {
         self.is_held.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release(&self) {
         self.is_held.store(false, Ordering::Relaxed);
     }
 }
 
 /// Configures the server as embedder of the world.
-pub(crate) fn embeds_for(world: World, server: &Server) -> World {
+pub(crate) fn with_embedder(world: World, server: &Server) -> World {
     world
         .with("VIC_EMBED_BACKEND", "openai")
         .with("VIC_OPENAI_BASE_URL", &server.address)
         .with("VIC_OPENAI_EMBED_MODEL", "any")
 }
 
-fn error(status: u16, kind: &str, message: impl Into<String>) -> Vec<Act> {
-    Act::json(status, &json!({ "error": { "message": message.into(), "type": kind, "code": status } }))
+fn error(status: u16, kind: &str, message: impl Into<String>) -> Vec<Step> {
+    Step::json(status, &json!({ "error": { "message": message.into(), "type": kind, "code": status } }))
 }
 
 /// Returns the response of a server with these models.
-pub(crate) fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> String) -> Vec<Act> {
+pub(crate) fn answer(models: &[&str], asked: &ReceivedRequest, says: &dyn Fn(&Value) -> String) -> Vec<Step> {
     let model = asked.body["model"].as_str().unwrap_or_default();
     match (asked.method.as_str(), asked.path.as_str()) {
         ("POST", "/v1/chat/completions") if !models.contains(&model) => {
@@ -100,7 +100,7 @@ pub(crate) fn answer(models: &[&str], asked: &Asked, says: &dyn Fn(&Value) -> St
         }
         ("GET", "/v1/models") => {
             let model = |it: &&str| json!({ "id": it, "object": "model", "max_model_len": 32768 });
-            Act::json(200, &json!({ "object": "list", "data": models.iter().map(model).collect::<Vec<_>>() }))
+            Step::json(200, &json!({ "object": "list", "data": models.iter().map(model).collect::<Vec<_>>() }))
         }
         ("POST", "/v1/embeddings") => embeddings(&asked.body),
         _ => error(404, "not_found_error", "File Not Found"),
@@ -120,30 +120,30 @@ fn picture(url: &str) -> Option<Vec<u8>> {
     (image::guess_format(&bytes).ok()?.to_mime_type() == kind).then_some(bytes)
 }
 
-fn embeddings(body: &Value) -> Vec<Act> {
+fn embeddings(body: &Value) -> Vec<Step> {
     let texts = body["input"].as_array().into_iter().flatten().zip(0..);
     let vector = |(text, index): (&Value, usize)| {
         let length = text.as_str().unwrap_or_default().len();
         json!({ "object": "embedding", "index": index, "embedding": [length, 3, 4] })
     };
     let data: Vec<Value> = texts.map(vector).collect();
-    Act::json(200, &json!({ "object": "list", "data": data, "model": body["model"], "usage": { "total_tokens": 1 } }))
+    Step::json(200, &json!({ "object": "list", "data": data, "model": body["model"], "usage": { "total_tokens": 1 } }))
 }
 
 /// Returns the text with which `says` makes the model call a tool.
-pub(crate) fn call(tool: &str, arguments: &Value) -> String {
+pub(crate) fn tool_call(tool: &str, arguments: &Value) -> String {
     format!("{CALL}{tool}{CALL}{arguments}")
 }
 
 /// Marks a tool call.
 const CALL: char = '\u{1}';
 
-fn chat(model: &str, text: &str) -> Vec<Act> {
+fn chat(model: &str, text: &str) -> Vec<Step> {
     let event = |delta: Value, finish: Option<&str>| {
         let choices = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
         let piece = json!({ "id": "chat-1", "object": "chat.completion.chunk", "created": 1, "model": model,
                             "choices": choices });
-        Act::Send(format!("data: {piece}\n\n"))
+        Step::Send(format!("data: {piece}\n\n"))
     };
     let said = match text.strip_prefix(CALL).and_then(|it| it.split_once(CALL)) {
         Some((name, arguments)) => {
@@ -157,6 +157,7 @@ fn chat(model: &str, text: &str) -> Vec<Act> {
             vec![piece(first), piece(rest), event(json!({}), Some("stop"))]
         }
     };
-    let begin = vec![Act::Head(200, "text/event-stream"), event(json!({ "role": "assistant", "content": null }), None)];
-    [begin, said, vec![Act::Send("data: [DONE]\n\n".into())]].concat()
+    let begin =
+        vec![Step::Head(200, "text/event-stream"), event(json!({ "role": "assistant", "content": null }), None)];
+    [begin, said, vec![Step::Send("data: [DONE]\n\n".into())]].concat()
 }

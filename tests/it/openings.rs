@@ -11,14 +11,14 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 /// Every opening of a file below a folder since the creation of this value. Folders created later are not covered.
-pub(crate) struct Openings {
+pub(crate) struct OpenTrace {
     queue: OwnedFd,
     folders: HashMap<i32, PathBuf>,
     seen: Vec<PathBuf>,
 }
 
-impl Openings {
-    pub(crate) fn of(folder: &Path) -> Openings {
+impl OpenTrace {
+    pub(crate) fn watch_folder(folder: &Path) -> OpenTrace {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         let all = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
         let watch = |path: PathBuf| {
@@ -26,11 +26,11 @@ impl Openings {
             (inotify::add_watch(&queue, &path, WatchFlags::OPEN | WatchFlags::CLOSE).unwrap(), path)
         };
         let folders = all.filter(|it| it.file_type().is_dir()).map(|it| watch(it.into_path())).collect();
-        Openings { queue, folders, seen: Vec::new() }
+        OpenTrace { queue, folders, seen: Vec::new() }
     }
 
     /// Returns the opened files so far, one entry per opening.
-    pub(crate) fn seen(&mut self) -> &[PathBuf] {
+    pub(crate) fn opened(&mut self) -> &[PathBuf] {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4_096];
         let mut reader = Reader::new(&self.queue, &mut buffer);
         loop {
@@ -48,7 +48,7 @@ impl Openings {
     }
 
     /// Returns how often a file was opened so far.
-    pub(crate) fn of_file(&mut self, path: &Path) -> usize {
-        self.seen().iter().filter(|it| *it == path).count()
+    pub(crate) fn count_of(&mut self, path: &Path) -> usize {
+        self.opened().iter().filter(|it| *it == path).count()
     }
 }

@@ -3,31 +3,31 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::torture::{figure, percentile, size, soon};
-use crate::workshop::Workshop;
+use crate::torture::{check_within_time, figure, percentile, size_from_env};
+use crate::workshop::Workload;
 
 /// Promised duration of a sync (p95).
 const SYNCED: Duration = Duration::from_secs(2);
 
 /// Runs operations, syncs, and compares, `rounds` times. Returns the duration of each sync.
-fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
+fn run_rounds(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     let world = World::new().start();
-    let mut workshop = Workshop::new(world.files().canonicalize().unwrap(), seed);
+    let mut workshop = Workload::new(world.files().canonicalize().unwrap(), seed);
     (0..20).for_each(|_| workshop.write());
     world.index();
-    let (caller, over) = (Caller::new(&world), AtomicBool::new(false));
+    let (caller, over) = (SyncClient::new(&world), AtomicBool::new(false));
     std::thread::scope(|scope| {
         // Another thread requests the status continuously: its counts must always add up.
         scope.spawn(|| {
-            let caller = Caller::new(&world);
+            let caller = SyncClient::new(&world);
             while !over.load(Ordering::Relaxed) {
                 caller.status();
                 std::thread::sleep(Duration::from_millis(25));
             }
         });
-        let _over = Over(&over);
+        let _over = SetOnDrop(&over);
         let round = |round: usize| {
             for _ in 0..steps {
                 workshop.step();
@@ -46,9 +46,9 @@ fn work(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
 }
 
 /// Stops the other thread, also when the test fails.
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl Drop for Over<'_> {
 
 #[test]
 fn sync_matches_disk_after_random_operations() {
-    let waits = work(7, 8, 60);
+    let waits = run_rounds(7, 8, 60);
     println!("waits: {waits:.2?}");
 }
 
@@ -64,15 +64,15 @@ fn sync_matches_disk_after_random_operations() {
 #[test]
 #[ignore = "takes hours: see `make torture`"]
 fn torture_random_operations() {
-    let (first, seeds) = (size("VIC_TORTURE_SEED", 1), size("VIC_TORTURE_SEEDS", 20));
-    let operations = size("VIC_TORTURE_OPERATIONS", 10_000);
+    let (first, seeds) = (size_from_env("VIC_TORTURE_SEED", 1), size_from_env("VIC_TORTURE_SEEDS", 20));
+    let operations = size_from_env("VIC_TORTURE_OPERATIONS", 10_000);
     let mut all = Vec::new();
     for seed in first..first + seeds {
-        let waits = work(seed, operations.div_ceil(100) as usize, 100);
+        let waits = run_rounds(seed, operations.div_ceil(100) as usize, 100);
         let found = format!("index == disk, sync p50 {:.2?}", percentile(&waits, 50));
         figure(&format!("{operations} random operations, seed {seed}"), found);
         all.extend(waits);
     }
     // Checked after all seeds: a slow machine is no reason to skip any.
-    soon("a sync after a hundred of them (p95)", percentile(&all, 95), SYNCED);
+    check_within_time("a sync after a hundred of them (p95)", percentile(&all, 95), SYNCED);
 }

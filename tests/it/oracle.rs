@@ -16,25 +16,25 @@ use vic::model::{FileFilter, FileId, FileRecord, FileState, GrepRequest};
 use vic::store::{FileSet, LanceStore, Store};
 
 use crate::harness::World;
-use crate::torture::Dice;
+use crate::torture::Rng;
 
 /// Maximum number of files. Beyond it, files are only changed, renamed and deleted.
-const MOST_FILES: usize = 60;
+const MAX_FILES: usize = 60;
 
 /// Prefix of the unique word of each file version.
-const MARK: &str = "token";
+const TOKEN_PREFIX: &str = "token";
 
 /// The written files, and the acknowledgements of the daemon.
-pub(crate) struct Oracle {
-    dice: Dice,
+pub(crate) struct CrashOracle {
+    dice: Rng,
     serial: u64,
     folder: PathBuf,
     /// The current version of each file.
-    written: BTreeMap<PathBuf, Version>,
+    current: BTreeMap<PathBuf, FileVersion>,
     /// Files with an acknowledged current version, and the time of the acknowledgement.
     acknowledged: BTreeMap<PathBuf, u64>,
     /// Acknowledged versions that have been replaced.
-    past: Vec<Promise>,
+    replaced: Vec<Promise>,
     ledger: File,
     pub(crate) acknowledgements: u64,
     runtime: Runtime,
@@ -42,7 +42,7 @@ pub(crate) struct Oracle {
 
 /// One version of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Version {
+pub(crate) struct FileVersion {
     pub(crate) token: String,
     pub(crate) hash: [u8; 32],
 }
@@ -50,13 +50,13 @@ pub(crate) struct Version {
 /// An acknowledged version with its validity in nanoseconds since the epoch, until the file was touched.
 struct Promise {
     path: PathBuf,
-    version: Version,
+    version: FileVersion,
     from: u64,
     until: u64,
 }
 
 /// The contents of a store and a catalog at rest.
-pub(crate) struct Rest {
+pub(crate) struct StoredState {
     /// Every file by its path relative to the root.
     pub(crate) records: BTreeMap<PathBuf, FileRecord>,
     /// The words and the number of rows of each file in the store.
@@ -65,17 +65,17 @@ pub(crate) struct Rest {
     damaged: Vec<PathBuf>,
 }
 
-impl Oracle {
+impl CrashOracle {
     /// Creates an oracle that writes into the folder of this world.
-    pub(crate) fn new(world: &World, seed: u64) -> Oracle {
+    pub(crate) fn new(world: &World, seed: u64) -> CrashOracle {
         let ledger = File::create(world.data().with_file_name("acknowledged")).unwrap();
-        Oracle {
-            dice: Dice::new(seed),
+        CrashOracle {
+            dice: Rng::new(seed),
             serial: 0,
             folder: world.files(),
-            written: BTreeMap::new(),
+            current: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
-            past: Vec::new(),
+            replaced: Vec::new(),
             ledger,
             acknowledgements: 0,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
@@ -83,8 +83,8 @@ impl Oracle {
     }
 
     /// Draws a number, such as milliseconds to wait.
-    pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
-        self.dice.within(range)
+    pub(crate) fn draw(&mut self, range: std::ops::Range<u64>) -> u64 {
+        self.dice.in_range(range)
     }
 
     /// Returns the number of acknowledged versions at that moment.
@@ -93,44 +93,44 @@ impl Oracle {
     }
 
     /// Returns the files with an acknowledged current version.
-    pub(crate) fn present(&self) -> Vec<(PathBuf, Version)> {
-        self.acknowledged.keys().map(|path| (path.clone(), self.written[path].clone())).collect()
+    pub(crate) fn present(&self) -> Vec<(PathBuf, FileVersion)> {
+        self.acknowledged.keys().map(|path| (path.clone(), self.current[path].clone())).collect()
     }
 
-    fn promises(&self, at: u64) -> impl Iterator<Item = (&PathBuf, &Version)> {
+    fn promises(&self, at: u64) -> impl Iterator<Item = (&PathBuf, &FileVersion)> {
         let present = self.acknowledged.iter().filter(move |(_, from)| **from <= at);
-        let past = self.past.iter().filter(move |it| it.from <= at && at < it.until);
-        present.map(|(path, _)| (path, &self.written[path])).chain(past.map(|it| (&it.path, &it.version)))
+        let past = self.replaced.iter().filter(move |it| it.from <= at && at < it.until);
+        present.map(|(path, _)| (path, &self.current[path])).chain(past.map(|it| (&it.path, &it.version)))
     }
 
     /// Must precede every change of a file: ends the promise for its current version.
-    fn touch(&mut self, path: &Path) {
+    fn end_promise(&mut self, path: &Path) {
         if let Some(from) = self.acknowledged.remove(path) {
-            let version = self.written[path].clone();
-            self.past.push(Promise { path: path.to_owned(), version, from, until: now() });
+            let version = self.current[path].clone();
+            self.replaced.push(Promise { path: path.to_owned(), version, from, until: now() });
         }
     }
 
     /// Saves, changes, renames or deletes one file.
     pub(crate) fn change_one(&mut self) {
-        let some = self.written.keys().nth(self.dice.below(self.written.len().max(1) as u64) as usize).cloned();
+        let some = self.current.keys().nth(self.dice.below(self.current.len().max(1) as u64) as usize).cloned();
         let choice = self.dice.below(100);
         match some {
             Some(path) if choice < 35 => self.save(path),
             Some(path) if choice < 50 => {
-                self.touch(&path);
+                self.end_promise(&path);
                 std::fs::remove_file(self.folder.join(&path)).unwrap();
-                self.written.remove(&path);
+                self.current.remove(&path);
             }
             Some(path) if choice < 60 => {
                 let to = self.fresh_name();
                 std::fs::create_dir_all(self.folder.join(&to).parent().unwrap()).unwrap();
-                self.touch(&path);
+                self.end_promise(&path);
                 std::fs::rename(self.folder.join(&path), self.folder.join(&to)).unwrap();
-                let version = self.written.remove(&path).unwrap();
-                self.written.insert(to, version);
+                let version = self.current.remove(&path).unwrap();
+                self.current.insert(to, version);
             }
-            Some(path) if self.written.len() >= MOST_FILES => self.save(path),
+            Some(path) if self.current.len() >= MAX_FILES => self.save(path),
             _ => {
                 let path = self.fresh_name();
                 self.save(path);
@@ -145,14 +145,14 @@ impl Oracle {
 
     fn save(&mut self, path: PathBuf) {
         self.serial += 1;
-        let token = format!("{MARK}{:06x}", self.serial);
+        let token = format!("{TOKEN_PREFIX}{:06x}", self.serial);
         let content =
             format!("Entry {} of the harbour log.\nThe word for it is {token}, wind from the west.\n", self.serial);
         let place = self.folder.join(&path);
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-        self.touch(&path);
+        self.end_promise(&path);
         std::fs::write(&place, &content).unwrap();
-        self.written.insert(path, Version { token, hash: *blake3::hash(content.as_bytes()).as_bytes() });
+        self.current.insert(path, FileVersion { token, hash: *blake3::hash(content.as_bytes()).as_bytes() });
     }
 
     /// Lists the indexed files and notes new acknowledgements. Notes none if the daemon does not answer.
@@ -169,9 +169,9 @@ impl Oracle {
         for record in records {
             let path = record.found.path;
             let is_present =
-                self.written.get(&path).is_some_and(|it| record.hash.is_some_and(|hash| hash.0 == it.hash));
+                self.current.get(&path).is_some_and(|it| record.hash.is_some_and(|hash| hash.0 == it.hash));
             if is_present && !self.acknowledged.contains_key(&path) {
-                writeln!(self.ledger, "{now} {} {}", path.display(), self.written[&path].token).unwrap();
+                writeln!(self.ledger, "{now} {} {}", path.display(), self.current[&path].token).unwrap();
                 self.acknowledged.insert(path, now);
                 self.acknowledgements += 1;
             }
@@ -181,8 +181,8 @@ impl Oracle {
 
     /// Opens a data directory without a daemon. Checks that every version acknowledged and untouched at that moment is
     /// recorded and stored exactly once. Returns the errors.
-    pub(crate) fn check_at_rest(&self, data: &Path, at: u64) -> Vec<String> {
-        let rest = match self.runtime.block_on(Rest::open(data)) {
+    pub(crate) fn check_stored(&self, data: &Path, at: u64) -> Vec<String> {
+        let rest = match self.runtime.block_on(StoredState::open(data)) {
             Ok(rest) => rest,
             Err(error) => return vec![format!("cannot be opened: {error}")],
         };
@@ -198,12 +198,12 @@ impl Oracle {
     pub(crate) fn check_converged(&mut self, world: &World) {
         let config = world.config();
         let expected: BTreeSet<(PathBuf, String)> =
-            self.written.iter().map(|(path, version)| (path.clone(), version.token.clone())).collect();
+            self.current.iter().map(|(path, version)| (path.clone(), version.token.clone())).collect();
         let files = expected.len() as u64;
         let state = |world: &World| {
             let status = world.json(&["status"]);
             let counts = ["indexed", "pending", "failed"].map(|it| status["coverage"][it].as_u64().unwrap());
-            (counts, status["chunks"].as_u64().unwrap(), self.runtime.block_on(words(&config)))
+            (counts, status["chunks"].as_u64().unwrap(), self.runtime.block_on(found_tokens(&config)))
         };
         let whole = ([files, 0, 0], files, expected.clone());
         let begun = std::time::Instant::now();
@@ -233,16 +233,17 @@ pub(crate) fn now() -> u64 {
 }
 
 /// Returns every file and word found through the running daemon.
-async fn words(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
-    let request = GrepRequest { pattern: format!("{MARK}[0-9a-f]+"), limit: Some(10_000), ..GrepRequest::default() };
+async fn found_tokens(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
+    let request =
+        GrepRequest { pattern: format!("{TOKEN_PREFIX}[0-9a-f]+"), limit: Some(10_000), ..GrepRequest::default() };
     let client = Client::connect(config).await.unwrap();
     let found = client.grep(request).await.unwrap().matches;
     found.into_iter().map(|it| (PathBuf::from(it.path), it.line[it.start as usize..it.end as usize].into())).collect()
 }
 
-impl Rest {
+impl StoredState {
     /// Reads the whole catalog and store.
-    pub(crate) async fn open(data: &Path) -> vic::error::Result<Rest> {
+    pub(crate) async fn open(data: &Path) -> vic::error::Result<StoredState> {
         let catalog = Catalog::open(&data.join("catalog.sqlite"))?;
         let (records, _) = catalog.search(&FileFilter::default(), usize::MAX, 0)?;
         let records = records.into_iter().map(|it| (it.found.path.clone(), it)).collect();
@@ -255,18 +256,18 @@ impl Rest {
             let mut each = |stored: vic::model::StoredChunk| {
                 let entry = words.entry(stored.file_id).or_default();
                 let found = stored.chunk.text.split(|it: char| !it.is_ascii_alphanumeric());
-                entry.0.extend(found.filter(|it| it.starts_with(MARK)).map(String::from));
+                entry.0.extend(found.filter(|it| it.starts_with(TOKEN_PREFIX)).map(String::from));
                 entry.1 += 1;
                 true
             };
             store.scan(&FileSet::All, &mut each).await?;
-            damaged = store.set_aside().to_vec();
+            damaged = store.quarantined().to_vec();
         }
-        Ok(Rest { records, words, damaged })
+        Ok(StoredState { records, words, damaged })
     }
 
     /// Returns the error of an acknowledged file version, if any.
-    fn problem(&self, path: &Path, version: &Version) -> Option<String> {
+    fn problem(&self, path: &Path, version: &FileVersion) -> Option<String> {
         let shown = path.display();
         let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
         // A file that was renamed, or was to copy a file that changed, is checked again. It is pending until then and still

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::h2;
 use crate::harness::World;
-use crate::http::{Answered, connect, key, key_line, raw, send};
+use crate::http::{Response, connect, key, key_line, send, send_raw};
 
 /// Host names that are not the server's but resemble it. `PORT` is its port.
-const HOSTS: &[&str] = &[
+const FOREIGN_HOSTS: &[&str] = &[
     "evil.example",
     "evil.example:PORT",
     "127.0.0.1.nip.io:PORT",
@@ -30,7 +30,7 @@ const HOSTS: &[&str] = &[
 ];
 
 /// Headers with which browsers identify the page behind a request.
-const PAGES: &[(&str, &str)] = &[
+const BROWSER_HEADERS: &[(&str, &str)] = &[
     ("origin", "https://evil.example"),
     ("origin", "null"),
     ("origin", "http://localhost:PORT"),
@@ -42,7 +42,7 @@ const PAGES: &[(&str, &str)] = &[
 ];
 
 /// Requests a page could try: method, path, content type, body. Each would act or reveal data.
-fn tries(world: &World) -> Vec<(&'static str, &'static str, &'static str, String)> {
+fn page_requests(world: &World) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let start = json!({"root": world.files(), "full": true}).to_string();
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -60,16 +60,16 @@ fn tries(world: &World) -> Vec<(&'static str, &'static str, &'static str, String
 }
 
 /// State that must not change: jobs, roots, and the versions of the index.
-fn state(world: &World) -> (usize, Value, BTreeSet<String>) {
-    let versions = walk(&world.data().join("index"));
+fn daemon_state(world: &World) -> (usize, Value, BTreeSet<String>) {
+    let versions = files_below(&world.data().join("index"));
     (world.json(&["jobs"]).as_array().unwrap().len(), world.json(&["roots"]), versions)
 }
 
-fn walk(folder: &std::path::Path) -> BTreeSet<String> {
+fn files_below(folder: &std::path::Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.path() {
-            path if path.is_dir() => found.append(&mut walk(&path)),
+            path if path.is_dir() => found.append(&mut files_below(&path)),
             path => {
                 found.insert(path.display().to_string());
             }
@@ -84,11 +84,11 @@ fn port(world: &World) -> String {
 }
 
 /// Sends a request with a valid key, so that only host and origin can cause a refusal.
-fn attempt(world: &World, (method, path, kind, body): &(&str, &str, &str, String), headers: &str) -> Answered {
+fn send_as_page(world: &World, (method, path, kind, body): &(&str, &str, &str, String), headers: &str) -> Response {
     let kind = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
     let accept = "accept: application/json, text/event-stream\r\n";
     let headers = headers.replace("PORT", &port(world));
-    raw(
+    send_raw(
         world,
         &format!(
             "{method} {path} HTTP/1.1\r\nconnection: close\r\n{headers}{}{accept}{kind}content-length: {}\r\n\r\n{body}",
@@ -98,7 +98,7 @@ fn attempt(world: &World, (method, path, kind, body): &(&str, &str, &str, String
     )
 }
 
-fn check(answered: &Answered, what: &str) {
+fn check_refused(answered: &Response, what: &str) {
     assert_eq!(answered.status, 403, "{what}: {}", answered.body);
     assert!(!answered.head.contains("access-control"), "{what}: {}", answered.head);
 }
@@ -108,31 +108,31 @@ fn foreign_origin_and_host_are_refused_on_every_listener() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     world.write("a.md", "A private thought about the orchard.");
     world.index();
-    let before = state(&world);
+    let before = daemon_state(&world);
     let mut cases = 0;
-    for one in &tries(&world) {
-        for host in HOSTS {
-            check(&attempt(&world, one, &format!("host: {host}\r\n")), &format!("{host} {one:?}"));
+    for one in &page_requests(&world) {
+        for host in FOREIGN_HOSTS {
+            check_refused(&send_as_page(&world, one, &format!("host: {host}\r\n")), &format!("{host} {one:?}"));
             cases += 1;
         }
-        for (name, value) in PAGES {
+        for (name, value) in BROWSER_HEADERS {
             let headers = format!("host: localhost:PORT\r\n{name}: {value}\r\n");
-            check(&attempt(&world, one, &headers), &format!("{value} {one:?}"));
+            check_refused(&send_as_page(&world, one, &headers), &format!("{value} {one:?}"));
             cases += 1;
         }
-        assert_eq!(state(&world), before, "{one:?}");
+        assert_eq!(daemon_state(&world), before, "{one:?}");
     }
     assert!(cases >= 60, "{cases}");
-    cases_of_form(&world);
-    cases_of_grpc(&world);
-    assert_eq!(state(&world), before);
+    check_unusual_hosts(&world);
+    check_grpc(&world);
+    assert_eq!(daemon_state(&world), before);
     // Control: the same request with the right host is accepted.
-    let one = &tries(&world)[2];
-    assert_eq!(attempt(&world, one, "host: localhost:PORT\r\n").status, 202);
+    let one = &page_requests(&world)[2];
+    assert_eq!(send_as_page(&world, one, "host: localhost:PORT\r\n").status, 202);
 }
 
 /// Host names in unusual places.
-fn cases_of_form(world: &World) {
+fn check_unusual_hosts(world: &World) {
     let key = key_line(world);
     for (line, hosts) in [
         ("GET http://evil.example/v1/status HTTP/1.1", "host: localhost\r\n"),
@@ -142,30 +142,35 @@ fn cases_of_form(world: &World) {
         ("GET /v1/status HTTP/1.1", "host:\r\n"),
         ("GET /v1/status HTTP/1.0", ""),
     ] {
-        let answered = raw(world, &format!("{line}\r\nconnection: close\r\n{hosts}{key}\r\n"));
-        check(&answered, &format!("{line} {hosts}"));
+        let answered = send_raw(world, &format!("{line}\r\nconnection: close\r\n{hosts}{key}\r\n"));
+        check_refused(&answered, &format!("{line} {hosts}"));
     }
     // The preflight of a browser for a public page that wants to reach a private address.
     let preflight = "origin: https://evil.example\r\naccess-control-request-method: POST\r\n\
                      access-control-request-private-network: true\r\n";
-    let answered =
-        raw(world, &format!("OPTIONS /v1/ask HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{preflight}\r\n"));
-    check(&answered, "a preflight");
+    let answered = send_raw(
+        world,
+        &format!("OPTIONS /v1/ask HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{preflight}\r\n"),
+    );
+    check_refused(&answered, "a preflight");
     let upgrade = "origin: https://evil.example\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
-    check(&raw(world, &format!("GET /mcp HTTP/1.1\r\nhost: localhost\r\n{upgrade}{key}\r\n")), "a web socket");
+    check_refused(
+        &send_raw(world, &format!("GET /mcp HTTP/1.1\r\nhost: localhost\r\n{upgrade}{key}\r\n")),
+        "a web socket",
+    );
 }
 
-fn cases_of_grpc(world: &World) {
+fn check_grpc(world: &World) {
     let (port, key) = (port(world), format!("Bearer {}", key(world)));
     let authorization = ("authorization", key.as_str());
-    let message = h2::text(1, world.files().to_str().unwrap());
+    let message = h2::string_field(1, world.files().to_str().unwrap());
     let start = "/vic.v1.Vic/StartIndex";
     // A client cannot send a name with `@` in `:authority`.
-    for host in HOSTS.iter().filter(|it| !it.contains('@')) {
+    for host in FOREIGN_HOSTS.iter().filter(|it| !it.contains('@')) {
         let called = h2::call(world, &host.replace("PORT", &port), start, &[authorization], &message);
         assert_eq!((called.status, called.code), (403, Some(7)), "{host}: {called:?}");
     }
-    for &(name, value) in PAGES {
+    for &(name, value) in BROWSER_HEADERS {
         let value = value.replace("PORT", &port);
         let called = h2::call(world, "localhost", start, &[authorization, (name, value.as_str())], &message);
         assert_eq!((called.status, called.code), (403, Some(7)), "{value}: {called:?}");
@@ -187,7 +192,7 @@ fn form_content_type_is_refused_with_415() {
 }
 
 /// Invalid credentials.
-const WRONG: &[&str] = &[
+const INVALID_CREDENTIALS: &[&str] = &[
     "",
     "Bearer",
     "Bearer ",
@@ -203,7 +208,7 @@ fn every_path_except_liveness_requires_the_key() {
     let listed = send(&world, "GET", "/", &[], "").json()["paths"].clone();
     for name in listed.as_object().unwrap().keys() {
         let (method, path) = name.split_once(' ').unwrap();
-        for &shown in WRONG {
+        for &shown in INVALID_CREDENTIALS {
             let status = send(&world, method, path, &[("authorization", shown)], "{}").status;
             // Many wrong keys are rate-limited with 429. Requests without a key are not: they guess nothing.
             let expected: &[u16] = match (path == "/health", shown.is_empty()) {

@@ -11,31 +11,31 @@ use crate::harness::World;
 use crate::http::{get, post};
 use crate::openai;
 use crate::server::Server;
-use crate::torture::{Promises, figure, percentile, size};
+use crate::torture::{PromiseChecks, figure, percentile, size_from_env};
 
 /// Client threads: far more than the daemon admits at once, so that the rate is kept.
-const ASKING: usize = 96;
+const CLIENT_THREADS: usize = 96;
 
 /// Simulated time of a remote model per question.
-const MODEL: Duration = Duration::from_millis(50);
+const MODEL_TIME: Duration = Duration::from_millis(50);
 
 /// The result of a question.
-struct Outcome {
+struct Response {
     status: u16,
     told_when: bool,
     took: Duration,
 }
 
 /// Sends one question.
-fn ask(world: &World, number: usize) -> Outcome {
+fn ask(world: &World, number: usize) -> Response {
     let begun = Instant::now();
     let answered =
         post(world, "/v1/ask", &json!({"query": format!("what do the notes on frost of page {number} say?")}));
-    Outcome { status: answered.status, told_when: answered.header("retry-after").is_some(), took: begun.elapsed() }
+    Response { status: answered.status, told_when: answered.header("retry-after").is_some(), took: begun.elapsed() }
 }
 
 /// Closed loop: each of `clients` sends its next question after the response.
-fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Outcome> {
+fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Response> {
     let (begun, all) = (Instant::now(), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for client in 0..clients {
@@ -53,11 +53,11 @@ fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Outcome> {
 }
 
 /// Open loop: questions at a constant rate, independent of the responses.
-fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Outcome> {
+fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Response> {
     let (begun, next, all) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let total = (rate * time.as_secs_f64()) as usize;
     std::thread::scope(|scope| {
-        for _ in 0..ASKING {
+        for _ in 0..CLIENT_THREADS {
             scope.spawn(|| {
                 let mut own = Vec::new();
                 loop {
@@ -81,7 +81,7 @@ fn p99(took: Vec<Duration>) -> Duration {
     percentile(&took, 99)
 }
 
-fn answered(outcomes: &[Outcome]) -> Vec<Duration> {
+fn answer_times(outcomes: &[Response]) -> Vec<Duration> {
     outcomes.iter().filter(|it| it.status == 200).map(|it| it.took).collect()
 }
 
@@ -98,7 +98,7 @@ fn watch_health(world: &World, over: &AtomicBool) -> Vec<Duration> {
 }
 
 /// Tolerated multiples of the promised values.
-struct Borne {
+struct Tolerance {
     /// For the response time.
     time: u32,
     /// For the share of missing answers.
@@ -106,16 +106,16 @@ struct Borne {
 }
 
 /// Floods a daemon and checks the results against the promises.
-fn flood(world: &World, borne: &Borne) {
+fn flood(world: &World, borne: &Tolerance) {
     for number in 0..500 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
     }
     world.index();
-    let idle = p99(answered(&closed_loop(world, 1, Duration::from_secs(5))));
-    let peak = answered(&closed_loop(world, 8, Duration::from_secs(10))).len() as f64 / 10.0;
+    let idle = p99(answer_times(&closed_loop(world, 1, Duration::from_secs(5))));
+    let peak = answer_times(&closed_loop(world, 8, Duration::from_secs(10))).len() as f64 / 10.0;
     let memory = || world.json(&["status"])["rss_mib"].as_f64().unwrap();
     let before = memory();
-    let time = Duration::from_secs(size("VIC_TORTURE_OVERLOAD_SECONDS", 60));
+    let time = Duration::from_secs(size_from_env("VIC_TORTURE_OVERLOAD_SECONDS", 60));
     let over = AtomicBool::new(false);
     let (outcomes, health) = std::thread::scope(|scope| {
         let watching = scope.spawn(|| watch_health(world, &over));
@@ -123,23 +123,27 @@ fn flood(world: &World, borne: &Borne) {
         over.store(true, Ordering::Relaxed);
         (outcomes, watching.join().unwrap())
     });
-    let accepted = answered(&outcomes);
-    let refused: Vec<&Outcome> = outcomes.iter().filter(|it| it.status != 200).collect();
+    let accepted = answer_times(&outcomes);
+    let refused: Vec<&Response> = outcomes.iter().filter(|it| it.status != 200).collect();
     let goodput = accepted.len() as f64 / time.as_secs_f64();
     figure("answers a second at the peak, and at four times as many questions", format!("{peak:.0}, {goodput:.0}"));
     figure("refusals", refused.len());
-    let mut promises = Promises::default();
+    let mut promises = PromiseChecks::default();
     let what = format!("p99 of an answer in the flood ({idle:.1?} alone)");
     promises.at_most(&what, p99(accepted), 3 * idle, borne.time * 3 * idle);
-    promises.soon("p99 of a refusal", p99(refused.iter().map(|it| it.took).collect()), Duration::from_millis(50));
-    promises.soon("p99 of /health in the flood", p99(health), Duration::from_millis(100));
+    promises.within_time(
+        "p99 of a refusal",
+        p99(refused.iter().map(|it| it.took).collect()),
+        Duration::from_millis(50),
+    );
+    promises.within_time("p99 of /health in the flood", p99(health), Duration::from_millis(100));
     promises.at_most("MiB of memory more after the flood", memory() - before, 100.0, 100.0);
     let missing = 100.0 * (1.0 - goodput / peak);
     promises.at_most("answers in the flood missing to those at the peak, %", missing, 10.0, 10.0 * borne.missing);
     assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "every refusal has a retry-after");
     std::thread::sleep(Duration::from_secs(5));
-    let after = p99(answered(&closed_loop(world, 1, Duration::from_secs(3))));
-    promises.soon("p99 of an answer 5 s after it", after, idle);
+    let after = p99(answer_times(&closed_loop(world, 1, Duration::from_secs(3))));
+    promises.within_time("p99 of an answer 5 s after it", after, idle);
     promises.check();
 }
 
@@ -148,7 +152,7 @@ fn flood(world: &World, borne: &Borne) {
 #[ignore = "measures, and needs the machine for itself: make torture"]
 fn torture_overload_of_slow_model() {
     let server = Server::start(|asked| {
-        std::thread::sleep(MODEL);
+        std::thread::sleep(MODEL_TIME);
         openai::answer(&["any"], asked, &|_| String::new())
     });
     let world = World::new()
@@ -157,7 +161,7 @@ fn torture_overload_of_slow_model() {
         .with("VIC_OPENAI_BASE_URL", &server.address)
         .with("VIC_OPENAI_EMBED_MODEL", "any")
         .start();
-    flood(&world, &Borne { time: 1, missing: 1.0 });
+    flood(&world, &Tolerance { time: 1, missing: 1.0 });
 }
 
 /// Clients and daemon compete for the same processors, so more is tolerated.
@@ -165,5 +169,5 @@ fn torture_overload_of_slow_model() {
 #[ignore = "measures, and needs the machine for itself: make torture"]
 fn torture_overload_of_the_processors() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
-    flood(&world, &Borne { time: 3, missing: 4.0 });
+    flood(&world, &Tolerance { time: 3, missing: 4.0 });
 }

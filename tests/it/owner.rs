@@ -21,8 +21,8 @@ fn second_start_exits_and_killed_daemon_frees_lock() {
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     world.kill();
     // No pause: the first attempt must get the lock.
-    world.spawn();
-    assert!(world.ended().is_none());
+    world.spawn_and_wait();
+    assert!(world.exit_status().is_none());
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn one_of_hundred_concurrent_starts_remains() {
         });
         std::thread::sleep(Duration::from_millis(20));
     }
-    world.until("the winner answers", Duration::from_secs(30), |it| it.data().join("listen").exists());
+    world.wait_until("the winner answers", Duration::from_secs(30), |it| it.data().join("listen").exists());
     let mut winner = starts.pop().unwrap();
     assert_eq!(world.json(&["status"])["pid"], winner.id());
     assert!(winner.try_wait().unwrap().is_none());

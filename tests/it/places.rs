@@ -14,7 +14,7 @@ use crate::torture::figure;
 
 /// The location of a sentence, as far as its format defines one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Truth {
+pub(crate) struct ExpectedLocation {
     pub(crate) page: Option<u64>,
     pub(crate) sheet: Option<String>,
     pub(crate) row: Option<u64>,
@@ -24,16 +24,16 @@ pub(crate) struct Truth {
 }
 
 /// A document with its sentences and their locations.
-pub(crate) struct Made {
+pub(crate) struct TestDocument {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) sentences: Vec<(String, Truth)>,
+    pub(crate) sentences: Vec<(String, ExpectedLocation)>,
     /// Sentences that are titles or headings.
     pub(crate) headings: Vec<String>,
 }
 
 /// Common part of all sentences.
-pub(crate) const HOLDS: &str = "keeps the letter of";
+pub(crate) const COMMON_PHRASE: &str = "keeps the letter of";
 
 /// Word lists: no two sentences of a document share both words.
 const FIRST: [&str; 24] = [
@@ -63,11 +63,11 @@ const SECOND: [&str; 17] = [
 
 /// Returns the sentence with this number.
 pub(crate) fn sentence(number: usize) -> String {
-    format!("The {} {HOLDS} {}.", FIRST[number % FIRST.len()], SECOND[number % SECOND.len()])
+    format!("The {} {COMMON_PHRASE} {}.", FIRST[number % FIRST.len()], SECOND[number % SECOND.len()])
 }
 
 /// Returns the location in the anchor of a match or a hit.
-fn said(anchor: &Value, truth: &Truth) -> Truth {
+fn anchor_location(anchor: &Value, truth: &ExpectedLocation) -> ExpectedLocation {
     let number = |name: &str| anchor[name].as_u64();
     let text = |name: &str| anchor[name].as_str().map(String::from);
     let row = |cell: &str| {
@@ -77,7 +77,7 @@ fn said(anchor: &Value, truth: &Truth) -> Truth {
     };
     // Compare lines only for formats with lines; the anchor must be one line, not a range.
     let line = number("line_start").filter(|it| number("line_end") == Some(*it));
-    Truth {
+    ExpectedLocation {
         page: number("page"),
         sheet: text("sheet"),
         row: anchor["cell"].as_str().and_then(row),
@@ -88,13 +88,13 @@ fn said(anchor: &Value, truth: &Truth) -> Truth {
 }
 
 /// A world with these documents indexed.
-fn indexed(documents: &[Made]) -> World {
+fn indexed_world(documents: &[TestDocument]) -> World {
     let world = World::new().with("VIC_WATCH", "0").start();
     for it in documents {
         world.write(it.name, &it.bytes);
     }
     world.index();
-    world.until("everything is read", Duration::from_secs(120), |it| {
+    world.wait_until("everything is read", Duration::from_secs(120), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         coverage["pending"] == 0 && coverage["awaiting_vectors"] == 0
     });
@@ -109,18 +109,18 @@ fn file_of(path: &str) -> &str {
 }
 
 /// Compares the location of every sentence found by grep with the truth.
-fn check_grep(world: &World, documents: &[Made]) {
-    let found = world.json(&["grep", "-F", HOLDS, "--limit", "10000"]);
+fn check_grep(world: &World, documents: &[TestDocument]) {
+    let found = world.json(&["grep", "-F", COMMON_PHRASE, "--limit", "10000"]);
     let matches = found["matches"].as_array().unwrap();
     for document in documents {
         let own: Vec<&Value> =
             matches.iter().filter(|it| file_of(it["path"].as_str().unwrap()) == document.name).collect();
         let mut wrong = Vec::new();
         for (sentence, truth) in &document.sentences {
-            let places: Vec<Truth> = own
+            let places: Vec<ExpectedLocation> = own
                 .iter()
                 .filter(|it| it["line"].as_str().unwrap().contains(sentence))
-                .map(|it| said(&it["anchor"], truth))
+                .map(|it| anchor_location(&it["anchor"], truth))
                 .collect();
             if places != [truth.clone()] {
                 wrong.push(format!("{sentence} is at {truth:?}, not {places:?}"));
@@ -139,10 +139,11 @@ fn check_grep(world: &World, documents: &[Made]) {
 }
 
 /// Asks for sentences, and compares the locations of the hit and of the quotes with the truth.
-fn check_ask(world: &World, documents: &[Made], step: usize) {
+fn check_ask(world: &World, documents: &[TestDocument], step: usize) {
     let mut wrong = Vec::new();
     for document in documents {
-        let truths: HashMap<&str, &Truth> = document.sentences.iter().map(|(it, truth)| (it.as_str(), truth)).collect();
+        let truths: HashMap<&str, &ExpectedLocation> =
+            document.sentences.iter().map(|(it, truth)| (it.as_str(), truth)).collect();
         // Titles and headings are context and never quoted.
         let asked = document.sentences.iter().step_by(step).filter(|(it, _)| !document.headings.contains(it));
         for (sentence, truth) in asked {
@@ -179,45 +180,49 @@ fn check_ask(world: &World, documents: &[Made], step: usize) {
 }
 
 /// Two documents of a format: many short pages that share a passage, and long pages with several passages.
-fn both(of: impl Fn(&'static str, &[usize]) -> Made, short: &'static str, long: &'static str) -> [Made; 2] {
+fn short_and_long(
+    of: impl Fn(&'static str, &[usize]) -> TestDocument,
+    short: &'static str,
+    long: &'static str,
+) -> [TestDocument; 2] {
     let alternating: Vec<usize> = (0..40).map(|it| 1 + it % 3).collect();
     [of(short, &alternating), of(long, &[60, 1, 2, 90, 1, 50])]
 }
 
 #[test]
 fn pdf_sentences_map_to_pages() {
-    let documents = both(made::pdf, "short.pdf", "long.pdf");
-    let world = indexed(&documents);
+    let documents = short_and_long(made::pdf, "short.pdf", "long.pdf");
+    let world = indexed_world(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 9);
 }
 
 #[test]
 fn presentation_sentences_map_to_slides() {
-    let documents: Vec<Made> = both(made::pptx, "short.pptx", "long.pptx")
+    let documents: Vec<TestDocument> = short_and_long(made::pptx, "short.pptx", "long.pptx")
         .into_iter()
-        .chain(both(made::odp, "short.odp", "long.odp"))
+        .chain(short_and_long(made::odp, "short.odp", "long.odp"))
         .collect();
-    let world = indexed(&documents);
+    let world = indexed_world(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 17);
 }
 
 #[test]
 fn spreadsheet_rows_map_to_sheet_and_cells() {
-    let documents: Vec<Made> = both(made::xlsx, "short.xlsx", "long.xlsx")
+    let documents: Vec<TestDocument> = short_and_long(made::xlsx, "short.xlsx", "long.xlsx")
         .into_iter()
-        .chain(both(made::ods, "short.ods", "long.ods"))
+        .chain(short_and_long(made::ods, "short.ods", "long.ods"))
         .collect();
-    let world = indexed(&documents);
+    let world = indexed_world(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 17);
 }
 
 #[test]
 fn ebook_sentences_map_to_chapters() {
-    let documents = both(made::epub, "short.epub", "long.epub");
-    let world = indexed(&documents);
+    let documents = short_and_long(made::epub, "short.epub", "long.epub");
+    let world = indexed_world(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 9);
 }
@@ -233,7 +238,7 @@ fn text_sentences_map_to_lines_and_parts() {
         made::mail(),
         made::archive(),
     ];
-    let world = indexed(&documents);
+    let world = indexed_world(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 11);
 }
@@ -241,12 +246,12 @@ fn text_sentences_map_to_lines_and_parts() {
 #[test]
 fn tiff_sentences_map_to_pages() {
     let documents = [made::tiff("fax.tiff", &[1, 2, 1, 3, 1, 1, 2, 1])];
-    let world = indexed(&documents);
+    let world = indexed_world(&documents);
     check_grep(&world, &documents);
     check_ask(&world, &documents, 3);
 }
 
 /// The path of the PDF library, which also renders pages.
-pub(crate) fn library() -> PathBuf {
+pub(crate) fn pdfium_path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache/lib/libpdfium.so")
 }

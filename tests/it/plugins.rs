@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vic::agent::{Bounds, CommandLine, Override};
-use vic::client::{Client, Work};
+use vic::client::{AssistWork, Client};
 use vic::error::{Error, ErrorCode};
 
 use crate::harness::World;
-use crate::torture::{figure, size, soon};
+use crate::torture::{check_within_time, figure, size_from_env};
 
 /// Environment of the daemon that a plugin must not see.
 const SECRETS: [(&str, &str); 3] =
@@ -35,23 +35,23 @@ case $1 in
 esac
 "#;
 
-const KINDS: [&str; 8] = ["good", "flood", "die", "half", "empty", "other", "strays", "hang"];
+const BEHAVIORS: [&str; 8] = ["good", "flood", "die", "half", "empty", "other", "strays", "hang"];
 
 /// Time limit after which nothing of a plugin may remain.
-const GONE: Duration = Duration::from_secs(1);
+const CLEANUP_LIMIT: Duration = Duration::from_secs(1);
 
 /// Time limit given to a hanging plugin.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-struct Plugins {
+struct PluginWorld {
     world: World,
     folder: TempDir,
     client: Client,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Plugins {
-    fn new() -> Plugins {
+impl PluginWorld {
+    fn new() -> PluginWorld {
         let world = SECRETS
             .into_iter()
             .fold(World::new().with("VIC_WATCH", "0"), |world, (name, value)| world.with(name, value));
@@ -62,7 +62,7 @@ impl Plugins {
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&world.config())).unwrap();
-        Plugins { world, folder, client, runtime }
+        PluginWorld { world, folder, client, runtime }
     }
 
     /// Runs the plugin with one behavior. Returns its result.
@@ -72,8 +72,8 @@ impl Plugins {
         let over = Override { command: Some(command), ..Override::default() };
         let question = "find nodes".to_string();
         let work = match kind {
-            "hang" => Work::Agent(question, Bounds { time: PATIENCE, ..Bounds::default() }),
-            _ => Work::Ask(question),
+            "hang" => AssistWork::Agent(question, Bounds { time: TIME_LIMIT, ..Bounds::default() }),
+            _ => AssistWork::Ask(question),
         };
         self.runtime.block_on(self.client.assist(work, over))
     }
@@ -121,7 +121,7 @@ impl Plugins {
     }
 
     /// Returns zombie children of the daemon, and running processes that were started in the plugins' folder.
-    fn left(&self) -> Vec<String> {
+    fn remaining_processes(&self) -> Vec<String> {
         let daemon = self.world.pid().to_string();
         let of = |path: &Path| {
             let read = |name: &str| std::fs::read(path.join(name)).unwrap_or_default();
@@ -140,7 +140,7 @@ impl Plugins {
 
 #[test]
 fn shell_metacharacters_in_arguments_are_passed_verbatim() {
-    let plugins = Plugins::new();
+    let plugins = PluginWorld::new();
     let folder = plugins.folder.path();
     let script = "#!/bin/sh\nfor it in \"$@\"; do printf '%s\\0' \"$it\"; done > \"$0.args\"\necho '{\"axql\": \"select ?x where ?x is Node\"}'\n";
     let named = folder.join("print");
@@ -149,7 +149,7 @@ fn shell_metacharacters_in_arguments_are_passed_verbatim() {
     let run = |args: Vec<String>| {
         let command = CommandLine { program: "./print".into(), args, folder: folder.into() };
         let over = Override { command: Some(command), ..Override::default() };
-        plugins.runtime.block_on(plugins.client.assist(Work::Ask("find nodes".into()), over))
+        plugins.runtime.block_on(plugins.client.assist(AssistWork::Ask("find nodes".into()), over))
     };
     let mut odd = [
         "; touch p",
@@ -189,7 +189,7 @@ fn shell_metacharacters_in_arguments_are_passed_verbatim() {
 
 #[test]
 fn retargeted_plugin_link_is_refused() {
-    let plugins = Plugins::new();
+    let plugins = PluginWorld::new();
     let (folder, world) = (plugins.folder.path(), &plugins.world);
     for name in ["first", "second"] {
         let script = format!(
@@ -212,14 +212,14 @@ fn retargeted_plugin_link_is_refused() {
 }
 
 /// Runs every behavior in turn and checks the remains. Returns the longest run of a hanging plugin.
-fn run_again_and_again(runs: u64) -> Duration {
-    let plugins = Plugins::new();
+fn run_repeatedly(runs: u64) -> Duration {
+    let plugins = PluginWorld::new();
     // Warm-up: opens the files that the daemon opens once.
-    KINDS.iter().for_each(|kind| plugins.check(kind));
+    BEHAVIORS.iter().for_each(|kind| plugins.check(kind));
     let before = plugins.open_files();
     let (mut longest, begun) = (Duration::ZERO, Instant::now());
     for number in 0..runs {
-        let kind = KINDS[number as usize % KINDS.len()];
+        let kind = BEHAVIORS[number as usize % BEHAVIORS.len()];
         let started = Instant::now();
         plugins.check(kind);
         if kind == "hang" {
@@ -227,7 +227,9 @@ fn run_again_and_again(runs: u64) -> Duration {
         }
         plugins.check_secrecy();
     }
-    plugins.world.until("nothing is left of any plugin", Duration::from_secs(20), |_| plugins.left().is_empty());
+    plugins.world.wait_until("nothing is left of any plugin", Duration::from_secs(20), |_| {
+        plugins.remaining_processes().is_empty()
+    });
     let more = || plugins.open_files().len() > before.len();
     let waited = Instant::now();
     while more() && waited.elapsed() < Duration::from_secs(20) {
@@ -241,12 +243,16 @@ fn run_again_and_again(runs: u64) -> Duration {
 
 #[test]
 fn plugins_leave_no_process_and_see_no_secret() {
-    run_again_and_again(30);
+    run_repeatedly(30);
 }
 
 #[test]
 #[ignore = "minutes: see tests/it/torture.rs"]
 fn torture_plugins() {
-    let longest = run_again_and_again(size("VIC_TORTURE_PLUGINS", 1_000));
-    soon("a plugin that hangs is gone after its time, at the longest", longest.saturating_sub(PATIENCE), GONE);
+    let longest = run_repeatedly(size_from_env("VIC_TORTURE_PLUGINS", 1_000));
+    check_within_time(
+        "a plugin that hangs is gone after its time, at the longest",
+        longest.saturating_sub(TIME_LIMIT),
+        CLEANUP_LIMIT,
+    );
 }

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::caller::Caller;
-use crate::harness::{World, sample};
+use crate::caller::SyncClient;
+use crate::harness::{World, sample_dir};
 use crate::http::{get, post};
 use crate::means;
-use crate::openings::Openings;
-use crate::room::alone;
-use crate::torture::{Promises, figure, percentile, size};
+use crate::openings::OpenTrace;
+use crate::room::run_in_namespace;
+use crate::torture::{PromiseChecks, figure, percentile, size_from_env};
 
 /// Time limit for noticing a change of the power supply.
-const SEEN: Duration = Duration::from_secs(20);
+const POWER_LIMIT: Duration = Duration::from_secs(20);
 
 /// Returns the name, niceness and scheduling policy of every thread of a process.
 fn threads(process: u32) -> Vec<(String, i32, i32)> {
@@ -40,24 +40,24 @@ fn children(process: u32) -> Vec<u32> {
 }
 
 /// A number per process of a daemon and its workers. Workers come and go, and their numbers with them.
-struct Each(BTreeMap<u32, f64>);
+struct PerProcess(BTreeMap<u32, f64>);
 
-impl Each {
-    fn of(daemon: u32, number: impl Fn(u32) -> Option<f64>) -> Each {
+impl PerProcess {
+    fn per_process(daemon: u32, number: impl Fn(u32) -> Option<f64>) -> PerProcess {
         let own = number(daemon).expect("the daemon lives, and shows its numbers");
         let workers = children(daemon).into_iter().filter_map(|it| Some((it, number(it)?)));
-        Each(workers.chain([(daemon, own)]).collect())
+        PerProcess(workers.chain([(daemon, own)]).collect())
     }
 
     /// Returns the total increase since `before`.
-    fn since(&self, before: &Each) -> f64 {
+    fn since(&self, before: &PerProcess) -> f64 {
         self.0.iter().map(|(process, now)| now - before.0.get(process).unwrap_or(&0.0)).sum()
     }
 }
 
 /// Processor seconds used by a daemon and its workers.
-fn processor_seconds(daemon: u32) -> Each {
-    Each::of(daemon, |process| {
+fn processor_seconds(daemon: u32) -> PerProcess {
+    PerProcess::per_process(daemon, |process| {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let ticks = stat.rsplit_once(") ")?.1.split(' ').skip(11).take(2).filter_map(|it| it.parse::<f64>().ok());
         Some(ticks.sum::<f64>() / 100.0)
@@ -65,8 +65,8 @@ fn processor_seconds(daemon: u32) -> Each {
 }
 
 /// Bytes written to disk by a daemon and its workers.
-fn written_bytes(daemon: u32) -> Each {
-    Each::of(daemon, |process| {
+fn written_bytes(daemon: u32) -> PerProcess {
+    PerProcess::per_process(daemon, |process| {
         let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
         io.lines().find_map(|it| it.strip_prefix("write_bytes: "))?.parse().ok()
     })
@@ -114,27 +114,27 @@ fn pause_stops_reading_allows_deletions_survives_restart() {
     assert!(world.ok(&["pause"]).contains("vic resume"));
     world.write("b.md", "The third note, about pike.");
     fs::remove_file(world.files().join("gone.md")).unwrap();
-    let caller = Caller::new(&world);
-    let counts = |it: &Caller| (it.status().coverage.found, it.status().coverage.pending);
-    assert!(caller.within(Duration::from_secs(8), |it| counts(it) == (2, 1)), "{:?}", counts(&caller));
+    let caller = SyncClient::new(&world);
+    let counts = |it: &SyncClient| (it.status().coverage.found, it.status().coverage.pending);
+    assert!(caller.poll_until(Duration::from_secs(8), |it| counts(it) == (2, 1)), "{:?}", counts(&caller));
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(counts(&caller), (2, 1), "nothing is read");
     assert_eq!(world.paths(&["herons"]), ["a.md"]);
     assert!(world.ok(&["status"]).contains("indexing pauses"));
     assert!(world.terminate());
-    world.spawn();
+    world.spawn_and_wait();
     let status = get(&world, "/v1/status").json();
     assert_eq!(status["paused"]["reason"], "asked", "{status:#}");
     assert_eq!(status["coverage"]["pending"], 1);
     assert_eq!(post(&world, "/v1/resume", &json!({})).json()["paused"], json!(null));
-    let caller = Caller::new(&world);
-    assert!(caller.within(Duration::from_secs(8), |it| counts(it) == (2, 0)), "{:?}", counts(&caller));
+    let caller = SyncClient::new(&world);
+    assert!(caller.poll_until(Duration::from_secs(8), |it| counts(it) == (2, 0)), "{:?}", counts(&caller));
     assert_eq!(world.paths(&["pike"])[0], "b.md");
 }
 
 #[test]
 fn indexing_pauses_on_battery_and_reports_it() {
-    alone("politeness::inside_machine_with_battery");
+    run_in_namespace("politeness::inside_machine_with_battery");
 }
 
 #[test]
@@ -148,18 +148,18 @@ fn inside_machine_with_battery() {
     let set = |status: &str| fs::write(battery.join("status"), format!("{status}\n")).unwrap();
     set("Discharging");
     let world = World::new().with("VIC_PAUSE_ON_BATTERY", "1").start();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     let reason = |it: &World| it.json(&["status"])["paused"]["reason"].clone();
-    world.until("indexing pauses", SEEN, |it| reason(it) == "battery");
+    world.wait_until("indexing pauses", POWER_LIMIT, |it| reason(it) == "battery");
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     world.write("a.md", "A note about herons.");
-    let pending = |it: &Caller| it.status().coverage.pending;
-    assert!(caller.within(SEEN, |it| pending(it) == 1), "{:?}", caller.status());
+    let pending = |it: &SyncClient| it.status().coverage.pending;
+    assert!(caller.poll_until(POWER_LIMIT, |it| pending(it) == 1), "{:?}", caller.status());
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(pending(&caller), 1, "nothing is read");
     set("Charging");
-    world.until("indexing resumes", SEEN, |it| reason(it) == json!(null));
-    assert!(caller.within(SEEN, |it| it.hits("herons").len() == 1), "{:?}", caller.status());
+    world.wait_until("indexing resumes", POWER_LIMIT, |it| reason(it) == json!(null));
+    assert!(caller.poll_until(POWER_LIMIT, |it| it.hits("herons").len() == 1), "{:?}", caller.status());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn timed_pause_ends_by_itself() {
     assert!(paused["paused"]["until_ms"].as_i64().is_some(), "{paused}");
     assert_eq!(post(&world, "/v1/pause", &json!({"seconds": 0})).status, 400);
     world.write("b.md", "A note about pike.");
-    world.until("the pause is over", Duration::from_secs(12), |it| it.paths(&["pike"])[0] == "b.md");
+    world.wait_until("the pause is over", Duration::from_secs(12), |it| it.paths(&["pike"])[0] == "b.md");
     assert_eq!(post(&world, "/v1/sync", &json!({"timeout_seconds": 30})).status, 200);
     assert_eq!(get(&world, "/v1/status").json()["paused"], json!(null));
 }
@@ -179,58 +179,58 @@ fn timed_pause_ends_by_itself() {
 #[test]
 fn status_lists_memory_caps() {
     let world = World::new().start();
-    let status = Caller::new(&world).status();
+    let status = SyncClient::new(&world).status();
     assert!(status.memory_caps.len() >= 6, "{:?}", status.memory_caps);
     assert!(status.memory_caps.iter().all(|it| it.mib > 0 && !it.part.is_empty()), "{:?}", status.memory_caps);
 }
 
 /// A daemon in its own session, as `vic` starts it.
-fn of_its_own_session() -> World {
+fn start_in_own_session() -> World {
     World::new().under(vec!["setsid".into()]).start()
 }
 
 #[test]
 fn session_is_in_background_except_during_questions() {
-    let world = of_its_own_session();
+    let world = start_in_own_session();
     world.write("a.md", "A note about herons.");
     world.index();
-    if !means::can_look_at_sessions(Path::new(&format!("/proc/{}/autogroup", world.pid())).exists()) {
+    if !means::can_check_autogroup(Path::new(&format!("/proc/{}/autogroup", world.pid())).exists()) {
         return;
     }
     let place = |it: &World| {
         let text = fs::read_to_string(format!("/proc/{}/autogroup", it.pid())).unwrap();
         text.rsplit_once(" nice ").unwrap().1.trim().parse::<i32>().unwrap()
     };
-    world.until("the session is in the background", Duration::from_secs(15), |it| place(it) == 10);
-    world.until("the session is in the foreground", Duration::from_secs(15), |it| {
+    world.wait_until("the session is in the background", Duration::from_secs(15), |it| place(it) == 10);
+    world.wait_until("the session is in the foreground", Duration::from_secs(15), |it| {
         it.paths(&["herons"]) == ["a.md"] && place(it) == 0
     });
-    world.until("the session is in the background again", Duration::from_secs(15), |it| place(it) == 10);
+    world.wait_until("the session is in the background again", Duration::from_secs(15), |it| place(it) == 10);
 }
 
 /// A world with this many text files, and an idle daemon.
-pub(crate) fn at_rest(files: usize) -> (World, Caller) {
-    come_to_rest(of_its_own_session(), files)
+pub(crate) fn idle_world(files: usize) -> (World, SyncClient) {
+    wait_until_idle(start_in_own_session(), files)
 }
 
-fn come_to_rest(world: World, files: usize) -> (World, Caller) {
+fn wait_until_idle(world: World, files: usize) -> (World, SyncClient) {
     for number in 0..files {
         world.write(&format!("{}/{number}.md", number % 20), format!("Entry {number} of the harbour log."));
     }
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     caller.sync();
     // Wait for the job at the start and its maintenance.
-    assert!(caller.within(Duration::from_secs(30), |it| it.status().running_jobs.is_empty()));
+    assert!(caller.poll_until(Duration::from_secs(30), |it| it.status().running_jobs.is_empty()));
     std::thread::sleep(Duration::from_secs(2));
     (world, caller)
 }
 
 #[test]
 fn foreign_reads_trigger_no_work() {
-    let (world, caller) = at_rest(400);
+    let (world, caller) = idle_world(400);
     let (before, written) = (caller.status(), written_bytes(world.pid()));
-    let mut openings = Openings::of(&world.files());
+    let mut openings = OpenTrace::watch_folder(&world.files());
     for _ in 0..3 {
         for entry in walkdir::WalkDir::new(world.files()).into_iter().map(Result::unwrap) {
             if entry.file_type().is_file() {
@@ -243,25 +243,25 @@ fn foreign_reads_trigger_no_work() {
     assert_eq!((after.watch.overflows, after.watch.rescans), (before.watch.overflows, before.watch.rescans));
     assert_eq!(after.chunks, before.chunks);
     assert_eq!(written_bytes(world.pid()).since(&written), 0.0, "nothing was written");
-    assert_eq!(openings.seen().len(), 3 * 400, "only this test opened the files");
+    assert_eq!(openings.opened().len(), 3 * 400, "only this test opened the files");
 }
 
 /// The sync calls of a daemon and its workers.
-struct Syncs(TempDir);
+struct SyncTrace(TempDir);
 
-impl Syncs {
+impl SyncTrace {
     /// An idle daemon under `strace` from its start: only then are untraced calls free.
-    fn at_rest(files: usize) -> (Syncs, World, Caller) {
-        let syncs = Syncs(tempfile::tempdir().unwrap());
+    fn at_rest(files: usize) -> (SyncTrace, World, SyncClient) {
+        let syncs = SyncTrace(tempfile::tempdir().unwrap());
         let (calls, into) = ("trace=fsync,fdatasync,sync,syncfs,sync_file_range", syncs.file().display().to_string());
         let words = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-e", calls, "-o", &into, "setsid"];
         let mut world = World::new();
         // Only the daemon is traced: a traced command would truncate the file.
-        world.begin(&words.map(String::from));
-        world.until("the daemon answers", Duration::from_secs(60), |it| {
+        world.spawn_with_launcher(&words.map(String::from));
+        world.wait_until("the daemon answers", Duration::from_secs(60), |it| {
             it.data().join("listen").exists() && it.vic(&["status"]).status.success()
         });
-        let (world, caller) = come_to_rest(world, files);
+        let (world, caller) = wait_until_idle(world, files);
         (syncs, world, caller)
     }
 
@@ -287,27 +287,30 @@ fn idle_daemon_writes_nothing_and_uses_little_cpu() {
 fn torture_idle() {
     check_rest(1_000, |caller| {
         // Old table versions are kept for readers. They go after some time, and then the work is over.
-        assert!(caller.within(Duration::from_secs(600), |it| it.status().upkeep.versions == 1), "old versions stay");
-        Duration::from_secs(size("VIC_TORTURE_IDLE_SECONDS", 600))
+        assert!(
+            caller.poll_until(Duration::from_secs(600), |it| it.status().upkeep.versions == 1),
+            "old versions stay"
+        );
+        Duration::from_secs(size_from_env("VIC_TORTURE_IDLE_SECONDS", 600))
     });
 }
 
 /// Lets an idle daemon with this many files rest for `time`, and checks that it makes no sync call. Without tracing, checks
 /// everything else.
-fn check_rest(files: usize, time: impl Fn(&Caller) -> Duration) {
+fn check_rest(files: usize, time: impl Fn(&SyncClient) -> Duration) {
     let (syncs, world, caller) = match means::can_trace() {
         true => {
-            let (syncs, world, caller) = Syncs::at_rest(files);
+            let (syncs, world, caller) = SyncTrace::at_rest(files);
             (Some(syncs), world, caller)
         }
         false => {
-            let (world, caller) = at_rest(files);
+            let (world, caller) = idle_world(files);
             (None, world, caller)
         }
     };
     let time = time(&caller);
     let before = syncs.as_ref().map_or(0, |it| it.so_far().len());
-    let rested = idle(&world, time);
+    let rested = measure_idle(&world, time);
     let Some(syncs) = syncs else { return figure("a daemon at rest", rested) };
     assert_eq!(syncs.so_far().split_off(before), Vec::<String>::new(), "an idle daemon syncs nothing");
     world.write("new.md", "A note about herons.");
@@ -317,7 +320,7 @@ fn check_rest(files: usize, time: impl Fn(&Caller) -> Duration) {
 }
 
 /// Idles for this time, checks the usage, and returns a description of it.
-fn idle(world: &World, time: Duration) -> String {
+fn measure_idle(world: &World, time: Duration) -> String {
     let log = world.log().len();
     let (computed, written) = (processor_seconds(world.pid()), written_bytes(world.pid()));
     std::thread::sleep(time);
@@ -330,7 +333,7 @@ fn idle(world: &World, time: Duration) -> String {
 }
 
 /// Runs a loop on every core. Returns the number of rounds.
-fn compute(time: Duration) -> u64 {
+fn busy_loop(time: Duration) -> u64 {
     let run = move || {
         let (begun, mut rounds) = (Instant::now(), 0_u64);
         while begun.elapsed() < time {
@@ -347,7 +350,7 @@ fn compute(time: Duration) -> u64 {
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_questions_while_indexing() {
-    let (world, caller) = at_rest(500);
+    let (world, caller) = idle_world(500);
     let ask = |number: usize| {
         let begun = Instant::now();
         assert!(!caller.hits(&format!("harbour entry {number}")).is_empty());
@@ -359,25 +362,25 @@ fn torture_questions_while_indexing() {
     fs::create_dir(&aside).unwrap();
     let words =
         ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper", "saddle", "cellar"];
-    for number in 0..size("VIC_TORTURE_FILES", 6_000) as usize {
+    for number in 0..size_from_env("VIC_TORTURE_FILES", 6_000) as usize {
         let word = |place: usize| words[(number * 7 + place * (number % 9 + 1)) % words.len()];
         let text: String = (0..150).map(|place| format!("{} ", word(place))).collect();
         fs::write(aside.join(format!("{number}.md")), format!("{text} Number {number}.")).unwrap();
     }
     fs::rename(&aside, world.files().join("job")).unwrap();
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    assert!(caller.within(Duration::from_secs(60), |it| {
+    assert!(caller.poll_until(Duration::from_secs(60), |it| {
         it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0)
     }));
     let busy = p95((0..200).map(ask).collect());
     // No more questions: the daemon returns to low priority.
     std::thread::sleep(Duration::from_secs(5));
-    let slowed = compute(Duration::from_secs(5));
+    let slowed = busy_loop(Duration::from_secs(5));
     assert!(!caller.status().running_jobs.is_empty(), "the job ended too early for this to show anything");
     world.ok(&["pause"]);
     std::thread::sleep(Duration::from_secs(3));
-    let free = compute(Duration::from_secs(5));
-    let mut promises = Promises::default();
+    let free = busy_loop(Duration::from_secs(5));
+    let mut promises = PromiseChecks::default();
     promises.at_most(&format!("ask p95 while indexing ({idle:.1?} at rest)"), busy, 2 * idle, 6 * idle);
     promises.at_most(
         "a loop on every core, in another session, is slowed down by, %",
@@ -390,14 +393,14 @@ fn torture_questions_while_indexing() {
 }
 
 /// Returns the processors used by an indexing daemon with this CPU share, while `meanwhile` runs repeatedly.
-fn used_by_a_job(percent: &str, meanwhile: impl Fn(&Caller)) -> f64 {
+fn processors_used_by_job(percent: &str, meanwhile: impl Fn(&SyncClient)) -> f64 {
     let world = World::new().with("VIC_CPU_PERCENT", percent).start();
     let text = |number: usize| (0..150).map(|it| format!("word{} ", (number * 31 + it * 7) % 400)).collect::<String>();
     (0..500).for_each(|it| drop(world.write(&format!("{it}.md"), text(it))));
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    let caller = Caller::new(&world);
-    let embeds = |it: &Caller| it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0);
-    assert!(caller.within(Duration::from_secs(120), embeds));
+    let caller = SyncClient::new(&world);
+    let embeds = |it: &SyncClient| it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0);
+    assert!(caller.poll_until(Duration::from_secs(120), embeds));
     meanwhile(&caller);
     let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
     while begun.elapsed() < Duration::from_secs(4) {
@@ -409,7 +412,7 @@ fn used_by_a_job(percent: &str, meanwhile: impl Fn(&Caller)) -> f64 {
 }
 
 /// Returns the processors used by a daemon and its workers over this time.
-fn used(world: &World, long: Duration) -> f64 {
+fn processors_used(world: &World, long: Duration) -> f64 {
     let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
     std::thread::sleep(long);
     processor_seconds(world.pid()).since(&before) / begun.elapsed().as_secs_f64()
@@ -419,19 +422,19 @@ fn used(world: &World, long: Duration) -> f64 {
 fn cpu_share_limits_ocr_and_pause_stops_it() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let world = World::new().with("VIC_CPU_PERCENT", "30").start();
-    let scan = fs::read(sample().join("Contracts/idr-contract-scan.pdf")).unwrap();
+    let scan = fs::read(sample_dir().join("Contracts/idr-contract-scan.pdf")).unwrap();
     // Each file is different and has two pages.
     (0..40)
         .for_each(|it| drop(world.write(&format!("{it}.pdf"), [&scan[..], format!("\n% {it}\n").as_bytes()].concat())));
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    let caller = Caller::new(&world);
-    let is_read = |it: &Caller| !it.hits("\"Henrike Dahl\"").is_empty();
-    assert!(caller.within(Duration::from_secs(120), is_read), "{:?}", caller.status());
-    let at_work = used(&world, Duration::from_secs(20));
+    let caller = SyncClient::new(&world);
+    let is_read = |it: &SyncClient| !it.hits("\"Henrike Dahl\"").is_empty();
+    assert!(caller.poll_until(Duration::from_secs(120), is_read), "{:?}", caller.status());
+    let at_work = processors_used(&world, Duration::from_secs(20));
     world.ok(&["pause"]);
     // The current page is finished first.
     std::thread::sleep(Duration::from_secs(10));
-    let paused = used(&world, Duration::from_secs(5));
+    let paused = processors_used(&world, Duration::from_secs(5));
     println!("{at_work:.2} processors of {cores} at 30 %, {paused:.2} in a pause");
     assert!(at_work > 0.05 && at_work <= 0.3 * cores + 0.35, "{at_work} processors");
     assert!(paused < 0.1, "{paused} processors in a pause");
@@ -441,7 +444,7 @@ fn cpu_share_limits_ocr_and_pause_stops_it() {
 #[test]
 fn cpu_share_limits_indexing() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let used = used_by_a_job("20", |_| ());
+    let used = processors_used_by_job("20", |_| ());
     println!("{used:.2} processors of {cores} at 20 %");
     assert!(used <= 0.2 * cores + 0.25, "{used} processors");
 }
@@ -449,7 +452,7 @@ fn cpu_share_limits_indexing() {
 #[test]
 fn indexing_yields_processors_during_questions() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let used = used_by_a_job("100", |caller| assert!(!caller.hits("word7").is_empty()));
+    let used = processors_used_by_job("100", |caller| assert!(!caller.hits("word7").is_empty()));
     println!("{used:.2} processors of {cores}, ten questions a second among it");
     assert!(used <= (cores - 2.0).max(cores / 8.0) + 0.5, "{used} processors");
 }

@@ -5,31 +5,31 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::damage::snapshot;
-use crate::disk::{self, Disk, Loss};
+use crate::disk::{self, DiskRecording, Loss};
 use crate::harness::World;
 use crate::kills::change_for;
 use crate::means;
-use crate::oracle::{self, Oracle};
-use crate::torture::{Dice, figure, percentile, size, soon};
+use crate::oracle::{self, CrashOracle};
+use crate::torture::{Rng, check_within_time, figure, percentile, size_from_env};
 
 /// Kinds of lost writes, used in turn.
-const LOSSES: [Loss; 5] = [Loss::All, Loss::Bytes, Loss::Some, Loss::AllButDeletions, Loss::Some];
+const LOSSES: [Loss; 5] = [Loss::All, Loss::LoseBytes, Loss::RandomPrefix, Loss::AllButDeletions, Loss::RandomPrefix];
 
 /// Promised start time on a disk after power loss (p95).
-const HEALED: Duration = Duration::from_secs(2);
+const RESTART_LIMIT: Duration = Duration::from_secs(2);
 
 /// Acts of the owner besides saving files, with the time of each acknowledgement.
 #[derive(Default)]
-struct Acts(Vec<(u64, Act)>);
+struct OwnerActs(Vec<(u64, OwnerAct)>);
 
 /// An act, by the name of its result.
 #[derive(Debug)]
-enum Act {
+enum OwnerAct {
     Key(String),
     Graph(String),
 }
 
-impl Acts {
+impl OwnerActs {
     /// Adds a key, with a separate program traced like the daemon, and imports a graph.
     fn add(&mut self, world: &World, tracer: &[String]) {
         let number = self.0.len();
@@ -39,15 +39,15 @@ impl Acts {
         let command = [crate::harness::vic_program(), "keys", "add", &key, "--root", &files];
         let added = world.run(&tracer[0], &[&words[..], &command].concat());
         assert!(added.status.success(), "{added:?}");
-        self.0.push((oracle::now(), Act::Key(key)));
+        self.0.push((oracle::now(), OwnerAct::Key(key)));
         let text = world.files().with_file_name(format!("{graph}.txt"));
         std::fs::write(&text, format!("{graph} -leads_to-> harbour\n")).unwrap();
         world.ok(&["graph", "import", text.to_str().unwrap()]);
-        self.0.push((oracle::now(), Act::Graph(graph)));
+        self.0.push((oracle::now(), OwnerAct::Graph(graph)));
     }
 
     /// Returns the acts acknowledged by then.
-    fn by(&self, at: u64) -> impl Iterator<Item = &Act> {
+    fn acknowledged_by(&self, at: u64) -> impl Iterator<Item = &OwnerAct> {
         self.0.iter().filter(move |it| it.0 <= at).map(|it| &it.1)
     }
 
@@ -55,31 +55,31 @@ impl Acts {
     fn missing(&self, world: &World, at: u64) -> Vec<String> {
         let keys = world.json(&["keys", "list"]);
         let graphs = world.json(&["graph", "stats"])["imports"].clone();
-        let is_there = |act: &Act| match act {
-            Act::Key(name) => keys.as_array().unwrap().iter().any(|it| it["name"] == **name),
-            Act::Graph(name) => graphs.as_array().unwrap().iter().any(|it| *it == **name),
+        let is_there = |act: &OwnerAct| match act {
+            OwnerAct::Key(name) => keys.as_array().unwrap().iter().any(|it| it["name"] == **name),
+            OwnerAct::Graph(name) => graphs.as_array().unwrap().iter().any(|it| *it == **name),
         };
-        self.by(at).filter(|it| !is_there(it)).map(|it| format!("{it:?} is not there")).collect()
+        self.acknowledged_by(at).filter(|it| !is_there(it)).map(|it| format!("{it:?} is not there")).collect()
     }
 }
 
 /// A recorded run: its disk operations, its acknowledgements, and the files, moved away.
-struct Run {
+struct RecordedRun {
     world: World,
-    disk: Disk,
-    oracle: Oracle,
-    acts: Acts,
+    disk: DiskRecording,
+    oracle: CrashOracle,
+    acts: OwnerActs,
 }
 
-impl Run {
+impl RecordedRun {
     /// Traces a daemon for this many seconds.
-    fn of(seconds: u64, seed: u64) -> Run {
+    fn record(seconds: u64, seed: u64) -> RecordedRun {
         let calls = tempfile::tempdir().unwrap();
-        let tracer = disk::launcher(&calls.path().join("calls"));
+        let tracer = disk::recording_command(&calls.path().join("calls"));
         let mut world = World::new();
-        world.begin(&tracer);
-        world.until("the daemon answers", Duration::from_secs(60), |it| it.data().join("listen").exists());
-        let (mut oracle, mut acts) = (Oracle::new(&world, seed), Acts::default());
+        world.spawn_with_launcher(&tracer);
+        world.wait_until("the daemon answers", Duration::from_secs(60), |it| it.data().join("listen").exists());
+        let (mut oracle, mut acts) = (CrashOracle::new(&world, seed), OwnerActs::default());
         for _ in 0..20 {
             oracle.change_one();
         }
@@ -93,16 +93,16 @@ impl Run {
         }
         world.kill();
         // A daemon that starts on an image must not be able to read the files again.
-        std::fs::rename(world.files(), away(&world)).unwrap();
+        std::fs::rename(world.files(), hidden_files(&world)).unwrap();
         std::thread::sleep(Duration::from_millis(500));
-        let disk = Disk::read(calls.path(), &world.data());
-        Run { world, disk, oracle, acts }
+        let disk = DiskRecording::read(calls.path(), &world.data());
+        RecordedRun { world, disk, oracle, acts }
     }
 
     /// Starts a daemon on an image without help. Returns the start time; adds the missing acts to `lost`.
     fn start(&self, target: &mut World, at: u64, what: &str, lost: &mut Vec<String>) -> Duration {
         let begun = Instant::now();
-        target.spawn();
+        target.spawn_and_wait();
         let took = begun.elapsed();
         lost.extend(self.acts.missing(target, at).into_iter().map(|it| format!("{what}: {it}\n{}", target.log())));
         assert!(target.terminate(), "{what}\n{}", target.log());
@@ -110,22 +110,22 @@ impl Run {
     }
 
     /// Puts the files back and restarts the daemon on the image: the index must converge, and the files stay unchanged.
-    fn heal(&mut self, target: &mut World, what: &str) {
+    fn check_recovery(&mut self, target: &mut World, what: &str) {
         let files = self.world.files();
-        std::fs::rename(away(&self.world), &files).unwrap();
+        std::fs::rename(hidden_files(&self.world), &files).unwrap();
         let before = snapshot(&files);
-        target.spawn();
+        target.spawn_and_wait();
         // Most files may be new or gone since the image; such losses need a confirmation.
         target.ok(&["index", "--accept-losses", files.to_str().unwrap()]);
         self.oracle.check_converged(target);
         assert!(target.terminate(), "{what}\n{}", target.log());
         assert!(snapshot(&files) == before, "{what}: the files of the owner are not what they were");
-        std::fs::rename(&files, away(&self.world)).unwrap();
+        std::fs::rename(&files, hidden_files(&self.world)).unwrap();
     }
 }
 
 /// Where the files are while no daemon may see them.
-fn away(world: &World) -> PathBuf {
+fn hidden_files(world: &World) -> PathBuf {
     world.files().with_file_name("away")
 }
 
@@ -135,9 +135,9 @@ fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duratio
     if !means::can_trace() {
         return Vec::new();
     }
-    let mut run = Run::of(seconds, seed);
+    let mut run = RecordedRun::record(seconds, seed);
     let moments = run.disk.moments();
-    let mut dice = Dice::new(seed);
+    let mut dice = Rng::new(seed);
     let (mut promises, mut acts, mut lost, mut starts) = (0, 0, Vec::new(), Vec::new());
     for number in 0..images {
         let moment = moments[dice.below(moments.len() as u64) as usize];
@@ -148,15 +148,15 @@ fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duratio
         let what = format!("image {number} of seed {seed}, {loss:?} after `{}`", run.disk.describe(moment));
         if number < daemons {
             starts.push(run.start(&mut target, at, &what, &mut lost));
-            acts += run.acts.by(at).count();
+            acts += run.acts.acknowledged_by(at).count();
         }
-        let wrong = run.oracle.check_at_rest(&target.data(), at);
+        let wrong = run.oracle.check_stored(&target.data(), at);
         if !wrong.is_empty() {
             lost.push(format!("{what}:\n{}\n{}", wrong.join("\n"), target.log()));
         }
         promises += run.oracle.promised_at(at);
         if number < daemons {
-            run.heal(&mut target, &what);
+            run.check_recovery(&mut target, &what);
         }
     }
     // Report all images: which ones fail tells more than the first failure.
@@ -181,7 +181,7 @@ fn acknowledged_data_survives_power_loss() {
 #[test]
 #[ignore = "twenty minutes; make torture"]
 fn torture_power_loss() {
-    let (seconds, images) = (size("VIC_TORTURE_SECONDS", 40), size("VIC_TORTURE_IMAGES", 200));
-    let starts = lose_power(seconds, images, images, size("VIC_TORTURE_SEED", 2));
-    soon("ready on a disk that lost its power (p95)", percentile(&starts, 95), HEALED);
+    let (seconds, images) = (size_from_env("VIC_TORTURE_SECONDS", 40), size_from_env("VIC_TORTURE_IMAGES", 200));
+    let starts = lose_power(seconds, images, images, size_from_env("VIC_TORTURE_SEED", 2));
+    check_within_time("ready on a disk that lost its power (p95)", percentile(&starts, 95), RESTART_LIMIT);
 }

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::harness::{World, sample};
+use crate::harness::{World, sample_dir};
 use crate::sample::Sampler;
 use crate::seeds::{Seed, seeds};
 use crate::server::Server;
-use crate::trace::{Allowed, Trace};
+use crate::trace::{Allowed, SyscallTrace};
 use crate::{means, openai, sample as sampling, trace};
 
 /// A sample contract without a text layer.
 const SCAN: &str = "idr-contract-scan.pdf";
 /// An unused address (TEST-NET-1).
-const NOWHERE: &str = "192.0.2.1";
+const UNUSED_ADDRESS: &str = "192.0.2.1";
 
 /// A plugin that searches and answers. It may try to reach a network address and search for the outcome, or die.
 const PLUGIN: &str = r#"#!/bin/bash
@@ -34,30 +34,30 @@ esac
 
 /// A full session: start, index of every format, questions, a change, agents, a crash, restarts by hand and by the command
 /// line. OCR runs for a question, and by itself after the restart.
-fn live(world: World) -> World {
-    let elsewhere = format!("http://{NOWHERE}:11434");
+fn full_session(world: World) -> World {
+    let elsewhere = format!("http://{UNUSED_ADDRESS}:11434");
     let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();
     world.write("a.md", "A private thought about the orchard.");
     index_every_format(&world);
-    world.ok(&["index", sample().to_str().unwrap(), "--ocr", "never"]);
+    world.ok(&["index", sample_dir().to_str().unwrap(), "--ocr", "never"]);
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     let scanned = world.json(&["ask", "Who signed the IDR contract?"]);
     assert!(scanned["stats"]["hits_by_tier"]["L2"].as_u64() >= Some(1), "{scanned:#}");
     let refused = world.json(&["ask", "What does the photo of the pier show?"])["warnings"].to_string();
-    assert!(refused.contains("forbids") && refused.contains(NOWHERE), "{refused}");
+    assert!(refused.contains("forbids") && refused.contains(UNUSED_ADDRESS), "{refused}");
     world.write("b.md", "Another one about the lighthouse.");
-    world.until("the new file is found", Duration::from_secs(20), |it| it.paths(&["lighthouse"])[0] == "b.md");
+    world.wait_until("the new file is found", Duration::from_secs(20), |it| it.paths(&["lighthouse"])[0] == "b.md");
     ask_agents(&world);
     world.write("c.md", "A third one about the granary.");
     world.kill();
-    world.spawn();
-    world.until("a crash loses no file", Duration::from_secs(20), |it| it.paths(&["granary"])[0] == "c.md");
+    world.spawn_and_wait();
+    world.wait_until("a crash loses no file", Duration::from_secs(20), |it| it.paths(&["granary"])[0] == "c.md");
     assert!(world.terminate());
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     let letter = "council-permit-letter.jpg";
     let read = |it: &World| it.ok(&["files", letter, "--state", "indexed"]).contains(letter);
-    world.until("the daemon reads pictures by itself", Duration::from_secs(120), read);
+    world.wait_until("the daemon reads pictures by itself", Duration::from_secs(120), read);
     assert!(world.terminate());
     // Here the command line starts the daemon.
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
@@ -73,7 +73,7 @@ fn index_every_format(world: &World) {
     }
     world.ok(&["index", world.files().to_str().unwrap(), "--ocr", "never"]);
     let found = world.json(&["grep", "--fixed-strings", "heron stands", "--limit", "1000"]).to_string();
-    let is_missing = |it: &&Seed| !it.holds.is_empty() && !found.contains(&format!("formats/{}", it.name));
+    let is_missing = |it: &&Seed| !it.expected_text.is_empty() && !found.contains(&format!("formats/{}", it.name));
     let missing: Vec<&str> = seeds.iter().filter(is_missing).map(|it| it.name).collect();
     assert!(missing.is_empty(), "{missing:?} are not found: {found}");
 }
@@ -81,15 +81,15 @@ fn index_every_format(world: &World) {
 /// Runs agents: without a model, and with plugins, which have no network.
 fn ask_agents(world: &World) {
     let question = ["llm", "agent", "which thought is private", "--trace"];
-    let told = world.outcome(&question).1;
+    let told = world.json_with_code(&question).1;
     assert_eq!(told["model"], "mock", "{told:#}");
     let folder = tempfile::tempdir().unwrap();
     let plugin = folder.path().join("plugin");
-    std::fs::write(&plugin, PLUGIN.replace("NOWHERE", NOWHERE)).unwrap();
+    std::fs::write(&plugin, PLUGIN.replace("NOWHERE", UNUSED_ADDRESS)).unwrap();
     std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
     let with = |kind| [&question[..], &["--command", plugin.to_str().unwrap(), "--arg", kind]].concat();
     for (kind, word) in [("search", "orchard"), ("reach", "keptinside")] {
-        let told = world.outcome(&with(kind)).1;
+        let told = world.json_with_code(&with(kind)).1;
         assert!(told["transcript"].to_string().contains(word), "{kind}: {told:#}");
     }
     world.fails(&with("die"));
@@ -120,8 +120,8 @@ fn traced_session_writes_only_data_and_connects_nowhere() {
     }
     let (world, temporary) = quiet_world();
     let calls = tempfile::tempdir().unwrap();
-    let trace = Trace::new(calls.path());
-    let world = live(world.under(trace.launcher()));
+    let trace = SyscallTrace::new(calls.path());
+    let world = full_session(world.under(trace.launcher()));
     let lines = trace.finished();
     // Required calls; without them the trace saw nothing.
     let signs =
@@ -139,18 +139,18 @@ fn traced_session_writes_only_data_and_connects_nowhere() {
 #[test]
 fn sampled_session_writes_only_data_and_connects_nowhere() {
     let (world, temporary) = quiet_world();
-    let shared = ["/dev/shm", "/var/tmp"].map(|it| (it, entries(it)));
+    let shared = ["/dev/shm", "/var/tmp"].map(|it| (it, folder_entries(it)));
     let sampler = Sampler::start(format!("VIC_DATA_DIR={}", world.data().display()));
-    let world = live(world);
-    let seen = sampler.seen();
+    let world = full_session(world);
+    let seen = sampler.stop_and_collect();
     assert!(seen.iter().any(|it| it.ends_with("catalog.sqlite")) && seen.iter().any(|it| it.starts_with("tcp ")));
     let wrong = sampling::violations(&seen, &[world.data()]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     check_nothing_is_left(&world, &temporary);
-    assert_eq!(shared, ["/dev/shm", "/var/tmp"].map(|it| (it, entries(it))));
+    assert_eq!(shared, ["/dev/shm", "/var/tmp"].map(|it| (it, folder_entries(it))));
 }
 
-fn entries(folder: &str) -> Vec<PathBuf> {
+fn folder_entries(folder: &str) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().map(|it| it.unwrap().path()).collect();
     entries.sort();
@@ -158,9 +158,9 @@ fn entries(folder: &str) -> Vec<PathBuf> {
 }
 
 /// A shell that writes outside, connects to an unused address and to a name server, and then waits.
-fn culprit(launcher: &[String], folder: &Path) -> Child {
+fn violating_shell(launcher: &[String], folder: &Path) -> Child {
     let script = format!(
-        "echo x > outside; exec 3>> outside 4<>/dev/udp/127.0.0.1/53; (exec 5<>/dev/udp/{NOWHERE}/9) 2> /dev/null; sleep 1"
+        "echo x > outside; exec 3>> outside 4<>/dev/udp/127.0.0.1/53; (exec 5<>/dev/udp/{UNUSED_ADDRESS}/9) 2> /dev/null; sleep 1"
     );
     let mut words = launcher.iter().map(String::as_str).chain(["bash", "-c", &script]);
     let mut command = Command::new(words.next().unwrap());
@@ -173,10 +173,10 @@ fn violations_are_detected_in_trace() {
         return;
     }
     let (calls, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let trace = Trace::new(calls.path());
-    culprit(&trace.launcher(), folder.path()).wait().unwrap();
+    let trace = SyscallTrace::new(calls.path());
+    violating_shell(&trace.launcher(), folder.path()).wait().unwrap();
     let wrong = trace::violations(&trace.finished(), &Allowed { folders: vec!["/own".into()] }).join("\n");
-    for sign in ["outside", NOWHERE, "htons(53)"] {
+    for sign in ["outside", UNUSED_ADDRESS, "htons(53)"] {
         assert!(wrong.contains(sign), "`{sign}` is not in\n{wrong}");
     }
 }
@@ -185,8 +185,8 @@ fn violations_are_detected_in_trace() {
 fn violations_are_detected_in_samples() {
     let folder = tempfile::tempdir().unwrap();
     let sampler = Sampler::start(format!("CULPRIT={}", folder.path().display()));
-    culprit(&[], folder.path()).wait().unwrap();
-    let wrong = sampling::violations(&sampler.seen(), &["/own".into()]).join("\n");
+    violating_shell(&[], folder.path()).wait().unwrap();
+    let wrong = sampling::violations(&sampler.stop_and_collect(), &["/own".into()]).join("\n");
     for sign in ["outside", "127.0.0.1:53"] {
         assert!(wrong.contains(sign), "`{sign}` is not in\n{wrong}");
     }
@@ -198,7 +198,7 @@ fn allowed_remote_connection_is_detected_in_trace() {
         return;
     }
     let calls = tempfile::tempdir().unwrap();
-    let trace = Trace::new(calls.path());
+    let trace = SyscallTrace::new(calls.path());
     let launcher = trace.launcher();
     let data = tempfile::tempdir().unwrap();
     let mut daemon = Command::new(&launcher[0])
@@ -208,13 +208,13 @@ fn allowed_remote_connection_is_detected_in_trace() {
         .env("VIC_LISTEN", "127.0.0.1:0")
         .env("VIC_PRIVACY_MODE", "cloud_embedding_ok")
         .env("VIC_EMBED_BACKEND", "ollama")
-        .env("VIC_OLLAMA_BASE_URL", format!("http://{NOWHERE}:9"))
+        .env("VIC_OLLAMA_BASE_URL", format!("http://{UNUSED_ADDRESS}:9"))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let begun = Instant::now();
     let allowed = Allowed { folders: vec![data.path().to_owned()] };
-    let is_seen = |lines: &[String]| trace::violations(lines, &allowed).iter().any(|it| it.contains(NOWHERE));
+    let is_seen = |lines: &[String]| trace::violations(lines, &allowed).iter().any(|it| it.contains(UNUSED_ADDRESS));
     // Buffered output of the tracer appears when the daemon gives up.
     while daemon.try_wait().unwrap().is_none() && !is_seen(&trace.lines()) && begun.elapsed() < Duration::from_secs(30)
     {
@@ -276,8 +276,8 @@ fn proxy_variables_are_reported_and_ignored() {
     world.write("a.md", "The heron stands in the reeds.");
     world.index();
     world.ok(&["ask", "where does the heron stand?"]);
-    assert!(!server.asked("/v1/chat/completions").is_empty(), "the local server is called directly");
-    assert_eq!(trap.all(), 0, "proxies and collectors are not called");
+    assert!(!server.requests_at("/v1/chat/completions").is_empty(), "the local server is called directly");
+    assert_eq!(trap.request_count(), 0, "proxies and collectors are not called");
     for name in ["HTTP_PROXY", "ALL_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "SENTRY_DSN"] {
         assert!(world.log().contains(name), "{name}: {}", world.log());
     }
@@ -296,7 +296,7 @@ fn missing_model_is_reported_without_network_access() {
         server.address
     );
     std::fs::write(models.path().join("catalog.toml"), entry).unwrap();
-    let trace = Trace::new(calls.path());
+    let trace = SyscallTrace::new(calls.path());
     let world = World::new().with("VIC_MODELS_DIR", models.path().to_str().unwrap()).with("VIC_EMBED_MODEL", "absent");
     let world = world.under(trace.launcher());
     let ended = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
@@ -306,12 +306,12 @@ fn missing_model_is_reported_without_network_access() {
     let sockets: Vec<_> =
         lines.iter().filter(|it| it.starts_with("socket(AF_INET") || it.starts_with("connect(")).collect();
     assert!(sockets.is_empty() && !lines.is_empty(), "{sockets:?}");
-    assert_eq!(server.all(), 0);
+    assert_eq!(server.request_count(), 0);
 }
 
 /// Starts a daemon with an embedding server of this name and these host entries. Returns its exit code and stderr. The code
 /// is None if the daemon kept running and was killed after some seconds.
-fn start_where(hosts: &str, server: &str) -> (Option<i32>, String) {
+fn start_with_hosts(hosts: &str, server: &str) -> (Option<i32>, String) {
     let world = World::new();
     let names = world.write("hosts", hosts);
     let script = "mount --bind \"$0\" /etc/hosts && exec timeout -s KILL 5 \"$@\"";
@@ -329,9 +329,9 @@ fn host_with_local_and_remote_address_is_remote() {
         return;
     }
     let two = "127.0.0.1 localhost two.localhost\n2001:db8::1 two.localhost\n";
-    let (code, said) = start_where(two, "two.localhost");
+    let (code, said) = start_with_hosts(two, "two.localhost");
     assert!(code == Some(7) && said.contains("forbids sending text to `two.localhost`"), "{code:?}: {said}");
     let here = "127.0.0.1 localhost two.localhost\n::1 two.localhost\n";
-    let (code, said) = start_where(here, "two.localhost");
+    let (code, said) = start_with_hosts(here, "two.localhost");
     assert!(code != Some(7) && !said.contains("forbids"), "{code:?}: {said}");
 }

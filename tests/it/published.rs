@@ -2,13 +2,13 @@
 //! schemas, and help examples that match real responses.
 
 #[path = "../../src/corpus/tests/schema_check.rs"]
-mod conforms;
+mod schema_check;
 
 use serde_json::{Map, Value, json};
 use vic::client::Client;
 use vic::corpus::api::schema;
-use vic::model::CorpusCall;
-use vic::verbs::{EXAMPLES, VERBS, request_of};
+use vic::model::CorpusRequest;
+use vic::verbs::{EXAMPLES, VERBS, full_request};
 
 use crate::harness::World;
 use crate::http::{key, post, send};
@@ -17,7 +17,7 @@ use crate::http::{key, post, send};
 const SOME_ID: &str = "r-41c0ffee0badcafe";
 
 /// The example documents with their numbers. The last one is first in its version before session 1, then in its current one.
-fn examples() -> (World, Value) {
+fn example_world() -> (World, Value) {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
     let content = |name: &str| std::fs::read(folder.join(name)).unwrap();
@@ -33,21 +33,21 @@ fn examples() -> (World, Value) {
     (world, serde_json::from_str(&ingested).unwrap())
 }
 
-fn known(address: &str) -> Value {
+fn schema_at(address: &str) -> Value {
     let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is none of ours"));
     let (name, which) = path.trim_start_matches('/').split_once('/').unwrap();
-    schema::named(name).unwrap()[which].clone()
+    schema::schemas_by_name(name).unwrap()[which].clone()
 }
 
-fn check(value: &Value, verb: &str, which: &str) {
-    let schema = known(&format!("{}/{}/{which}", schema::ADDRESS, verb.to_lowercase()));
-    if let Some(why) = conforms::misfit(value, &schema, &known) {
+fn check_schema(value: &Value, verb: &str, which: &str) {
+    let schema = schema_at(&format!("{}/{}/{which}", schema::ADDRESS, verb.to_lowercase()));
+    if let Some(why) = schema_check::schema_violation(value, &schema, &schema_at) {
         panic!("{verb} {which}{why}\n{value:#}");
     }
 }
 
 /// A request as command line arguments.
-fn words(verb: &str, request: &Map<String, Value>) -> Vec<String> {
+fn command_words(verb: &str, request: &Map<String, Value>) -> Vec<String> {
     let mut words = vec!["corpus".to_string(), verb.to_lowercase().replace('_', "-")];
     words.extend(request.get("form").and_then(Value::as_str).map(String::from));
     for (name, value) in request.iter().filter(|it| it.0 != "form") {
@@ -60,7 +60,7 @@ fn words(verb: &str, request: &Map<String, Value>) -> Vec<String> {
 fn over_grpc(world: &World, verb: &str, request: &Map<String, Value>) -> String {
     let config = world.config();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let call = CorpusCall { verb: verb.into(), request: request.clone() };
+    let call = CorpusRequest { verb: verb.into(), request: request.clone() };
     runtime.block_on(async { Client::connect(&config).await.unwrap().corpus(call).await.unwrap().text })
 }
 
@@ -82,14 +82,14 @@ fn over_mcp(world: &World, verb: &str, request: &Map<String, Value>) -> String {
 }
 
 /// Calls every API; all must return the same bytes. The command prints them with a line break and nothing else.
-fn ask(world: &World, verb: &str, request: &Value) -> Value {
+fn call_all_apis(world: &World, verb: &str, request: &Value) -> Value {
     let request = request.as_object().unwrap();
     let grpc = over_grpc(world, verb, request);
     let body = Value::Object(request.clone());
     assert_eq!(post(world, &format!("/v1/corpus/{}", verb.to_lowercase()), &body).body, grpc, "{verb} {body}");
     assert_eq!(over_mcp(world, verb, request), grpc, "{verb} {body}");
     if VERBS.iter().any(|it| it.name == verb) {
-        let words = words(verb, request);
+        let words = command_words(verb, request);
         let output = world.vic(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{grpc}\n"), "{words:?}");
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{words:?}");
@@ -99,35 +99,35 @@ fn ask(world: &World, verb: &str, request: &Value) -> Value {
 
 #[test]
 fn examples_match_responses_in_every_api() {
-    let (world, ingested) = examples();
-    check(&ingested, "INGEST", "response");
+    let (world, ingested) = example_world();
+    check_schema(&ingested, "INGEST", "response");
     let mut id = String::new();
     for example in EXAMPLES {
-        let request = request_of(example).replace(SOME_ID, &id);
+        let request = full_request(example).replace(SOME_ID, &id);
         let answered = match example.verb {
             "INGEST" => ingested.clone(),
-            verb => ask(&world, verb, &serde_json::from_str(&request).unwrap()),
+            verb => call_all_apis(&world, verb, &serde_json::from_str(&request).unwrap()),
         };
-        check(&answered, example.verb, "response");
+        check_schema(&answered, example.verb, "response");
         let expected: Value = serde_json::from_str(example.response).unwrap();
-        let why = conforms::lacking(&expected, &answered["data"]);
+        let why = schema_check::missing_part(&expected, &answered["data"]);
         assert_eq!(why, None, "{} {}: {:#}", example.verb, example.form, answered["data"]);
         if example.verb == "EXTRACT" {
             id = answered["id"].as_str().unwrap().to_string();
         }
     }
-    let again = ask(&world, "RESULT", &json!({"id": id}));
-    check(&again, "RESULT", "response");
+    let again = call_all_apis(&world, "RESULT", &json!({"id": id}));
+    check_schema(&again, "RESULT", "response");
     assert_eq!(again["id"], id.as_str());
 }
 
 #[test]
 fn views_jobs_help_and_schemas_match_their_schemas() {
-    let (world, _) = examples();
+    let (world, _) = example_world();
     let create = |request: Value| {
-        check(&request, "VIEW", "request");
+        check_schema(&request, "VIEW", "request");
         let made = over_grpc(&world, "VIEW", request.as_object().unwrap());
-        check(&serde_json::from_str(&made).unwrap(), "VIEW", "response");
+        check_schema(&serde_json::from_str(&made).unwrap(), "VIEW", "response");
     };
     create(json!({"action": "create", "name": "saved", "filter": "extension=md", "since": "2020-01-01"}));
     create(json!({"action": "create", "name": "living", "filter": "year>2020", "auto_update": true}));
@@ -135,9 +135,9 @@ fn views_jobs_help_and_schemas_match_their_schemas() {
     create(json!({"action": "create", "name": "first", "session": 1}));
     let job = over_grpc(&world, "QUERY", json!({"filter": "size>0", "async": true}).as_object().unwrap());
     let job: Value = serde_json::from_str(&job).unwrap();
-    check(&job, "QUERY", "response");
+    check_schema(&job, "QUERY", "response");
     let id = job["data"]["job_id"].as_str().unwrap().to_string();
-    world.until("the job ends", std::time::Duration::from_secs(60), |world| {
+    world.wait_until("the job ends", std::time::Duration::from_secs(60), |world| {
         let told = over_grpc(world, "JOB", json!({"id": id}).as_object().unwrap());
         serde_json::from_str::<Value>(&told).unwrap()["data"]["state"] != "running"
     });
@@ -158,14 +158,14 @@ fn views_jobs_help_and_schemas_match_their_schemas() {
         ("SCHEMA", json!({"verb": "extract"})),
         ("SCHEMA", json!({"verb": "search"})),
     ] {
-        check(&request, verb, "request");
-        check(&ask(&world, verb, &request), verb, "response");
+        check_schema(&request, verb, "request");
+        check_schema(&call_all_apis(&world, verb, &request), verb, "response");
     }
 }
 
 #[test]
 fn refusal_is_exactly_its_envelope() {
-    let (world, _) = examples();
+    let (world, _) = example_world();
     let long = "folder of a name that goes on and on/".repeat(110);
     for (verb, request, exit, action) in [
         ("EXTRACT", json!({"schema": "Tabel"}), 2, "did you mean `Table`?"),
@@ -176,12 +176,12 @@ fn refusal_is_exactly_its_envelope() {
         ("TRACE", json!({"form": "influence", "source": long.clone()}), 3, ""),
         ("INGEST", json!({"paths": [format!("/{long}")]}), 3, ""),
     ] {
-        let answered = ask(&world, verb, &request);
-        check(&answered, verb, "response");
+        let answered = call_all_apis(&world, verb, &request);
+        check_schema(&answered, verb, "response");
         let error = &answered["error"];
         assert!(error["suggested_actions"][0].as_str().unwrap().contains(action), "{error}");
         assert!(error.to_string().len() < 800, "{error}");
-        let words = words(verb, request.as_object().unwrap());
+        let words = command_words(verb, request.as_object().unwrap());
         let output = world.vic(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(exit), "{words:?}");
     }

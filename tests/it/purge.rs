@@ -8,10 +8,10 @@ use crate::harness::World;
 use crate::torture::figure;
 
 /// Time limit after the removal.
-const WITHIN: Duration = Duration::from_secs(60);
+const PURGE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the files of the data directory that contain this word.
-fn holders(world: &World, word: &str) -> Vec<String> {
+fn files_containing(world: &World, word: &str) -> Vec<String> {
     let files = walkdir::WalkDir::new(world.data()).into_iter().flatten().filter(|it| it.file_type().is_file());
     let holds =
         |it: &walkdir::DirEntry| std::fs::read(it.path()).is_ok_and(|it| memmem::find(&it, word.as_bytes()).is_some());
@@ -22,20 +22,20 @@ fn holders(world: &World, word: &str) -> Vec<String> {
 fn until_gone(world: &World, word: &str) -> Duration {
     let begun = Instant::now();
     loop {
-        let left = holders(world, word);
+        let left = files_containing(world, word);
         if left.is_empty() {
             return begun.elapsed();
         }
-        assert!(begun.elapsed() < WITHIN, "{word} is still in {left:?}");
+        assert!(begun.elapsed() < PURGE_LIMIT, "{word} is still in {left:?}");
         std::thread::sleep(Duration::from_millis(500));
     }
 }
 
 /// Number of graph entities of a secret word: a person and a tag.
-const NAMES: i64 = 2;
+const ENTITIES_PER_SECRET: i64 = 2;
 
 /// A daemon with 120 log entries, so that graph entities fill some pages, and one folder for each of two secrets.
-fn warehouse(world: World, secrets: [(&str, &str); 2]) -> World {
+fn world_with_secrets(world: World, secrets: [(&str, &str); 2]) -> World {
     let world = world.start();
     for number in 0..120 {
         let next = (number + 1) % 120;
@@ -68,9 +68,9 @@ fn cached_vectors(world: &World) -> i64 {
 
 /// Builds the graph and waits until both words are entities.
 fn make_graph(world: &World, words: [&str; 2]) {
-    world.until("the graph has the names", Duration::from_secs(60), |it| {
+    world.wait_until("the graph has the names", Duration::from_secs(60), |it| {
         it.ok(&["graph", "stats"]);
-        words.iter().all(|word| names_with(it, word) == NAMES)
+        words.iter().all(|word| names_with(it, word) == ENTITIES_PER_SECRET)
     });
 }
 
@@ -84,11 +84,14 @@ fn ignored_text_leaves_the_disk_within_a_minute() {
     world.write("private/diary.md", secret("qzyxvahogwk"));
     world.write("letters/letter.md", secret("wjqzyxbevuk"));
     world.index();
-    assert!(!holders(&world, "qzyxvahogwk").is_empty() && cached_vectors(&world) > 0, "the test could not fail");
+    assert!(
+        !files_containing(&world, "qzyxvahogwk").is_empty() && cached_vectors(&world) > 0,
+        "the test could not fail"
+    );
     world.write(".vicignore", "private/\n");
     let ruled = until_gone(&world, "qzyxvahogwk");
-    world.until("its vectors are gone", WITHIN, |it| cached_vectors(it) == 0);
-    assert!(!holders(&world, "wjqzyxbevuk").is_empty(), "files that are not ignored stay");
+    world.wait_until("its vectors are gone", PURGE_LIMIT, |it| cached_vectors(it) == 0);
+    assert!(!files_containing(&world, "wjqzyxbevuk").is_empty(), "files that are not ignored stay");
     assert_eq!(world.paths(&["wjqzyxbevuk"]).first().map(String::as_str), Some("letters/letter.md"));
     world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
     let removed = until_gone(&world, "wjqzyxbevuk");
@@ -102,11 +105,14 @@ fn ignored_text_leaves_the_disk_within_a_minute() {
 #[test]
 fn graph_names_of_ignored_file_leave_the_disk() {
     let (ruled, removed) = ("qzyxvahogwk", "wjqzyxbevuk");
-    let world = warehouse(World::new(), [("private/diary.md", ruled), ("letters/letter.md", removed)]);
+    let world = world_with_secrets(World::new(), [("private/diary.md", ruled), ("letters/letter.md", removed)]);
     make_graph(&world, [ruled, removed]);
     world.write(".vicignore", "private/\n");
     let of_rule = until_gone(&world, ruled);
-    assert!(names_with(&world, removed) == NAMES && names_with(&world, "log7") >= 1, "files that are not ignored stay");
+    assert!(
+        names_with(&world, removed) == ENTITIES_PER_SECRET && names_with(&world, "log7") >= 1,
+        "files that are not ignored stay"
+    );
     let tagged = world.ok(&["graph", "query", &format!("select ?x where ?x -tagged-> name(\"{removed}\")")]);
     assert!(tagged.contains("letter.md"), "{tagged}");
     world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
@@ -121,17 +127,20 @@ fn graph_names_of_ignored_file_leave_the_disk() {
 fn unreadable_text_leaves_the_disk_within_a_minute() {
     use std::os::unix::fs::PermissionsExt;
     let (withdrawn, open) = ("qzyxvahogwk", "wjqzyxbevuk");
-    let world = World::new().bound_by_rights();
-    let world = warehouse(world, [("private/diary.md", withdrawn), ("letters/letter.md", open)]);
+    let world = World::new().without_root_override();
+    let world = world_with_secrets(world, [("private/diary.md", withdrawn), ("letters/letter.md", open)]);
     make_graph(&world, [withdrawn, open]);
-    assert!(holders(&world, withdrawn).len() >= 2, "the test could not fail");
+    assert!(files_containing(&world, withdrawn).len() >= 2, "the test could not fail");
     let diary = world.files().join("private/diary.md");
     std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
     let took = until_gone(&world, withdrawn);
     let status = world.json(&["status"]);
     assert_eq!(status["coverage"]["reasons"]["permission_denied"], 1, "{status:#}");
     assert_eq!(status["degraded"].as_array().map(Vec::len), Some(0), "{status:#}");
-    assert!(!holders(&world, open).is_empty() && names_with(&world, open) == NAMES, "readable files stay");
+    assert!(
+        !files_containing(&world, open).is_empty() && names_with(&world, open) == ENTITIES_PER_SECRET,
+        "readable files stay"
+    );
     assert_eq!(world.paths(&[open]).first().map(String::as_str), Some("letters/letter.md"));
     figure("text of an unreadable file, gone from the disk", format!("{took:.0?} later"));
 }

@@ -8,26 +8,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use vic::catalog::{Catalog, CorpusBook, EvidenceCache, Jobs};
+use vic::catalog::{Catalog, CorpusStore, EvidenceCache, JobLog};
 use vic::config::Config;
 use vic::embed::models::ModelStore;
 use vic::embed::{Embedder, Vector};
 use vic::error::{Error, ErrorCode, Result};
 use vic::extract::{PoolSettings, Tools, WorkerPool};
-use vic::index::{Index, Parts};
-use vic::model::{Holder, IndexRequest, JobState, Scope, TokenCounter};
+use vic::index::{Index, IndexParts};
+use vic::model::{IndexRequest, JobState, Principal, Scope, TokenCounter};
 
 /// Twice the retry interval, for a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A model with a server that can be unavailable.
-struct Away {
+struct UnavailableModel {
     is_away: Arc<AtomicBool>,
     model: Arc<dyn Embedder>,
 }
 
 #[async_trait::async_trait]
-impl Embedder for Away {
+impl Embedder for UnavailableModel {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorCode::Unavailable, "the server of the model is away"));
@@ -65,7 +65,7 @@ impl Embedder for Away {
 }
 
 /// Opens an index below this folder. Watching is on, so that no walk starts by itself.
-async fn open(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &CancellationToken) -> (Index, Catalog) {
+async fn open_index(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &CancellationToken) -> (Index, Catalog) {
     vic::embed::disable_telemetry();
     let data = folder.join("data").into_os_string();
     let config = Config::from_lookup(&|name| match name {
@@ -81,13 +81,13 @@ async fn open(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &CancellationT
     let skills = vic::skills::pool_settings(&models, &config.limits);
     let catalog = Catalog::open(&config.catalog_path()).unwrap();
     let model = vic::embed::open(&config).await.unwrap();
-    let parts = Parts {
-        jobs: Jobs::open(&config.job_db_path).unwrap(),
-        embedder: Arc::new(Away { is_away: is_away.clone(), model }),
+    let parts = IndexParts {
+        jobs: JobLog::open(&config.job_db_path).unwrap(),
+        embedder: Arc::new(UnavailableModel { is_away: is_away.clone(), model }),
         pool: Arc::new(WorkerPool::new(program.into(), settings)),
         skills: Arc::new(WorkerPool::new(program.into(), skills)),
         evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
-        book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
+        book: Arc::new(CorpusStore::open(&config.corpus_path()).unwrap()),
         models,
         catalog: catalog.clone(),
         config,
@@ -103,10 +103,12 @@ async fn files_of_failed_job_are_indexed_without_new_job() {
     std::fs::write(files.join("notes.md"), "The observatory opens on Fridays.").unwrap();
     let (is_away, shutdown) = (Arc::new(AtomicBool::new(true)), CancellationToken::new());
     let _ends = shutdown.clone().drop_guard();
-    let (index, catalog) = open(dir.path(), &is_away, &shutdown).await;
+    let (index, catalog) = open_index(dir.path(), &is_away, &shutdown).await;
     let paths = vec![files.to_str().unwrap().to_string()];
-    let job =
-        index.start_job(IndexRequest { paths, ..IndexRequest::default() }, &Scope::All, &Holder::Owner).await.unwrap();
+    let job = index
+        .start_job(IndexRequest { paths, ..IndexRequest::default() }, &Scope::All, &Principal::Owner)
+        .await
+        .unwrap();
     let mut watch = index.watch_job(&job.job_id).unwrap();
     let end = watch.wait_for(|it| it.state.is_final()).await.unwrap().clone();
     assert_eq!(end.state, JobState::Failed, "{end:?}");

@@ -123,7 +123,7 @@ fn is_running(pid: u32) -> bool {
 }
 
 /// Number of files that a worker reads before it is replaced; see `JOBS_PER_WORKER`.
-const FILES_OF_A_WORKER: usize = 1_000;
+const FILES_PER_WORKER: usize = 1_000;
 
 #[test]
 fn worker_is_replaced_after_thousand_files() {
@@ -138,10 +138,10 @@ fn worker_is_replaced_after_thousand_files() {
     let first = workers(world.pid());
     assert_eq!(first.len(), 1, "{first:?}");
     // The first worker does not read all of them: a second one helps.
-    write(1..FILES_OF_A_WORKER - 10);
+    write(1..FILES_PER_WORKER - 10);
     let so_far = workers(world.pid());
     assert!(so_far.contains(&first[0]) && so_far.len() <= 2, "{first:?}, then {so_far:?}");
-    write(FILES_OF_A_WORKER..FILES_OF_A_WORKER * (so_far.len() + 1));
+    write(FILES_PER_WORKER..FILES_PER_WORKER * (so_far.len() + 1));
     let later = workers(world.pid());
     assert!(!so_far.iter().all(|it| later.contains(it)), "{so_far:?} were not replaced: {later:?}");
     let coverage = &world.json(&["status"])["coverage"];
@@ -180,7 +180,7 @@ fn killed_busy_workers_cost_no_file() {
         }
     }
     assert!(killed > 0, "no worker was killed");
-    world.until("all is indexed", std::time::Duration::from_secs(120), |it| {
+    world.wait_until("all is indexed", std::time::Duration::from_secs(120), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         assert_eq!(coverage["failed"], 0, "{coverage}");
         coverage["indexed"] == 200
@@ -188,7 +188,7 @@ fn killed_busy_workers_cost_no_file() {
 }
 
 /// Returns the maximum number of tries recorded for a pending file.
-fn tries(world: &World) -> u32 {
+fn max_tries(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
     let sql = "SELECT coalesce(max(tries), 0) FROM files WHERE state = 'pending'";
@@ -204,18 +204,20 @@ fn file_is_given_up_after_five_daemon_crashes() {
     world.write("long.md", paragraphs);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     for deaths in 1..=5 {
-        world.until("the file is being read again", std::time::Duration::from_secs(60), |it| tries(it) == deaths);
+        world.wait_until("the file is being read again", std::time::Duration::from_secs(60), |it| {
+            max_tries(it) == deaths
+        });
         let coverage = world.json(&["status"])["coverage"].clone();
         assert_eq!((&coverage["pending"], &coverage["failed"]), (&1.into(), &0.into()), "{coverage}");
         world.kill();
-        world.spawn();
+        world.spawn_and_wait();
     }
-    world.until("the file is given up", std::time::Duration::from_secs(60), |it| {
+    world.wait_until("the file is given up", std::time::Duration::from_secs(60), |it| {
         it.json(&["status"])["coverage"]["reasons"] == serde_json::json!({"worker_crash": 1})
     });
     world.kill();
-    world.spawn();
-    assert_eq!(tries(&world), 0, "the file is not retried");
+    world.spawn_and_wait();
+    assert_eq!(max_tries(&world), 0, "the file is not retried");
     let listed = world.json(&["files", "long"]);
     assert!(listed.to_string().contains("ended unexpectedly 5 times"), "{listed}");
 }
@@ -255,8 +257,8 @@ fn files_without_worker_are_read_by_next_job() {
     let (program, aside) = (programs.path().join("vicd"), programs.path().join("aside"));
     std::fs::copy(env!("CARGO_BIN_EXE_vicd"), &program).unwrap();
     let mut world = World::new();
-    world.begin(&["sh".into(), "-c".into(), format!("exec {}", program.display())]);
-    world.until("the daemon answers", std::time::Duration::from_secs(60), |it| {
+    world.spawn_with_launcher(&["sh".into(), "-c".into(), format!("exec {}", program.display())]);
+    world.wait_until("the daemon answers", std::time::Duration::from_secs(60), |it| {
         it.data().join("listen").exists() && it.vic(&["status"]).status.success()
     });
     std::fs::rename(&program, &aside).unwrap();
@@ -281,7 +283,7 @@ fn workers_end_with_killed_daemon() {
     let workers = workers(world.pid());
     assert!(!workers.is_empty());
     world.kill();
-    world.until("the workers are gone", std::time::Duration::from_secs(5), |_| {
+    world.wait_until("the workers are gone", std::time::Duration::from_secs(5), |_| {
         !workers.iter().any(|it| is_running(*it))
     });
 }

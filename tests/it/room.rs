@@ -7,32 +7,32 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::torture::{Dice, Promises, at_most, figure, percentile, size};
+use crate::torture::{PromiseChecks, Rng, check_at_most, figure, percentile, size_from_env};
 use crate::{http, means};
 
 /// Time limit for resuming after space is free again.
-const GOES_ON: Duration = Duration::from_secs(30);
+const RESUME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Maximum number of table versions at any moment while files are saved continuously.
-pub(crate) const MOST_VERSIONS: u64 = 100;
+pub(crate) const MAX_VERSIONS: u64 = 100;
 
 /// Disk usage beyond the index: databases, their logs and the vectors of the last 4,096 texts, even with little content.
-const FLOOR: u64 = 20 << 20;
+const FIXED_BYTES: u64 = 20 << 20;
 
 /// Disk reserve in MiB.
 const RESERVE_MIB: u64 = 16;
 
 /// Number of files, and of deleted files: more than a fifth, so that maintenance rewrites the table.
 const ENTRIES: u64 = 900;
-const GONE: u64 = 300;
+const DELETED: u64 = 300;
 
 /// Free bytes when maintenance begins: enough for the keyword index of the remaining files, too few for their vectors.
 const LEFT_FOR_UPKEEP: u64 = 480 << 10;
 
 /// Runs an otherwise ignored test inside a namespace that permits mounting a small disk.
-pub(crate) fn alone(test: &str) {
+pub(crate) fn run_in_namespace(test: &str) {
     let own = std::env::current_exe().unwrap();
     if !means::can_unshare(&["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt && exec \"$@\"", "sh"]) {
         return;
@@ -45,7 +45,7 @@ pub(crate) fn alone(test: &str) {
 }
 
 /// A daemon with its data on a disk of 64 MiB, with some indexed files.
-fn on_a_small_disk(reserve_mib: u64) -> World {
+fn world_on_small_disk(reserve_mib: u64) -> World {
     let world = World::new().with("VIC_DISK_RESERVE_BYTES", &(reserve_mib << 20).to_string());
     std::fs::create_dir(world.data()).unwrap();
     let data = world.data();
@@ -62,29 +62,29 @@ fn on_a_small_disk(reserve_mib: u64) -> World {
 }
 
 /// Returns the free bytes.
-fn free(data: &Path) -> u64 {
+fn free_bytes(data: &Path) -> u64 {
     let stat = rustix::fs::statvfs(data).unwrap();
     stat.f_bavail * stat.f_frsize
 }
 
 /// Fills the disk until this many bytes are free.
-fn fill(data: &Path, left: u64) -> std::path::PathBuf {
+fn fill_disk(data: &Path, left: u64) -> std::path::PathBuf {
     let path = data.join("ballast");
     let mut file = std::fs::File::create(&path).unwrap();
     // Finally in pages, so that not even a page stays free for `left` = 0.
     for block in [vec![7u8; 1 << 20], vec![7u8; 4 << 10]] {
-        while free(data) >= left + block.len() as u64 && file.write_all(&block).is_ok() {}
+        while free_bytes(data) >= left + block.len() as u64 && file.write_all(&block).is_ok() {}
     }
     path
 }
 
-fn answers(world: &World, word: &str, path: &str) -> bool {
+fn is_first_hit(world: &World, word: &str, path: &str) -> bool {
     world.paths(&[word]).first().is_some_and(|it| it == path)
 }
 
-fn waits_for_all(world: &World, files: u64, what: &str) -> Duration {
+fn wait_until_indexed(world: &World, files: u64, what: &str) -> Duration {
     let begun = Instant::now();
-    world.until(what, GOES_ON, |it| {
+    world.wait_until(what, RESUME_LIMIT, |it| {
         let status = it.json(&["status"]);
         let degraded = status["degraded"].as_array().unwrap().len();
         status["coverage"]["indexed"] == files && status["coverage"]["pending"] == 0 && degraded == 0
@@ -94,48 +94,50 @@ fn waits_for_all(world: &World, files: u64, what: &str) -> Duration {
 
 #[test]
 fn indexing_stops_at_disk_reserve_and_resumes() {
-    alone("room::inside_at_the_reserve");
+    run_in_namespace("room::inside_at_the_reserve");
 }
 
 #[test]
 #[ignore = "runs inside the test above"]
 fn inside_at_the_reserve() {
-    let world = on_a_small_disk(RESERVE_MIB);
+    let world = world_on_small_disk(RESERVE_MIB);
     let pid = world.pid();
-    let ballast = fill(&world.data(), (RESERVE_MIB - 4) << 20);
+    let ballast = fill_disk(&world.data(), (RESERVE_MIB - 4) << 20);
     world.write("new.md", "A recipe for quince jelly.");
     let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
     assert!(code == 8 && said.contains("MiB free") && said.contains("VIC_DISK_RESERVE_BYTES"), "{code}: {said}");
-    world.until("status tells", Duration::from_secs(10), |it| {
+    world.wait_until("status tells", Duration::from_secs(10), |it| {
         it.json(&["status"])["degraded"].to_string().contains("are to stay free")
     });
-    assert!(answers(&world, "heron7", "7.md"), "questions are answered");
+    assert!(is_first_hit(&world, "heron7", "7.md"), "questions are answered");
     let refused = http::post(&world, "/v1/index/start", &json!({}));
     let error = &refused.json()["error"];
     assert_eq!((refused.status, &error["code"]), (507, &json!("storage_full")), "{}", refused.body);
     assert!(error["message"].to_string().contains("MiB free"), "{error}");
     assert!(error["hint"].to_string().contains("VIC_DISK_RESERVE_BYTES"), "{error}");
     assert_eq!(refused.header("retry-after"), None, "waiting frees no disk");
-    world.until("the new file waits", Duration::from_secs(10), |it| it.json(&["status"])["coverage"]["pending"] == 1);
+    world.wait_until("the new file waits", Duration::from_secs(10), |it| {
+        it.json(&["status"])["coverage"]["pending"] == 1
+    });
     std::fs::remove_file(ballast).unwrap();
-    let took = waits_for_all(&world, 21, "indexing goes on");
-    assert!(answers(&world, "quince jelly", "new.md"));
+    let took = wait_until_indexed(&world, 21, "indexing goes on");
+    assert!(is_first_hit(&world, "quince jelly", "new.md"));
     assert_eq!(world.pid(), pid);
     figure("disk at its reserve", format!("exit code 8, questions answered, goes on {took:.1?} after there is room"));
 }
 
 #[test]
 fn full_disk_affects_only_writes() {
-    alone("room::inside_without_a_byte");
+    run_in_namespace("room::inside_without_a_byte");
 }
 
 #[test]
 #[ignore = "runs inside the test above"]
 fn inside_without_a_byte() {
-    let mut world = on_a_small_disk(0);
+    let mut world = world_on_small_disk(0);
     let mut files = 20;
     for round in 0..3 {
-        let ballast = fill(&world.data(), 0);
+        let ballast = fill_disk(&world.data(), 0);
         for number in 0..10 {
             world.write(
                 &format!("round{round}/{number}.md"),
@@ -147,40 +149,40 @@ fn inside_without_a_byte() {
         files -= 1;
         let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
         assert_eq!(code, 8, "{said}");
-        assert!(answers(&world, "heron7", "7.md"), "questions are answered");
-        assert!(world.ended().is_none());
+        assert!(is_first_hit(&world, "heron7", "7.md"), "questions are answered");
+        assert!(world.exit_status().is_none());
         std::fs::remove_file(ballast).unwrap();
-        waits_for_all(&world, files, "indexing goes on");
-        assert!(answers(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
+        wait_until_indexed(&world, files, "indexing goes on");
+        assert!(is_first_hit(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
     }
     // Also with a kill and a start on a full disk.
-    let ballast = fill(&world.data(), 0);
+    let ballast = fill_disk(&world.data(), 0);
     world.write("last.md", "A treatise on beekeeping.");
     std::thread::sleep(Duration::from_secs(2));
     world.kill();
     std::fs::remove_file(ballast).unwrap();
-    world.spawn();
-    waits_for_all(&world, files + 1, "all is there after a restart");
+    world.spawn_and_wait();
+    wait_until_indexed(&world, files + 1, "all is there after a restart");
     assert_eq!(world.json(&["status"])["chunks"], files + 1);
     figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
 }
 
 /// A daemon with data on a small disk, paused; maintenance compacts the table when indexing resumes.
-fn with_a_table_to_rewrite() -> World {
-    let world = on_a_small_disk(0);
+fn world_with_pending_compaction() -> World {
+    let world = world_on_small_disk(0);
     for number in 20..ENTRIES {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log: heron{number}."));
     }
     world.index();
     world.ok(&["pause"]);
     // Every third file, so that each fragment loses some rows and none disappears completely.
-    for number in (0..ENTRIES).step_by((ENTRIES / GONE) as usize) {
+    for number in (0..ENTRIES).step_by((ENTRIES / DELETED) as usize) {
         std::fs::remove_file(world.files().join(format!("{number}.md"))).unwrap();
     }
-    world.until("the deleted are gone", GOES_ON, |it| it.json(&["status"])["chunks"] == ENTRIES - GONE);
+    world.wait_until("the deleted are gone", RESUME_LIMIT, |it| it.json(&["status"])["chunks"] == ENTRIES - DELETED);
     // Deleting old versions frees space at unpredictable times, so wait for it.
     let versions = |it: &World| it.json(&["status"])["upkeep"]["versions"].as_u64();
-    world.until("no old version is about to go", 3 * GOES_ON, |it| {
+    world.wait_until("no old version is about to go", 3 * RESUME_LIMIT, |it| {
         let before = versions(it);
         std::thread::sleep(Duration::from_secs(4));
         versions(it) == before && before <= Some(20)
@@ -190,14 +192,14 @@ fn with_a_table_to_rewrite() -> World {
 
 #[test]
 fn disk_full_during_upkeep_loses_nothing_and_upkeep_reruns() {
-    alone("room::inside_of_upkeep");
+    run_in_namespace("room::inside_of_upkeep");
 }
 
 #[test]
 #[ignore = "runs inside the test above"]
 fn inside_of_upkeep() {
-    let mut world = with_a_table_to_rewrite();
-    let ballast = fill(&world.data(), LEFT_FOR_UPKEEP);
+    let mut world = world_with_pending_compaction();
+    let ballast = fill_disk(&world.data(), LEFT_FOR_UPKEEP);
     world.ok(&["resume"]);
     world.write("new.md", "A recipe for quince jelly.");
     world.index();
@@ -207,29 +209,29 @@ fn inside_of_upkeep() {
         degraded.iter().map(|it| it.to_string()).filter(|it| it.contains("upkeep")).collect()
     };
     // On a busy machine, the job ends before maintenance does.
-    world.until("upkeep has failed", GOES_ON, |it| !told(it).is_empty());
+    world.wait_until("upkeep has failed", RESUME_LIMIT, |it| !told(it).is_empty());
     let told = told(&world);
     let parts = ["cannot compact the index", "No space left", "free some disk space"];
     assert!(told.len() == 1 && parts.iter().all(|it| told[0].contains(it)), "{told:?}");
     let all_is_there = |world: &World| {
-        assert_eq!(world.json(&["status"])["chunks"], ENTRIES - GONE + 1);
-        assert!(answers(world, "quince jelly", "new.md"));
+        assert_eq!(world.json(&["status"])["chunks"], ENTRIES - DELETED + 1);
+        assert!(is_first_hit(world, "quince jelly", "new.md"));
         for number in (1..ENTRIES).step_by(99) {
-            assert!(answers(world, &format!("heron{number}"), &format!("{number}.md")), "{number}");
+            assert!(is_first_hit(world, &format!("heron{number}"), &format!("{number}.md")), "{number}");
         }
     };
     all_is_there(&world);
-    assert!(world.ended().is_none());
+    assert!(world.exit_status().is_none());
     std::fs::remove_file(ballast).unwrap();
     let begun = Instant::now();
-    world.until("upkeep is repeated", GOES_ON, |it| {
+    world.wait_until("upkeep is repeated", RESUME_LIMIT, |it| {
         let status = it.json(&["status"]);
         status["upkeep"]["fragments"] == 1 && status["degraded"].as_array().is_some_and(Vec::is_empty)
     });
     let took = begun.elapsed();
     all_is_there(&world);
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     all_is_there(&world);
     figure(
         "disk that fills up in upkeep",
@@ -244,14 +246,14 @@ fn bytes_below(folder: &Path) -> u64 {
 }
 
 /// A unique text of four hundred words.
-fn page(number: u64) -> String {
+fn unique_text(number: u64) -> String {
     let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
-    let mut dice = Dice::new(number);
+    let mut dice = Rng::new(number);
     (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
 }
 
 /// Returns the p95 of questions.
-fn asked(caller: &Caller) -> Duration {
+fn question_p95(caller: &SyncClient) -> Duration {
     let ask = |number: u64| {
         let begun = Instant::now();
         assert!(!caller.hits(&format!("harbour lantern {number}")).is_empty());
@@ -263,24 +265,24 @@ fn asked(caller: &Caller) -> Duration {
 #[test]
 fn last_saved_file_enters_keyword_index_when_quiet() {
     let world = World::new().start();
-    (0..3).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
+    (0..3).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
     world.index();
-    world.write("0.md", page(10));
-    Caller::new(&world).sync();
+    world.write("0.md", unique_text(10));
+    SyncClient::new(&world).sync();
     let unindexed = |it: &World| it.json(&["status"])["upkeep"]["unindexed_chunks"].clone();
     assert_eq!(unindexed(&world), 1);
-    world.until("the words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
+    world.wait_until("the words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
 }
 
 #[test]
 fn fragments_are_compacted_when_quiet_but_not_paused() {
     let world = World::new().start();
-    (0..20).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
+    (0..20).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     // New files, so that no deletion triggers maintenance.
     for number in 100..110 {
-        world.write(&format!("{number}.md"), page(number));
+        world.write(&format!("{number}.md"), unique_text(number));
         caller.sync();
     }
     world.ok(&["pause"]);
@@ -288,24 +290,25 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
     std::thread::sleep(Duration::from_secs(7));
     assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
     world.ok(&["resume"]);
-    world
-        .until("there is one fragment", Duration::from_secs(20), |it| it.json(&["status"])["upkeep"]["fragments"] == 1);
-    assert!(answers(&world, "heron109", "109.md"));
+    world.wait_until("there is one fragment", Duration::from_secs(20), |it| {
+        it.json(&["status"])["upkeep"]["fragments"] == 1
+    });
+    assert!(is_first_hit(&world, "heron109", "109.md"));
 }
 
 /// Saves files repeatedly and checks the disk usage at the end: the index at most `times` the live data, the data directory
 /// at most [`FLOOR`] beyond that. Old versions are kept for six quiet minutes. Returns the p95 of questions before, right
 /// after, and when quiet.
-fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
+fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
     let world = World::new().start();
-    (0..files).for_each(|number| drop(world.write(&format!("{number}.md"), page(number))));
+    (0..files).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
     world.index();
-    let (data, index, caller) = (world.data(), world.data().join("index"), Caller::new(&world));
-    let before = asked(&caller);
+    let (data, index, caller) = (world.data(), world.data().join("index"), SyncClient::new(&world));
+    let before = question_p95(&caller);
     let (live, begun) = (bytes_below(&index), Instant::now());
     let (mut most_versions, mut most_bytes, mut most_data) = (0, 0, 0);
     for number in 0..edits {
-        world.write(&format!("{}.md", number % files), page(files + 1_000 + number));
+        world.write(&format!("{}.md", number % files), unique_text(files + 1_000 + number));
         // Faster than commits, slower than one commit could combine.
         std::thread::sleep(Duration::from_millis(100));
         if number % 50 == 49 {
@@ -317,8 +320,8 @@ fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3]
     }
     // The last saves may not even be noticed yet.
     caller.sync();
-    let right_after = asked(&caller);
-    world.until("the versions are few and the index is small again", patience, |it| {
+    let right_after = question_p95(&caller);
+    world.wait_until("the versions are few and the index is small again", patience, |it| {
         let status = it.json(&["status"]);
         let is_small = bytes_below(&index) <= times * live;
         status["coverage"]["pending"] == 0 && is_small
@@ -330,31 +333,35 @@ fn edit(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3]
     figure("index at most, times the live data", format!("{:.1}", of_live(most_bytes)));
     figure("index at the end, times the live data", format!("{:.1} (fails above {times})", of_live(bytes)));
     figure("whole data directory at most, MiB", format!("{:.1} (live data {:.1})", mib(most_data), mib(live)));
-    let mut promises = Promises::default();
-    let most = mib(times * live + FLOOR);
+    let mut promises = PromiseChecks::default();
+    let most = mib(times * live + FIXED_BYTES);
     promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
-    promises.at_most("versions of the table at most", most_versions, MOST_VERSIONS, MOST_VERSIONS);
+    promises.at_most("versions of the table at most", most_versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
     // A large table is compacted later, which takes longer. Questions are not slowed by so few fragments.
     let fragments = if files > 1_000 { 64 } else { 12 };
-    world.until("maintenance is finished", Duration::from_secs(30), |it| {
+    world.wait_until("maintenance is finished", Duration::from_secs(30), |it| {
         let upkeep = it.json(&["status"])["upkeep"].clone();
         upkeep["unindexed_chunks"] == 0 && upkeep["fragments"].as_u64() <= Some(fragments) && upkeep["now"] == ""
     });
-    [before, right_after, asked(&caller)]
+    [before, right_after, question_p95(&caller)]
 }
 
 #[test]
 fn repeated_saves_leave_few_versions_and_small_index() {
-    edit(300, 100, 6, Duration::from_secs(600));
+    measure_edits(300, 100, 6, Duration::from_secs(600));
 }
 
 #[test]
 #[ignore = "half an hour; make torture"]
 fn torture_ten_thousand_edits() {
-    let [before, right_after, after] =
-        edit(size("VIC_TORTURE_EDITS", 10_000), size("VIC_TORTURE_FILES", 100), 3, Duration::from_secs(900));
+    let [before, right_after, after] = measure_edits(
+        size_from_env("VIC_TORTURE_EDITS", 10_000),
+        size_from_env("VIC_TORTURE_FILES", 100),
+        3,
+        Duration::from_secs(900),
+    );
     let most = before.mul_f64(1.6) + Duration::from_millis(10);
     figure("ask p95 right after the last save", format!("{right_after:.1?}"));
-    at_most(&format!("ask p95 once it is quiet ({before:.1?} before)"), after, before.mul_f64(1.2), most);
+    check_at_most(&format!("ask p95 once it is quiet ({before:.1?} before)"), after, before.mul_f64(1.2), most);
 }

@@ -24,7 +24,7 @@ impl Sampler {
             let mut seen = BTreeSet::new();
             while !stopped.load(Ordering::Relaxed) {
                 for pid in processes(&sign) {
-                    look_at(&pid, &mut seen);
+                    sample_process(&pid, &mut seen);
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -35,7 +35,7 @@ impl Sampler {
 
     /// Stops and returns the observations: `writes PATH` for files open for writing, `tcp LOCAL -> REMOTE` and the like for
     /// sockets.
-    pub(crate) fn seen(self) -> BTreeSet<String> {
+    pub(crate) fn stop_and_collect(self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
@@ -82,7 +82,7 @@ fn parent(pid: &str) -> Option<String> {
 }
 
 /// Adds the open files and sockets of one process, which may end at any time.
-fn look_at(pid: &str, seen: &mut BTreeSet<String>) {
+fn sample_process(pid: &str, seen: &mut BTreeSet<String>) {
     let mut inodes = HashSet::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
         // The first three descriptors come from the parent process.

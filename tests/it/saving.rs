@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
 
 /// Sets its flag on drop, also after a failed assertion: a scope waits for its threads.
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// Calls `save` with 0, 1, 2 and so on until `work` has ended. Returns the number of calls.
-fn beside(save: impl Fn(u64) + Sync, work: impl FnOnce()) -> u64 {
+fn save_during(save: impl Fn(u64) + Sync, work: impl FnOnce()) -> u64 {
     let (is_over, saves) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -24,7 +24,7 @@ fn beside(save: impl Fn(u64) + Sync, work: impl FnOnce()) -> u64 {
                 save(saves.fetch_add(1, Ordering::Relaxed));
             }
         });
-        let _over = Over(&is_over);
+        let _over = SetOnDrop(&is_over);
         work();
     });
     saves.into_inner()
@@ -38,7 +38,7 @@ fn repeatedly_saved_file_is_in_every_answer() {
     }
     world.write("diary.md", "The kingfisher is back.");
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     // Renamed into place: a truncated file would be empty for a moment.
     let aside = world.files().with_file_name("aside.md");
     let save = |number| {
@@ -47,7 +47,7 @@ fn repeatedly_saved_file_is_in_every_answer() {
         std::thread::sleep(Duration::from_millis(100));
     };
     let (begun, mut asked, mut missed) = (Instant::now(), 0, Vec::new());
-    let saves = beside(save, || {
+    let saves = save_during(save, || {
         while begun.elapsed() < Duration::from_secs(8) {
             for question in ["kingfisher", "\"kingfisher\""] {
                 asked += 1;
@@ -83,10 +83,10 @@ fn job_ends_despite_continuous_saves() {
         for _ in 0..2 {
             world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
         }
-        world.until("both jobs have ended", Duration::from_secs(120), ended);
+        world.wait_until("both jobs have ended", Duration::from_secs(120), ended);
     };
-    let saves = beside(|number| save(FILES + number), work);
-    let caller = Caller::new(&world);
+    let saves = save_during(|number| save(FILES + number), work);
+    let caller = SyncClient::new(&world);
     caller.sync();
     for last in (FILES..FILES + saves).rev().take(FILES as usize) {
         let hits = caller.hits(&format!("\"entry {last} of\""));

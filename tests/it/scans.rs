@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{World, sample};
+use crate::harness::{World, sample_dir};
 use crate::http::post;
 
 const SCAN: &str = "idr-contract-scan.pdf";
 const QUESTION: &[&str] = &["ask", "Who signed the IDR contract?"];
 
 /// A daemon without automatic OCR, with the sample contracts indexed.
-fn contracts() -> World {
-    let world = unread();
-    world.ok(&["index", sample().join("Contracts").to_str().unwrap(), "--ocr", "never"]);
+fn world_with_contracts() -> World {
+    let world = world_without_ocr();
+    world.ok(&["index", sample_dir().join("Contracts").to_str().unwrap(), "--ocr", "never"]);
     world
 }
 
@@ -28,16 +28,16 @@ fn scan_hit(world: &World) -> Value {
 }
 
 /// A world in which a question completes on any machine, however slow.
-fn patient() -> World {
+fn world_with_long_budget() -> World {
     World::new().with("VIC_L2_SECONDS", "300")
 }
 
-fn unread() -> World {
-    patient().with("VIC_OCR", "never").with("VIC_WATCH", "0").start()
+fn world_without_ocr() -> World {
+    world_with_long_budget().with("VIC_OCR", "never").with("VIC_WATCH", "0").start()
 }
 
 /// Stops every child of the daemon that has used the processor for a while, until `done`.
-fn stop_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
+fn stop_busy_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
     let mut stopped = BTreeSet::new();
     while !done.load(Ordering::Relaxed) {
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -58,15 +58,15 @@ fn stop_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
 
 #[test]
 fn hanging_ocr_ends_with_budget_and_next_question_works() {
-    let mut world = contracts();
+    let mut world = world_with_contracts();
     // With a short time limit for the question during which the reader hangs.
     assert!(world.terminate());
     let mut world = world.with("VIC_L2_SECONDS", "16");
-    world.spawn();
+    world.spawn_and_wait();
     let done = AtomicBool::new(false);
     let begun = Instant::now();
     let (answer, stopped) = std::thread::scope(|scope| {
-        let stopping = scope.spawn(|| stop_readers(world.pid(), &done));
+        let stopping = scope.spawn(|| stop_busy_readers(world.pid(), &done));
         let answer = world.json(QUESTION);
         done.store(true, Ordering::Relaxed);
         (answer, stopping.join().unwrap())
@@ -90,14 +90,14 @@ fn hanging_ocr_ends_with_budget_and_next_question_works() {
     // With enough time, the scan is read.
     assert!(world.terminate());
     let mut world = world.with("VIC_L2_SECONDS", "300");
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(scan_hit(&world)["tier"], "L2");
 }
 
 #[test]
 fn ocr_text_is_reused_for_duplicates() {
-    let world = unread();
-    let scan = std::fs::read(sample().join("Contracts").join(SCAN)).unwrap();
+    let world = world_without_ocr();
+    let scan = std::fs::read(sample_dir().join("Contracts").join(SCAN)).unwrap();
     world.write("one/idr-contract.pdf", &scan);
     world.write("two/idr-contract.pdf", &scan);
     world.ok(&["index", world.files().to_str().unwrap(), "--ocr", "never"]);
@@ -118,12 +118,12 @@ fn ocr_text_is_reused_for_duplicates() {
 
 #[test]
 fn ocr_text_survives_loss_of_index() {
-    let mut world = contracts();
+    let mut world = world_with_contracts();
     assert_eq!(scan_hit(&world)["tier"], "L2");
     assert!(world.terminate());
     std::fs::remove_dir_all(world.data().join("index")).unwrap();
-    world.spawn();
-    world.until("everything is indexed again", Duration::from_secs(60), |it| {
+    world.spawn_and_wait();
+    world.wait_until("everything is indexed again", Duration::from_secs(60), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         coverage["pending"] == 0 && coverage["indexed"] == coverage["found"]
     });
@@ -133,8 +133,8 @@ fn ocr_text_survives_loss_of_index() {
 
 #[test]
 fn read_shows_scan_text_with_page_and_region() {
-    let world = contracts();
-    let folder = sample().join("Contracts");
+    let world = world_with_contracts();
+    let folder = sample_dir().join("Contracts");
     let scan = folder.join(SCAN);
     assert!(!world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike"));
     // OCR for a question.
@@ -162,7 +162,7 @@ fn read_shows_scan_text_with_page_and_region() {
 
 #[test]
 fn question_reads_scan_once_then_finds_it_in_index() {
-    let world = contracts();
+    let world = world_with_contracts();
     let first = scan_hit(&world);
     assert_eq!(first["tier"], "L2", "{first:#}");
     let anchor = &first["metadata"]["anchor"];
@@ -176,8 +176,8 @@ fn question_reads_scan_once_then_finds_it_in_index() {
 
 #[test]
 fn signature_question_is_answered_by_signature_block() {
-    let world = patient().start();
-    world.ok(&["index", sample().to_str().unwrap()]);
+    let world = world_with_long_budget().start();
+    world.ok(&["index", sample_dir().to_str().unwrap()]);
     let answer = world.json(QUESTION);
     assert!(answer["hits"][0]["path"].as_str().unwrap().ends_with(SCAN), "{answer:#}");
     assert_eq!(answer["hits"][0]["metadata"]["anchor"]["page"], 2, "{answer:#}");

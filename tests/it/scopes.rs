@@ -6,10 +6,10 @@ mod verbs;
 
 use serde_json::{Value, json};
 
-use self::asked::{blind, questions, routes};
+use self::asked::{all_requests, routes, send_all};
 use crate::h2;
 use crate::harness::World;
-use crate::http::{Answered, key, mcp, send};
+use crate::http::{Response, key, mcp, send};
 
 /// A word only in the names and text of Beta's files. Alpha's requests contain it only where a test needs it.
 const CANARY: &str = "betacanary";
@@ -37,7 +37,7 @@ fn team_in(world: World) -> Team {
     for zone in ["alphazone", "betazone"] {
         world.ok(&["index", world.files().join(zone).to_str().unwrap()]);
     }
-    let (alpha, beta) = (add(&world, "alpha", "alphazone", "index"), add(&world, "beta", "betazone", "read"));
+    let (alpha, beta) = (add_key(&world, "alpha", "alphazone", "index"), add_key(&world, "beta", "betazone", "read"));
     let owner = key(&world);
     let jobs = world.json(&["jobs"]);
     let job = jobs.as_array().unwrap().iter().find(|it| it["request"]["paths"].to_string().contains("betazone"));
@@ -46,14 +46,14 @@ fn team_in(world: World) -> Team {
 }
 
 /// Adds a key for one of the folders.
-fn add(world: &World, name: &str, zone: &str, allow: &str) -> String {
+fn add_key(world: &World, name: &str, zone: &str, allow: &str) -> String {
     let folder = world.files().join(zone);
     let made = world.json(&["keys", "add", name, "--root", folder.to_str().unwrap(), "--allow", allow]);
     made["key"].as_str().unwrap().to_string()
 }
 
 impl Team {
-    fn send(&self, key: &str, method: &str, path: &str, body: &Value) -> Answered {
+    fn send(&self, key: &str, method: &str, path: &str, body: &Value) -> Response {
         let bearer = format!("Bearer {key}");
         let headers = [
             ("authorization", bearer.as_str()),
@@ -73,13 +73,13 @@ impl Team {
         self.mcp(key, "tools/call", json!({"name": name, "arguments": arguments}))
     }
 
-    fn grpc(&self, key: &str, method: &str, message: &[u8]) -> h2::Called {
+    fn grpc(&self, key: &str, method: &str, message: &[u8]) -> h2::CallResponse {
         let bearer = format!("Bearer {key}");
         h2::call(&self.world, "localhost", method, &[("authorization", bearer.as_str())], message)
     }
 
     /// Returns the absolute path of a file of Beta.
-    fn theirs(&self, name: &str) -> String {
+    fn beta_path(&self, name: &str) -> String {
         self.world.files().canonicalize().unwrap().join("betazone").join(name).display().to_string()
     }
 }
@@ -87,29 +87,31 @@ impl Team {
 #[test]
 fn no_request_reveals_files_of_other_users() {
     let team = team();
-    verbs::Known::of(&team);
+    verbs::ForeignObjects::create(&team);
     // Beta has asked a question that is stored.
-    let asked = h2::text(5, std::str::from_utf8(&h2::text(1, "what does the betacanary keep?")).unwrap());
+    let asked =
+        h2::string_field(5, std::str::from_utf8(&h2::string_field(1, "what does the betacanary keep?")).unwrap());
     assert_eq!(team.grpc(&team.beta, "/vic.v1.Llm/Assist", &asked).code, Some(0));
-    for (asked, told) in blind(&team, &team.alpha, "alphazone/plan.md") {
+    for (asked, told) in send_all(&team, &team.alpha, "alphazone/plan.md") {
         for sign in [CANARY, "betazone"] {
             assert!(!told.contains(sign), "{asked}: {told}");
         }
     }
     // Control: users with access see it in every API.
-    let all = blind(&team, &team.owner, "alphazone/plan.md");
+    let all = send_all(&team, &team.owner, "alphazone/plan.md");
     for face in ["POST /v1/corpus/", "tool corpus_", "/vic.v1.Vic/Corpus", "/vic.v1.Llm/", "POST /v1/ask", "tool ask"] {
         let told: String = all.iter().filter(|it| it.0.starts_with(face)).map(|it| it.1.as_str()).collect();
         assert!(told.contains(CANARY) && told.contains("alphacanary"), "{face}: {told}");
     }
-    let theirs: String = blind(&team, &team.beta, "betazone/betacanary.md").into_iter().map(|(_, told)| told).collect();
+    let theirs: String =
+        send_all(&team, &team.beta, "betazone/betacanary.md").into_iter().map(|(_, told)| told).collect();
     assert!(theirs.contains(CANARY) && !theirs.contains("alphacanary") && !theirs.contains("alphazone"));
 }
 
 #[test]
 fn every_route_method_verb_and_tool_is_covered() {
     let team = team();
-    let asked: Vec<String> = questions("/own/file.md", "a-job").iter().map(asked::Asked::name).collect();
+    let asked: Vec<String> = all_requests("/own/file.md", "a-job").iter().map(asked::ScopedRequest::name).collect();
     // A name ends where the request or its query string begins.
     let begins = |it: &str, what: &str| it.strip_prefix(what).is_some_and(|rest| rest.starts_with([' ', '?']));
     let is_asked = |what: &str| asked.iter().any(|it| begins(it, what));
@@ -133,13 +135,13 @@ fn every_route_method_verb_and_tool_is_covered() {
 #[test]
 fn foreign_corpus_objects_look_nonexistent() {
     let team = team();
-    let known = verbs::Known::of(&team);
-    for (verb, named, unknown) in known.named(&team) {
-        let (status, told) = verbs::refusals(&team, &team.alpha, verb, &named);
-        let (expected, refused) = verbs::refusals(&team, &team.alpha, verb, &unknown);
+    let known = verbs::ForeignObjects::create(&team);
+    for (verb, named, unknown) in known.requests_naming_objects(&team) {
+        let (status, told) = verbs::refusals_in_all_apis(&team, &team.alpha, verb, &named);
+        let (expected, refused) = verbs::refusals_in_all_apis(&team, &team.alpha, verb, &unknown);
         let face = format!("{verb} {named}");
         assert!(status == expected && (400..500).contains(&status), "{face}: {status}, not {expected}: {}", told[0]);
-        let bare = |it: &String| known.bare(&team, it);
+        let bare = |it: &String| known.without_names(&team, it);
         assert_eq!(bare(&told[0]), bare(&refused[0]), "{face}");
         for told in told {
             let told = bare(&told);
@@ -155,17 +157,17 @@ fn foreign_corpus_objects_look_nonexistent() {
 }
 
 /// Builds the body of a request for a path.
-type Body<'a> = &'a dyn Fn(&str) -> Value;
+type MakeBody<'a> = &'a dyn Fn(&str) -> Value;
 
 #[test]
 fn foreign_files_and_jobs_look_nonexistent() {
     let team = team();
     let bare = |text: &str| text.replace("no-such.md", "betacanary.md").replace("no-such-job", &team.job);
-    let similar = |name: &str| json!({"path": team.theirs(name)});
-    let within = |name: &str| json!({"query": "orchard", "warehouse_root": team.theirs(name)});
-    let start = |name: &str| json!({"root": team.theirs(name)});
-    let grep = |name: &str| json!({"pattern": "ladder", "warehouse_root": team.theirs(name)});
-    let requests: [(&str, &str, Body<'_>); 5] = [
+    let similar = |name: &str| json!({"path": team.beta_path(name)});
+    let within = |name: &str| json!({"query": "orchard", "warehouse_root": team.beta_path(name)});
+    let start = |name: &str| json!({"root": team.beta_path(name)});
+    let grep = |name: &str| json!({"pattern": "ladder", "warehouse_root": team.beta_path(name)});
+    let requests: [(&str, &str, MakeBody<'_>); 5] = [
         ("POST", "/v1/read", &similar),
         ("POST", "/v1/similar", &similar),
         ("POST", "/v1/ask", &within),
@@ -183,22 +185,22 @@ fn foreign_files_and_jobs_look_nonexistent() {
         assert_eq!((known.status, known.body), (404, bare(&unknown.body)), "{path}");
     }
     for (method, known, unknown) in [
-        ("ReadFile", team.theirs("betacanary.md"), team.theirs("no-such.md")),
-        ("Similar", team.theirs("betacanary.md"), team.theirs("no-such.md")),
+        ("ReadFile", team.beta_path("betacanary.md"), team.beta_path("no-such.md")),
+        ("Similar", team.beta_path("betacanary.md"), team.beta_path("no-such.md")),
         ("GetJob", team.job.clone(), "no-such-job".into()),
         ("WatchJob", team.job.clone(), "no-such-job".into()),
         ("CancelJob", team.job.clone(), "no-such-job".into()),
-        ("StartIndex", team.theirs("betacanary.md"), team.theirs("no-such.md")),
+        ("StartIndex", team.beta_path("betacanary.md"), team.beta_path("no-such.md")),
     ] {
-        let codes =
-            [known, unknown].map(|it| team.grpc(&team.alpha, &format!("/vic.v1.Vic/{method}"), &h2::text(1, &it)).code);
+        let codes = [known, unknown]
+            .map(|it| team.grpc(&team.alpha, &format!("/vic.v1.Vic/{method}"), &h2::string_field(1, &it)).code);
         assert_eq!(codes, [Some(5), Some(5)], "{method}");
     }
-    let uri = |name: &str| json!({"uri": format!("vic://file{}", team.theirs(name))});
+    let uri = |name: &str| json!({"uri": format!("vic://file{}", team.beta_path(name))});
     let known = team.mcp(&team.alpha, "resources/read", uri("betacanary.md"));
     assert_eq!(known, bare(&team.mcp(&team.alpha, "resources/read", uri("no-such.md"))));
     for (tool, arguments) in
-        [("read", json!({"path": team.theirs("betacanary.md")})), ("status", json!({"job_id": team.job}))]
+        [("read", json!({"path": team.beta_path("betacanary.md")})), ("status", json!({"job_id": team.job}))]
     {
         let told = team.tool(&team.alpha, tool, arguments);
         assert!(told.contains("\"isError\":true") && told.contains("not_found"), "{tool}: {told}");
@@ -211,7 +213,7 @@ fn damaged_key_table_is_reported_until_repaired() {
     let table = team.world.data().join("keys.json");
     let whole = std::fs::read(&table).unwrap();
     let doctor = || {
-        let checks = team.world.outcome(&["doctor"]).1["checks"].clone();
+        let checks = team.world.json_with_code(&["doctor"]).1["checks"].clone();
         checks.as_array().unwrap().iter().find(|it| it["name"] == "keys").unwrap().clone()
     };
     assert_eq!(doctor()["health"], "ok");
@@ -257,8 +259,8 @@ fn counts_and_rights_follow_the_key() {
     for key in [&team.alpha, &team.beta] {
         assert_eq!(team.send(key, "GET", "/metrics", &Value::Null).status, 403);
         for (method, message) in [
-            ("AddRoot", h2::text(1, "/tmp")),
-            ("RemoveRoot", h2::text(1, &team.theirs(""))),
+            ("AddRoot", h2::string_field(1, "/tmp")),
+            ("RemoveRoot", h2::string_field(1, &team.beta_path(""))),
             ("Shutdown", vec![]),
             ("ListAudit", vec![]),
         ] {
@@ -268,7 +270,7 @@ fn counts_and_rights_follow_the_key() {
     assert_eq!(team.send(&team.owner, "GET", "/metrics", &Value::Null).status, 200);
     // A link out of the key's folder is not followed.
     let link = team.world.files().join("alphazone/link.md");
-    std::os::unix::fs::symlink(team.theirs("betacanary.md"), &link).unwrap();
+    std::os::unix::fs::symlink(team.beta_path("betacanary.md"), &link).unwrap();
     assert_eq!(team.send(&team.alpha, "POST", "/v1/read", &json!({"path": link})).status, 404);
     let around = team.world.files().join("alphazone/../betazone/betacanary.md");
     assert_eq!(team.send(&team.alpha, "POST", "/v1/read", &json!({"path": around})).status, 404);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::h2;
 use crate::harness::World;
-use crate::http::{get, key, post, raw, send};
+use crate::http::{get, key, post, send, send_raw};
 use crate::robustness::workers;
 
 #[test]
@@ -21,7 +21,7 @@ fn trace_log_contains_no_key_question_or_text() {
     assert_eq!(post(&world, "/v1/grep", &json!({"pattern": "canarypattern("})).status, 400);
     assert_eq!(post(&world, "/v1/search", &json!({"query": "canaryfield", "colour": 1})).status, 400);
     let bearer = format!("Bearer {shown}");
-    let asked = h2::text(1, "canarycall in the orchard");
+    let asked = h2::string_field(1, "canarycall in the orchard");
     let called = h2::call(&world, "localhost", "/vic.v1.Vic/Ask", &[("authorization", bearer.as_str())], &asked);
     assert_eq!(called.code, Some(0), "{called:?}");
     let tool = json!({
@@ -34,8 +34,10 @@ fn trace_log_contains_no_key_question_or_text() {
         let refused = send(&world, "GET", "/v1/status", &[("authorization", wrong)], "");
         assert!(refused.status == 401 && !refused.body.contains("canary"), "{}", refused.body);
     }
-    let refused =
-        raw(&world, "GET /v1/status?key=canaryquery HTTP/1.1\r\nhost: canaryhost.example\r\nconnection: close\r\n\r\n");
+    let refused = send_raw(
+        &world,
+        "GET /v1/status?key=canaryquery HTTP/1.1\r\nhost: canaryhost.example\r\nconnection: close\r\n\r\n",
+    );
     assert!(refused.status == 403 && !refused.body.contains("canary"), "{}", refused.body);
     world.ok(&["ask", "canarycommand in the orchard"]);
     assert_eq!(get(&world, "/health").status, 200);

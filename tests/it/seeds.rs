@@ -6,14 +6,14 @@ mod pictures;
 mod texts;
 mod zipped;
 
-pub(crate) use zipped::{office, open, relations, zip};
+pub(crate) use zipped::{office, open_document, relations, zip};
 
 /// A well-formed file.
 pub(crate) struct Seed {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
     /// Words in its text. Empty if the format has no place for words.
-    pub(crate) holds: &'static str,
+    pub(crate) expected_text: &'static str,
 }
 
 /// The text of most seeds.
@@ -21,7 +21,7 @@ const SENTENCE: &str = "The heron stands in the reeds.";
 
 /// A file with the text [`SENTENCE`].
 fn seed(name: &'static str, bytes: impl Into<Vec<u8>>) -> Seed {
-    Seed { name, bytes: bytes.into(), holds: SENTENCE }
+    Seed { name, bytes: bytes.into(), expected_text: SENTENCE }
 }
 
 /// Returns all seeds.
@@ -39,7 +39,7 @@ pub(crate) struct Format {
 pub(crate) fn formats() -> Vec<Format> {
     let (_, table) = include_str!("../../src/extract/formats.rs").split_once("static FORMATS").unwrap();
     let entries: Vec<&str> = table.split("\n];").next().unwrap().split("entry(").skip(1).collect();
-    let formats: Vec<Format> = entries.iter().filter_map(|it| one_format(it)).collect();
+    let formats: Vec<Format> = entries.iter().filter_map(|it| parse_format(it)).collect();
     assert!(
         formats.len() > 40 && entries.iter().all(|it| it.trim_start().starts_with("Format::")),
         "{}",
@@ -49,7 +49,7 @@ pub(crate) fn formats() -> Vec<Format> {
 }
 
 /// Parses `Format::Csv, "text/csv", &["csv", "psv"]),`, or source code with its own list. None for formats without a reader.
-fn one_format(entry: &'static str) -> Option<Format> {
+fn parse_format(entry: &'static str) -> Option<Format> {
     let quoted = |text: &'static str| text.split('"').skip(1).step_by(2).collect::<Vec<_>>();
     let is_read = !entry.trim_start().starts_with("Format::Unread,");
     let mut extensions = quoted(entry);

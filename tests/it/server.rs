@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     /// Null if it is not JSON.
@@ -19,7 +19,7 @@ pub(crate) struct Asked {
 
 /// One step of a response.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Step {
     /// Sends status and content type.
     Head(u16, &'static str),
     /// Sends a chunk of the body.
@@ -32,28 +32,28 @@ pub(crate) enum Act {
     Close,
 }
 
-impl Act {
+impl Step {
     /// A complete JSON response.
-    pub(crate) fn json(status: u16, body: &Value) -> Vec<Act> {
-        vec![Act::Head(status, "application/json; charset=utf-8"), Act::Send(body.to_string())]
+    pub(crate) fn json(status: u16, body: &Value) -> Vec<Step> {
+        vec![Step::Head(status, "application/json; charset=utf-8"), Step::Send(body.to_string())]
     }
 }
 
-type Part = dyn Fn(&Asked) -> Vec<Act> + Send + Sync;
+type Script = dyn Fn(&ReceivedRequest) -> Vec<Step> + Send + Sync;
 
 /// A running server. Stops with the test.
 pub(crate) struct Server {
     pub(crate) address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Server {
     /// Starts the server on a free local port.
-    pub(crate) fn start(part: impl Fn(&Asked) -> Vec<Act> + Send + Sync + 'static) -> Server {
+    pub(crate) fn start(part: impl Fn(&ReceivedRequest) -> Vec<Step> + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (part, log): (Arc<Part>, _) = (Arc::new(part), asked.clone());
+        let (part, log): (Arc<Script>, _) = (Arc::new(part), asked.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (part, log) = (part.clone(), log.clone());
@@ -65,17 +65,17 @@ impl Server {
     }
 
     /// Returns the requests at this path so far.
-    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
+    pub(crate) fn requests_at(&self, path: &str) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().iter().filter(|it| it.path == path).cloned().collect()
     }
 
     /// Returns the number of requests so far.
-    pub(crate) fn all(&self) -> usize {
+    pub(crate) fn request_count(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 }
 
-fn serve(stream: TcpStream, part: &Part, log: &Mutex<Vec<Asked>>) -> std::io::Result<()> {
+fn serve(stream: TcpStream, part: &Script, log: &Mutex<Vec<ReceivedRequest>>) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -89,23 +89,23 @@ fn serve(stream: TcpStream, part: &Part, log: &Mutex<Vec<Asked>>) -> std::io::Re
     stream.read_exact(&mut body)?;
     let mut words = head.split(' ').map(str::to_string);
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let asked = Asked { method, path, body: serde_json::from_slice(&body).unwrap_or_default() };
+    let asked = ReceivedRequest { method, path, body: serde_json::from_slice(&body).unwrap_or_default() };
     log.lock().unwrap().push(asked.clone());
     perform(&part(&asked), stream.get_mut())
 }
 
 /// Performs the steps until the client stops reading.
-fn perform(acts: &[Act], out: &mut impl Write) -> std::io::Result<()> {
+fn perform(acts: &[Step], out: &mut impl Write) -> std::io::Result<()> {
     for act in acts {
         match act {
-            Act::Head(status, kind) => {
+            Step::Head(status, kind) => {
                 write!(out, "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n")?;
                 write!(out, "transfer-encoding: chunked\r\nconnection: close\r\n\r\n")?;
             }
-            Act::Send(text) => write!(out, "{:x}\r\n{text}\r\n", text.len())?,
-            Act::Raw(bytes) => out.write_all(bytes)?,
-            Act::Wait(time) => std::thread::sleep(*time),
-            Act::Close => return Ok(()),
+            Step::Send(text) => write!(out, "{:x}\r\n{text}\r\n", text.len())?,
+            Step::Raw(bytes) => out.write_all(bytes)?,
+            Step::Wait(time) => std::thread::sleep(*time),
+            Step::Close => return Ok(()),
         }
         out.flush()?;
     }
@@ -114,7 +114,7 @@ fn perform(acts: &[Act], out: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// Returns the bytes of a response as sent.
-pub(crate) fn on_the_wire(acts: &[Act]) -> Vec<u8> {
+pub(crate) fn response_bytes(acts: &[Step]) -> Vec<u8> {
     let mut bytes = Vec::new();
     perform(acts, &mut bytes).unwrap();
     bytes

@@ -12,25 +12,25 @@ use crate::harness::World;
 use crate::http::{connect, key_line, post};
 use crate::openai;
 use crate::server::Server;
-use crate::torture::{Dice, Promises, figure, percentile, size};
+use crate::torture::{PromiseChecks, Rng, figure, percentile, size_from_env};
 
 /// Maximum shutdown time.
-const ALWAYS: Duration = Duration::from_secs(10);
+const MAX_SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// Factor for a busy machine. A hang takes longer still.
-const BUSY_MACHINE: u32 = 3;
+const BUSY_FACTOR: u32 = 3;
 
 /// Maximum shutdown time after a second signal.
-const AT_ONCE: Duration = Duration::from_millis(200);
+const MAX_SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
 /// Response time of the model: longer than any shutdown, so that requests to it are still pending.
-const THINKING: Duration = Duration::from_secs(60);
+const MODEL_DELAY: Duration = Duration::from_secs(60);
 
 /// Headers of an MCP client over HTTP.
 const OVER_MCP: &str = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
 
 /// Maximum shutdown time of an idle daemon.
-const IDLE: Duration = Duration::from_secs(1);
+const MAX_IDLE_SHUTDOWN: Duration = Duration::from_secs(1);
 
 fn terminate(daemon: &Child) {
     let pid = daemon.id().to_string();
@@ -38,7 +38,7 @@ fn terminate(daemon: &Child) {
 }
 
 /// Sends SIGTERM. Returns the time until the daemon has exited successfully.
-fn end(world: &mut World) -> Duration {
+fn shutdown_time(world: &mut World) -> Duration {
     let mut daemon = world.release();
     let begun = Instant::now();
     terminate(&daemon);
@@ -48,25 +48,25 @@ fn end(world: &mut World) -> Duration {
 }
 
 /// Opens a connection and sends these bytes.
-fn sent(world: &World, bytes: &[u8]) -> TcpStream {
+fn connect_and_send(world: &World, bytes: &[u8]) -> TcpStream {
     let mut stream = connect(world);
     stream.write_all(bytes).unwrap();
     stream
 }
 
 /// A question with a body that never completes: a request in progress until the daemon ends it.
-fn endless(world: &World) -> TcpStream {
+fn incomplete_request(world: &World) -> TcpStream {
     let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n";
-    let stream = sent(world, format!("{head}{}\r\n{{\"query\"", key_line(world)).as_bytes());
+    let stream = connect_and_send(world, format!("{head}{}\r\n{{\"query\"", key_line(world)).as_bytes());
     std::thread::sleep(Duration::from_millis(300));
     stream
 }
 
 /// Sends a complete request. The response is still to come.
-fn posted(world: &World, path: &str, headers: &str, body: &Value) -> TcpStream {
+fn post_without_reading(world: &World, path: &str, headers: &str, body: &Value) -> TcpStream {
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n{headers}", body.len());
-    sent(world, format!("{head}{}\r\n{body}", key_line(world)).as_bytes())
+    connect_and_send(world, format!("{head}{}\r\n{body}", key_line(world)).as_bytes())
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn removed_data_directory_ends_daemon_with_reason() {
     std::fs::rename(world.data(), &aside).unwrap();
     let begun = Instant::now();
     let status = loop {
-        if let Some(status) = world.ended() {
+        if let Some(status) = world.exit_status() {
             break status;
         }
-        assert!(begun.elapsed() < BUSY_MACHINE * ALWAYS, "the daemon still runs\n{}", world.log());
+        assert!(begun.elapsed() < BUSY_FACTOR * MAX_SHUTDOWN, "the daemon still runs\n{}", world.log());
         std::thread::sleep(Duration::from_millis(50));
     };
     let said = format!("the data directory `{}` is gone", world.data().display());
@@ -90,26 +90,26 @@ fn removed_data_directory_ends_daemon_with_reason() {
     std::fs::remove_dir_all(world.data()).ok();
     std::fs::rename(&aside, world.data()).unwrap();
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(world.paths(&["lantern"]), ["a.md"]);
 }
 
 #[test]
 fn idle_daemon_ends_within_a_second_with_open_connections() {
     let mut world = World::new().start();
-    let kept = sent(&world, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let kept = connect_and_send(&world, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
     kept.peek(&mut [0; 16]).unwrap();
     let _connections = [
         kept,
-        sent(&world, b""),
-        sent(&world, b"GET /health HTTP/1.1\r\nhost: loc"),
-        sent(&world, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-        sent(&world, b"PRI * HT"),
+        connect_and_send(&world, b""),
+        connect_and_send(&world, b"GET /health HTTP/1.1\r\nhost: loc"),
+        connect_and_send(&world, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        connect_and_send(&world, b"PRI * HT"),
     ];
     let _silent = std::os::unix::net::UnixStream::connect(world.data().join("vicd.sock")).unwrap();
-    let took = end(&mut world);
+    let took = shutdown_time(&mut world);
     println!("idle: {took:?}");
-    assert!(took < IDLE * BUSY_MACHINE, "{took:?}");
+    assert!(took < MAX_IDLE_SHUTDOWN * BUSY_FACTOR, "{took:?}");
 }
 
 /// Every kind of stream that a daemon can hold open: events of a job and of an answer, a gRPC job watch, an MCP session, a
@@ -129,7 +129,7 @@ impl Streams {
         let job = post(world, "/v1/index/start", &json!({"root": world.files(), "full": true})).json();
         let events = format!("/v1/index/events?job_id={}", job["job_id"].as_str().unwrap());
         let head = format!("GET {events} HTTP/1.1\r\nhost: localhost\r\n{}\r\n", key_line(world));
-        let events = sent(world, head.as_bytes());
+        let events = connect_and_send(world, head.as_bytes());
         events.peek(&mut [0; 16]).unwrap();
         let follow = |arguments: &[&str]| {
             let mut command = world.command(crate::harness::vic_program());
@@ -145,18 +145,18 @@ impl Streams {
             follow(&["llm", "ask", "who keeps the almanac", "--command", "sh", "--arg", "-c", "--arg", &stays]),
         ];
         let question = json!({"query": "who keeps the almanac"});
-        let answer = posted(world, "/v1/ask", "accept: text/event-stream\r\n", &question);
+        let answer = post_without_reading(world, "/v1/ask", "accept: text/event-stream\r\n", &question);
         answer.peek(&mut [0; 16]).unwrap();
         let call = json!({
             "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": question},
         });
-        let _requests = [posted(world, "/mcp", OVER_MCP, &call), endless(world)];
+        let _requests = [post_without_reading(world, "/mcp", OVER_MCP, &call), incomplete_request(world)];
         Streams { events, answer, children, plugin, _requests }
     }
 
     /// Waits until the plugin runs.
     fn await_plugin(&self, world: &World) {
-        world.until("the plugin runs", ALWAYS, |_| {
+        world.wait_until("the plugin runs", MAX_SHUTDOWN, |_| {
             std::fs::read_to_string(&self.plugin).is_ok_and(|it| it.ends_with('\n'))
         });
     }
@@ -181,9 +181,9 @@ impl Streams {
 }
 
 /// A daemon with work to do, and a slow model.
-fn busy() -> (World, Server) {
+fn busy_world() -> (World, Server) {
     let model = openai::start(&["m"], |_| {
-        std::thread::sleep(THINKING);
+        std::thread::sleep(MODEL_DELAY);
         String::new()
     });
     let world = World::new().with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m");
@@ -196,19 +196,19 @@ fn busy() -> (World, Server) {
 
 #[test]
 fn open_streams_and_jobs_do_not_delay_shutdown() {
-    let (mut world, model) = busy();
+    let (mut world, model) = busy_world();
     let streams = Streams::open(&world);
-    world.until("the model is asked", ALWAYS, |_| !model.asked("/v1/chat/completions").is_empty());
+    world.wait_until("the model is asked", MAX_SHUTDOWN, |_| !model.requests_at("/v1/chat/completions").is_empty());
     streams.await_plugin(&world);
-    let took = end(&mut world);
+    let took = shutdown_time(&mut world);
     println!("busy: {took:?}");
-    assert!(took < ALWAYS * BUSY_MACHINE, "{took:?}");
+    assert!(took < MAX_SHUTDOWN * BUSY_FACTOR, "{took:?}");
     // Clients get the reason for the end.
     let [job, answer] = streams.close();
     assert!(job.contains("event: error") || job.contains("event: done"), "{job}");
     assert!(answer.contains("event: error") && answer.contains("vicd stopped before"), "{answer}");
     // Nothing was lost: the next daemon continues.
-    world.spawn();
+    world.spawn_and_wait();
     world.index();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
@@ -216,39 +216,39 @@ fn open_streams_and_jobs_do_not_delay_shutdown() {
 #[test]
 #[ignore = "ten minutes; make torture"]
 fn torture_shutdown() {
-    let ((mut world, _model), mut dice) = (busy(), Dice::new(16));
-    let runs = size("VIC_TORTURE_SHUTDOWNS", 50);
+    let ((mut world, _model), mut dice) = (busy_world(), Rng::new(16));
+    let runs = size_from_env("VIC_TORTURE_SHUTDOWNS", 50);
     let took: Vec<Duration> = (0..runs)
         .map(|_| {
             let streams = Streams::open(&world);
             std::thread::sleep(Duration::from_millis(dice.below(3_000)));
-            let took = end(&mut world);
+            let took = shutdown_time(&mut world);
             streams.close();
-            world.spawn();
+            world.spawn_and_wait();
             took
         })
         .collect();
     figure("SIGTERM with every kind of stream open", format!("{runs} ends, {:.1?} (p50)", percentile(&took, 50)));
     // The same limit on any machine: a hang takes longer.
-    let mut promises = Promises::default();
-    promises.at_most("the longest of them", percentile(&took, 100), ALWAYS, ALWAYS);
-    let again: Vec<Duration> = (0..10).map(|_| end_twice(&mut world)).collect();
-    promises.soon("the second signal, the longest of 10", percentile(&again, 100), AT_ONCE);
+    let mut promises = PromiseChecks::default();
+    promises.at_most("the longest of them", percentile(&took, 100), MAX_SHUTDOWN, MAX_SHUTDOWN);
+    let again: Vec<Duration> = (0..10).map(|_| second_signal_time(&mut world)).collect();
+    promises.within_time("the second signal, the longest of 10", percentile(&again, 100), MAX_SECOND_SIGNAL);
     world.index();
     let idle = (0..10).map(|_| {
-        let took = end(&mut world);
-        world.spawn();
+        let took = shutdown_time(&mut world);
+        world.spawn_and_wait();
         world.index();
         took
     });
-    promises.soon("SIGTERM at rest, the longest of 10", idle.max().unwrap(), IDLE);
+    promises.within_time("SIGTERM at rest, the longest of 10", idle.max().unwrap(), MAX_IDLE_SHUTDOWN);
     promises.check();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
 
 /// Returns the shutdown time after a second SIGTERM while a request is incomplete, and restarts the daemon.
-fn end_twice(world: &mut World) -> Duration {
-    let _endless = endless(world);
+fn second_signal_time(world: &mut World) -> Duration {
+    let _endless = incomplete_request(world);
     let mut daemon = world.release();
     terminate(&daemon);
     std::thread::sleep(Duration::from_millis(500));
@@ -257,13 +257,13 @@ fn end_twice(world: &mut World) -> Duration {
     terminate(&daemon);
     assert!(daemon.wait().unwrap().success());
     let took = begun.elapsed();
-    world.spawn();
+    world.spawn_and_wait();
     took
 }
 
 #[test]
 fn second_signal_ends_daemon_immediately() {
-    let took = end_twice(&mut World::new().start());
+    let took = second_signal_time(&mut World::new().start());
     println!("second signal: {took:?}");
-    assert!(took < AT_ONCE * BUSY_MACHINE, "{took:?}");
+    assert!(took < MAX_SECOND_SIGNAL * BUSY_FACTOR, "{took:?}");
 }

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use vic::catalog::{Catalog, CorpusBook, EvidenceCache, EvidenceKey, Jobs};
+use vic::catalog::{Catalog, CorpusStore, EvidenceCache, EvidenceKey, JobLog};
 use vic::config::Config;
 use vic::embed::models::ModelStore;
 use vic::extract::{PoolSettings, Tools, WorkerPool};
-use vic::index::{Index, Parts};
+use vic::index::{Index, IndexParts};
 use vic::model::{
-    Anchor, Block, BlockKind, Document, FileRecord, FileState, Holder, IndexRequest, JobState, OcrMode, PauseRequest,
-    PrivacyMode, Reason, Scope, StoredChunk, Tier,
+    Anchor, Block, BlockKind, Document, FileRecord, FileState, IndexRequest, JobState, OcrMode, PauseRequest,
+    Principal, PrivacyMode, Reason, Scope, StoredChunk, Tier,
 };
 use vic::skills::Skills;
 use vic::store::{FileSet, KeywordQuery};
 
-use crate::harness::sample;
+use crate::harness::sample_dir;
 
-pub(crate) struct House {
+pub(crate) struct TestIndex {
     dir: TempDir,
     index: Index,
     pub(crate) catalog: Catalog,
@@ -31,31 +31,31 @@ pub(crate) struct House {
     shutdown: CancellationToken,
 }
 
-impl Drop for House {
+impl Drop for TestIndex {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
 }
 
-impl House {
+impl TestIndex {
     /// Opens an index over a folder with copies of these sample files.
-    async fn with(samples: &[&str]) -> House {
-        House::open(samples, true).await
+    async fn with_samples(samples: &[&str]) -> TestIndex {
+        TestIndex::open(samples, true).await
     }
 
     /// As [`House::with`]. Without models, OCR is not available.
-    async fn open(samples: &[&str], with_models: bool) -> House {
+    async fn open(samples: &[&str], with_models: bool) -> TestIndex {
         let fill = |files: &Path| {
             for path in samples {
                 let name = Path::new(path).file_name().unwrap();
-                std::fs::copy(sample().join(path), files.join(name)).unwrap();
+                std::fs::copy(sample_dir().join(path), files.join(name)).unwrap();
             }
         };
-        House::of(Path::new(env!("CARGO_BIN_EXE_vicd")), fill, with_models).await
+        TestIndex::with_worker(Path::new(env!("CARGO_BIN_EXE_vicd")), fill, with_models).await
     }
 
     /// Opens an index over a folder that `fill` fills, with the given worker program.
-    pub(crate) async fn of(program: &Path, fill: impl FnOnce(&Path), with_models: bool) -> House {
+    pub(crate) async fn with_worker(program: &Path, fill: impl FnOnce(&Path), with_models: bool) -> TestIndex {
         vic::embed::disable_telemetry();
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join("files");
@@ -83,13 +83,13 @@ impl House {
             Arc::new(WorkerPool::new(program.clone(), vic::skills::pool_settings(&models, &config.limits)));
         let evidence = Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap());
         let catalog = Catalog::open(&config.catalog_path()).unwrap();
-        let parts = Parts {
-            jobs: Jobs::open(&config.job_db_path).unwrap(),
+        let parts = IndexParts {
+            jobs: JobLog::open(&config.job_db_path).unwrap(),
             embedder: vic::embed::open(&config).await.unwrap(),
             pool: Arc::new(WorkerPool::new(program, settings)),
             skills: skill_pool.clone(),
             evidence: evidence.clone(),
-            book: Arc::new(CorpusBook::open(&config.corpus_path()).unwrap()),
+            book: Arc::new(CorpusStore::open(&config.corpus_path()).unwrap()),
             models: models.clone(),
             catalog: catalog.clone(),
             config,
@@ -97,7 +97,7 @@ impl House {
         let shutdown = CancellationToken::new();
         let index = Index::open(parts, shutdown.clone()).await.unwrap();
         let skills = Skills::new(skill_pool, evidence.clone(), models);
-        House { dir, index, catalog, evidence, skills, shutdown }
+        TestIndex { dir, index, catalog, evidence, skills, shutdown }
     }
 
     fn files(&self) -> PathBuf {
@@ -107,7 +107,7 @@ impl House {
     pub(crate) async fn job(&self, ocr: OcrMode, full: bool) {
         let paths = vec![self.files().to_str().unwrap().to_string()];
         let request = IndexRequest { paths, full, ocr, ..IndexRequest::default() };
-        let job = self.index.start_job(request, &Scope::All, &Holder::Owner).await.unwrap();
+        let job = self.index.start_job(request, &Scope::All, &Principal::Owner).await.unwrap();
         let mut watch = self.index.watch_job(&job.job_id).unwrap();
         let end = watch.wait_for(|it| it.state.is_final()).await.unwrap();
         assert_eq!(end.state, JobState::Completed, "{end:?}");
@@ -124,7 +124,7 @@ impl House {
     }
 
     /// Runs the skills of a question for signatures, and stores their evidence in the index.
-    async fn look(&self, name: &str) -> (usize, bool) {
+    async fn run_and_store(&self, name: &str) -> (usize, bool) {
         let record = self.record(name);
         let skills = ["pdf_layout".to_string(), "ocr_image".to_string()];
         let findings = self
@@ -143,12 +143,12 @@ const SCAN: &str = "idr-contract-scan.pdf";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skill_evidence_of_scan_stays_in_index() {
-    let house = House::with(&["Contracts/idr-contract-scan.pdf"]).await;
+    let house = TestIndex::with_samples(&["Contracts/idr-contract-scan.pdf"]).await;
     house.job(OcrMode::Never, false).await;
     assert_eq!(house.record(SCAN).reason, Some(Reason::NoText));
     assert!(house.passages("Henrike Dahl").await.is_empty());
 
-    let (chunks, cached) = house.look(SCAN).await;
+    let (chunks, cached) = house.run_and_store(SCAN).await;
     assert!(chunks > 0 && !cached);
     let record = house.record(SCAN);
     assert_eq!((record.state, record.chunks as usize), (FileState::Indexed, chunks));
@@ -159,13 +159,13 @@ async fn skill_evidence_of_scan_stays_in_index() {
     assert!(signed.chunk.anchor.region.is_some());
     assert_eq!(signed.chunk.heading_path.first().map(String::as_str), Some("pdf_layout"));
 
-    let (again, cached) = house.look(SCAN).await;
+    let (again, cached) = house.run_and_store(SCAN).await;
     assert_eq!((again, cached, house.record(SCAN).chunks as usize), (chunks, true, chunks), "no duplicates");
 
     house.job(OcrMode::Never, true).await;
     assert_eq!(house.record(SCAN).chunks as usize, chunks, "evidence of unchanged content survives a rebuild");
 
-    std::fs::copy(sample().join("Contracts/nda-northreach-polytechnic.pdf"), house.files().join(SCAN)).unwrap();
+    std::fs::copy(sample_dir().join("Contracts/nda-northreach-polytechnic.pdf"), house.files().join(SCAN)).unwrap();
     let before = record;
     house.job(OcrMode::Never, false).await;
     assert!(house.passages("Henrike Dahl").await.is_empty(), "new content drops the evidence");
@@ -176,10 +176,10 @@ async fn skill_evidence_of_scan_stays_in_index() {
 #[tokio::test(flavor = "multi_thread")]
 async fn evidence_is_indexed_next_to_file_text() {
     let name = "supply-agreement-SA-2025-017.pdf";
-    let house = House::with(&["Contracts/supply-agreement-SA-2025-017.pdf"]).await;
+    let house = TestIndex::with_samples(&["Contracts/supply-agreement-SA-2025-017.pdf"]).await;
     house.job(OcrMode::Never, false).await;
     let before = house.record(name).chunks as usize;
-    let (chunks, _) = house.look(name).await;
+    let (chunks, _) = house.run_and_store(name).await;
     assert_eq!(house.record(name).chunks as usize, before + chunks);
     let tiers: Vec<Tier> = house.passages("Ada Quill Jorun Salte").await.iter().map(|it| it.chunk.tier).collect();
     assert!(tiers.contains(&Tier::L1) && tiers.contains(&Tier::L2), "{tiers:?}");
@@ -190,7 +190,8 @@ async fn evidence_is_indexed_next_to_file_text() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ocr_text_is_indexed_with_its_document() {
     let house =
-        House::with(&["Contracts/idr-contract-scan.pdf", "Scans/piano-receipt.png", "Notes/rye-bread.md"]).await;
+        TestIndex::with_samples(&["Contracts/idr-contract-scan.pdf", "Scans/piano-receipt.png", "Notes/rye-bread.md"])
+            .await;
     house.job(OcrMode::Auto, false).await;
     let scan = house.record(SCAN);
     assert_eq!((scan.state, scan.detail.as_str()), (FileState::Indexed, "2 pages read by OCR"));
@@ -198,7 +199,7 @@ async fn ocr_text_is_indexed_with_its_document() {
     assert!(
         found
             .iter()
-            .any(|it| it.file_id == scan.id && it.chunk.tier == Tier::L1 && it.chunk.anchor_of(0..1).page.is_some())
+            .any(|it| it.file_id == scan.id && it.chunk.tier == Tier::L1 && it.chunk.body_anchor(0..1).page.is_some())
     );
     assert_eq!(house.record("piano-receipt.png").state, FileState::Indexed);
     let chunks = scan.chunks;
@@ -208,7 +209,7 @@ async fn ocr_text_is_indexed_with_its_document() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_models_skip_ocr_and_name_the_command() {
-    let house = House::open(&["Scans/piano-receipt.png", "Notes/rye-bread.md"], false).await;
+    let house = TestIndex::open(&["Scans/piano-receipt.png", "Notes/rye-bread.md"], false).await;
     house.job(OcrMode::Auto, false).await;
     assert_eq!(house.record("rye-bread.md").state, FileState::Indexed);
     let receipt = house.record("piano-receipt.png");
@@ -223,7 +224,7 @@ async fn missing_models_skip_ocr_and_name_the_command() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hanging_skill_is_a_warning_after_its_budget() {
-    let house = House::with(&["Scans/piano-receipt.png"]).await;
+    let house = TestIndex::with_samples(&["Scans/piano-receipt.png"]).await;
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
@@ -241,7 +242,7 @@ async fn hanging_skill_is_a_warning_after_its_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skill_evidence_is_indexed_during_pause() {
-    let house = House::with(&["Scans/piano-receipt.png"]).await;
+    let house = TestIndex::with_samples(&["Scans/piano-receipt.png"]).await;
     house.job(OcrMode::Never, false).await;
     house.index.pause(PauseRequest { seconds: None }).await.unwrap();
     let receipt = house.record("piano-receipt.png");
@@ -254,7 +255,7 @@ async fn skill_evidence_is_indexed_during_pause() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deadly_file_is_skipped_after_two_questions() {
-    let house = House::with(&["Scans/piano-receipt.png"]).await;
+    let house = TestIndex::with_samples(&["Scans/piano-receipt.png"]).await;
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
@@ -278,7 +279,7 @@ async fn deadly_file_is_skipped_after_two_questions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_pages_are_read_by_next_question() {
-    let house = House::with(&["Contracts/idr-contract-scan.pdf"]).await;
+    let house = TestIndex::with_samples(&["Contracts/idr-contract-scan.pdf"]).await;
     house.job(OcrMode::Never, false).await;
     let text = "What an earlier question read on the first page.";
     let block = Block {
@@ -290,7 +291,7 @@ async fn unread_pages_are_read_by_next_question() {
     let earlier = Document { blocks: vec![block], pages_without_text: vec![2], truncated: true, ..Document::default() };
     let hash = house.record(SCAN).hash.unwrap();
     house.evidence.put(&EvidenceKey { hash, skill: "pdf_layout".into(), version: "1".into() }, &earlier);
-    let (_, cached) = house.look(SCAN).await;
+    let (_, cached) = house.run_and_store(SCAN).await;
     assert!(!cached);
     let first = house.passages("earlier question read first page").await;
     assert!(first.iter().any(|it| it.chunk.body().contains(text)), "{first:#?}");
@@ -299,5 +300,5 @@ async fn unread_pages_are_read_by_next_question() {
     assert!(signed.iter().any(is_signature), "{signed:#?}");
     let sum = house.passages("Contract sum EUR 48,750 between").await;
     assert!(!sum.iter().any(|it| it.chunk.body().contains("48,750")), "the first page was read again: {sum:#?}");
-    assert!(house.look(SCAN).await.1, "the second run is complete and cached");
+    assert!(house.run_and_store(SCAN).await.1, "the second run is complete and cached");
 }

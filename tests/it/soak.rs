@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::room::MOST_VERSIONS;
-use crate::torture::{Promises, figure, size};
+use crate::room::MAX_VERSIONS;
+use crate::torture::{PromiseChecks, figure, size_from_env};
 use crate::watches;
 
 /// Number of files, saved in turn.
@@ -17,26 +17,26 @@ const FILES: u64 = 200;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Seconds between two samples of the daemon.
-const LOOK: u64 = 10;
+const SAMPLE_SECONDS: u64 = 10;
 
 /// Seconds between two temporary folders.
-const FOLDER: u64 = 60;
+const FOLDER_SECONDS: u64 = 60;
 
 /// A sample of the daemon.
-struct Look {
+struct Sample {
     at: Duration,
     mib: f64,
     descriptors: usize,
     versions: u64,
 }
 
-fn look(world: &World, caller: &Caller, at: Duration) -> Look {
+fn take_sample(world: &World, caller: &SyncClient, at: Duration) -> Sample {
     let process = format!("/proc/{}", world.pid());
     let status = fs::read_to_string(format!("{process}/status")).unwrap();
     let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
     let kib: f64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
     let told = caller.status();
-    Look {
+    Sample {
         at,
         mib: kib / 1024.0,
         descriptors: fs::read_dir(format!("{process}/fd")).unwrap().count(),
@@ -52,16 +52,16 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Returns the growth of a number per hour, by linear regression.
-fn an_hour(looks: &[Look], number: impl Fn(&Look) -> f64) -> f64 {
+fn growth_per_hour(looks: &[Sample], number: impl Fn(&Sample) -> f64) -> f64 {
     let count = looks.len() as f64;
-    let hours = |it: &Look| it.at.as_secs_f64() / 3_600.0;
+    let hours = |it: &Sample| it.at.as_secs_f64() / 3_600.0;
     let (x, y) = (looks.iter().map(hours).sum::<f64>() / count, looks.iter().map(&number).sum::<f64>() / count);
     let slope = looks.iter().map(|it| (hours(it) - x) * (number(it) - y)).sum::<f64>();
     slope / looks.iter().map(|it| (hours(it) - x).powi(2)).sum::<f64>()
 }
 
 /// Saves a file every second for this time, with the work above. Returns the samples and the number of saves.
-fn save_for(time: Duration, world: &World, caller: &Caller) -> (Vec<Look>, u64) {
+fn save_for(time: Duration, world: &World, caller: &SyncClient) -> (Vec<Sample>, u64) {
     let (begun, mut looks, mut last) = (Instant::now(), Vec::new(), FILES);
     while begun.elapsed() < time {
         last += 1;
@@ -69,18 +69,18 @@ fn save_for(time: Duration, world: &World, caller: &Caller) -> (Vec<Look>, u64) 
         if last % 5 == 0 {
             assert!(!caller.hits("the word of the log").is_empty());
         }
-        if last % LOOK == 0 {
-            looks.push(look(world, caller, begun.elapsed()));
+        if last % SAMPLE_SECONDS == 0 {
+            looks.push(take_sample(world, caller, begun.elapsed()));
         }
-        if last % FOLDER == 0 {
-            watches::come_and_go(world, last / FOLDER);
-        } else if last % FOLDER == FOLDER / 2 {
-            watches::check(world, caller);
+        if last % FOLDER_SECONDS == 0 {
+            watches::churn_folders(world, last / FOLDER_SECONDS);
+        } else if last % FOLDER_SECONDS == FOLDER_SECONDS / 2 {
+            watches::check_watches(world, caller);
         }
         std::thread::sleep(Duration::from_secs(last - FILES).saturating_sub(begun.elapsed()));
     }
     caller.sync();
-    watches::check(world, caller);
+    watches::check_watches(world, caller);
     assert_eq!(caller.hits(&format!("heron{last}"))[0].path, format!("{}.md", last % FILES));
     (looks, last - FILES)
 }
@@ -93,25 +93,25 @@ fn save(world: &World, second: u64) {
 #[test]
 #[ignore = "takes an hour: see `make torture`"]
 fn torture_soak() {
-    let time = Duration::from_secs(size("VIC_TORTURE_SOAK_SECONDS", 3_600));
+    let time = Duration::from_secs(size_from_env("VIC_TORTURE_SOAK_SECONDS", 3_600));
     let world = World::new().start();
     (0..FILES).for_each(|it| save(&world, it));
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     let (mut looks, saves) = save_for(time, &world, &caller);
     let later = looks.split_off(looks.len() / 2);
     assert!(later.len() >= 4, "{time:?} is too short for a measurement");
     let (first, second) = later.split_at(later.len() / 2);
-    let grown = |number: &dyn Fn(&Look) -> f64| median(second.iter().map(number)) - median(first.iter().map(number));
+    let grown = |number: &dyn Fn(&Sample) -> f64| median(second.iter().map(number)) - median(first.iter().map(number));
     let (mib, descriptors) = (grown(&|it| it.mib), grown(&|it| it.descriptors as f64));
     let versions = later.iter().map(|it| it.versions).max().unwrap_or(0);
     figure("saves, one a second", saves);
     // The promise is a slope. In a short run, fluctuations exceed it.
     let most = if time >= HOUR { 3.0 } else { 32.0 };
-    let mut promises = Promises::default();
-    promises.at_most("memory, MiB more in an hour", an_hour(&later, |it| it.mib), 1.0, most);
+    let mut promises = PromiseChecks::default();
+    promises.at_most("memory, MiB more in an hour", growth_per_hour(&later, |it| it.mib), 1.0, most);
     promises.at_most("memory, MiB more in the last quarter than in the third", mib, 1.0, 16.0);
     promises.at_most("descriptors, more or fewer in the last quarter than in the third", descriptors.abs(), 5.0, 5.0);
-    promises.at_most("versions of the table at most", versions, MOST_VERSIONS, MOST_VERSIONS);
+    promises.at_most("versions of the table at most", versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
 }

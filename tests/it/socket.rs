@@ -21,7 +21,7 @@ fn data_directory_is_private_under_any_umask() {
     let mut world = World::new().under(umask);
     std::fs::create_dir(world.data()).unwrap();
     std::fs::set_permissions(world.data(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    world.spawn();
+    world.spawn_and_wait();
     world.write("a.md", "A private thought about the orchard.");
     world.index();
     assert_eq!(world.data().metadata().unwrap().mode() & 0o777, 0o700);
@@ -30,7 +30,7 @@ fn data_directory_is_private_under_any_umask() {
         assert_eq!(found.mode() & 0o777, 0o600, "{name}");
     }
     let mut open = Vec::new();
-    others_may(&world.data(), &mut open);
+    find_accessible(&world.data(), &mut open);
     assert!(open.is_empty(), "{open:?}");
     assert!(key(&world).len() >= 43, "the key has 256 bits");
 }
@@ -56,7 +56,7 @@ fn files_created_before_first_start_are_private() {
     }
     let written: Vec<String> = world.data().read_dir().unwrap().map(|it| name_of(&it.unwrap())).collect();
     assert!(["keys.json", "llm.json", "tuned.toml", "demo"].iter().all(|it| written.contains(&it.to_string())));
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(world.json(&["keys", "list"])[0]["name"], "ada");
 }
 
@@ -64,7 +64,7 @@ fn name_of(entry: &DirEntry) -> String {
     entry.file_name().to_string_lossy().into_owned()
 }
 
-fn others_may(folder: &Path, open: &mut Vec<String>) {
+fn find_accessible(folder: &Path, open: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let Ok(found) = path.symlink_metadata() else { continue };
@@ -72,7 +72,7 @@ fn others_may(folder: &Path, open: &mut Vec<String>) {
             open.push(format!("{} {:o}", path.display(), found.mode()));
         }
         if found.is_dir() {
-            others_may(&path, open);
+            find_accessible(&path, open);
         }
     }
 }
@@ -83,13 +83,13 @@ fn stale_socket_or_link_is_replaced() {
     world.kill();
     let socket = world.data().join("vicd.sock");
     assert!(socket.exists(), "a killed daemon leaves its socket");
-    world.spawn();
+    world.spawn_and_wait();
     world.kill();
     let target = world.data().join("target");
     std::fs::write(&target, "kept").unwrap();
     std::fs::remove_file(&socket).unwrap();
     std::os::unix::fs::symlink(&target, &socket).unwrap();
-    world.spawn();
+    world.spawn_and_wait();
     assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
     assert_eq!(std::fs::read_to_string(target).unwrap(), "kept");
 }
@@ -114,7 +114,7 @@ fn answer_to(user: Uid, socket: &Path) -> Vec<u8> {
 
 #[test]
 fn other_user_is_refused_by_world_writable_socket() {
-    if !means::can_be_another(geteuid().is_root()) {
+    if !means::can_switch_user(geteuid().is_root()) {
         return;
     }
     let world = World::new().start();

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::harness::World;
 use crate::http::{connect, get};
-use crate::load::{HEALTH, health_p99, resident};
-use crate::torture::{Promises, size};
+use crate::load::{HEALTH_LIMIT, health_p99, resident_mib};
+use crate::torture::{PromiseChecks, size_from_env};
 
 /// A flood is ended within this time.
-const OVER: Duration = Duration::from_secs(5);
+const FLOOD_LIMIT: Duration = Duration::from_secs(5);
 
 /// Memory that floods of one kind may leave allocated, in MiB.
 const LEFT_MIB: f64 = 64.0;
@@ -41,7 +41,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The header block of `GET /health`.
-fn block() -> Vec<u8> {
+fn header_block() -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x04, 7];
     block.extend(b"/health");
     block.extend([0x01, 9]);
@@ -50,35 +50,35 @@ fn block() -> Vec<u8> {
 }
 
 /// The connection preface and these frames.
-fn storm(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+fn flood_bytes(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut storm = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     storm.extend(frame(SETTINGS, 0, 0, &[]));
     frames.for_each(|it| storm.extend(it));
     storm
 }
 
-fn storms() -> Vec<(&'static str, Vec<u8>)> {
+fn flood_kinds() -> Vec<(&'static str, Vec<u8>)> {
     let streams = || (0..10_000).map(|it| 2 * it + 1);
-    let open = |stream: u32, flags: u8| frame(HEADERS, flags, stream, &block());
+    let open = |stream: u32, flags: u8| frame(HEADERS, flags, stream, &header_block());
     let endless = |count: usize, length: usize| {
         let more = std::iter::repeat_n(frame(CONTINUATION, 0, 1, &vec![0; length]), count);
-        storm(std::iter::once(open(1, END_STREAM)).chain(more))
+        flood_bytes(std::iter::once(open(1, END_STREAM)).chain(more))
     };
     let reset = |stream: u32| {
         let reset = frame(RESET, 0, stream, &CANCEL.to_be_bytes());
         [open(stream, END_STREAM | END_HEADERS), reset].concat()
     };
     vec![
-        ("10,000 streams, each reset at once", storm(streams().map(reset))),
+        ("10,000 streams, each reset at once", flood_bytes(streams().map(reset))),
         ("headers of 16 MB", endless(1_000, 16_000)),
         ("headers of 10,000 parts with nothing in them", endless(10_000, 0)),
-        ("10,000 streams, all open", storm(streams().map(|it| open(it, END_HEADERS)))),
+        ("10,000 streams, all open", flood_bytes(streams().map(|it| open(it, END_HEADERS)))),
     ]
 }
 
 /// The response to a flood.
 #[derive(Debug, Default)]
-struct Told {
+struct FloodResponse {
     /// The error code of the GOAWAY frame, and when it arrived.
     why: Option<(u32, Duration)>,
     /// Number of refused streams.
@@ -87,12 +87,12 @@ struct Told {
     is_over: bool,
 }
 
-impl Told {
+impl FloodResponse {
     /// Reads until the server closes the connection or the time is over.
-    fn read(mut reader: TcpStream, begun: Instant) -> Told {
-        reader.set_read_timeout(Some(OVER)).unwrap();
-        let (mut told, mut bytes, mut piece) = (Told::default(), Vec::new(), [0; 16 << 10]);
-        while begun.elapsed() < OVER {
+    fn read(mut reader: TcpStream, begun: Instant) -> FloodResponse {
+        reader.set_read_timeout(Some(FLOOD_LIMIT)).unwrap();
+        let (mut told, mut bytes, mut piece) = (FloodResponse::default(), Vec::new(), [0; 16 << 10]);
+        while begun.elapsed() < FLOOD_LIMIT {
             match reader.read(&mut piece) {
                 Ok(0) => told.is_over = true,
                 Ok(length) => bytes.extend(&piece[..length]),
@@ -132,9 +132,9 @@ fn number(payload: &[u8], at: usize) -> u32 {
 /// Sends a flood, which must be ended. Returns the time until the GOAWAY frame.
 fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
     let mut stream = connect(world);
-    stream.set_write_timeout(Some(OVER)).unwrap();
+    stream.set_write_timeout(Some(FLOOD_LIMIT)).unwrap();
     let (reader, begun) = (stream.try_clone().unwrap(), Instant::now());
-    let reading = std::thread::spawn(move || Told::read(reader, begun));
+    let reading = std::thread::spawn(move || FloodResponse::read(reader, begun));
     // The write fails once the server has closed. This side stays open: a server closes what its client closes.
     let _cut_early = stream.write_all(storm);
     let told = reading.join().unwrap();
@@ -145,13 +145,13 @@ fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
 }
 
 /// Floods from `sides` clients during `looks` requests to `/health`.
-fn check(sides: usize, looks: usize) {
+fn check_floods(sides: usize, looks: usize) {
     let world = World::new().start();
-    let mut promises = Promises::default();
-    for (what, storm) in storms() {
+    let mut promises = PromiseChecks::default();
+    for (what, storm) in flood_kinds() {
         // The first flood allocates memory that stays.
         send(&world, what, &storm);
-        let (before, begun) = (resident(&world), Instant::now());
+        let (before, begun) = (resident_mib(&world), Instant::now());
         let (is_enough, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
         let storming = || {
             let mut slowest = Duration::ZERO;
@@ -168,9 +168,9 @@ fn check(sides: usize, looks: usize) {
             (p99, storming.into_iter().map(|it| it.join().unwrap()).max().unwrap())
         });
         let storms = sent.into_inner();
-        promises.soon(&format!("health during {storms} storms: {what} (p99)"), p99, HEALTH);
-        promises.at_most(&format!("until the slowest is told to end: {what}"), slowest, OVER, OVER);
-        let left = resident(&world) - before;
+        promises.within_time(&format!("health during {storms} storms: {what} (p99)"), p99, HEALTH_LIMIT);
+        promises.at_most(&format!("until the slowest is told to end: {what}"), slowest, FLOOD_LIMIT, FLOOD_LIMIT);
+        let left = resident_mib(&world) - before;
         promises.at_most(&format!("memory that they leave, MiB: {what}"), left, LEFT_MIB, LEFT_MIB);
     }
     assert_eq!(get(&world, "/health").status, 200);
@@ -179,12 +179,12 @@ fn check(sides: usize, looks: usize) {
 
 #[test]
 fn http2_floods_end_only_their_connection() {
-    check(1, 200);
+    check_floods(1, 200);
 }
 
 /// More clients, and a longer time.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_storms() {
-    check(size("VIC_TORTURE_SIDES", 4) as usize, 2_000);
+    check_floods(size_from_env("VIC_TORTURE_SIDES", 4) as usize, 2_000);
 }

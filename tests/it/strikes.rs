@@ -15,17 +15,17 @@ const SECONDS: &str = "6";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A world with one indexed file, one idle worker, and another pending file.
-fn before_the_first_reading() -> World {
+fn world_with_pending_file() -> World {
     let world = World::new().with("VIC_EXTRACT_SECONDS", SECONDS).start();
     world.write("good.md", "The heron stands in the reeds.");
     world.index();
     world.ok(&["pause"]);
     world.write("bad.md", "A recipe for quince jelly.");
-    world.until("the file waits", PATIENCE, |it| it.json(&["status"])["coverage"]["pending"] == 1);
+    world.wait_until("the file waits", PATIENCE, |it| it.json(&["status"])["coverage"]["pending"] == 1);
     world
 }
 
-fn signal(world: &World, signals: &[&str]) {
+fn signal_worker(world: &World, signals: &[&str]) {
     let workers = workers(world.pid());
     assert_eq!(workers.len(), 1, "one idle worker");
     for it in signals {
@@ -34,15 +34,15 @@ fn signal(world: &World, signals: &[&str]) {
 }
 
 /// Makes a worker hang on the file until this many readings are recorded.
-fn hang(world: &World, readings: u32) {
+fn make_worker_hang(world: &World, readings: u32) {
     world.ok(&["read", world.files().join("good.md").to_str().unwrap()]);
-    signal(world, &["-STOP"]);
+    signal_worker(world, &["-STOP"]);
     world.ok(&["resume"]);
-    world.until("the reading counts", PATIENCE, |it| strikes(it) == readings);
+    world.wait_until("the reading counts", PATIENCE, |it| max_strikes(it) == readings);
 }
 
 /// Returns the maximum number of readings recorded for a pending file.
-fn strikes(world: &World) -> u32 {
+fn max_strikes(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(Duration::from_secs(10)).unwrap();
     let sql = "SELECT coalesce(max(strikes), 0) FROM files WHERE state = 'pending'";
@@ -51,13 +51,13 @@ fn strikes(world: &World) -> u32 {
 
 fn kill_and_start(world: &mut World) {
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
 }
 
 /// Checks that the file is skipped, also by jobs, and read when it changes.
-fn check_it_is_left_alone_until_it_changes(world: &World) {
+fn check_skipped_until_changed(world: &World) {
     let coverage = |it: &World| it.json(&["status"])["coverage"].clone();
-    world.until("no file is pending", PATIENCE, |it| coverage(it)["pending"] == 0);
+    world.wait_until("no file is pending", PATIENCE, |it| coverage(it)["pending"] == 0);
     world.index();
     let left = coverage(world);
     assert_eq!((&left["indexed"], &left["reasons"]), (&1.into(), &serde_json::json!({"worker_crash": 1})), "{left}");
@@ -69,23 +69,23 @@ fn check_it_is_left_alone_until_it_changes(world: &World) {
 
 #[test]
 fn hanging_file_is_read_twice_despite_daemon_kills() {
-    let mut world = before_the_first_reading();
-    hang(&world, 1);
+    let mut world = world_with_pending_file();
+    make_worker_hang(&world, 1);
     world.ok(&["pause"]);
     kill_and_start(&mut world);
-    hang(&world, 2);
+    make_worker_hang(&world, 2);
     kill_and_start(&mut world);
-    check_it_is_left_alone_until_it_changes(&world);
+    check_skipped_until_changed(&world);
 }
 
 #[test]
 fn deadly_file_gets_no_third_reader_after_restart() {
-    let mut world = before_the_first_reading();
-    hang(&world, 1);
+    let mut world = world_with_pending_file();
+    make_worker_hang(&world, 1);
     world.ok(&["pause"]);
     kill_and_start(&mut world);
-    hang(&world, 2);
+    make_worker_hang(&world, 2);
     // The worker has read a file before. Remains of it could cause the death, so a fresh worker would get a turn.
-    signal(&world, &["-XCPU", "-CONT"]);
-    check_it_is_left_alone_until_it_changes(&world);
+    signal_worker(&world, &["-XCPU", "-CONT"]);
+    check_skipped_until_changed(&world);
 }

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use vic::error::ErrorCode;
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::server::{Act, Server};
-use crate::torture::size;
-use crate::watching::{SOON, opened, world};
+use crate::server::{Server, Step};
+use crate::torture::size_from_env;
+use crate::watching::{SOON, index_in, indexed_world};
 use crate::{means, openai};
 
 #[test]
 fn deleted_file_vanishes_from_answers_at_once() {
-    let rounds = size("VIC_TORTURE_DELETIONS", 20);
-    let (world, caller) = world(&["kept.md"]);
+    let rounds = size_from_env("VIC_TORTURE_DELETIONS", 20);
+    let (world, caller) = indexed_world(&["kept.md"]);
     for round in 0..rounds {
         let word = format!("zebrawood{}", char::from(b'a' + (round % 26) as u8));
         let (gone, kept) =
@@ -39,7 +39,7 @@ fn deleted_file_vanishes_from_answers_at_once() {
 
 #[test]
 fn sync_makes_own_writes_searchable() {
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let mut waits = Vec::new();
     for round in 0..40 {
         let name = format!("{}/{}.md", round % 3, round % 8);
@@ -57,7 +57,7 @@ fn sync_makes_own_writes_searchable() {
 
 #[test]
 fn sync_respects_timeout_and_reports_cause() {
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     world.ok(&["pause"]);
     world.write("b.md", "Not read while indexing pauses.");
     let error = caller.try_sync(5).unwrap_err();
@@ -81,13 +81,13 @@ fn sync_after_start_includes_offline_changes() {
         let word = format!("zebrawood{}", char::from(b'a' + round));
         world.kill();
         world.write("49/1999.md", format!("Here {word}."));
-        world.set_off();
+        world.spawn_without_wait();
         while !world.data().join("listen").exists() {
             std::thread::sleep(Duration::from_millis(1));
         }
         world.ok(&["sync"]);
         let found: Vec<String> =
-            Caller::new(&world).hits(&format!("\"{word}\"")).into_iter().map(|it| it.path).collect();
+            SyncClient::new(&world).hits(&format!("\"{word}\"")).into_iter().map(|it| it.path).collect();
         assert_eq!(found, ["49/1999.md"], "round {round}");
         assert_eq!(world.json(&["status"])["coverage"]["pending"], 0, "round {round}");
     }
@@ -95,7 +95,7 @@ fn sync_after_start_includes_offline_changes() {
 
 #[test]
 fn sync_walks_without_watching() {
-    let (world, caller) = opened(World::new().with("VIC_WATCH", "0"), &["a.md"]);
+    let (world, caller) = index_in(World::new().with("VIC_WATCH", "0"), &["a.md"]);
     world.write("b.md", "Found by walking: hellebore.");
     caller.sync();
     assert_eq!(caller.hits("hellebore")[0].path, "b.md");
@@ -105,10 +105,10 @@ fn sync_walks_without_watching() {
 
 #[test]
 fn few_saved_files_stay_outside_keyword_index() {
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     (0..150).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 7), format!("Pontoon {it}."))));
     caller.sync();
-    assert!(caller.within(SOON, |it| it.status().upkeep.unindexed_chunks <= 100));
+    assert!(caller.poll_until(SOON, |it| it.status().upkeep.unindexed_chunks <= 100));
     assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
 }
 
@@ -123,28 +123,28 @@ fn second_root(world: &World, name: &str) -> PathBuf {
 
 #[test]
 fn missing_root_with_pending_files_blocks_no_other() {
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let other = second_root(&world, "other");
     world.ok(&["pause"]);
     fs::write(other.join("late.md"), "Late in the other folder.").unwrap();
-    world.until("the file is known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
+    world.wait_until("the file is known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
     fs::rename(&other, other.with_file_name("away")).unwrap();
     // A job of this size indexes words first and vectors in a second pass.
     (0..600).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it} of the log."))));
     world.ok(&["resume"]);
     caller.sync();
     assert_eq!(caller.hits("\"entry 599\"")[0].path, "599.md");
-    world.until("the vectors are there", Duration::from_secs(60), |it| {
+    world.wait_until("the vectors are there", Duration::from_secs(60), |it| {
         let coverage = &it.json(&["status"])["coverage"];
         coverage["awaiting_vectors"] == 0 && coverage["pending"] == 1
     });
     fs::rename(other.with_file_name("away"), &other).unwrap();
-    assert!(caller.within(Duration::from_secs(20), |it| !it.hits("\"late in the other\"").is_empty()));
+    assert!(caller.poll_until(Duration::from_secs(20), |it| !it.hits("\"late in the other\"").is_empty()));
 }
 
 #[test]
 fn missing_pending_files_do_not_block_sync() {
-    let (mut world, _) = world(&[]);
+    let (mut world, _) = indexed_world(&[]);
     let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
     let folder = world.files();
     let write = |text: &str| names.iter().for_each(|it| fs::write(folder.join(it), format!("{text} {it}")).unwrap());
@@ -152,13 +152,13 @@ fn missing_pending_files_do_not_block_sync() {
     world.index();
     world.ok(&["pause"]);
     write("Much later in");
-    world.until("they are known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 30);
+    world.wait_until("they are known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 30);
     world.kill();
     let away = folder.with_file_name("away");
     fs::create_dir(&away).unwrap();
     let part = &names[..20];
     part.iter().for_each(|it| fs::rename(folder.join(it), away.join(it)).unwrap());
-    world.spawn();
+    world.spawn_and_wait();
     world.ok(&["resume"]);
     let begun = Instant::now();
     // More than half are gone at once: the losses need a confirmation.
@@ -171,17 +171,17 @@ fn missing_pending_files_do_not_block_sync() {
         pending(&world)
     );
     part.iter().for_each(|it| fs::rename(away.join(it), folder.join(it)).unwrap());
-    world.until("all are read", Duration::from_secs(30), |it| pending(it) == 0);
-    assert_eq!(Caller::new(&world).hits("\"much later in 3\"")[0].path, "3.md");
+    world.wait_until("all are read", Duration::from_secs(30), |it| pending(it) == 0);
+    assert_eq!(SyncClient::new(&world).hits("\"much later in 3\"")[0].path, "3.md");
 }
 
 /// Restarts the daemon under `strace`, which delays these calls on a path by `late` microseconds.
-fn again_without_answer(world: &mut World, place: &Path, calls: &str, late: &str) -> Caller {
-    again(world, &without_answer(&[place.to_str().unwrap()], calls, late))
+fn restart_with_delay(world: &mut World, place: &Path, calls: &str, late: &str) -> SyncClient {
+    restart_under(world, &delaying_strace(&[place.to_str().unwrap()], calls, late))
 }
 
 /// Returns the `strace` command. It detaches on SIGTERM.
-fn without_answer(places: &[&str], calls: &str, late: &str) -> Vec<String> {
+fn delaying_strace(places: &[&str], calls: &str, late: &str) -> Vec<String> {
     let (trace, late) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={late}"));
     let words = ["strace", "-I1", "-D", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &late];
     let places = places.iter().flat_map(|it| ["-P", it]);
@@ -189,11 +189,11 @@ fn without_answer(places: &[&str], calls: &str, late: &str) -> Vec<String> {
 }
 
 /// Restarts the daemon under this command.
-fn again(world: &mut World, words: &[String]) -> Caller {
+fn restart_under(world: &mut World, words: &[String]) -> SyncClient {
     world.kill();
-    world.begin(words);
-    world.until("the daemon listens", Duration::from_secs(60), |it| it.data().join("listen").exists());
-    Caller::new(world)
+    world.spawn_with_launcher(words);
+    world.wait_until("the daemon listens", Duration::from_secs(60), |it| it.data().join("listen").exists());
+    SyncClient::new(world)
 }
 
 #[test]
@@ -201,15 +201,15 @@ fn unresponsive_root_at_start_blocks_no_other() {
     if !means::can_trace() {
         return;
     }
-    let (mut world, _) = world(&["a.md"]);
+    let (mut world, _) = indexed_world(&["a.md"]);
     let silent = second_root(&world, "silent");
-    let caller = again_without_answer(&mut world, &silent, "getdents64", "20000000");
+    let caller = restart_with_delay(&mut world, &silent, "getdents64", "20000000");
     world.write("new.md", "New in the folder that answers.");
     let soon = Duration::from_secs(10);
-    let is_found = |it: &Caller| !it.hits("\"new in the folder\"").is_empty();
-    assert!(caller.within(soon, is_found), "{}", world.log());
-    let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("does not answer"));
-    assert!(caller.within(soon, is_told), "{:?}", caller.status());
+    let is_found = |it: &SyncClient| !it.hits("\"new in the folder\"").is_empty();
+    assert!(caller.poll_until(soon, is_found), "{}", world.log());
+    let is_told = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("does not answer"));
+    assert!(caller.poll_until(soon, is_told), "{:?}", caller.status());
     let begun = Instant::now();
     world.write("newer.md", "Newer in the folder that answers.");
     caller.sync();
@@ -221,10 +221,10 @@ fn doctor_reports_unresponsive_root_and_checks_the_rest() {
     if !means::can_trace() {
         return;
     }
-    let (mut world, _) = world(&["a.md"]);
+    let (mut world, _) = indexed_world(&["a.md"]);
     let silent = second_root(&world, "silent");
     world.kill();
-    let strace = without_answer(&[silent.to_str().unwrap()], "getdents64", "600000000");
+    let strace = delaying_strace(&[silent.to_str().unwrap()], "getdents64", "600000000");
     let vicd = world.command(env!("CARGO_BIN_EXE_vicd"));
     let mut doctor = std::process::Command::new(&strace[0]);
     doctor.args(&strace[1..]).arg(vicd.get_program()).arg("doctor").env_clear();
@@ -232,8 +232,8 @@ fn doctor_reports_unresponsive_root_and_checks_the_rest() {
     let report = world.files().with_file_name("report.json");
     let mut doctor = doctor.stdout(fs::File::create(&report).unwrap()).spawn().unwrap();
     let told = || serde_json::from_slice::<vic::model::DoctorReport>(&fs::read(&report).unwrap());
-    world.until("the report is complete", Duration::from_secs(60), |_| told().is_ok());
-    answers_again(doctor.id());
+    world.wait_until("the report is complete", Duration::from_secs(60), |_| told().is_ok());
+    end_delay(doctor.id());
     doctor.wait().unwrap();
     let report = told().unwrap();
     let roots: Vec<_> = report.checks.iter().filter(|it| it.name == "roots").collect();
@@ -248,14 +248,14 @@ fn question_is_answered_despite_unresponsive_root() {
     if !means::can_trace() {
         return;
     }
-    let (mut world, caller) = world(&["a.md"]);
+    let (mut world, caller) = indexed_world(&["a.md"]);
     let silent = second_root(&world, "silent");
     world.write("a.md", "The heron stands on the quay.");
     fs::write(silent.join("b.md"), "The heron stands in the marsh.").unwrap();
     caller.sync();
-    let paths = |it: &Caller| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    let paths = |it: &SyncClient| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
     assert_eq!(paths(&caller).len(), 2);
-    let caller = again_without_answer(&mut world, &silent, "openat,openat2,getdents64", "30000000");
+    let caller = restart_with_delay(&mut world, &silent, "openat,openat2,getdents64", "30000000");
     let begun = Instant::now();
     assert_eq!(paths(&caller), ["a.md"]);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -264,27 +264,27 @@ fn question_is_answered_despite_unresponsive_root() {
 }
 
 /// A folder in another root does not respond. New files elsewhere must be found, and files in that folder once it responds.
-fn lost(world: World) {
+fn check_stuck_folder(world: World) {
     if !means::can_trace() {
         return;
     }
-    let (mut world, _) = opened(world, &["a.md"]);
+    let (mut world, _) = index_in(world, &["a.md"]);
     let other = second_root(&world, "other");
     fs::create_dir(other.join("share")).unwrap();
     fs::write(other.join("share/late.md"), "Late on the share.").unwrap();
-    let caller = again_without_answer(&mut world, &other.join("share"), "getdents64", "600000000");
+    let caller = restart_with_delay(&mut world, &other.join("share"), "getdents64", "600000000");
     world.write("new.md", "New in the folder that answers.");
-    let is_found = |it: &Caller| !it.hits("\"new in the folder\"").is_empty();
-    let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("other`, or a folder in it"));
+    let is_found = |it: &SyncClient| !it.hits("\"new in the folder\"").is_empty();
+    let is_told = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("other`, or a folder in it"));
     let soon = Duration::from_secs(45);
-    assert!(caller.within(soon, |it| is_found(it) && is_told(it)), "{:?} {}", caller.status(), world.log());
-    answers_again(world.pid());
-    let is_back = |it: &Caller| !it.hits("\"late on the share\"").is_empty() && it.status().degraded.is_empty();
-    assert!(caller.within(Duration::from_secs(120), is_back), "{:?} {}", caller.status(), world.log());
+    assert!(caller.poll_until(soon, |it| is_found(it) && is_told(it)), "{:?} {}", caller.status(), world.log());
+    end_delay(world.pid());
+    let is_back = |it: &SyncClient| !it.hits("\"late on the share\"").is_empty() && it.status().degraded.is_empty();
+    assert!(caller.poll_until(Duration::from_secs(120), is_back), "{:?} {}", caller.status(), world.log());
 }
 
 /// Ends the tracer that delays the calls of this process.
-fn answers_again(process: u32) {
+fn end_delay(process: u32) {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let tracer = status.lines().find_map(|it| it.strip_prefix("TracerPid:")).unwrap().trim().to_owned();
     assert!(std::process::Command::new("kill").args(["-TERM", &tracer]).status().unwrap().success());
@@ -292,21 +292,21 @@ fn answers_again(process: u32) {
 
 #[test]
 fn watcher_stuck_in_unresponsive_folder_blocks_no_other() {
-    lost(World::new());
+    check_stuck_folder(World::new());
 }
 
 #[test]
 fn walk_stuck_in_unresponsive_folder_blocks_no_other() {
-    lost(World::new().with("VIC_WATCH", "0").with("VIC_POLL_SECONDS", "5"));
+    check_stuck_folder(World::new().with("VIC_WATCH", "0").with("VIC_POLL_SECONDS", "5"));
 }
 
 #[test]
 fn unresponsive_mount_blocks_neither_root_nor_question() {
-    let (mut world, caller) = world(&["a.md"]);
+    let (mut world, caller) = indexed_world(&["a.md"]);
     world.write("share/early.md", "The heron stands early on the share.");
     world.write("b.md", "The heron stands on the quay.");
     caller.sync();
-    let paths = |it: &Caller| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    let paths = |it: &SyncClient| it.hits("\"the heron stands\"").iter().map(|it| it.path.clone()).collect::<Vec<_>>();
     assert_eq!(paths(&caller).len(), 2);
     let share = world.files().join("share");
     let script = "mount -t tmpfs tmpfs \"$0\" && for it in early late; do \
@@ -318,22 +318,22 @@ fn unresponsive_mount_blocks_neither_root_nor_question() {
         return;
     }
     let places = [share.to_str().unwrap(), "share/early.md", "share/late.md"];
-    let silent = without_answer(&places, "openat,openat2,getdents64", "600000000");
+    let silent = delaying_strace(&places, "openat,openat2,getdents64", "600000000");
     let launcher = ["unshare"].iter().chain(&mounted).map(|it| (*it).to_owned()).chain(silent).collect::<Vec<_>>();
-    let caller = again(&mut world, &launcher);
+    let caller = restart_under(&mut world, &launcher);
     world.write("new.md", "The heron stands anew.");
-    let is_found = |it: &Caller| paths(it).contains(&"new.md".to_string());
-    let is_told = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("share` does not answer"));
-    assert!(caller.within(Duration::from_secs(60), |it| is_found(it) && is_told(it)), "{:?}", caller.status());
+    let is_found = |it: &SyncClient| paths(it).contains(&"new.md".to_string());
+    let is_told = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("share` does not answer"));
+    assert!(caller.poll_until(Duration::from_secs(60), |it| is_found(it) && is_told(it)), "{:?}", caller.status());
     let begun = Instant::now();
     world.write("newer.md", "The heron stands once more.");
     caller.sync();
     let found = paths(&caller);
     assert!(found.contains(&"newer.md".into()) && !found.iter().any(|it| it.starts_with("share")), "{found:?}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    answers_again(world.pid());
-    let is_whole = |it: &Caller| paths(it).len() == 5 && it.status().degraded.is_empty();
-    assert!(caller.within(Duration::from_secs(120), is_whole), "{:?} {}", caller.status(), world.log());
+    end_delay(world.pid());
+    let is_whole = |it: &SyncClient| paths(it).len() == 5 && it.status().degraded.is_empty();
+    assert!(caller.poll_until(Duration::from_secs(120), is_whole), "{:?} {}", caller.status(), world.log());
 }
 
 #[test]
@@ -341,16 +341,16 @@ fn files_saved_during_model_outage_are_found_afterwards() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = is_away.clone();
     let server = Server::start(move |asked| match away.load(Ordering::Relaxed) {
-        true => Act::json(503, &json!({ "error": { "message": "not now", "type": "server_error", "code": 503 } })),
+        true => Step::json(503, &json!({ "error": { "message": "not now", "type": "server_error", "code": 503 } })),
         false => openai::answer(&["any"], asked, &|_| String::new()),
     });
-    let (world, caller) = opened(openai::embeds_for(World::new(), &server), &["a.md"]);
+    let (world, caller) = index_in(openai::with_embedder(World::new(), &server), &["a.md"]);
     is_away.store(true, Ordering::Relaxed);
     world.write("b.md", "Saved while the model was away.");
-    let fails = |it: &Caller| it.status().degraded.iter().any(|it| it.contains("cannot index what changed"));
-    assert!(caller.within(Duration::from_secs(30), fails), "{:?}", caller.status());
+    let fails = |it: &SyncClient| it.status().degraded.iter().any(|it| it.contains("cannot index what changed"));
+    assert!(caller.poll_until(Duration::from_secs(30), fails), "{:?}", caller.status());
     is_away.store(false, Ordering::Relaxed);
-    let is_found = |it: &Caller| it.hits("\"while the model\"").iter().any(|it| it.path == "b.md");
-    assert!(caller.within(Duration::from_secs(60), is_found), "{:?}", caller.status());
-    assert!(caller.within(SOON, |it| !fails(it)), "{:?}", caller.status());
+    let is_found = |it: &SyncClient| it.hits("\"while the model\"").iter().any(|it| it.path == "b.md");
+    assert!(caller.poll_until(Duration::from_secs(60), is_found), "{:?}", caller.status());
+    assert!(caller.poll_until(SOON, |it| !fails(it)), "{:?}", caller.status());
 }

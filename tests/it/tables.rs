@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::h2;
-use crate::harness::{World, sample};
+use crate::harness::{World, sample_dir};
 use crate::http::{key, mcp, post, send};
 
 const CSV: &str = "Date,Category,Amount\n2025-01-14,Travel,\"1.044,00 €\"\n2025-03-03,\"Post\nand parcels\",\"12,50 €\"\n2025-03-20,Paper,\"400,00 €\"\n2025-04-01,Paper,soon\n";
@@ -35,11 +35,11 @@ fn docx() -> Vec<u8> {
 #[test]
 fn every_format_gives_exact_values_with_locations() {
     let world = world();
-    let finance = sample().join("Finance");
+    let finance = sample_dir().join("Finance");
     for name in ["expenses-2025.csv", "budget-2025.xlsx", "household-meters.ods"] {
         world.write(name, std::fs::read(finance.join(name)).unwrap());
     }
-    world.write("storm.tsv", std::fs::read(sample().join("Data/gullpoint-storm.tsv")).unwrap());
+    world.write("storm.tsv", std::fs::read(sample_dir().join("Data/gullpoint-storm.tsv")).unwrap());
     world.write("costs.csv", CSV);
     world.write("costs.docx", docx());
     world.write("costs.md", "# Costs\n\n| What | Amount |\n|---|--:|\n| a \\| b | 0.1 |\n| c | 0.2 |\n");
@@ -99,7 +99,7 @@ fn every_protocol_gives_the_same_table_answer() {
     let told = mcp(&world, &key(&world), "tools/call", &json!({"name": "table", "arguments": asked}));
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["result"]["structuredContent"], by_hand, "{told}");
-    let message = [h2::text(1, path), h2::text(4, "category=Paper")].concat();
+    let message = [h2::string_field(1, path), h2::string_field(4, "category=Paper")].concat();
     let bearer = format!("Bearer {}", key(&world));
     let called = h2::call(&world, "localhost", "/vic.v1.Vic/Table", &[("authorization", bearer.as_str())], &message);
     assert_eq!(called.code, Some(0));

@@ -30,7 +30,7 @@ i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
 ";
 
 /// Its private key, used only by this test.
-const PRIVATE: &str = "\
+const PRIVATE_KEY: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 5dDIr1Kyyv7DglEQIPWnbKItY2ShRANCAARRjCXnIioxbje5R8mD8i3uixk+oXt+
@@ -84,7 +84,7 @@ MP6EWNPUoxap587yD4SfGwMrNyVEGQpm75+e09orRE1sXzZd7+gP0iic
 ";
 
 fn world() -> World {
-    world_with(CERTIFICATE, PRIVATE)
+    world_with(CERTIFICATE, PRIVATE_KEY)
 }
 
 fn world_with(shown: &str, its_key: &str) -> World {
@@ -108,9 +108,9 @@ fn send_to(certificate: &str, stream: TcpStream, request: &str) -> std::io::Resu
 
 /// A clock fixed in May 2020.
 #[derive(Debug)]
-struct Late;
+struct FixedClock;
 
-impl TimeProvider for Late {
+impl TimeProvider for FixedClock {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(Duration::from_secs(1_590_000_000)))
     }
@@ -185,7 +185,7 @@ fn renewed_certificate_is_loaded_without_restart() {
     let told = || world.json(&["status"])["degraded"].to_string();
     assert!(told().contains("keeps its old certificate") && told().contains("private.pem"), "{}", told());
     std::fs::write(&private, RENEWED_PRIVATE).unwrap();
-    world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
+    world.wait_until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
     assert!(!is_shown(CERTIFICATE) && !told().contains("old certificate"), "{}", told());
 }
 
@@ -203,13 +203,15 @@ fn expired_certificate_is_reported_until_replaced() {
     let health = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n");
     // Clients that check the certificate cannot connect, except with a clock that is late.
     assert!(send_to(EXPIRED, connect(&world), &health).is_err());
-    let late = Arc::new(Late);
+    let late = Arc::new(FixedClock);
     assert!(
         send_at(late, EXPIRED, connect(&world), &health).unwrap().contains("certificate of the TCP port has expired")
     );
     std::fs::write(&certificate, CERTIFICATE).unwrap();
-    std::fs::write(&private, PRIVATE).unwrap();
-    world.until("the new certificate is valid", Duration::from_secs(10), |world| !told(world).contains("has expired"));
+    std::fs::write(&private, PRIVATE_KEY).unwrap();
+    world.wait_until("the new certificate is valid", Duration::from_secs(10), |world| {
+        !told(world).contains("has expired")
+    });
     assert!(!send(connect(&world), &health).contains("certificate"));
 }
 
@@ -217,7 +219,7 @@ fn expired_certificate_is_reported_until_replaced() {
 fn retargeted_link_renews_certificate() {
     let world = World::new();
     let folder = |name: &str| world.files().join(name);
-    for (name, certificate, private) in [("old", CERTIFICATE, PRIVATE), ("new", RENEWED, RENEWED_PRIVATE)] {
+    for (name, certificate, private) in [("old", CERTIFICATE, PRIVATE_KEY), ("new", RENEWED, RENEWED_PRIVATE)] {
         std::fs::create_dir(folder(name)).unwrap();
         std::fs::write(folder(name).join("cert.pem"), certificate).unwrap();
         std::fs::write(folder(name).join("private.pem"), private).unwrap();
@@ -231,5 +233,5 @@ fn retargeted_link_renews_certificate() {
     assert!(is_shown(CERTIFICATE));
     symlink(new, &next).unwrap();
     std::fs::rename(next, current).unwrap();
-    world.until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
+    world.wait_until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
 }

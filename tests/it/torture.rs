@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 /// Returns the value of a size variable, or the default.
-pub(crate) fn size(variable: &str, otherwise: u64) -> u64 {
+pub(crate) fn size_from_env(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |it| it.parse().unwrap())
 }
 
@@ -21,11 +21,11 @@ pub(crate) fn figure(what: &str, found: impl std::fmt::Display) {
 
 /// Checks several promised numbers: prints a line for each before the test fails for those above their bounds.
 #[derive(Default)]
-pub(crate) struct Promises {
+pub(crate) struct PromiseChecks {
     broken: Vec<String>,
 }
 
-impl Promises {
+impl PromiseChecks {
     /// Prints one line with the promised number, and records whether the bound is exceeded. For counts and sizes, promise
     /// and bound are equal; times get a larger bound because the machine may be busy.
     pub(crate) fn at_most<T: PartialOrd + Debug>(&mut self, what: &str, found: T, promised: T, bound: T) {
@@ -36,7 +36,7 @@ impl Promises {
     }
 
     /// Like [`Promises::at_most`], for times: the bound is three times the promise.
-    pub(crate) fn soon(&mut self, what: &str, found: Duration, promised: Duration) {
+    pub(crate) fn within_time(&mut self, what: &str, found: Duration, promised: Duration) {
         self.at_most(what, found, promised, 3 * promised);
     }
 
@@ -47,15 +47,15 @@ impl Promises {
 }
 
 /// Prints and checks one number; see [`Promises::at_most`].
-pub(crate) fn at_most<T: PartialOrd + Debug>(what: &str, found: T, promised: T, bound: T) {
-    let mut promises = Promises::default();
+pub(crate) fn check_at_most<T: PartialOrd + Debug>(what: &str, found: T, promised: T, bound: T) {
+    let mut promises = PromiseChecks::default();
     promises.at_most(what, found, promised, bound);
     promises.check();
 }
 
 /// Prints and checks one time; see [`Promises::soon`].
-pub(crate) fn soon(what: &str, found: Duration, promised: Duration) {
-    at_most(what, found, promised, 3 * promised);
+pub(crate) fn check_within_time(what: &str, found: Duration, promised: Duration) {
+    check_at_most(what, found, promised, 3 * promised);
 }
 
 /// Returns the percentile `part` of the times.
@@ -66,11 +66,11 @@ pub(crate) fn percentile(times: &[Duration], part: usize) -> Duration {
 }
 
 /// A deterministic random generator (splitmix64), so that failures are reproducible.
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed)
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     /// Returns the next number.
@@ -87,7 +87,7 @@ impl Dice {
     }
 
     /// Returns a number in the range.
-    pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
+    pub(crate) fn in_range(&mut self, range: std::ops::Range<u64>) -> u64 {
         range.start + self.below(range.end - range.start)
     }
 

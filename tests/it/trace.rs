@@ -14,10 +14,10 @@ const CALLS: &str = "trace=%network,open,openat,openat2,creat,mkdir,mkdirat,mkno
 /// The file that the resolver reads before it contacts a name server.
 const RESOLVER: &str = "/etc/resolv.conf";
 
-const SINK: &str = "/dev/null";
+const NULL_DEVICE: &str = "/dev/null";
 
 /// A kernel setting of the writer's own session, not a file: its scheduling priority.
-const SESSION: &str = "/proc/self/autogroup";
+const AUTOGROUP: &str = "/proc/self/autogroup";
 
 /// What traced programs may access.
 pub(crate) struct Allowed {
@@ -26,14 +26,14 @@ pub(crate) struct Allowed {
 }
 
 /// Traces of one run, one file per thread.
-pub(crate) struct Trace {
+pub(crate) struct SyscallTrace {
     prefix: PathBuf,
 }
 
-impl Trace {
+impl SyscallTrace {
     /// Prepares traces in `folder`, which must be empty.
-    pub(crate) fn new(folder: &Path) -> Trace {
-        Trace { prefix: folder.join("calls") }
+    pub(crate) fn new(folder: &Path) -> SyscallTrace {
+        SyscallTrace { prefix: folder.join("calls") }
     }
 
     /// Returns whether programs can be traced here.
@@ -89,20 +89,21 @@ fn is_violation(line: &str, allowed: &Allowed) -> bool {
             // Between the path and the result, because a path may contain any text.
             let flags = arguments.rsplit_once('"').map_or(arguments, |(_, it)| it);
             let flags = flags.split(") = ").next().unwrap_or_default();
-            path == Path::new(RESOLVER) || (writes.iter().any(|it| flags.contains(it)) && !allowed.has(&path))
+            path == Path::new(RESOLVER) || (writes.iter().any(|it| flags.contains(it)) && !allowed.permits(&path))
         }
         "creat" | "mkdir" | "mkdirat" | "mknod" | "mknodat" | "unlink" | "unlinkat" | "rmdir" | "truncate"
-        | "rename" | "renameat" | "renameat2" => !paths(arguments).iter().all(|it| allowed.has(it)),
+        | "rename" | "renameat" | "renameat2" => !paths(arguments).iter().all(|it| allowed.permits(it)),
         // The target of a new link is not touched.
-        "link" | "linkat" | "symlink" | "symlinkat" => !paths(arguments).last().is_some_and(|it| allowed.has(it)),
+        "link" | "linkat" | "symlink" | "symlinkat" => !paths(arguments).last().is_some_and(|it| allowed.permits(it)),
         "socket" => !["AF_UNIX", "AF_INET", "AF_INET6"].contains(&arguments.split(',').next().unwrap_or_default()),
         _ => arguments.split("sa_family=").skip(1).any(|address| !is_local(address, allowed)),
     }
 }
 
 impl Allowed {
-    fn has(&self, path: &Path) -> bool {
-        [SINK, SESSION].iter().any(|it| path == Path::new(it)) || self.folders.iter().any(|it| path.starts_with(it))
+    fn permits(&self, path: &Path) -> bool {
+        [NULL_DEVICE, AUTOGROUP].iter().any(|it| path == Path::new(it))
+            || self.folders.iter().any(|it| path.starts_with(it))
     }
 }
 
@@ -128,7 +129,7 @@ fn is_local(address: &str, allowed: &Allowed) -> bool {
     let ip = match address.split([',', '}']).next() {
         // A client socket has no path.
         Some("AF_UNIX") if !address.contains("sun_path") => return true,
-        Some("AF_UNIX") => return within("sun_path=\"").is_some_and(|it| allowed.has(Path::new(it))),
+        Some("AF_UNIX") => return within("sun_path=\"").is_some_and(|it| allowed.permits(Path::new(it))),
         Some("AF_UNSPEC") => return true,
         Some("AF_INET") => within("inet_addr(\""),
         Some("AF_INET6") => within("inet_pton(AF_INET6, \""),

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::damage::{check_all_is_read, copy_of, newest_manifest, origin, refusal, snapshot, table_files};
+use crate::damage::{check_all_is_read, copy_of, crashed_world, newest_manifest, refused_start, snapshot, table_files};
 use crate::harness::World;
 use crate::means;
 
 /// Calls that read.
-const READING: &str = "read,pread64,readv,preadv,preadv2";
+const READ_CALLS: &str = "read,pread64,readv,preadv,preadv2";
 
 /// Calls that flush data to the disk.
-const SYNCING: &str = "fsync,fdatasync,syncfs";
+const SYNC_CALLS: &str = "fsync,fdatasync,syncfs";
 
 /// Returns the arguments of `strace` that make these calls fail, on one file or on all. The log goes to `seen`.
-fn failing(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
+fn failing_strace(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
     let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
     let seen = seen.to_str().unwrap();
     let mut words: Vec<String> = ["-f", "-q", "-e", &trace, "-e", &inject, "-o", seen].map(String::from).into();
@@ -29,7 +29,7 @@ fn failing(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
 }
 
 /// Returns the number of failed calls so far. Without any, a test proves nothing.
-fn refused(seen: &Path) -> usize {
+fn failed_calls(seen: &Path) -> usize {
     std::fs::read_to_string(seen).unwrap_or_default().matches("(INJECTED)").count()
 }
 
@@ -44,10 +44,10 @@ fn check_all_is_kept(before: &[(PathBuf, Vec<u8>)], after: &[(PathBuf, Vec<u8>)]
 }
 
 /// Selects a file of a data directory.
-type Find = fn(&Path) -> PathBuf;
+type FindFile = fn(&Path) -> PathBuf;
 
 /// Files that a start must read, and the text that the error must contain.
-const NEEDED: [(&str, Find); 4] = [
+const NEEDED_AT_START: [(&str, FindFile); 4] = [
     ("catalog.sqlite", |data| data.join("catalog.sqlite")),
     ("index", newest_manifest),
     ("index", |data| table_files(data, ".lance/data/").remove(0)),
@@ -59,35 +59,35 @@ fn start_with_unreadable_file_fails_and_changes_nothing() {
     if !means::can_trace() {
         return;
     }
-    let origin = origin();
-    for (named, find) in NEEDED {
+    let origin = crashed_world();
+    for (named, find) in NEEDED_AT_START {
         let mut world = copy_of(&origin);
         let file = find(&world.data());
         let before = snapshot(&world.data());
         let place = tempfile::tempdir().unwrap();
         let seen = place.path().join("seen");
-        let words = failing(READING, Some(&file), &seen);
+        let words = failing_strace(READ_CALLS, Some(&file), &seen);
         world = world.under(["strace".to_string(), "-D".into()].into_iter().chain(words).collect());
         let said: Vec<String> = (0..2)
             .map(|_| {
-                let (code, said) = refusal(&world);
+                let (code, said) = refused_start(&world);
                 assert_eq!(code, Some(4), "{}: {said}", file.display());
                 assert!(said.contains(named) && said.contains("hint: nothing was changed"), "{said}");
                 said.lines().filter(|it| it.starts_with("error:")).collect()
             })
             .collect();
         assert_eq!(said[0], said[1], "the same at every start");
-        assert!(refused(&seen) > 0, "{}: no call failed", file.display());
+        assert!(failed_calls(&seen) > 0, "{}: no call failed", file.display());
         check_all_is_kept(&before, &snapshot(&world.data()), &file);
         let mut world = world.under(Vec::new());
-        world.spawn();
+        world.spawn_and_wait();
         check_all_is_read(&world, named);
     }
 }
 
 #[test]
 fn read_only_directory_fails_every_start_unchanged() {
-    let origin = origin();
+    let origin = crashed_world();
     let world = copy_of(&origin);
     let data = world.data().display().to_string();
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
@@ -98,7 +98,7 @@ fn read_only_directory_fails_every_start_unchanged() {
     let before = snapshot(&world.data());
     let world = world.under(launcher);
     for _ in 0..2 {
-        let (code, said) = refusal(&world);
+        let (code, said) = refused_start(&world);
         assert!(code == Some(7) && said.contains(&data) && said.contains("hint: "), "{code:?}: {said}");
     }
     assert_eq!(snapshot(&world.data()), before);
@@ -107,7 +107,7 @@ fn read_only_directory_fails_every_start_unchanged() {
 /// Makes calls of a running daemon fail from now on.
 fn attach(world: &World, calls: &str, file: Option<&Path>, seen: &Path) -> Child {
     let mut command = Command::new("strace");
-    command.args(["-p", &world.pid().to_string()]).args(failing(calls, file, seen));
+    command.args(["-p", &world.pid().to_string()]).args(failing_strace(calls, file, seen));
     let strace = command.stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     let is_traced = || {
@@ -138,7 +138,7 @@ fn failed_commit_is_discarded_and_repeated() {
     world.index();
     let place = tempfile::tempdir().unwrap();
     let seen = place.path().join("seen");
-    let strace = attach(&world, SYNCING, None, &seen);
+    let strace = attach(&world, SYNC_CALLS, None, &seen);
     world.write("b.md", "Written to a bad disk: larkspur.");
     let job = world.vic(&["index", world.files().to_str().unwrap()]);
     let said = [job.stdout, job.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
@@ -148,7 +148,7 @@ fn failed_commit_is_discarded_and_repeated() {
     assert!(status["coverage"]["indexed"].as_u64() <= Some(1), "{status:#}");
     assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "indexed files are still found");
     detach(strace);
-    assert!(refused(&seen) > 0, "no call failed");
+    assert!(failed_calls(&seen) > 0, "no call failed");
     world.index();
     for (word, name) in [("speedwell", "a.md"), ("larkspur", "b.md")] {
         assert_eq!(world.paths(&[word]).first().map(String::as_str), Some(name));
@@ -158,7 +158,7 @@ fn failed_commit_is_discarded_and_repeated() {
         aside.map(|it| it.into_path()).filter(|it| it.to_string_lossy().contains("damaged")).collect();
     assert!(aside.is_empty(), "{aside:?}");
     world.kill();
-    world.spawn();
+    world.spawn_and_wait();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 2);
 }
 
@@ -167,27 +167,27 @@ fn failed_table_read_is_reported_and_next_query_works() {
     if !means::can_trace() {
         return;
     }
-    let mut world = origin();
-    world.spawn();
+    let mut world = crashed_world();
+    world.spawn_and_wait();
     let index = world.data().join("index");
     let before = table_files(&world.data(), ".lance/").len();
     assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"));
     let place = tempfile::tempdir().unwrap();
     let seen = place.path().join("seen");
     let data_file = table_files(&world.data(), ".lance/data/").remove(0);
-    let strace = attach(&world, READING, Some(&data_file), &seen);
+    let strace = attach(&world, READ_CALLS, Some(&data_file), &seen);
     let file = world.files().join("3.md").display().to_string();
     // Each of these commands reads the table again; the cache of keyword questions does not help.
     for question in [["grep", "heron3"], ["similar", &file], ["grep", "heron[34]"]] {
-        let so_far = refused(&seen);
+        let so_far = failed_calls(&seen);
         let (code, said) = world.fails(&question);
         let names = [index.to_str().unwrap(), "Input/output error", "hint: "];
         assert!(code == 4 && names.iter().all(|it| said.contains(it)), "{question:?}: {code}, {said}");
-        assert!(refused(&seen) > so_far, "{question:?}: no read failed: {said}");
+        assert!(failed_calls(&seen) > so_far, "{question:?}: no read failed: {said}");
     }
     assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"), "cached data still answers");
     detach(strace);
-    assert!(world.ended().is_none(), "{}", world.log());
+    assert!(world.exit_status().is_none(), "{}", world.log());
     for question in [["grep", "heron3"], ["similar", &file]] {
         world.ok(&question);
     }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
 
 /// The event mask of the watcher's heartbeat file: only writes. Folder watches have other masks.
-const HEARTBEAT: &str = "2";
+const HEARTBEAT_MASK: &str = "2";
 
 /// Returns the inodes of the folders that a process watches. A folder watched twice appears twice.
-fn watched(process: u32) -> Vec<u64> {
+fn watched_inodes(process: u32) -> Vec<u64> {
     let infos = fs::read_dir(format!("/proc/{process}/fdinfo")).unwrap();
     let texts = infos.filter_map(|it| fs::read_to_string(it.unwrap().path()).ok());
     let inodes = texts.flat_map(|text| text.lines().filter_map(folder_of).collect::<Vec<_>>());
@@ -24,11 +24,11 @@ fn watched(process: u32) -> Vec<u64> {
 fn folder_of(line: &str) -> Option<u64> {
     let field = |name: &str| line.strip_prefix("inotify ")?.split(' ').find_map(|it| it.strip_prefix(name));
     let inode = u64::from_str_radix(field("ino:")?, 16).ok();
-    inode.filter(|_| field("mask:") != Some(HEARTBEAT))
+    inode.filter(|_| field("mask:") != Some(HEARTBEAT_MASK))
 }
 
 /// Returns the inodes of a folder and its subfolders.
-fn folders(root: &Path) -> Vec<u64> {
+fn folder_inodes(root: &Path) -> Vec<u64> {
     use std::os::unix::fs::MetadataExt;
     let entries = walkdir::WalkDir::new(root).into_iter().flatten().filter(|it| it.file_type().is_dir());
     let mut inodes: Vec<u64> = entries.map(|it| it.metadata().unwrap().ino()).collect();
@@ -37,25 +37,25 @@ fn folders(root: &Path) -> Vec<u64> {
 }
 
 /// Checks that the kernel soon has one watch per folder, and that the daemon counts as many.
-pub(crate) fn check(world: &World, caller: &Caller) {
+pub(crate) fn check_watches(world: &World, caller: &SyncClient) {
     let limit = Duration::from_secs(20);
-    let is_as_on_disk = |_: &Caller| watched(world.pid()) == folders(&world.files());
+    let is_as_on_disk = |_: &SyncClient| watched_inodes(world.pid()) == folder_inodes(&world.files());
     assert!(
-        caller.within(limit, is_as_on_disk),
+        caller.poll_until(limit, is_as_on_disk),
         "the kernel watches {:?}, and there are {:?}; {:?}\n{}",
-        watched(world.pid()),
-        folders(&world.files()),
+        watched_inodes(world.pid()),
+        folder_inodes(&world.files()),
         caller.status().watch,
         world.log()
     );
-    let count = folders(&world.files()).len() as u64;
-    let counts = |it: &Caller| (it.status().watch.folders, it.status().watch.missing);
-    assert!(caller.within(limit, |it| counts(it) == (count, 0)), "{:?} of {count}", counts(caller));
+    let count = folder_inodes(&world.files()).len() as u64;
+    let counts = |it: &SyncClient| (it.status().watch.folders, it.status().watch.missing);
+    assert!(caller.poll_until(limit, |it| counts(it) == (count, 0)), "{:?} of {count}", counts(caller));
 }
 
 /// Creates, fills, renames and deletes a nested folder, and moves a subfolder out of the root. The folders that stay replace
 /// those of the previous turn.
-pub(crate) fn come_and_go(world: &World, turn: u64) {
+pub(crate) fn churn_folders(world: &World, turn: u64) {
     let path = |name: String| world.files().join(name);
     let fill = |folder: String| {
         for inner in ["", "inner/", "inner/most/"] {
@@ -80,16 +80,16 @@ fn every_folder_has_exactly_one_kernel_watch() {
     let world = World::new().start();
     world.write("a/b/c.md", "A note about larks.");
     world.index();
-    let caller = Caller::new(&world);
-    check(&world, &caller);
-    assert_eq!(watched(world.pid()).len(), 3, "the test sees the watches");
+    let caller = SyncClient::new(&world);
+    check_watches(&world, &caller);
+    assert_eq!(watched_inodes(world.pid()).len(), 3, "the test sees the watches");
     for turn in 0..20 {
-        come_and_go(&world, turn);
+        churn_folders(&world, turn);
         // In some turns, changes arrive while earlier ones are still being processed.
         if turn % 3 == 2 {
-            check(&world, &caller);
+            check_watches(&world, &caller);
         }
     }
     caller.sync();
-    check(&world, &caller);
+    check_watches(&world, &caller);
 }

@@ -12,49 +12,49 @@ use std::time::{Duration, Instant};
 
 use vic::model::{ContentHash, FileState, Status};
 
-use crate::caller::Caller;
+use crate::caller::SyncClient;
 use crate::harness::World;
-use crate::torture::{Promises, at_most, figure, percentile, size};
+use crate::torture::{PromiseChecks, check_at_most, figure, percentile, size_from_env};
 use crate::{means, watches};
 
 /// Time limit for a change on a busy machine. On an idle one it takes a second.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
 
 /// Time limit for noticing that a root is missing.
-pub(crate) const NOTICED: Duration = Duration::from_secs(10);
+pub(crate) const ROOT_NOTICED: Duration = Duration::from_secs(10);
 
 /// Time limit for reporting lost events. Twice as much on a busy machine.
-const SAID: Duration = Duration::from_secs(5);
+const LOSS_REPORTED: Duration = Duration::from_secs(5);
 
 /// The time in which very many files are created.
-const THROUGHOUT: Duration = Duration::from_secs(30);
+const CREATION_TIME: Duration = Duration::from_secs(30);
 
 /// Pause between two questions of a frequent client.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A daemon with these files indexed.
-pub(crate) fn world(files: &[&str]) -> (World, Caller) {
-    opened(World::new(), files)
+pub(crate) fn indexed_world(files: &[&str]) -> (World, SyncClient) {
+    index_in(World::new(), files)
 }
 
-pub(crate) fn opened(mut world: World, files: &[&str]) -> (World, Caller) {
+pub(crate) fn index_in(mut world: World, files: &[&str]) -> (World, SyncClient) {
     files.iter().for_each(|it| drop(world.write(it, format!("The text of {it}."))));
-    world.spawn();
+    world.spawn_and_wait();
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     (world, caller)
 }
 
-pub(crate) fn signal(world: &World, name: &str) {
+pub(crate) fn signal_daemon(world: &World, name: &str) {
     assert!(Command::new("kill").args([name, &world.pid().to_string()]).status().unwrap().success());
 }
 
-pub(crate) fn paths(caller: &Caller) -> BTreeSet<PathBuf> {
+pub(crate) fn indexed_paths(caller: &SyncClient) -> BTreeSet<PathBuf> {
     caller.files().into_keys().collect()
 }
 
 /// Returns every file below the root according to a fresh walk.
-pub(crate) fn on_disk(root: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn paths_on_disk(root: &Path) -> BTreeSet<PathBuf> {
     let walk = walkdir::WalkDir::new(root).into_iter().map(Result::unwrap).filter(|it| !it.file_type().is_dir());
     walk.map(|it| it.path().strip_prefix(root).unwrap().to_path_buf()).collect()
 }
@@ -63,14 +63,14 @@ pub(crate) fn is_degraded(status: &Status, word: &str) -> bool {
     status.degraded.iter().any(|it| it.contains(word))
 }
 
-pub(crate) fn hash(text: &str) -> Option<ContentHash> {
+pub(crate) fn hash_of(text: &str) -> Option<ContentHash> {
     Some(ContentHash(*blake3::hash(text.as_bytes()).as_bytes()))
 }
 
 #[test]
 fn a1_lost_events_are_reported_and_repaired_by_one_walk() {
-    let (world, caller) = world(&["a.md", "busy/b.md"]);
-    signal(&world, "-STOP");
+    let (world, caller) = indexed_world(&["a.md", "busy/b.md"]);
+    signal_daemon(&world, "-STOP");
     for number in 0..9_000 {
         let path = world.files().join(format!("busy/{number}.md"));
         fs::write(&path, "x").unwrap();
@@ -78,21 +78,26 @@ fn a1_lost_events_are_reported_and_repaired_by_one_walk() {
     }
     fs::write(world.files().join("late.md"), "Written while the daemon slept.").unwrap();
     let begun = Instant::now();
-    signal(&world, "-CONT");
+    signal_daemon(&world, "-CONT");
     let mut said = None;
-    let healed = caller.within(Duration::from_secs(30), |it| {
+    let healed = caller.poll_until(Duration::from_secs(30), |it| {
         let status = it.status();
         said = said.or_else(|| is_degraded(&status, "events were lost").then(|| begun.elapsed()));
         status.watch.overflows > 0 && status.watch.rescans > 0 && status.degraded.is_empty()
     });
     assert!(healed, "{:?}", caller.status());
-    at_most("lost events are reported after", said.expect("the loss is reported"), SAID, 2 * SAID);
-    assert_eq!(paths(&caller), on_disk(&world.files()));
+    check_at_most(
+        "lost events are reported after",
+        said.expect("the loss is reported"),
+        LOSS_REPORTED,
+        2 * LOSS_REPORTED,
+    );
+    assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(caller.status().watch.rescans, 1, "one walk covers all lost events");
-    assert!(caller.within(SOON, |it| it.hits("the daemon slept").first().is_some_and(|hit| hit.path == "late.md")));
+    assert!(caller.poll_until(SOON, |it| it.hits("the daemon slept").first().is_some_and(|hit| hit.path == "late.md")));
     world.write("busy/after.md", "The watches still work.");
-    assert!(caller.within(SOON, |it| paths(it).contains(Path::new("busy/after.md"))));
+    assert!(caller.poll_until(SOON, |it| indexed_paths(it).contains(Path::new("busy/after.md"))));
 }
 
 #[test]
@@ -103,7 +108,7 @@ fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
     }
     let limited = World::new().under(words.map(String::from).to_vec()).with("VIC_POLL_SECONDS", "1");
     let files: Vec<String> = (0..500).map(|it| format!("d{it:03}/a.md")).collect();
-    let (world, caller) = opened(limited, &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let (world, caller) = index_in(limited, &files.iter().map(String::as_str).collect::<Vec<_>>());
     let status = caller.status();
     assert_eq!((status.watch.folders + status.watch.missing, status.watch.polled.len()), (501, 1), "{status:?}");
     assert!((30..50).contains(&status.watch.folders), "{:?}", status.watch);
@@ -114,8 +119,8 @@ fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
     for folder in ["d001", "d250", "d499"] {
         world.write(&format!("{folder}/new.md"), "A new file in some folder.");
     }
-    let all = |it: &Caller| paths(it) == on_disk(&world.files()) && it.status().coverage.pending == 0;
-    assert!(caller.within(Duration::from_secs(30), all), "unwatched folders are polled");
+    let all = |it: &SyncClient| indexed_paths(it) == paths_on_disk(&world.files()) && it.status().coverage.pending == 0;
+    assert!(caller.poll_until(Duration::from_secs(30), all), "unwatched folders are polled");
     world.write("d498/newer.md", "One for the sync: heliotrope.");
     caller.sync();
     assert_eq!(caller.hits("heliotrope")[0].path, "d498/newer.md");
@@ -123,7 +128,7 @@ fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
 
 #[test]
 fn a3_files_of_nested_folders_created_at_once_are_found() {
-    let (world, caller) = world(&["z.md"]);
+    let (world, caller) = indexed_world(&["z.md"]);
     let letters = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     for top in ["one", "two", "three"] {
         let mut folder = PathBuf::from(top);
@@ -133,10 +138,10 @@ fn a3_files_of_nested_folders_created_at_once_are_found() {
             world.write(folder.join("n.md").to_str().unwrap(), format!("In {}.", folder.display()));
         }
     }
-    let all = |it: &Caller| paths(it).len() == 31 && it.status().coverage.pending == 0;
-    assert!(caller.within(SOON, all), "{:?}", caller.status().coverage);
+    let all = |it: &SyncClient| indexed_paths(it).len() == 31 && it.status().coverage.pending == 0;
+    assert!(caller.poll_until(SOON, all), "{:?}", caller.status().coverage);
     caller.sync();
-    assert_eq!(paths(&caller), on_disk(&world.files()));
+    assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
 }
 
 #[test]
@@ -145,14 +150,14 @@ fn a4_renamed_large_folder_keeps_every_file() {
     let files: Vec<String> = (0..count).map(|it| format!("old/{}/{it}.md", it % 7)).collect();
     let mut world = World::new();
     files.iter().for_each(|it| drop(world.write(it, format!("Text of {it}."))));
-    world.spawn();
+    world.spawn_and_wait();
     world.index();
-    let caller = Caller::new(&world);
+    let caller = SyncClient::new(&world);
     let before = caller.files();
-    let (versions, chunks) = (versions(&world), caller.status().chunks);
+    let (versions, chunks) = (table_versions(&world), caller.status().chunks);
     fs::rename(world.files().join("old"), world.files().join("new")).unwrap();
-    let moved = |it: &Caller| paths(it).iter().all(|path| path.starts_with("new"));
-    assert!(caller.within(SOON, moved));
+    let moved = |it: &SyncClient| indexed_paths(it).iter().all(|path| path.starts_with("new"));
+    assert!(caller.poll_until(SOON, moved));
     caller.sync();
     let after = caller.files();
     assert_eq!(after.len(), count);
@@ -160,41 +165,41 @@ fn a4_renamed_large_folder_keeps_every_file() {
         let now = &after[&Path::new("new").join(path.strip_prefix("old").unwrap())];
         assert_eq!((now.id, now.state, now.hash), (record.id, FileState::Indexed, record.hash), "{}", path.display());
     }
-    assert_eq!((self::versions(&world), caller.status().chunks), (versions, chunks), "the index is not written");
+    assert_eq!((self::table_versions(&world), caller.status().chunks), (versions, chunks), "the index is not written");
     world.write("new/3/later.md", "Written after the move: amaranth.");
     caller.sync();
     assert_eq!(caller.hits("amaranth")[0].path, "new/3/later.md");
 }
 
 /// Returns the number of commits of the table.
-pub(crate) fn versions(world: &World) -> usize {
+pub(crate) fn table_versions(world: &World) -> usize {
     let tables = fs::read_dir(world.data().join("index")).unwrap().map(|it| it.unwrap().path().join("_versions"));
     tables.filter_map(|it| fs::read_dir(it).ok()).map(Iterator::count).sum()
 }
 
 #[test]
 fn a5_folder_moved_out_of_root_loses_index_and_watches() {
-    let (world, caller) = world(&["a.md", "d/e/b.md", "d/c.md"]);
+    let (world, caller) = indexed_world(&["a.md", "d/e/b.md", "d/c.md"]);
     assert_eq!(caller.status().watch.folders, 3);
     let outside = world.files().with_file_name("outside");
     fs::rename(world.files().join("d"), &outside).unwrap();
     caller.sync();
     fs::write(outside.join("e/b.md"), "Changed outside: verbena.").unwrap();
     caller.sync();
-    assert_eq!(paths(&caller), on_disk(&world.files()));
+    assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
     assert_eq!(caller.hits("\"verbena\"").len(), 0);
     // The watcher waits for the other half of the move, which never comes.
-    watches::check(&world, &caller);
+    watches::check_watches(&world, &caller);
 }
 
 #[test]
 fn a6_editor_saves_yield_one_complete_version() {
-    let (world, caller) = world(&["renamed.md", "backup.md", "slow.md"]);
+    let (world, caller) = indexed_world(&["renamed.md", "backup.md", "slow.md"]);
     let path = |name: &str| world.files().join(name);
     let mut allowed: Vec<Option<ContentHash>> = caller.files().values().map(|it| it.hash).collect();
     let finals =
         ["Saved over: final.", "Saved with a backup: final.", "Written in two parts: the first, and the second."];
-    allowed.extend(finals.map(hash));
+    allowed.extend(finals.map(hash_of));
     // The daemon reads a file after one second without writes. On a busy machine the parts may be further apart.
     let watch = |written: Instant| {
         for (path, record) in caller.files() {
@@ -222,20 +227,20 @@ fn a6_editor_saves_yield_one_complete_version() {
         }
     }
     drop(slow);
-    let is_final = |it: &Caller| {
+    let is_final = |it: &SyncClient| {
         let files = it.files();
         let found = ["renamed.md", "backup.md", "slow.md"].map(|name| files[Path::new(name)].hash);
-        found == finals.map(hash) && files.len() == 3
+        found == finals.map(hash_of) && files.len() == 3
     };
-    assert!(caller.within(SOON, is_final), "{:?}", caller.files());
+    assert!(caller.poll_until(SOON, is_final), "{:?}", caller.files());
     caller.sync();
     assert_eq!(caller.hits("\"saved with a backup\"").len(), 1);
 }
 
 #[test]
 fn a7_growing_file_is_read_at_intervals_and_finally() {
-    let (world, caller) = world(&["log.md"]);
-    let seconds = size("VIC_TORTURE_APPEND_SECONDS", 12);
+    let (world, caller) = indexed_world(&["log.md"]);
+    let seconds = size_from_env("VIC_TORTURE_APPEND_SECONDS", 12);
     let (mut text, mut seen) = ("The text of log.md.".to_string(), BTreeSet::new());
     let mut log = fs::File::options().append(true).open(world.files().join("log.md")).unwrap();
     for number in 0..10 * seconds {
@@ -247,27 +252,27 @@ fn a7_growing_file_is_read_at_intervals_and_finally() {
     }
     // One version every 5 s, and the one before.
     assert!(seen.len() as u64 <= seconds / 5 + 3, "{} versions in {seconds} s", seen.len());
-    assert!(caller.within(SOON, |it| it.files()[Path::new("log.md")].hash == hash(&text)));
+    assert!(caller.poll_until(SOON, |it| it.files()[Path::new("log.md")].hash == hash_of(&text)));
 }
 
 #[test]
 fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
     let names: Vec<String> = (0..30).map(|it| format!("{}/{it}.md", it % 3)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (world, caller) = opened(World::new().bound_by_rights(), &names);
+    let (world, caller) = index_in(World::new().without_root_override(), &names);
     let (root, away) = (world.files(), world.files().with_file_name("away"));
-    let (before, versions) = (caller.files(), versions(&world));
-    let is_away = |it: &Caller| {
+    let (before, versions) = (caller.files(), table_versions(&world));
+    let is_away = |it: &SyncClient| {
         let status = it.status();
         !status.roots[0].available && !status.degraded.is_empty()
     };
-    let is_back = |it: &Caller| it.status().roots[0].available && it.status().degraded.is_empty();
+    let is_back = |it: &SyncClient| it.status().roots[0].available && it.status().degraded.is_empty();
     let check = |what: &str, harm: &dyn Fn(), cure: &dyn Fn()| {
         harm();
-        assert!(caller.within(NOTICED, is_away), "{what}: {:?}", caller.status());
+        assert!(caller.poll_until(ROOT_NOTICED, is_away), "{what}: {:?}", caller.status());
         assert!(caller.status().coverage.indexed >= 30, "{what}");
         cure();
-        assert!(caller.within(NOTICED + SOON, is_back), "{what}: {:?}", caller.status());
+        assert!(caller.poll_until(ROOT_NOTICED + SOON, is_back), "{what}: {:?}", caller.status());
         caller.sync();
         let files = caller.files();
         let same = files.iter().all(|(path, it)| before[path].id == it.id && it.state == FileState::Indexed);
@@ -294,7 +299,7 @@ fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
     check("no folder", &block, &unblock);
     let allow = |mode| fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
     check("not to be read", &|| allow(0o000), &|| allow(0o755));
-    assert_eq!(self::versions(&world), versions, "no file was embedded or stored again");
+    assert_eq!(self::table_versions(&world), versions, "no file was embedded or stored again");
     let half = || {
         swap();
         world.write("other.md", "The only one there.");
@@ -302,32 +307,32 @@ fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
     check("more than half gone", &half, &back);
     world.write("1/new.md", "Seen again after all that: gentian.");
     // The folder in place of the root is watched again when the mount guard has seen it.
-    let is_seen = |it: &Caller| it.hits("gentian").first().is_some_and(|hit| hit.path == "1/new.md");
-    assert!(caller.within(NOTICED + SOON, is_seen));
+    let is_seen = |it: &SyncClient| it.hits("gentian").first().is_some_and(|hit| hit.path == "1/new.md");
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, is_seen));
 }
 
 #[test]
 fn a12_real_losses_are_removed_on_confirmation() {
     let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
-    let (mut world, _) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (mut world, _) = indexed_world(&names.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(world.terminate());
     names.iter().skip(5).for_each(|it| fs::remove_file(world.files().join(it)).unwrap());
-    world.spawn();
-    let caller = Caller::new(&world);
+    world.spawn_and_wait();
+    let caller = SyncClient::new(&world);
     assert!(
-        caller.within(NOTICED, |it| is_degraded(&it.status(), "25 files, more than half")),
+        caller.poll_until(ROOT_NOTICED, |it| is_degraded(&it.status(), "25 files, more than half")),
         "{:?}",
         caller.status()
     );
     assert_eq!(caller.files().len(), 30);
     world.ok(&["index", "--accept-losses", world.files().to_str().unwrap()]);
-    assert_eq!(paths(&caller), on_disk(&world.files()));
+    assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
     assert_eq!(caller.status().degraded, Vec::<String>::new());
 }
 
 #[test]
 fn a14_deep_tree_is_walked_and_watched_completely() {
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let mut deep = PathBuf::new();
     (0..300).for_each(|_| deep.push("d"));
     world.write(deep.join("end.md").to_str().unwrap(), "At the very end: saxifrage.");
@@ -342,28 +347,28 @@ fn a14_deep_tree_is_walked_and_watched_completely() {
 #[test]
 fn too_long_paths_are_reported_and_the_rest_is_watched() {
     use rustix::fs::{Mode, OFlags, mkdirat, openat};
-    let (mut world, caller) = world(&["a.md"]);
+    let (mut world, caller) = indexed_world(&["a.md"]);
     let name = "n".repeat(250);
     let mut folder = openat(rustix::fs::CWD, world.files(), OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..18 {
         mkdirat(&folder, &name, Mode::RWXU).unwrap();
         folder = openat(&folder, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
     }
-    let check = |world: &World, caller: &Caller, when: &str| {
-        assert!(caller.within(SOON, |it| is_degraded(&it.status(), "more than 4095 bytes")), "{when}");
+    let check = |world: &World, caller: &SyncClient, when: &str| {
+        assert!(caller.poll_until(SOON, |it| is_degraded(&it.status(), "more than 4095 bytes")), "{when}");
         let status = caller.status();
         assert!(status.degraded.iter().all(|it| it.len() < 800), "{when}: {:?}", status.degraded);
         assert_eq!(status.watch.polled, Vec::<String>::new(), "{when}");
         // Deep, but below the limit.
         let path = world.files().join(&name).join(&name).join(format!("{when}.md"));
         fs::write(&path, format!("Seen as it happens: hellebore {when}.")).unwrap();
-        assert!(caller.within(SOON, |it| it.hits(&format!("\"hellebore {when}\"")).len() == 1), "{when}");
+        assert!(caller.poll_until(SOON, |it| it.hits(&format!("\"hellebore {when}\"")).len() == 1), "{when}");
     };
     check(&world, &caller, "made");
     drop(caller);
     assert!(world.terminate());
-    world.spawn();
-    check(&world, &Caller::new(&world), "started");
+    world.spawn_and_wait();
+    check(&world, &SyncClient::new(&world), "started");
 }
 
 /// Returns the id of the daemon's thread that reads the inotify queue.
@@ -378,16 +383,16 @@ fn dead_watcher_is_reported_replaced_and_caught_up() {
     if !means::can_trace() {
         return;
     }
-    let (world, caller) = world(&["a.md", "deep/b.md"]);
+    let (world, caller) = indexed_world(&["a.md", "deep/b.md"]);
     let thread = thread_of_events(&world);
     // From now on, reading the event queue fails.
     let strace = ["-q", "-p", &thread, "-e", "trace=read", "-e", "inject=read:error=EBADF", "-o", "/dev/null"];
     let mut strace = Command::new("strace").args(strace).spawn().unwrap();
     let dead = Path::new("/proc").join(world.pid().to_string()).join("task").join(&thread);
-    assert!(caller.within(Duration::from_secs(10), |_| !dead.exists()), "the thread ends");
+    assert!(caller.poll_until(Duration::from_secs(10), |_| !dead.exists()), "the thread ends");
     world.write("deep/missed.md", "Written while unwatched: saxifrage.");
     let mut was_degraded = false;
-    let healed = caller.within(Duration::from_secs(60), |it| {
+    let healed = caller.poll_until(Duration::from_secs(60), |it| {
         let status = it.status();
         was_degraded |= is_degraded(&status, "the watcher is dead: the queue of file events cannot be read");
         status.watch.restarts == 1 && status.degraded.is_empty() && status.watch.folders == 2
@@ -396,14 +401,14 @@ fn dead_watcher_is_reported_replaced_and_caught_up() {
     strace.wait().unwrap();
     assert!(healed, "{:?}", caller.status());
     assert!(was_degraded, "the dead watcher is reported");
-    assert!(caller.within(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "deep/missed.md")));
+    assert!(caller.poll_until(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "deep/missed.md")));
     assert_eq!(caller.status().watch.polled, Vec::<String>::new());
     world.write("deep/after.md", "The new one watches: bergamot.");
-    assert!(caller.within(SOON, |it| it.hits("bergamot").first().is_some_and(|hit| hit.path == "deep/after.md")));
+    assert!(caller.poll_until(SOON, |it| it.hits("bergamot").first().is_some_and(|hit| hit.path == "deep/after.md")));
 }
 
 /// Returns the number of voluntary context switches of a thread.
-fn waits(world: &World, thread: &str) -> u64 {
+fn context_switches(world: &World, thread: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/task/{thread}/status", world.pid())).unwrap();
     let number = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     number.unwrap().trim().parse().unwrap()
@@ -412,14 +417,14 @@ fn waits(world: &World, thread: &str) -> u64 {
 #[test]
 fn event_bursts_are_read_in_batches() {
     const FILES: u64 = 2_000;
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let thread = thread_of_events(&world);
-    let (before, begun) = (waits(&world, &thread), Instant::now());
+    let (before, begun) = (context_switches(&world, &thread), Instant::now());
     for number in 0..FILES {
         std::thread::sleep((number as u32 * Duration::from_micros(500)).saturating_sub(begun.elapsed()));
         world.write(&format!("{number}.md"), format!("Entry {number}."));
     }
-    let (waits, seconds) = (waits(&world, &thread) - before, begun.elapsed().as_secs_f64());
+    let (waits, seconds) = (context_switches(&world, &thread) - before, begun.elapsed().as_secs_f64());
     // Two switches for each read of the queue: one for an event, one for the next read.
     assert!((waits as f64) < 200.0 * seconds + 50.0 && waits < FILES / 2, "{waits} in {seconds:.1} s");
     caller.sync();
@@ -432,7 +437,7 @@ fn folder_is_not_listed_for_each_new_file() {
     if !means::can_trace() {
         return;
     }
-    let (world, caller) = world(&["a.md"]);
+    let (world, caller) = indexed_world(&["a.md"]);
     let calls = tempfile::NamedTempFile::new().unwrap();
     let (daemon, to) = (world.pid().to_string(), calls.path().to_str().unwrap().to_owned());
     let strace = ["-f", "-q", "-y", "-p", &daemon, "-e", "trace=getdents64", "-o", &to];
@@ -455,10 +460,10 @@ fn torture_a14_many_tiny_files_while_asking() {
     // As many files as a question considers: answers at rest and under load have the same number of hits.
     const BEFORE: u64 = 1_000;
     let names: Vec<String> = (0..BEFORE).map(|it| format!("{it}.md")).collect();
-    let (world, caller) = world(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let count = size("VIC_TORTURE_FILES", 200_000);
+    let (world, caller) = indexed_world(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let count = size_from_env("VIC_TORTURE_FILES", 200_000);
     // With a pause: a client without one competes with the writer and itself.
-    let ask = |caller: &Caller| {
+    let ask = |caller: &SyncClient| {
         std::thread::sleep(PAUSE);
         let begun = Instant::now();
         assert!(!caller.hits("text").is_empty());
@@ -469,7 +474,7 @@ fn torture_a14_many_tiny_files_while_asking() {
     let (root, begun) = (world.files(), Instant::now());
     let writer = std::thread::spawn(move || {
         for number in 0..count {
-            let due = THROUGHOUT.mul_f64(number as f64 / count as f64);
+            let due = CREATION_TIME.mul_f64(number as f64 / count as f64);
             std::thread::sleep(due.saturating_sub(begun.elapsed()));
             fs::write(root.join(format!("t{number}.md")), format!("Tiny {number}.")).unwrap();
         }
@@ -483,7 +488,7 @@ fn torture_a14_many_tiny_files_while_asking() {
     let (seconds, busy) = (begun.elapsed().as_secs(), percentile(&busy, 95));
     // The writer of so many files uses the processors and the disk all the time.
     let what = format!("ask p95 while {count} files appear in {seconds} s ({idle:.1?} at rest)");
-    let mut promises = Promises::default();
+    let mut promises = PromiseChecks::default();
     promises.at_most(&what, busy, 2 * idle, 6 * idle);
     caller.try_sync(3_600).unwrap();
     assert_eq!(caller.status().coverage.found, BEFORE + count);

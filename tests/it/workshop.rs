@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use vic::model::{ContentHash, FileState, Reason};
 
-use crate::caller::Caller;
-use crate::torture::Dice;
+use crate::caller::SyncClient;
+use crate::torture::Rng;
 
 /// The folder of files that no operation touches, and the ignore file.
-pub(crate) const KEPT: &str = "kept";
-pub(crate) const RULES: &str = ".vicignore";
+pub(crate) const UNTOUCHED_FOLDER: &str = "kept";
+pub(crate) const IGNORE_FILE: &str = ".vicignore";
 
 /// The expected index entry of a file on disk.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,33 +21,33 @@ pub(crate) enum Expected {
     Indexed(ContentHash),
     Skipped(Reason),
     /// A state that must not last.
-    Neither(FileState),
+    Other(FileState),
 }
 
 /// A folder under random operations.
-pub(crate) struct Workshop {
+pub(crate) struct Workload {
     pub(crate) root: PathBuf,
     /// A folder next to the root, on the same file system.
     outside: PathBuf,
-    pub(crate) dice: Dice,
+    pub(crate) dice: Rng,
     files: BTreeSet<PathBuf>,
     /// Files written before the operations begin, in a folder that operations skip.
     kept: BTreeSet<PathBuf>,
     /// Names of files that an ignore rule excludes.
-    pub(crate) left_out: BTreeSet<String>,
+    pub(crate) ignored: BTreeSet<String>,
     folders: BTreeSet<PathBuf>,
     pub(crate) written: u64,
     seed: u64,
 }
 
-impl Workshop {
-    pub(crate) fn new(root: PathBuf, seed: u64) -> Workshop {
+impl Workload {
+    pub(crate) fn new(root: PathBuf, seed: u64) -> Workload {
         let outside = root.with_file_name("outside");
         fs::create_dir(&outside).unwrap();
         let folders = BTreeSet::from([root.clone()]);
-        let (dice, written) = (Dice::new(seed), 0);
-        let (files, kept, left_out) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        Workshop { root, outside, dice, files, kept, left_out, folders, written, seed }
+        let (dice, written) = (Rng::new(seed), 0);
+        let (files, kept, ignored) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Workload { root, outside, dice, files, kept, ignored, folders, written, seed }
     }
 
     /// Returns a text with a unique word.
@@ -57,8 +57,8 @@ impl Workshop {
     }
 
     /// Writes a file that no operation touches.
-    pub(crate) fn keep(&mut self) {
-        let (folder, text) = (self.root.join(KEPT), self.text());
+    pub(crate) fn write_untouched(&mut self) {
+        let (folder, text) = (self.root.join(UNTOUCHED_FOLDER), self.text());
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join(format!("k{}.md", self.written));
         fs::write(&path, text).unwrap();
@@ -76,7 +76,7 @@ impl Workshop {
 
     /// Returns a file with changeable content.
     fn open_file(&mut self) -> Option<PathBuf> {
-        self.file().filter(|it| !it.is_symlink() && !is_closed(it))
+        self.file().filter(|it| !it.is_symlink() && !is_unreadable(it))
     }
 
     /// Returns a folder other than the root.
@@ -99,8 +99,8 @@ impl Workshop {
             79..=83 => self.move_in(),
             84..=88 => self.move_out(),
             89..=92 => self.change_mode(),
-            93..=95 => self.link(),
-            96 => self.empty(),
+            93..=95 => self.make_link(),
+            96 => self.truncate_file(),
             _ => self.date_back(),
         }
     }
@@ -108,7 +108,7 @@ impl Workshop {
     pub(crate) fn write(&mut self) {
         let (path, text) = (self.new_path(), self.text());
         // A symbolic link would be written through, and an unreadable file could not be opened.
-        if path.is_symlink() || is_closed(&path) {
+        if path.is_symlink() || is_unreadable(&path) {
             fs::remove_file(&path).unwrap();
         }
         fs::write(&path, text).unwrap();
@@ -146,20 +146,20 @@ impl Workshop {
         let (from, into) = (self.folder(), self.dice.pick(&self.folders).unwrap());
         let Some(from) = from.filter(|it| !into.starts_with(it)) else { return };
         let to = into.join(format!("d{}", self.dice.index(30)));
-        if !to.exists() && depth(&to) < depth(&self.root) + 6 {
+        if !to.exists() && path_depth(&to) < path_depth(&self.root) + 6 {
             fs::rename(from, to).unwrap();
-            self.look();
+            self.rescan();
         }
     }
 
     fn make_folder(&mut self) {
         let into = self.dice.pick(&self.folders).unwrap();
         let path = into.join(format!("d{}", self.dice.index(30))).join(format!("e{}", self.dice.index(3)));
-        if depth(&path) < depth(&self.root) + 6 {
+        if path_depth(&path) < path_depth(&self.root) + 6 {
             fs::create_dir_all(&path).unwrap();
             let text = self.text();
             fs::write(path.join("first.md"), text).unwrap();
-            self.look();
+            self.rescan();
         }
     }
 
@@ -173,7 +173,7 @@ impl Workshop {
     fn delete_folder(&mut self) {
         if let Some(path) = self.folder() {
             fs::remove_dir_all(path).unwrap();
-            self.look();
+            self.rescan();
         }
     }
 
@@ -189,7 +189,7 @@ impl Workshop {
             fs::write(from.join("deep/moved.md"), text).unwrap();
             fs::rename(from, to.with_extension(format!("d{}", self.written))).unwrap();
         }
-        self.look();
+        self.rescan();
     }
 
     fn move_out(&mut self) {
@@ -201,7 +201,7 @@ impl Workshop {
             if to.is_dir() {
                 fs::write(to.join("later.md"), "written after it had left").unwrap();
             }
-            self.look();
+            self.rescan();
         }
     }
 
@@ -213,13 +213,13 @@ impl Workshop {
     }
 
     /// Makes a file unreadable, for worlds without root's override of permissions.
-    pub(crate) fn close(&mut self) {
+    pub(crate) fn make_unreadable(&mut self) {
         if let Some(path) = self.open_file() {
             fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
         }
     }
 
-    fn link(&mut self) {
+    fn make_link(&mut self) {
         let to = self.new_path();
         let target = match self.dice.index(3) {
             0 => self.file(),
@@ -232,7 +232,7 @@ impl Workshop {
         }
     }
 
-    fn empty(&mut self) {
+    fn truncate_file(&mut self) {
         if let Some(path) = self.open_file() {
             fs::write(path, "").unwrap();
         }
@@ -251,14 +251,14 @@ impl Workshop {
     }
 
     /// Lists files and folders again, after an operation on several files.
-    fn look(&mut self) {
+    fn rescan(&mut self) {
         self.files.clear();
         self.folders = BTreeSet::from([self.root.clone()]);
         let mut open = vec![self.root.clone()];
         while let Some(folder) = open.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let entry = entry.unwrap();
-                if entry.file_name() == KEPT || entry.file_name() == RULES {
+                if entry.file_name() == UNTOUCHED_FOLDER || entry.file_name() == IGNORE_FILE {
                     continue;
                 }
                 if entry.file_type().unwrap().is_dir() {
@@ -273,13 +273,13 @@ impl Workshop {
 
     /// Returns the expected index entries.
     pub(crate) fn expected(&mut self) -> BTreeMap<PathBuf, Expected> {
-        self.look();
+        self.rescan();
         let entry = |path: &PathBuf| {
             let expected = if path.is_symlink() {
                 Expected::Skipped(Reason::Symlink)
-            } else if is_closed(path) && path.metadata().unwrap().len() > 0 {
+            } else if is_unreadable(path) && path.metadata().unwrap().len() > 0 {
                 Expected::Skipped(Reason::PermissionDenied)
-            } else if is_closed(path) {
+            } else if is_unreadable(path) {
                 Expected::Skipped(Reason::Empty)
             } else {
                 let content = fs::read(path).unwrap();
@@ -290,25 +290,25 @@ impl Workshop {
             };
             (path.strip_prefix(&self.root).unwrap().to_path_buf(), expected)
         };
-        self.answering().map(entry).collect()
+        self.indexable_files().map(entry).collect()
     }
 
     /// Returns every file that no rule ignores.
-    fn answering(&self) -> impl Iterator<Item = &PathBuf> {
-        let is_in = |it: &&PathBuf| !self.left_out.contains(&*it.file_name().unwrap().to_string_lossy());
+    fn indexable_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_in = |it: &&PathBuf| !self.ignored.contains(&*it.file_name().unwrap().to_string_lossy());
         self.files.iter().chain(&self.kept).filter(is_in)
     }
 
     /// Compares disk and index, then searches existing and former words.
-    pub(crate) fn check(&mut self, caller: &Caller, at: &str) {
+    pub(crate) fn check(&mut self, caller: &SyncClient, at: &str) {
         let expected = self.expected();
-        let look = || caller.files().into_iter().map(|(path, it)| (path, as_known(&it))).collect();
+        let look = || caller.files().into_iter().map(|(path, it)| (path, expected_of(&it))).collect();
         let mut known: BTreeMap<PathBuf, Expected> = look();
         // Every job retries unreadable files, also the job of a start, which may run after the sync.
         let begun = Instant::now();
         let are_tried = |known: &BTreeMap<PathBuf, Expected>| {
             let closed = expected.iter().filter(|(_, it)| **it == Expected::Skipped(Reason::PermissionDenied));
-            closed.map(|(path, _)| known.get(path)).any(|it| it == Some(&Expected::Neither(FileState::Pending)))
+            closed.map(|(path, _)| known.get(path)).any(|it| it == Some(&Expected::Other(FileState::Pending)))
         };
         while are_tried(&known) && begun.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(50));
@@ -330,40 +330,40 @@ impl Workshop {
     }
 
     /// Searches a word and compares the hits with the files that contain it.
-    pub(crate) fn search(&self, caller: &Caller, number: u64, at: &str) {
+    pub(crate) fn search(&self, caller: &SyncClient, number: u64, at: &str) {
         let word = word(self.seed, number);
         let holds = |path: &&PathBuf| {
             !path.is_symlink()
-                && !is_closed(path)
+                && !is_unreadable(path)
                 && fs::read_to_string(path).unwrap().split([' ', '.']).any(|it| it == word)
         };
         let relative = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_string_lossy().into_owned();
-        let expected: BTreeSet<String> = self.answering().filter(holds).map(relative).collect();
+        let expected: BTreeSet<String> = self.indexable_files().filter(holds).map(relative).collect();
         let found = caller.hits(&format!("\"{word}\""));
         let found: BTreeSet<String> = found.into_iter().map(|it| it.path).collect();
         assert_eq!(found, expected, "{at}: files that hold `{word}`");
     }
 }
 
-fn as_known(record: &vic::model::FileRecord) -> Expected {
+fn expected_of(record: &vic::model::FileRecord) -> Expected {
     match (record.state, record.hash, record.reason) {
         (FileState::Indexed, Some(hash), _) => Expected::Indexed(hash),
         (_, _, Some(reason)) => Expected::Skipped(reason),
-        (state, ..) => Expected::Neither(state),
+        (state, ..) => Expected::Other(state),
     }
 }
 
 /// Returns the word of a text. Letters only, so that every tokenizer sees one word.
 fn word(seed: u64, number: u64) -> String {
-    let mut dice = Dice::new(seed ^ (number << 32));
+    let mut dice = Rng::new(seed ^ (number << 32));
     (0..14).map(|_| char::from(b'a' + dice.index(26) as u8)).collect()
 }
 
 /// Returns whether the owner cannot read a file.
-fn is_closed(path: &Path) -> bool {
+fn is_unreadable(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.permissions().mode() & 0o400 == 0)
 }
 
-fn depth(path: &Path) -> usize {
+fn path_depth(path: &Path) -> usize {
     path.components().count()
 }

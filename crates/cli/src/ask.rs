@@ -14,7 +14,7 @@ use vic_protocol::error::{Error, Result};
 use vic_protocol::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, SearchHit};
 
 /// Most lines of a printed excerpt; the JSON and the file have the rest.
-const EXCERPT_LINES: usize = 6;
+const MAX_EXCERPT_LINES: usize = 6;
 
 /// Arguments of `vic ask`.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     let request = AskRequest {
         query,
         privacy_mode: args.privacy_mode,
-        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
+        warehouse_root: values::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
         explain: args.explain,
@@ -70,22 +70,22 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     };
     let response = client.ask(request).await?;
     if args.compact {
-        return printer.raw(&compact::compact(&response, args.max_chars));
+        return printer.raw(&compact::compact_answer(&response, args.max_chars));
     }
     let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });
-    print(&response, format, printer)
+    print_answer(&response, format, printer)
 }
 
 /// Prints an answer.
-pub(crate) fn print(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
+pub(crate) fn print_answer(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
     match format {
         Format::Json => printer.json(response),
-        Format::Human => printer.raw(&human(response, printer.styled)),
+        Format::Human => printer.raw(&human_answer(response, printer.styled)),
     }
 }
 
 /// Formats the answer for people, safe for a terminal.
-fn human(response: &AskResponse, styled: bool) -> String {
+fn human_answer(response: &AskResponse, styled: bool) -> String {
     let mut out = String::new();
     if let Some(summary) = response.answer_summary.as_deref().filter(|it| !it.trim().is_empty()) {
         for line in summary.lines() {
@@ -95,29 +95,29 @@ fn human(response: &AskResponse, styled: bool) -> String {
         out.push('\n');
     }
     for (place, hit) in response.hits.iter().enumerate() {
-        one_hit(&mut out, place + 1, hit, styled);
+        write_hit(&mut out, place + 1, hit, styled);
         out.push('\n');
     }
     for warning in &response.warnings {
-        let _ = writeln!(out, "warning: {}", text::visible(warning));
+        let _ = writeln!(out, "warning: {}", text::escape_controls(warning));
     }
-    out.push_str(&footer(response));
+    out.push_str(&answer_footer(response));
     out.push('\n');
     out
 }
 
-fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
+fn write_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     let (bold, plain) = if styled { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
-    let _ = write!(out, "{number}. {bold}{}{plain}", text::visible(&hit.path));
-    let place = place(hit);
+    let _ = write!(out, "{number}. {bold}{}{plain}", text::escape_controls(&hit.path));
+    let place = hit_place(hit);
     if !place.is_empty() {
         let _ = write!(out, "  {place}");
     }
     let weak = if hit.metadata.contains_key("weak") { "  weak" } else { "" };
-    let _ = writeln!(out, "  {:.3} {}{weak}", hit.score, text::visible(&hit.tier));
-    let explained = hit.metadata.get("explain").map(explained).unwrap_or_default();
+    let _ = writeln!(out, "  {:.3} {}{weak}", hit.score, text::escape_controls(&hit.tier));
+    let explained = hit.metadata.get("explain").map(explain_score).unwrap_or_default();
     for part in [
-        text::wrap(&hit.excerpt, 3, EXCERPT_LINES),
+        text::wrap(&hit.excerpt, 3, MAX_EXCERPT_LINES),
         text::wrap(&hit.reasoning, 3, 2),
         text::wrap(&explained, 3, usize::MAX),
     ] {
@@ -127,13 +127,13 @@ fn one_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     }
     for window in hit.metadata.get("windows").and_then(|it| it.as_array()).into_iter().flatten() {
         let text = |name: &str| window[name].as_str().unwrap_or_default();
-        let _ = writeln!(out, "   -- {}", text::visible(text("place")));
-        let _ = writeln!(out, "{}", text::wrap(text("excerpt"), 3, EXCERPT_LINES));
+        let _ = writeln!(out, "   -- {}", text::escape_controls(text("place")));
+        let _ = writeln!(out, "{}", text::wrap(text("excerpt"), 3, MAX_EXCERPT_LINES));
     }
 }
 
 /// Formats all values behind a score in one paragraph.
-fn explained(explain: &serde_json::Value) -> String {
+fn explain_score(explain: &serde_json::Value) -> String {
     let number = |it: &serde_json::Value| it.as_f64().map_or("none".to_string(), |it| format!("{it:.3}"));
     let leg = |name: &str, value: &str| match &explain[name] {
         serde_json::Value::Null => format!("{name} leg: not among its best"),
@@ -152,12 +152,12 @@ fn explained(explain: &serde_json::Value) -> String {
 }
 
 /// Returns the place of a hit's passage in words; empty if its format has no places.
-fn place(hit: &SearchHit) -> String {
+fn hit_place(hit: &SearchHit) -> String {
     let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
-    text::visible(&anchor.place()).into_owned()
+    text::escape_controls(&anchor.place()).into_owned()
 }
 
-fn footer(response: &AskResponse) -> String {
+fn answer_footer(response: &AskResponse) -> String {
     let mut line = match response.hits.len() {
         0 => "nothing found".to_string(),
         number => text::plural(number as u64, "file"),
@@ -170,7 +170,7 @@ fn footer(response: &AskResponse) -> String {
         let _ = write!(line, ", {} searched", text::plural(chunks, "chunk"));
     }
     if let Some(model) = embed_model {
-        let _ = write!(line, ", {}", text::visible(&model));
+        let _ = write!(line, ", {}", text::escape_controls(&model));
     }
     line
 }
@@ -192,7 +192,7 @@ Ada signed it.
 warning: 2 files are still to be read
 1 file in 12 ms, 1,234 chunks searched, all-MiniLM-L6-v2
 ";
-        assert_eq!(human(&samples::answer("x"), false), expected);
+        assert_eq!(human_answer(&samples::answer("x"), false), expected);
     }
 
     #[test]
@@ -203,7 +203,7 @@ warning: 2 files are still to be read
             "other_chunks": 2, "score": 0.5,
         });
         answer.hits[0].metadata.insert("explain".into(), explain);
-        let shown = human(&answer, false);
+        let shown = human_answer(&answer, false);
         let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(one_line.contains("keyword leg: rank 1, bm25 7.500; vector leg: not among its best"), "{shown}");
         assert!(one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f"), "{shown}");
@@ -219,7 +219,7 @@ warning: 2 files are still to be read
             stats: None,
             ..samples::answer("x")
         };
-        assert_eq!(human(&empty, true), "nothing found\n");
+        assert_eq!(human_answer(&empty, true), "nothing found\n");
     }
 
     #[test]
@@ -233,7 +233,7 @@ warning: 2 files are still to be read
         answer.warnings = vec!["\u{1b}[2J\nerror: fake".into()];
         let anchor = Anchor { sheet: Some("\u{1b}c".into()), ..Anchor::default() };
         answer.hits[0].metadata.insert("anchor".into(), serde_json::json!(anchor));
-        let shown = human(&answer, false);
+        let shown = human_answer(&answer, false);
         assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{shown}");
         assert!(shown.contains("sheet \\u{1b}c"), "{shown}");
         assert!(!shown.contains("\nerror"), "{shown}");

@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::output::{Format, FormatArgs, Printer};
 use crate::text;
-use vic_protocol::client::{Client, Work};
+use vic_protocol::client::{AssistWork, Client};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
 use vic_protocol::model::agent::Override;
@@ -27,55 +27,55 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     if args.agents {
-        return agents(&client, &args, printer).await;
+        return print_agent_runs(&client, &args, printer).await;
     }
     let records = client.audit(args.limit).await?;
     match args.output.format {
         Format::Json => printer.json(&records),
         Format::Human if records.is_empty() => printer.line("nothing was sent to other machines, and nothing refused"),
-        Format::Human => records.iter().try_for_each(|record| printer.line(&line(record))),
+        Format::Human => records.iter().try_for_each(|record| printer.line(&format_request(record))),
     }
 }
 
-async fn agents(client: &Client, args: &Args, printer: &mut Printer) -> Result<()> {
-    let runs = client.assist(Work::Runs(args.limit), Override::default()).await?;
+async fn print_agent_runs(client: &Client, args: &Args, printer: &mut Printer) -> Result<()> {
+    let runs = client.assist(AssistWork::Runs(args.limit), Override::default()).await?;
     let runs: Vec<AgentRun> = serde_json::from_value(runs).map_err(Error::internal)?;
     match args.output.format {
         Format::Json => printer.json(&runs),
         Format::Human if runs.is_empty() => printer.line("no agent runs yet"),
-        Format::Human => runs.iter().try_for_each(|it| printer.line(&run_line(it))),
+        Format::Human => runs.iter().try_for_each(|it| printer.line(&format_run(it))),
     }
 }
 
 /// Formats a time in UTC.
-fn told_time(time_ms: i64) -> String {
+fn format_time(time_ms: i64) -> String {
     let time = DateTime::<Utc>::from_timestamp_millis(time_ms);
     time.map(|it| it.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
 /// Formats an agent run in one line.
-fn run_line(it: &AgentRun) -> String {
+fn format_run(it: &AgentRun) -> String {
     format!(
         "{}  {:<13}  {:>9}  {:>8}  {}  ({})",
-        told_time(it.time_ms),
-        text::visible(&it.ended),
+        format_time(it.time_ms),
+        text::escape_controls(&it.ended),
         text::plural(it.steps, "step"),
-        text::duration(it.elapsed_ms as f64 / 1e3),
-        text::visible(&it.question),
-        text::visible(&it.model),
+        text::format_duration(it.elapsed_ms as f64 / 1e3),
+        text::escape_controls(&it.question),
+        text::escape_controls(&it.model),
     )
 }
 
 /// Formats a request in one line.
-fn line(record: &AuditRecord) -> String {
+fn format_request(record: &AuditRecord) -> String {
     format!(
         "{}  {:<7}  {:>10}  {:<10}  {:<18}  {}",
-        told_time(record.time_ms),
+        format_time(record.time_ms),
         if record.allowed { "sent" } else { "refused" },
-        text::bytes(record.bytes),
-        text::visible(&record.purpose),
+        text::format_bytes(record.bytes),
+        text::escape_controls(&record.purpose),
         record.privacy_mode.name(),
-        text::visible(&record.destination),
+        text::escape_controls(&record.destination),
     )
 }
 
@@ -95,7 +95,7 @@ mod tests {
             citations: 0,
             elapsed_ms: 1_500,
         };
-        let line = run_line(&run);
+        let line = format_run(&run);
         assert!(line.starts_with("2023-11-14T22:13:20Z  nothing_found     1 step"), "{line}");
         assert!(line.ends_with("1.5 s  how heavy was the hive\\u{1b}[2J  (mock)"), "{line}");
     }
@@ -112,8 +112,8 @@ mod tests {
         };
         let expected =
             "2023-11-14T22:13:20Z  sent          512 B  reasoning   cloud_reasoning_ok  https://models.example.com:443";
-        assert_eq!(line(&record), expected);
+        assert_eq!(format_request(&record), expected);
         record.allowed = false;
-        assert!(line(&record).contains("  refused  "));
+        assert!(format_request(&record).contains("  refused  "));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 /// The data that a program needs to use the bridge. The key itself is not shown.
 #[derive(Debug, Serialize)]
-struct Address {
+struct BridgeAddress {
     url: String,
     pid: u32,
     auth_enabled: bool,
@@ -32,12 +32,12 @@ struct Address {
 /// Starts the daemon if there is none, and prints the address.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
-    let address = address(&status, config);
+    let address = bridge_address(&status, config);
     match args.output.format {
         Format::Json => printer.json(&address),
         Format::Human => {
             let key = match (&address.key_file, address.auth_enabled) {
-                (Some(path), _) => format!("the key is in {}", text::visible(&path.to_string_lossy())),
+                (Some(path), _) => format!("the key is in {}", text::escape_controls(&path.to_string_lossy())),
                 (None, true) => "the key is that of VIC_BRIDGE_API_KEY".into(),
                 (None, false) => "asks for no key".into(),
             };
@@ -47,24 +47,24 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-fn address(status: &Status, config: &Config) -> Address {
+fn bridge_address(status: &Status, config: &Config) -> BridgeAddress {
     let scheme = if config.bridge.tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", status.listen);
     let own = status.auth_enabled && config.bridge.api_key.is_none();
     let key_file = own.then(|| config.key_path());
     let key = match (&key_file, status.auth_enabled) {
         (Some(path), _) => {
-            format!(" -H \"Authorization: Bearer $(cat {})\"", quoted(&path.to_string_lossy()))
+            format!(" -H \"Authorization: Bearer $(cat {})\"", shell_quoted(&path.to_string_lossy()))
         }
         (None, true) => " -H \"Authorization: Bearer $VIC_BRIDGE_API_KEY\"".into(),
         (None, false) => String::new(),
     };
     let curl = format!("curl -s{key} {url}/v1/ask -d '{{\"query\": \"who signed the contract?\"}}'");
-    Address { url, pid: status.pid, auth_enabled: status.auth_enabled, key_file, curl }
+    BridgeAddress { url, pid: status.pid, auth_enabled: status.auth_enabled, key_file, curl }
 }
 
 /// Quotes a word for a shell, also inside a double-quoted command substitution.
-fn quoted(word: &str) -> String {
+fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
@@ -75,12 +75,12 @@ mod tests {
     use super::*;
     use vic_protocol::model::samples;
 
-    fn check(auth_enabled: bool, variables: &[(&str, &str)]) -> Address {
+    fn check(auth_enabled: bool, variables: &[(&str, &str)]) -> BridgeAddress {
         let lookup = |name: &str| {
             let given = variables.iter().find(|(it, _)| *it == name).map(|(_, value)| OsString::from(value));
             given.or_else(|| (name == "VIC_DATA_DIR").then(|| "/d'ata".into()))
         };
-        address(&Status { auth_enabled, ..samples::status() }, &Config::from_lookup(&lookup).unwrap())
+        bridge_address(&Status { auth_enabled, ..samples::status() }, &Config::from_lookup(&lookup).unwrap())
     }
 
     #[test]

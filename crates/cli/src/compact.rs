@@ -11,12 +11,12 @@ use vic_protocol::model::{Anchor, AnswerOutcome, AskResponse, SearchHit};
 /// Default limit in characters.
 pub(crate) const MAX_CHARS: usize = 1_500;
 /// Most characters of one passage.
-const PASSAGE_CHARS: usize = 300;
+const MAX_PASSAGE_CHARS: usize = 300;
 /// Most further hits that are only named, below an answer.
-const NAMED_HITS: usize = 2;
+const MAX_NAMED_HITS: usize = 2;
 
 /// Formats an answer in at most `max_chars` characters.
-pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
+pub(crate) fn compact_answer(response: &AskResponse, max_chars: usize) -> String {
     let mut lines = Vec::new();
     let answer = response.answer.as_ref();
     let is_answered = answer.is_some_and(|it| it.outcome == AnswerOutcome::Answered);
@@ -30,55 +30,55 @@ pub(crate) fn compact(response: &AskResponse, max_chars: usize) -> String {
     let hits = response.hits.iter().filter(|it| !it.metadata.contains_key("weak"));
     for hit in hits {
         if is_answered {
-            lines.push(cited(hit));
+            lines.push(hit_with_place(hit));
         } else {
-            lines.extend(passages(hit));
+            lines.extend(passage_lines(hit));
         }
     }
     if is_answered {
         // The quotes name their places, so only other files are new.
         let quoted = answer.map_or(0, |it| it.quotes.len());
-        lines = lines.drain(..quoted).chain(further(response)).collect();
+        lines = lines.drain(..quoted).chain(further_files(response)).collect();
     }
     lines.extend(response.warnings.iter().map(|it| format!("warning: {}", one_line(it))));
-    joined(&lines, max_chars)
+    join_within(&lines, max_chars)
 }
 
 /// Returns the next best files without a quote.
-fn further(response: &AskResponse) -> Vec<String> {
+fn further_files(response: &AskResponse) -> Vec<String> {
     let quoted = |number: usize| {
         let quotes = response.answer.iter().flat_map(|it| &it.quotes);
         quotes.into_iter().any(|it| it.hit as usize == number + 1)
     };
     let others =
         response.hits.iter().enumerate().filter(|(number, it)| !quoted(*number) && !it.metadata.contains_key("weak"));
-    others.take(NAMED_HITS).map(|(_, it)| format!("also: {}", cited(it))).collect()
+    others.take(MAX_NAMED_HITS).map(|(_, it)| format!("also: {}", hit_with_place(it))).collect()
 }
 
-fn passages(hit: &SearchHit) -> Vec<String> {
-    let mut lines = vec![cited(hit), one_line(&cut(&hit.excerpt, PASSAGE_CHARS))];
+fn passage_lines(hit: &SearchHit) -> Vec<String> {
+    let mut lines = vec![hit_with_place(hit), one_line(&truncate_chars(&hit.excerpt, MAX_PASSAGE_CHARS))];
     let windows = hit.metadata.get("windows").and_then(|it| it.as_array());
     for window in windows.into_iter().flatten() {
         let text = |name: &str| window[name].as_str().unwrap_or_default().to_string();
         let place = text("place");
         let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
-        lines.push(one_line(&format!("{place}{}", cut(&text("excerpt"), PASSAGE_CHARS))));
+        lines.push(one_line(&format!("{place}{}", truncate_chars(&text("excerpt"), MAX_PASSAGE_CHARS))));
     }
     lines.retain(|it| !it.is_empty());
     lines
 }
 
-fn cited(hit: &SearchHit) -> String {
+fn hit_with_place(hit: &SearchHit) -> String {
     let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     let place = anchor.place();
     one_line(&if place.is_empty() { hit.path.clone() } else { format!("{}, {place}", hit.path) })
 }
 
 fn one_line(text: &str) -> String {
-    text::visible(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
+    text::escape_controls(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-fn cut(text: &str, chars: usize) -> String {
+fn truncate_chars(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_string(),
@@ -86,7 +86,7 @@ fn cut(text: &str, chars: usize) -> String {
 }
 
 /// Joins the lines that fit, and adds the number of lines that do not.
-fn joined(lines: &[String], max_chars: usize) -> String {
+fn join_within(lines: &[String], max_chars: usize) -> String {
     let mut out = String::new();
     let mut left = max_chars;
     for (number, line) in lines.iter().enumerate() {
@@ -117,7 +117,7 @@ mod tests {
         let response = samples::answer("x");
         let expected = "The budget of the harbour project was signed by Ada on Monday. (notes/plan.md, lines 3-5)\n\
                         warning: 2 files are still to be read\n";
-        assert_eq!(compact(&response, MAX_CHARS), expected);
+        assert_eq!(compact_answer(&response, MAX_CHARS), expected);
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
             answer.outcome = AnswerOutcome::Nothing;
             answer.quotes.clear();
         }
-        let shown = compact(&response, MAX_CHARS);
+        let shown = compact_answer(&response, MAX_CHARS);
         assert!(shown.starts_with("nothing answers this\nnotes/plan.md, lines 3-5\nThe budget"), "{shown}");
     }
 
@@ -137,7 +137,7 @@ mod tests {
         response.answer = None;
         response.hits = vec![response.hits[0].clone(); 50];
         for most in [1, 10, 100, 1_000] {
-            let shown = compact(&response, most);
+            let shown = compact_answer(&response, most);
             assert!(shown.chars().count() <= most, "{most}: {shown:?}");
         }
     }

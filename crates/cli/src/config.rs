@@ -1,6 +1,6 @@
 //! `vic config`: prints every setting with its value and origin. Needs no daemon.
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::text;
 use vic_protocol::config::{self, Origin, Setting};
 use vic_protocol::error::Result;
@@ -28,27 +28,27 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Show { output } => {
             let settings = config::settings()?;
-            for stranger in config::strangers() {
-                note(&format!("note: {stranger} is not a setting of vic and is ignored"));
+            for stranger in config::unknown_variables() {
+                print_note(&format!("note: {stranger} is not a setting of vic and is ignored"));
             }
             match output.format {
                 Format::Json => printer.json(&settings),
-                Format::Human => settings.iter().try_for_each(|it| printer.line(&line(it))),
+                Format::Human => settings.iter().try_for_each(|it| printer.line(&format_setting(it))),
             }
         }
-        Command::Template => printer.raw(&config::template()),
+        Command::Template => printer.raw(&config::config_template()),
     }
 }
 
 /// Formats a setting in one line.
-fn line(setting: &Setting) -> String {
+fn format_setting(setting: &Setting) -> String {
     let origin = match setting.origin {
         Origin::Environment => "environment",
         Origin::File => "config.toml",
         Origin::Tuned => "tuned.toml",
         Origin::Default => "default",
     };
-    let value = setting.value.as_deref().map_or("not set".into(), text::visible);
+    let value = setting.value.as_deref().map_or("not set".into(), text::escape_controls);
     format!("{:<30} {origin:<12} {value}", setting.name)
 }
 
@@ -65,8 +65,8 @@ mod tests {
             origin: Origin::File,
             description: "",
         };
-        assert_eq!(line(&setting), "VIC_WORKERS                    config.toml  3");
+        assert_eq!(format_setting(&setting), "VIC_WORKERS                    config.toml  3");
         let unset = Setting { value: None, origin: Origin::Default, ..setting };
-        assert_eq!(line(&unset), "VIC_WORKERS                    default      not set");
+        assert_eq!(format_setting(&unset), "VIC_WORKERS                    default      not set");
     }
 }

@@ -7,13 +7,13 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::output::Printer;
-use crate::text::visible_json;
+use crate::text::escape_controls_in_json;
 use crate::{engine, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, Result};
-use vic_protocol::model::{CorpusCall, CorpusReply};
-use vic_protocol::verbs::{self, Field, Kind, Verb};
+use vic_protocol::model::{CorpusReply, CorpusRequest};
+use vic_protocol::verbs::{self, Field, FieldKind, Verb};
 
 /// Arguments of `vic corpus`.
 #[derive(Debug, clap::Args)]
@@ -43,26 +43,26 @@ impl Args {
 
 /// Runs the command and prints the envelope.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let call = call(&args.words)?;
+    let call = parse_call(&args.words)?;
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
-    print(&reply, printer)
+    print_reply(&reply, printer)
 }
 
 /// Prints a reply unchanged. A refusal is a reply too; only the exit code differs.
-pub(crate) fn print(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
-    printer.exit_code = reply.refused.map_or(0, ErrorCode::exit_code);
-    let text = if printer.terminal { visible_json(&reply.text) } else { reply.text.as_str().into() };
+pub(crate) fn print_reply(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
+    printer.exit_code = reply.error_code.map_or(0, ErrorCode::exit_code);
+    let text = if printer.terminal { escape_controls_in_json(&reply.text) } else { reply.text.as_str().into() };
     printer.line(text.trim_end_matches('\n'))
 }
 
 /// Parses words into a call. Values get the type of their field in the registry.
-pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
+pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     let verb = words[0].clone();
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
     if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
         // INGEST has no forms: its words are the paths to ingest.
-        let paths: Vec<Value> = typed_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
+        let paths: Vec<Value> = absolute_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
         if !paths.is_empty() {
             request.insert("paths".into(), paths.into());
         }
@@ -78,14 +78,14 @@ pub(crate) fn call(words: &[String]) -> Result<CorpusCall> {
             None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),
         };
         let name = name.replace('-', "_");
-        let field = field(&verb, request.get("form").and_then(Value::as_str), &name);
-        add(&mut request, name, typed(field, value)?)?;
+        let field = registry_field(&verb, request.get("form").and_then(Value::as_str), &name);
+        add_field(&mut request, name, typed_value(field, value)?)?;
     }
-    Ok(CorpusCall { verb, request })
+    Ok(CorpusRequest { verb, request })
 }
 
 /// Adds a field. A list may be split over several options; other fields may occur only once.
-fn add(request: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
+fn add_field(request: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
     match (request.get_mut(&name), value) {
         (None, value) => {
             request.insert(name, value);
@@ -97,32 +97,37 @@ fn add(request: &mut Map<String, Value>, name: String, value: Value) -> Result<(
 }
 
 /// Returns the registry's field of a name, if there is one.
-fn field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
+fn registry_field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
     let verb = verbs::verb(verb)?;
     let form = verb.forms.iter().find(|it| Some(it.name) == form).or(verb.forms.first())?;
     Verb::fields(form).find(|it| it.name == name)
 }
 
 /// Converts a value to the kind of its field. A value that does not fit passes unchanged, and the validator reports it.
-fn typed(field: Option<&Field>, value: Option<String>) -> Result<Value> {
+fn typed_value(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     let Some(value) = value else { return Ok(Value::Bool(true)) };
     let Some(field) = field else { return Ok(Value::String(value)) };
     let json = || serde_json::from_str::<Value>(&value).ok();
     Ok(match field.kind {
-        Kind::Flag | Kind::Whole(..) | Kind::Number(..) | Kind::Baseline | Kind::Object(_) | Kind::SchemaFilters => {
-            json().unwrap_or(Value::String(value))
-        }
-        Kind::Texts(_) | Kind::Files(_) => match json() {
-            Some(Value::Array(list)) if field.name == "paths" => Value::Array(resolved(list)?),
+        FieldKind::Flag
+        | FieldKind::Whole(..)
+        | FieldKind::Number(..)
+        | FieldKind::Baseline
+        | FieldKind::Object(_)
+        | FieldKind::SchemaFilters => json().unwrap_or(Value::String(value)),
+        FieldKind::Texts(_) | FieldKind::Files(_) => match json() {
+            Some(Value::Array(list)) if field.name == "paths" => Value::Array(absolute_json_paths(list)?),
             Some(list @ Value::Array(_)) => list,
-            _ => Value::Array(items(field, &value).map(|it| item(field, it.trim())).collect::<Result<_>>()?),
+            _ => {
+                Value::Array(split_items(field, &value).map(|it| typed_item(field, it.trim())).collect::<Result<_>>()?)
+            }
         },
         _ => Value::String(value),
     })
 }
 
 /// Splits a list at commas; a URL or an existing path may contain commas itself.
-fn items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
+fn split_items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
     let is_one = match field.name {
         "paths" => Path::new(value).exists(),
         "urls" => !value.split(',').all(|it| it.trim().starts_with("http")),
@@ -132,30 +137,32 @@ fn items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
 }
 
 /// Makes typed paths absolute, because the daemon has another working directory.
-fn typed_paths<'w>(words: impl Iterator<Item = &'w String>) -> Result<Vec<Value>> {
-    words.map(|it| path(it)).collect()
+fn absolute_paths<'w>(words: impl Iterator<Item = &'w String>) -> Result<Vec<Value>> {
+    words.map(|it| absolute_path(it)).collect()
 }
 
 /// Makes the paths in a JSON list absolute. Other values pass unchanged.
-fn resolved(list: Vec<Value>) -> Result<Vec<Value>> {
-    list.into_iter().map(|it| it.as_str().map(path).transpose().map(|found| found.unwrap_or(it.clone()))).collect()
+fn absolute_json_paths(list: Vec<Value>) -> Result<Vec<Value>> {
+    list.into_iter()
+        .map(|it| it.as_str().map(absolute_path).transpose().map(|found| found.unwrap_or(it.clone())))
+        .collect()
 }
 
-fn path(text: &str) -> Result<Value> {
+fn absolute_path(text: &str) -> Result<Value> {
     if text.trim().is_empty() {
         // An empty path must not become the working directory.
         return Ok(Value::String(text.into()));
     }
-    Ok(Value::String(values::absolute(Path::new(text))?))
+    Ok(Value::String(values::absolute_path(Path::new(text))?))
 }
 
 /// Converts an item of a list.
-fn item(field: &Field, text: &str) -> Result<Value> {
+fn typed_item(field: &Field, text: &str) -> Result<Value> {
     if field.name == "paths" {
-        return path(text);
+        return absolute_path(text);
     }
     Ok(match (field.kind, text.parse::<i64>()) {
-        (Kind::Files(_), Ok(number)) => number.into(),
+        (FieldKind::Files(_), Ok(number)) => number.into(),
         _ => text.into(),
     })
 }
@@ -167,7 +174,7 @@ mod tests {
 
     fn check(line: &str, verb: &str, request: Value) {
         let words: Vec<String> = line.split(' ').map(String::from).collect();
-        let made = call(&words).unwrap();
+        let made = parse_call(&words).unwrap();
         assert_eq!((made.verb.as_str(), Value::Object(made.request)), (verb, request), "{line}");
     }
 
@@ -211,7 +218,7 @@ mod tests {
     fn invalid_or_repeated_option_is_rejected() {
         for line in ["extract schema Code", "query --filter=a --filter=b"] {
             let words: Vec<String> = line.split(' ').map(String::from).collect();
-            assert!(call(&words).is_err(), "{line}");
+            assert!(parse_call(&words).is_err(), "{line}");
         }
     }
 
@@ -225,7 +232,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bread, salt");
         std::fs::create_dir(&path).unwrap();
-        let made = call(&["ingest".into(), format!("--paths={}", path.display())]).unwrap();
+        let made = parse_call(&["ingest".into(), format!("--paths={}", path.display())]).unwrap();
         assert_eq!(made.request["paths"], json!([path]));
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::status;
 use vic_protocol::client::{self, Client};
 use vic_protocol::config::Config;
@@ -18,10 +18,10 @@ use vic_protocol::error::{Error, ErrorCode, Result};
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of the shutdown request.
-const HEARS_WITHIN: Duration = Duration::from_secs(5);
+const SHUTDOWN_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval between two checks of the lock.
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Arguments of `vic daemon`.
 #[derive(Debug, clap::Args)]
@@ -56,15 +56,15 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::Status { output } => {
             let status = match Client::connect(config).await {
                 Err(error) if error.code == ErrorCode::Unavailable => {
-                    return unreachable(error, output, config, printer);
+                    return report_unreachable(error, output, config, printer);
                 }
                 connected => connected?.status().await?,
             };
             if let Some(warning) = client::version_warning(&status) {
-                note(&format!("warning: {warning}"));
+                print_note(&format!("warning: {warning}"));
             }
             match output.format {
-                Format::Json => printer.json(&status.printable()),
+                Format::Json => printer.json(&status.with_printable_paths()),
                 Format::Human => printer.line(&status::daemon_line(&status)),
             }
         }
@@ -79,16 +79,16 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 
 /// The status of a daemon without a usable socket.
 #[derive(Debug, Serialize)]
-struct Unreachable {
+struct UnreachableDaemon {
     pid: u32,
     reachable: bool,
 }
 
 /// Reports a daemon without a usable socket. Its lock shows whether it runs.
-fn unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    let Some(pid) = lock::holder(config) else { return Err(error) };
+fn report_unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+    let Some(pid) = lock::holder_pid(config) else { return Err(error) };
     match output.format {
-        Format::Json => printer.json(&Unreachable { pid, reachable: false }),
+        Format::Json => printer.json(&UnreachableDaemon { pid, reachable: false }),
         Format::Human => printer.line(&format!(
             "vicd:   pid {pid} runs, but its socket is gone or it is just starting; `vic daemon stop` ends it"
         )),
@@ -99,27 +99,27 @@ fn unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut 
 async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
     // Waits for the lock, not for an answer or the process: a hung daemon does not answer, and an ended daemon stays a
     // zombie process until its parent reaps it.
-    let holder = lock::holder(config);
+    let holder = lock::holder_pid(config);
     let told = async { Client::connect(config).await?.shutdown().await };
-    match tokio::time::timeout(HEARS_WITHIN, told).await {
+    match tokio::time::timeout(SHUTDOWN_REQUEST_TIMEOUT, told).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.code != ErrorCode::Unavailable => return Err(error),
         _ if holder.is_none() => return printer.line("vicd was not running"),
         // Without a socket, or too busy to answer, the daemon still handles signals.
-        _ => signal(holder)?,
+        _ => send_terminate(holder)?,
     }
     let deadline = Instant::now() + STOP_TIMEOUT;
-    while holder.is_some() && lock::holder(config) == holder {
+    while holder.is_some() && lock::holder_pid(config) == holder {
         if Instant::now() > deadline {
             return Err(Error::new(ErrorCode::DeadlineExceeded, "vicd was told to stop but still runs")
                 .hint(format!("see `{}`", config.log_path().display())));
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     printer.line("vicd stopped")
 }
 
-fn signal(holder: Option<u32>) -> Result<()> {
+fn send_terminate(holder: Option<u32>) -> Result<()> {
     let Some(pid) = holder.and_then(process) else { return Ok(()) };
     kill_process(pid, Signal::TERM).map_err(|error| Error::internal(format!("cannot end vicd: {error}")))
 }

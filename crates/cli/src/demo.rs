@@ -18,7 +18,7 @@ use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::{AskRequest, AskResponse, IndexRequest};
 
 /// The sample warehouse of the source tree.
-static SAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../data");
+static SAMPLE_FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../data");
 
 /// Questions, and the feature that each shows.
 const QUESTIONS: &[(&str, &str)] = &[
@@ -42,21 +42,21 @@ pub(crate) struct Args {
 
 /// Writes the sample, indexes it, asks the questions, and stops the daemon.
 pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Result<()> {
-    let config = own(users);
+    let config = demo_config(users);
     let warehouse = config.data_dir.with_file_name("warehouse");
-    directory::prepare(users)?;
-    seed(&warehouse)?;
-    printer.line(&format!("sample warehouse: {}", text::visible(&warehouse.display().to_string())))?;
+    directory::create_checked(users)?;
+    write_sample(&warehouse)?;
+    printer.line(&format!("sample warehouse: {}", text::escape_controls(&warehouse.display().to_string())))?;
     printer.flush()?;
     let client = Client::connect_or_start(&config).await?;
-    let shown = show(&args, &client, &warehouse, printer).await;
+    let shown = ask_questions(&args, &client, &warehouse, printer).await;
     // Stops the demo's daemon after a failure as well.
     let stopped = client.shutdown().await;
     shown.and(stopped)
 }
 
 /// Returns the configuration of the demo's daemon, with a data directory of its own.
-fn own(config: &Config) -> Config {
+fn demo_config(config: &Config) -> Config {
     let data_dir = config.data_dir.join("demo").join("state");
     Config {
         db_path: data_dir.join("index"),
@@ -69,7 +69,7 @@ fn own(config: &Config) -> Config {
 }
 
 /// Writes the sample files that are missing or different.
-fn seed(warehouse: &Path) -> Result<()> {
+fn write_sample(warehouse: &Path) -> Result<()> {
     fn write(dir: &Dir<'_>, warehouse: &Path) -> Result<()> {
         for file in dir.files() {
             let path = warehouse.join(file.path());
@@ -77,17 +77,17 @@ fn seed(warehouse: &Path) -> Result<()> {
                 continue;
             }
             let parent = path.parent().unwrap_or(warehouse);
-            std::fs::create_dir_all(parent).at("create", parent)?;
-            std::fs::write(&path, file.contents()).at("write", &path)?;
+            std::fs::create_dir_all(parent).io_context("create", parent)?;
+            std::fs::write(&path, file.contents()).io_context("write", &path)?;
         }
         dir.dirs().try_for_each(|it| write(it, warehouse))
     }
-    write(&SAMPLE, warehouse)
+    write(&SAMPLE_FILES, warehouse)
 }
 
-async fn show(args: &Args, client: &Client, warehouse: &Path, printer: &mut Printer) -> Result<()> {
+async fn ask_questions(args: &Args, client: &Client, warehouse: &Path, printer: &mut Printer) -> Result<()> {
     if !args.quick {
-        index(args.full, client, warehouse, printer).await?;
+        index_sample(args.full, client, warehouse, printer).await?;
     } else if !client.status().await?.index_ready {
         let sentence = "the sample is not indexed yet, and `--quick` skips indexing";
         return Err(Error::new(ErrorCode::FailedPrecondition, sentence).hint("run `vic demo` once"));
@@ -97,14 +97,14 @@ async fn show(args: &Args, client: &Client, warehouse: &Path, printer: &mut Prin
         let request = AskRequest { query: (*question).into(), limit: Some(2), ..AskRequest::default() };
         let response = client.ask(request).await?;
         tiers.extend(response.hits.iter().flat_map(|it| it.layers.iter().cloned()));
-        printer.raw(&told(question, shows, &response))?;
+        printer.raw(&format_answer(question, shows, &response))?;
         printer.flush()?;
     }
     let tiers: Vec<String> = tiers.into_iter().collect();
     printer.line(&format!("\ntiers that took part: {}", tiers.join(", ")))
 }
 
-async fn index(full: bool, client: &Client, warehouse: &Path, printer: &mut Printer) -> Result<()> {
+async fn index_sample(full: bool, client: &Client, warehouse: &Path, printer: &mut Printer) -> Result<()> {
     let paths = vec![warehouse.display().to_string()];
     let mut snapshots = Box::pin(client.index(IndexRequest { paths, full, ..IndexRequest::default() }).await?);
     let mut last = None;
@@ -112,22 +112,22 @@ async fn index(full: bool, client: &Client, warehouse: &Path, printer: &mut Prin
         last = Some(snapshot?);
     }
     let job = last.ok_or_else(|| Error::internal("the job gave no snapshot"))?;
-    printer.line(&jobs::summary(&job))?;
+    printer.line(&jobs::job_summary(&job))?;
     printer.flush()
 }
 
 /// Formats a question and the best part of its answer, safe for a terminal.
-fn told(question: &str, shows: &str, response: &AskResponse) -> String {
+fn format_answer(question: &str, shows: &str, response: &AskResponse) -> String {
     let mut out = format!("\n$ vic ask \"{question}\"   ({shows})\n");
     if let Some(summary) = &response.answer_summary {
         out.push_str(&format!("{}\n", text::wrap(summary, 2, usize::MAX)));
     }
     for hit in &response.hits {
-        let (path, tier) = (text::visible(&hit.path), hit.layers.join("+"));
+        let (path, tier) = (text::escape_controls(&hit.path), hit.layers.join("+"));
         out.push_str(&format!("  {path}  {:.3}  {}, through {tier}\n", hit.score, hit.tier));
     }
     for warning in &response.warnings {
-        out.push_str(&format!("  warning: {}\n", text::visible(warning)));
+        out.push_str(&format!("  warning: {}\n", text::escape_controls(warning)));
     }
     if let Some(latency) = response.stats.as_ref().and_then(|it| it.latency_ms) {
         out.push_str(&format!("  {latency:.0} ms\n"));

@@ -25,16 +25,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut command = client::vicd_command(config);
     command.arg("doctor").args(args.fix.then_some("--fix")).stdin(Stdio::null()).stderr(Stdio::piped());
-    let output = command.output().at("start", Path::new("vicd"))?;
+    let output = command.output().io_context("start", Path::new("vicd"))?;
     if !output.status.success() {
-        return Err(failure(&output));
+        return Err(vicd_error(&output));
     }
     let report: DoctorReport = serde_json::from_slice(&output.stdout).map_err(Error::internal)?;
     match args.output.format {
         Format::Json => printer.json(&report)?,
-        Format::Human => report.checks.iter().try_for_each(|it| printer.raw(&lines(it)))?,
+        Format::Human => report.checks.iter().try_for_each(|it| printer.raw(&format_check(it)))?,
     }
-    if report.is_well() {
+    if report.has_no_problem() {
         return Ok(());
     }
     printer.flush()?;
@@ -42,16 +42,16 @@ pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result
 }
 
 /// Formats a check in one line, and its remedy in another.
-fn lines(check: &Check) -> String {
-    let first = format!("{:<8} {:<18} {}\n", check.health.name(), check.name, text::visible(&check.finding));
+fn format_check(check: &Check) -> String {
+    let first = format!("{:<8} {:<18} {}\n", check.health.name(), check.name, text::escape_controls(&check.finding));
     match &check.cure {
-        Some(cure) => format!("{first}{:<27} cure: {}\n", "", text::visible(cure)),
+        Some(cure) => format!("{first}{:<27} cure: {}\n", "", text::escape_controls(cure)),
         None => first,
     }
 }
 
 /// Returns the error that `vicd` reported.
-fn failure(output: &std::process::Output) -> Error {
+fn vicd_error(output: &std::process::Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     client::last_error(&said, output.status.code()).unwrap_or_else(|| Error::internal(said.trim()))
 }
@@ -70,7 +70,7 @@ mod tests {
             cure: Some("vic doctor --fix".into()),
         };
         assert_eq!(
-            lines(&check),
+            format_check(&check),
             "problem  catalog            `/d/catalog.sqlite` is damaged\n                            cure: vic doctor --fix\n"
         );
     }

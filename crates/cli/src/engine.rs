@@ -23,9 +23,9 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// `vicd` is missing. Errors of the command are reported there, and its exit code becomes that of this program.
-pub(crate) fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
+pub(crate) fn run_in_vicd(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
     printer.flush()?;
-    let mut command = program();
+    let mut command = vicd_program();
     command.arg("command").arg(name).args(&args.arguments);
     let status = command.status().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => client::no_vicd(),
@@ -37,6 +37,6 @@ pub(crate) fn run(name: &str, args: &Args, printer: &mut Printer) -> Result<()> 
 }
 
 /// If the configuration cannot be read, `vicd` reports it where the command needs it.
-fn program() -> Command {
+fn vicd_program() -> Command {
     Config::load().map_or_else(|_| client::vicd(), |config| client::vicd_command(&config))
 }

@@ -6,15 +6,15 @@ use chrono::{DateTime, Local, Utc};
 use clap::ValueEnum;
 
 use crate::filter::FilterArgs;
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::{text, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
-use vic_protocol::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState, path_of, printed};
+use vic_protocol::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState, display_path, parse_path};
 
 /// Files per request: few enough to show the first at once, and enough that a million files take only a thousand requests.
-const PAGE: u64 = 1_000;
+const PAGE_SIZE: u64 = 1_000;
 
 /// Arguments of `vic files`.
 #[derive(Debug, clap::Args)]
@@ -63,13 +63,13 @@ impl From<State> for FileState {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let under = values::named_root(&client, args.root.as_deref()).await?.map(|it| path_of(&it));
+    let under = values::resolve_root(&client, args.root.as_deref()).await?.map(|it| parse_path(&it));
     let filter =
         FileFilter { under, name_words: args.words, state: args.state.map(Into::into), ..args.filter.file_filter()? };
     let mut rows = FilePage::default();
     let mut shown = 0;
     while shown < args.limit && !printer.closed() {
-        let page = PAGE.min(args.limit - shown);
+        let page = PAGE_SIZE.min(args.limit - shown);
         let (files, total) = client.files(filter.clone(), page as u32, shown).await?;
         shown += files.len() as u64;
         rows.total = total;
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         }
         match args.output.format {
             Format::Json => rows.files.extend(files.iter().map(FileEntry::from)),
-            Format::Human => files.iter().try_for_each(|file| printer.line(&human(file)))?,
+            Format::Human => files.iter().try_for_each(|file| printer.line(&format_file(file)))?,
         }
         if shown >= total {
             break;
@@ -88,7 +88,11 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Format::Json => printer.json(&rows),
         Format::Human if shown < rows.total => {
             printer.flush()?;
-            note(&format!("{} of {}; --limit shows more", text::count(shown), text::plural(rows.total, "file")));
+            print_note(&format!(
+                "{} of {}; --limit shows more",
+                text::group_digits(shown),
+                text::plural(rows.total, "file")
+            ));
             Ok(())
         }
         Format::Human => Ok(()),
@@ -96,19 +100,19 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 }
 
 /// Formats a file in one line, with its path last.
-fn human(file: &FileRecord) -> String {
+fn format_file(file: &FileRecord) -> String {
     let modified = modified(file).with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string();
     let mut line = format!(
         "{:<8} {:>10}  {:<16}  {}",
         file.state.name(),
-        text::bytes(file.found.size),
+        text::format_bytes(file.found.size),
         modified,
-        text::visible(&printed(&file.absolute())),
+        text::escape_controls(&display_path(&file.absolute())),
     );
     if let Some(reason) = file.reason {
         line.push_str(&format!("  ({}", reason.name()));
         if !file.detail.is_empty() {
-            line.push_str(&format!(": {}", text::visible(&file.detail)));
+            line.push_str(&format!(": {}", text::escape_controls(&file.detail)));
         }
         line.push(')');
     }
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn failed_file_shows_reason_and_is_escaped() {
-        let line = human(&samples::file());
+        let line = format_file(&samples::file());
         assert!(line.starts_with("failed      2.0 KiB  2023-11-1"), "{line}");
         assert!(line.ends_with("  /w/a\\u{1b}[31m.pdf  (damaged: no end)"), "{line}");
     }

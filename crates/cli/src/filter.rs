@@ -16,16 +16,16 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     glob: Option<String>,
     /// Modified at or after: `2026-05-01`, RFC 3339, or `7d`, `2w` ago
-    #[arg(long, value_parser = values::date, value_name = "DATE")]
+    #[arg(long, value_parser = values::parse_date, value_name = "DATE")]
     after: Option<DateTime<Utc>>,
     /// Modified before
-    #[arg(long, value_parser = values::date, value_name = "DATE")]
+    #[arg(long, value_parser = values::parse_date, value_name = "DATE")]
     before: Option<DateTime<Utc>>,
     /// At least this large: `512`, `10k`, `5M`, `1G`
-    #[arg(long, value_parser = values::size, value_name = "SIZE")]
+    #[arg(long, value_parser = values::parse_size, value_name = "SIZE")]
     min_size: Option<u64>,
     /// At most this large
-    #[arg(long, value_parser = values::size, value_name = "SIZE")]
+    #[arg(long, value_parser = values::parse_size, value_name = "SIZE")]
     max_size: Option<u64>,
     /// Only files of this user (name or number)
     #[arg(long)]

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::output::{Format, FormatArgs, Printer, note};
-use crate::text::{plural, visible, visible_lines};
+use crate::output::{Format, FormatArgs, Printer, print_note};
+use crate::text::{escape_controls, escape_controls_in_lines, plural};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
@@ -101,7 +101,7 @@ struct ExtentArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Picture {
+enum DrawingFormat {
     /// Graphviz
     Dot,
     /// A self-contained HTML page
@@ -111,8 +111,8 @@ enum Picture {
 #[derive(Debug, clap::Args)]
 struct VizArgs {
     /// Output format
-    #[arg(long = "as", value_enum, default_value_t = Picture::Dot)]
-    picture: Picture,
+    #[arg(long = "as", value_enum, default_value_t = DrawingFormat::Dot)]
+    picture: DrawingFormat,
     #[command(flatten)]
     extent: ExtentArgs,
 }
@@ -140,7 +140,7 @@ struct ImportArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Handed {
+enum ExportFormat {
     /// Nodes, edges, schemas
     Json,
     /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
@@ -150,8 +150,8 @@ enum Handed {
 #[derive(Debug, clap::Args)]
 struct ExportArgs {
     /// Output format
-    #[arg(long = "as", value_enum, default_value_t = Handed::Json)]
-    form: Handed,
+    #[arg(long = "as", value_enum, default_value_t = ExportFormat::Json)]
+    form: ExportFormat,
     #[command(flatten)]
     extent: ExtentArgs,
 }
@@ -175,85 +175,85 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     match args.command {
         Command::Query(args) => query(args, config, printer).await,
         Command::Stats(output) => {
-            let answer = tool(config, "db_summary", json!({})).await?;
-            shown(&answer, output.format, printer, summary)
+            let answer = call_tool(config, "db_summary", json!({})).await?;
+            print_answer(&answer, output.format, printer, format_summary)
         }
         Command::Show { entity, output } => {
-            let answer = tool(config, "describe_entity", json!({"entity": entity})).await?;
-            shown(&answer, output.format, printer, described)
+            let answer = call_tool(config, "describe_entity", json!({"entity": entity})).await?;
+            print_answer(&answer, output.format, printer, format_entity_details)
         }
         Command::Viz(args) => {
             let shape = match args.picture {
-                Picture::Dot => GraphShape::Dot,
-                Picture::Html => GraphShape::Html,
+                DrawingFormat::Dot => GraphShape::Dot,
+                DrawingFormat::Html => GraphShape::Html,
             };
-            hand_out(shape, args.extent, config, printer).await
+            export(shape, args.extent, config, printer).await
         }
         Command::Export(args) => {
             let shape = match args.form {
-                Handed::Json => GraphShape::Json,
-                Handed::Text => GraphShape::Text,
+                ExportFormat::Json => GraphShape::Json,
+                ExportFormat::Text => GraphShape::Text,
             };
-            hand_out(shape, args.extent, config, printer).await
+            export(shape, args.extent, config, printer).await
         }
         Command::Import(args) => import(args, config, printer).await,
-        Command::Forget { name } => printer.json(&ask(config, GraphRequest::Forget { name }).await?),
+        Command::Forget { name } => printer.json(&send_request(config, GraphRequest::Forget { name }).await?),
         Command::Tool { name: None, .. } => printer.json(&Client::connect_or_start(config).await?.graph_tools().await?),
         Command::Tool { name: Some(name), args } => {
             let args = serde_json::from_str(&args)
                 .map_err(|error| Error::invalid(format!("--args is not JSON: {error}")).field("args"))?;
-            printer.json(&tool(config, &name, args).await?)
+            printer.json(&call_tool(config, &name, args).await?)
         }
         Command::Apply(args) => apply(args, config, printer).await,
     }
 }
 
-async fn ask(config: &Config, request: GraphRequest) -> Result<Value> {
+async fn send_request(config: &Config, request: GraphRequest) -> Result<Value> {
     Client::connect_or_start(config).await?.graph(request).await
 }
 
-async fn tool(config: &Config, name: &str, args: Value) -> Result<Value> {
-    ask(config, GraphRequest::Tool { name: name.into(), args }).await
+async fn call_tool(config: &Config, name: &str, args: Value) -> Result<Value> {
+    send_request(config, GraphRequest::Tool { name: name.into(), args }).await
 }
 
-fn shown(answer: &Value, format: Format, printer: &mut Printer, words: fn(&Value) -> String) -> Result<()> {
+fn print_answer(answer: &Value, format: Format, printer: &mut Printer, words: fn(&Value) -> String) -> Result<()> {
     match format {
         Format::Json => printer.json(answer),
         Format::Human => {
-            printer.line(&visible_lines(words(answer).trim_end()))?;
+            printer.line(&escape_controls_in_lines(words(answer).trim_end()))?;
             printer.flush()?;
-            notes(answer);
+            print_warnings(answer);
             Ok(())
         }
     }
 }
 
-fn notes(answer: &Value) {
+fn print_warnings(answer: &Value) {
     let notes = answer["notes"].as_array().into_iter().flatten();
-    notes.filter_map(Value::as_str).for_each(|it| note(&format!("warning: {it}")));
+    notes.filter_map(Value::as_str).for_each(|it| print_note(&format!("warning: {it}")));
 }
 
 async fn query(args: QueryArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let ir = match &args.ir {
         Some(path) => {
-            let text = std::fs::read_to_string(path).at("read", path)?;
+            let text = std::fs::read_to_string(path).io_context("read", path)?;
             let wrong = |error| Error::invalid(format!("`{}` is not JSON: {error}", path.display()));
             Some(serde_json::from_str(&text).map_err(wrong)?)
         }
         None => None,
     };
     let question = GraphQuestion { axql: args.axql, ir, elaborate: args.elaborate, explain: args.explain };
-    let answer = ask(config, GraphRequest::Query(question)).await?;
-    shown(&answer, args.output.format, printer, if args.elaborate { elaborated } else { rows })
+    let answer = send_request(config, GraphRequest::Query(question)).await?;
+    print_answer(&answer, args.output.format, printer, if args.elaborate { format_elaborated } else { format_rows })
 }
 
-fn elaborated(answer: &Value) -> String {
+fn format_elaborated(answer: &Value) -> String {
     let form = answer.get("query_ir_v1").and_then(|it| serde_json::to_string_pretty(it).ok()).unwrap_or_default();
     format!("{}\n{form}", answer["axql"].as_str().unwrap_or_default())
 }
 
 /// Formats one row per line: `?x = name (Type#7)`.
-fn rows(answer: &Value) -> String {
+fn format_rows(answer: &Value) -> String {
     let mut text = String::new();
     for plan in answer["plan"].as_array().into_iter().flatten() {
         let steps = plan.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -262,14 +262,14 @@ fn rows(answer: &Value) -> String {
     let rows = answer["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     for row in rows {
         let cells = row.as_object().into_iter().flatten();
-        let cells: Vec<String> = cells.map(|(name, it)| format!("{name} = {}", entity(it))).collect();
+        let cells: Vec<String> = cells.map(|(name, it)| format!("{name} = {}", format_entity(it))).collect();
         text.push_str(&format!("{}\n", cells.join("  ")));
     }
     let more = if answer["truncated"] == true { ", and there are more" } else { "" };
     format!("{text}{}{more}", plural(rows.len() as u64, "row"))
 }
 
-fn entity(it: &Value) -> String {
+fn format_entity(it: &Value) -> String {
     format!(
         "{} ({}#{})",
         it["name"].as_str().unwrap_or_default(),
@@ -278,7 +278,7 @@ fn entity(it: &Value) -> String {
     )
 }
 
-fn summary(answer: &Value) -> String {
+fn format_summary(answer: &Value) -> String {
     let mut text = format!("{} entities, {} edges\n", answer["nodes"], answer["edges"]);
     for what in ["types", "relations"] {
         text.push_str(&format!("{what}:\n"));
@@ -299,8 +299,8 @@ fn summary(answer: &Value) -> String {
     text
 }
 
-fn described(answer: &Value) -> String {
-    let mut text = format!("{}\nkey: {}\n", entity(answer), answer["key"].as_str().unwrap_or_default());
+fn format_entity_details(answer: &Value) -> String {
+    let mut text = format!("{}\nkey: {}\n", format_entity(answer), answer["key"].as_str().unwrap_or_default());
     for (key, value) in answer["attributes"].as_object().into_iter().flatten() {
         text.push_str(&format!("{key}: {}\n", value.as_str().unwrap_or_default()));
     }
@@ -308,7 +308,7 @@ fn described(answer: &Value) -> String {
         for edge in answer[side].as_array().into_iter().flatten() {
             let relation = edge["relation"].as_str().unwrap_or_default();
             let place = edge["evidence"]["citation"].as_str().map(|it| format!("  ({it})")).unwrap_or_default();
-            let (end, sure) = (entity(&edge["entity"]), &edge["confidence"]);
+            let (end, sure) = (format_entity(&edge["entity"]), &edge["confidence"]);
             text.push_str(&format!("{before}{relation}{behind} {end}  {sure}{place}\n"));
         }
     }
@@ -318,39 +318,39 @@ fn described(answer: &Value) -> String {
     text
 }
 
-async fn hand_out(shape: GraphShape, args: ExtentArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+async fn export(shape: GraphShape, args: ExtentArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let ExtentArgs { around, hops, types, relations, limit, out } = args;
     let extent = GraphExtent { around, hops: Some(hops), types, relations, limit };
-    let answer = ask(config, GraphRequest::Draw(shape, extent)).await?;
+    let answer = send_request(config, GraphRequest::Draw(shape, extent)).await?;
     let text = answer["text"].as_str().unwrap_or_default();
     let (nodes, edges) = (answer["nodes"].as_u64().unwrap_or(0), answer["edges"].as_u64().unwrap_or(0));
     match &out {
-        Some(path) => std::fs::write(path, text).at("write", path)?,
-        None if printer.terminal => printer.raw(&visible_lines(text))?,
+        Some(path) => std::fs::write(path, text).io_context("write", path)?,
+        None if printer.terminal => printer.raw(&escape_controls_in_lines(text))?,
         None => printer.raw(text)?,
     }
     printer.flush()?;
     let more = if answer["truncated"] == true { ", and there are more" } else { "" };
-    note(&format!("{nodes} entities, {edges} edges{more}"));
+    print_note(&format!("{nodes} entities, {edges} edges{more}"));
     Ok(())
 }
 
-fn read(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat, String)> {
+fn read_graph_file(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat, String)> {
     // Checks the size before reading: the file may be larger than memory.
-    let bytes = std::fs::metadata(path).at("read", path)?.len();
+    let bytes = std::fs::metadata(path).io_context("read", path)?.len();
     check_size(bytes, &format!("`{}`", path.display()))?;
-    let text = std::fs::read_to_string(path).at("read", path)?;
+    let text = std::fs::read_to_string(path).io_context("read", path)?;
     let format = match form {
         Some(FileFormat::Json) => GraphFormat::Json,
         Some(FileFormat::Text) => GraphFormat::Text,
         Some(FileFormat::Proposals) => GraphFormat::Proposals,
-        None => guess(&text),
+        None => detect_format(&text),
     };
     Ok((format, text))
 }
 
 /// Detects the format: JSON starts with a brace, and a file of proposals has that key.
-fn guess(text: &str) -> GraphFormat {
+fn detect_format(text: &str) -> GraphFormat {
     if !text.trim_start().starts_with('{') {
         return GraphFormat::Text;
     }
@@ -365,34 +365,34 @@ fn guess(text: &str) -> GraphFormat {
 }
 
 async fn import(args: ImportArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    let (format, text) = read(&args.file, args.form)?;
-    take_in(args.name.unwrap_or_else(|| name_of(&args.file)), format, text, config, printer).await
+    let (format, text) = read_graph_file(&args.file, args.form)?;
+    import_graph(args.name.unwrap_or_else(|| default_import_name(&args.file)), format, text, config, printer).await
 }
 
 /// Returns the default name of an imported file.
-pub fn name_of(file: &Path) -> String {
+pub fn default_import_name(file: &Path) -> String {
     file.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Imports a graph into the daemon's graph, and prints its size.
-pub async fn take_in(
+pub async fn import_graph(
     name: String,
     format: GraphFormat,
     text: String,
     config: &Config,
     printer: &mut Printer,
 ) -> Result<()> {
-    let answer = ask(config, GraphRequest::Import(GraphImport { name, format, text })).await?;
+    let answer = send_request(config, GraphRequest::Import(GraphImport { name, format, text })).await?;
     let replaced = if answer["replaced"] == true { ", replacing the former one" } else { "" };
-    let name = visible(answer["name"].as_str().unwrap_or_default()).into_owned();
+    let name = escape_controls(answer["name"].as_str().unwrap_or_default()).into_owned();
     printer.line(&format!("{name}: {} entities, {} edges{replaced}", answer["nodes"], answer["edges"]))
 }
 
 async fn apply(args: ApplyArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    let (format, text) = read(&args.file, args.form)?;
-    let answer = ask(config, GraphRequest::Apply(GraphChange { format, text, write: args.write })).await?;
+    let (format, text) = read_graph_file(&args.file, args.form)?;
+    let answer = send_request(config, GraphRequest::Apply(GraphChange { format, text, write: args.write })).await?;
     let refused = answer["refused"].as_array().map_or(0, Vec::len);
-    shown(&answer, args.output.format, printer, applied)?;
+    print_answer(&answer, args.output.format, printer, format_changes)?;
     if refused > 0 {
         printer.flush()?;
         let message = format!("{refused} of {} edges are refused; the graph is unchanged", answer["edges"]);
@@ -401,7 +401,7 @@ async fn apply(args: ApplyArgs, config: &Config, printer: &mut Printer) -> Resul
     Ok(())
 }
 
-fn applied(answer: &Value) -> String {
+fn format_changes(answer: &Value) -> String {
     let mut text = String::new();
     for edge in answer["refused"].as_array().into_iter().flatten() {
         let part = |key: &str| edge[key].as_str().unwrap_or_default();
@@ -421,9 +421,9 @@ mod tests {
 
     #[test]
     fn guess_detects_the_file_format() {
-        assert_eq!(guess("A -io-> B"), GraphFormat::Text);
-        assert_eq!(guess(" {\"nodes\": []}"), GraphFormat::Json);
-        assert_eq!(guess("{\"version\": 1, \"proposals\": []}"), GraphFormat::Proposals);
+        assert_eq!(detect_format("A -io-> B"), GraphFormat::Text);
+        assert_eq!(detect_format(" {\"nodes\": []}"), GraphFormat::Json);
+        assert_eq!(detect_format("{\"version\": 1, \"proposals\": []}"), GraphFormat::Proposals);
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         let path = dir.path().join("large.json");
         // A sparse file: it uses no disk space.
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        let error = read(&path, None).unwrap_err();
+        let error = read_graph_file(&path, None).unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
         assert!(error.message.contains("large.json` has 1099511627776 bytes"), "{error}");
         assert!(error.hint.unwrap().starts_with("split it"));
@@ -442,6 +442,6 @@ mod tests {
     fn row_is_formatted_with_name_type_and_number() {
         let cell = json!({"id": 7, "entity_type": "File", "name": "plan.md"});
         let answer = json!({"vars": ["?x"], "rows": [{"?x": cell}], "truncated": true});
-        assert_eq!(rows(&answer), "?x = plan.md (File#7)\n1 row, and there are more");
+        assert_eq!(format_rows(&answer), "?x = plan.md (File#7)\n1 row, and there are more");
     }
 }

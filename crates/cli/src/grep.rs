@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::filter::FilterArgs;
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::{text, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         pattern: args.pattern,
         ignore_case: args.ignore_case,
         fixed: args.fixed_strings,
-        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
+        warehouse_root: values::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         before: args.before_context.unwrap_or(args.context),
         after: args.after_context.unwrap_or(args.context),
@@ -61,10 +61,10 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     match args.output.format {
         Format::Json => printer.json(&response),
         Format::Human => {
-            let look = Look { heading: printer.terminal, styled: printer.styled, has_context };
-            rows(&response.matches, look).iter().try_for_each(|row| printer.line(row))?;
+            let look = LineStyle { heading: printer.terminal, styled: printer.styled, has_context };
+            format_matches(&response.matches, look).iter().try_for_each(|row| printer.line(row))?;
             printer.flush()?;
-            notes(&response).iter().for_each(|it| note(it));
+            response_notes(&response).iter().for_each(|it| print_note(it));
             Ok(())
         }
     }
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 
 /// Output style of lines.
 #[derive(Clone, Copy)]
-struct Look {
+struct LineStyle {
     /// Prints the name of a file once above its lines; else before each line.
     heading: bool,
     styled: bool,
@@ -92,26 +92,26 @@ struct Line<'m> {
 
 /// Formats matches as `path:line: text` and context as `path-line- text`, without the path below a heading. A line `--`
 /// separates lines that are not consecutive.
-fn rows(matches: &[GrepMatch], look: Look) -> Vec<String> {
+fn format_matches(matches: &[GrepMatch], look: LineStyle) -> Vec<String> {
     let mut rows = Vec::new();
     for file in matches.chunk_by(|a, b| (&a.path, &a.absolute_path) == (&b.path, &b.absolute_path)) {
         if look.heading {
             rows.extend((!rows.is_empty()).then(String::new));
-            let path = text::visible(&file[0].path);
+            let path = text::escape_controls(&file[0].path);
             rows.push(if look.styled { format!("\u{1b}[1m{path}\u{1b}[0m") } else { path.into_owned() });
         }
-        for (index, group) in groups(file).iter().enumerate() {
+        for (index, group) in group_lines(file).iter().enumerate() {
             if look.has_context && (index > 0 || (!look.heading && !rows.is_empty())) {
                 rows.push("--".into());
             }
-            rows.extend(group.iter().map(|it| row(it, look)));
+            rows.extend(group.iter().map(|it| format_line(it, look)));
         }
     }
     rows
 }
 
 /// Groups the lines of a file into consecutive runs, each line once.
-fn groups(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
+fn group_lines(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
     let mut groups: Vec<Vec<Line<'_>>> = Vec::new();
     for hit in file {
         let number = hit.anchor.line_start.filter(|_| hit.anchor.page.is_none());
@@ -148,13 +148,13 @@ fn groups(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
     groups
 }
 
-fn row(line: &Line<'_>, look: Look) -> String {
+fn format_line(line: &Line<'_>, look: LineStyle) -> String {
     let mark = if line.is_found { ':' } else { '-' };
-    let mut out = if look.heading { String::new() } else { text::visible(&line.hit.path).into_owned() };
+    let mut out = if look.heading { String::new() } else { text::escape_controls(&line.hit.path).into_owned() };
     let place = line.number.map_or_else(|| line.hit.anchor.place(), |it| it.to_string());
     if !place.is_empty() {
         let mark = if look.heading { String::new() } else { mark.to_string() };
-        let _ = write!(out, "{mark}{}", text::visible(&place));
+        let _ = write!(out, "{mark}{}", text::escape_controls(&place));
     }
     if !out.is_empty() {
         let _ = write!(out, "{mark} ");
@@ -163,15 +163,15 @@ fn row(line: &Line<'_>, look: Look) -> String {
     let cut = || Some((line.text.get(..start)?, line.text.get(start..end)?, line.text.get(end..)?));
     match cut().filter(|_| look.styled && line.is_found) {
         Some((before, found, after)) => {
-            let [before, found, after] = [before, found, after].map(text::visible_lines);
+            let [before, found, after] = [before, found, after].map(text::escape_controls_in_lines);
             let _ = write!(out, "{before}\u{1b}[1m{found}\u{1b}[0m{after}");
         }
-        None => out.push_str(&text::visible_lines(line.text)),
+        None => out.push_str(&text::escape_controls_in_lines(line.text)),
     }
     out
 }
 
-fn notes(response: &GrepResponse) -> Vec<String> {
+fn response_notes(response: &GrepResponse) -> Vec<String> {
     let mut notes: Vec<String> = response.warnings.iter().map(|it| format!("warning: {it}")).collect();
     let lines = text::plural(response.matches.len() as u64, "line");
     let cut = if response.truncated { "; there are more, --limit shows them" } else { "" };
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use vic_protocol::model::Anchor;
 
-    const PIPE: Look = Look { heading: false, styled: false, has_context: false };
+    const PIPE: LineStyle = LineStyle { heading: false, styled: false, has_context: false };
 
     fn hit(anchor: Anchor) -> GrepMatch {
         let line = "The \u{1b}[2Jhive weighed 31 kg".to_string();
@@ -205,10 +205,10 @@ mod tests {
 
     #[test]
     fn row_looks_like_ripgrep_and_is_escaped() {
-        assert_eq!(rows(&[hit(at(7))], PIPE), ["notes/bees.md:7: The \\u{1b}[2Jhive weighed 31 kg"]);
-        let styled = Look { styled: true, ..PIPE };
+        assert_eq!(format_matches(&[hit(at(7))], PIPE), ["notes/bees.md:7: The \\u{1b}[2Jhive weighed 31 kg"]);
+        let styled = LineStyle { styled: true, ..PIPE };
         assert_eq!(
-            rows(&[hit(at(7))], styled),
+            format_matches(&[hit(at(7))], styled),
             ["notes/bees.md:7: The \\u{1b}[2J\u{1b}[1mhive\u{1b}[0m weighed 31 kg"]
         );
     }
@@ -216,14 +216,14 @@ mod tests {
     #[test]
     fn row_shows_page_without_line_numbers() {
         let anchor = Anchor { page: Some(2), line_start: Some(3), ..Anchor::default() };
-        assert!(rows(&[hit(anchor)], PIPE)[0].starts_with("notes/bees.md:page 2, line 3: The"));
-        assert!(rows(&[hit(Anchor::default())], PIPE)[0].starts_with("notes/bees.md: The"));
+        assert!(format_matches(&[hit(anchor)], PIPE)[0].starts_with("notes/bees.md:page 2, line 3: The"));
+        assert!(format_matches(&[hit(Anchor::default())], PIPE)[0].starts_with("notes/bees.md: The"));
     }
 
     #[test]
     fn highlight_outside_the_line_is_omitted() {
         let hit = GrepMatch { start: 900, end: 950, ..hit(Anchor::default()) };
-        assert!(!rows(&[hit], Look { styled: true, ..PIPE })[0].contains("\u{1b}[1m"));
+        assert!(!format_matches(&[hit], LineStyle { styled: true, ..PIPE })[0].contains("\u{1b}[1m"));
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
             around("a.md", 20, ["", "twenty", ""]),
             around("b.md", 1, ["", "first", "second"]),
         ];
-        let look = Look { has_context: true, ..PIPE };
+        let look = LineStyle { has_context: true, ..PIPE };
         let lines = [
             "a.md-1- one",
             "a.md-2- two",
@@ -248,7 +248,7 @@ mod tests {
             "b.md:1: first",
             "b.md-2- second",
         ];
-        assert_eq!(rows(&found, look), lines);
+        assert_eq!(format_matches(&found, look), lines);
         let headed = [
             "a.md",
             "1- one",
@@ -264,8 +264,8 @@ mod tests {
             "1: first",
             "2- second",
         ];
-        assert_eq!(rows(&found, Look { heading: true, ..look }), headed);
+        assert_eq!(format_matches(&found, LineStyle { heading: true, ..look }), headed);
         let plain = ["a.md", "20: twenty", "", "b.md", "1: first", "2- second"];
-        assert_eq!(rows(&found[2..], Look { heading: true, ..PIPE }), plain);
+        assert_eq!(format_matches(&found[2..], LineStyle { heading: true, ..PIPE }), plain);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::progress::Progress;
 use crate::{jobs, status, text, values};
 use vic_protocol::client::Client;
@@ -51,7 +51,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     let client = Client::connect_or_start(config).await?;
     let mut paths = Vec::with_capacity(args.paths.len());
     for path in &args.paths {
-        paths.push(values::named(&client, path).await?);
+        paths.push(values::resolve_path(&client, path).await?);
     }
     let request = IndexRequest {
         paths,
@@ -68,25 +68,25 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
             Format::Human => printer.line(&job.job_id),
         };
     }
-    let job = follow(&client, job).await?;
+    let job = watch_job(&client, job).await?;
     match args.output.format {
         Format::Json => printer.json(&job)?,
         Format::Human => {
-            printer.line(&jobs::summary(&job))?;
+            printer.line(&jobs::job_summary(&job))?;
             // The summary is useful even without the coverage.
             if let Ok(status) = client.status().await {
-                printer.raw(&status::coverage(&status.coverage))?;
+                printer.raw(&status::format_coverage(&status.coverage))?;
             }
         }
     }
     if let (JobState::Completed, None, Some(problem)) = (job.state, job.error_exit_code, &job.last_error) {
-        note(&format!("warning: {}", text::visible(problem)));
+        print_note(&format!("warning: {}", text::escape_controls(problem)));
     }
-    outcome(&job)
+    job_outcome(&job)
 }
 
 /// Shows the progress of a job until its end. Ctrl-C cancels the job; a second one exits at once.
-pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot> {
+pub async fn watch_job(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot> {
     use futures::StreamExt;
     use tokio::signal::unix::{SignalKind, signal};
 
@@ -105,7 +105,7 @@ pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot
             },
             _ = interrupt.recv() => {
                 if cancelled {
-                    return Err(stopped());
+                    return Err(cancelled_error());
                 }
                 cancelled = true;
                 client.cancel_job(&job.job_id).await?;
@@ -116,7 +116,7 @@ pub async fn follow(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot
 }
 
 /// Returns an error if the job did not succeed.
-fn outcome(job: &JobSnapshot) -> Result<()> {
+fn job_outcome(job: &JobSnapshot) -> Result<()> {
     let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
     let code = ErrorCode::ALL.into_iter().find(is_code);
     match job.state {
@@ -125,7 +125,7 @@ fn outcome(job: &JobSnapshot) -> Result<()> {
             let code = code.unwrap_or(ErrorCode::Internal);
             Err(Error::new(code, format!("the job failed: {cause}")).hint("`vic status` lists problems"))
         }
-        JobState::Cancelled => Err(stopped()),
+        JobState::Cancelled => Err(cancelled_error()),
         JobState::Completed => match (code, &job.last_error) {
             (Some(code), Some(problem)) => Err(Error::new(code, format!("the job ended with a problem: {problem}"))),
             (_, _) => Ok(()),
@@ -134,7 +134,7 @@ fn outcome(job: &JobSnapshot) -> Result<()> {
     }
 }
 
-fn stopped() -> Error {
+fn cancelled_error() -> Error {
     Error::new(ErrorCode::Cancelled, "the job was cancelled")
         .hint("files already read stay indexed; `vic index` continues")
 }
@@ -149,17 +149,17 @@ mod tests {
         for (state, code) in
             [(JobState::Completed, None), (JobState::Cancelled, Some(130)), (JobState::Failed, Some(8))]
         {
-            assert_eq!(outcome(&samples::job(state, 1)).err().map(|it| it.code.exit_code()), code);
+            assert_eq!(job_outcome(&samples::job(state, 1)).err().map(|it| it.code.exit_code()), code);
         }
         let emptied = JobSnapshot {
             error_exit_code: Some(6),
             last_error: Some("`/w`: the folder is empty now".into()),
             ..samples::job(JobState::Completed, 1)
         };
-        let error = outcome(&emptied).unwrap_err();
+        let error = job_outcome(&emptied).unwrap_err();
         assert!(error.code.exit_code() == 6 && error.message.contains("`/w`: the folder is empty now"), "{error}");
         assert_eq!(
-            outcome(&samples::job(JobState::Failed, 1)).unwrap_err().message,
+            job_outcome(&samples::job(JobState::Failed, 1)).unwrap_err().message,
             "the job failed: the disk is full"
         );
     }

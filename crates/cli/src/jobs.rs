@@ -53,60 +53,64 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             match output.format {
                 Format::Json => printer.json(&jobs),
                 Format::Human if jobs.is_empty() => printer.line("no jobs yet"),
-                Format::Human => jobs.iter().try_for_each(|job| printer.line(&summary(job))),
+                Format::Human => jobs.iter().try_for_each(|job| printer.line(&job_summary(job))),
             }
         }
-        Command::Show { id, output } => show(&client.job(&id).await?, output.format, printer),
-        Command::Cancel { id, output } => show(&client.cancel_job(&id).await?, output.format, printer),
+        Command::Show { id, output } => print_job(&client.job(&id).await?, output.format, printer),
+        Command::Cancel { id, output } => print_job(&client.cancel_job(&id).await?, output.format, printer),
     }
 }
 
-fn show(job: &JobSnapshot, format: Format, printer: &mut Printer) -> Result<()> {
+fn print_job(job: &JobSnapshot, format: Format, printer: &mut Printer) -> Result<()> {
     match format {
         Format::Json => printer.json(job),
-        Format::Human => printer.raw(&human(job)),
+        Format::Human => printer.raw(&job_details(job)),
     }
 }
 
 /// Formats a job in one line.
-pub(crate) fn summary(job: &JobSnapshot) -> String {
+pub(crate) fn job_summary(job: &JobSnapshot) -> String {
     let mut line = format!("job {} {}", job.job_id, job.state.name());
-    if let Some(seconds) = seconds(job) {
-        line.push_str(&format!(" in {}", text::duration(seconds)));
+    if let Some(seconds) = job_seconds(job) {
+        line.push_str(&format!(" in {}", text::format_duration(seconds)));
     }
-    line.push_str(&format!(": {} found, {} read", text::plural(job.files_found, "file"), text::count(job.files_done)));
+    line.push_str(&format!(
+        ": {} found, {} read",
+        text::plural(job.files_found, "file"),
+        text::group_digits(job.files_done)
+    ));
     for (number, what) in [(job.files_failed, "failed"), (job.files_removed, "removed")] {
         if number > 0 {
-            line.push_str(&format!(", {} {what}", text::count(number)));
+            line.push_str(&format!(", {} {what}", text::group_digits(number)));
         }
     }
     line.push_str(&format!(", {} written", text::plural(job.chunks_written, "chunk")));
-    text::visible(&line).into_owned()
+    text::escape_controls(&line).into_owned()
 }
 
-fn human(job: &JobSnapshot) -> String {
-    let mut lines = vec![summary(job)];
+fn job_details(job: &JobSnapshot) -> String {
+    let mut lines = vec![job_summary(job)];
     let paths = match job.request.paths.as_slice() {
         [] => "every root".to_string(),
         paths => paths.join(", "),
     };
     lines.push(format!("  asked for: {paths}"));
-    lines.push(format!("  created:   {}", time(job.created_ms)));
+    lines.push(format!("  created:   {}", local_time(job.created_ms)));
     if !job.state.is_final() {
         lines.push(format!("  phase:     {}, {}/{} files", job.phase.name(), job.files_done, job.files_total));
     }
     for (name, value) in [("last error:", &job.last_error), ("failed:    ", &job.error)] {
         lines.extend(value.as_ref().map(|it| format!("  {name} {it}")));
     }
-    lines.iter().map(|line| format!("{}\n", text::visible(line))).collect()
+    lines.iter().map(|line| format!("{}\n", text::escape_controls(line))).collect()
 }
 
-fn seconds(job: &JobSnapshot) -> Option<f64> {
+fn job_seconds(job: &JobSnapshot) -> Option<f64> {
     Some((job.finished_ms? - job.started_ms?) as f64 / 1_000.0)
 }
 
 /// Formats milliseconds since the epoch as local time.
-fn time(milliseconds: i64) -> String {
+fn local_time(milliseconds: i64) -> String {
     match DateTime::from_timestamp_millis(milliseconds) {
         Some(moment) => moment.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, true),
         None => milliseconds.to_string(),
@@ -121,14 +125,14 @@ mod tests {
     #[test]
     fn summary_formats_a_job_in_one_line() {
         let expected = "job job-1 completed in 2.5 s: 12 files found, 10 read, 1 failed, 2 removed, 40 chunks written";
-        assert_eq!(summary(&samples::job(JobState::Completed, 10)), expected);
+        assert_eq!(job_summary(&samples::job(JobState::Completed, 10)), expected);
         let running = "job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written";
-        assert_eq!(summary(&samples::job(JobState::Running, 4)), running);
+        assert_eq!(job_summary(&samples::job(JobState::Running, 4)), running);
     }
 
     #[test]
     fn failed_job_shows_its_errors() {
-        let shown = human(&samples::job(JobState::Failed, 4));
+        let shown = job_details(&samples::job(JobState::Failed, 4));
         assert!(shown.contains("  asked for: /w\n"), "{shown}");
         assert!(shown.contains("  last error: a.pdf: damaged\n"), "{shown}");
         assert!(shown.ends_with("  failed:     the disk is full\n"), "{shown}");

@@ -7,7 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::text;
 use vic_protocol::config::Config;
 use vic_protocol::data_dir::keys::{KeyEntry, Right};
@@ -68,7 +68,7 @@ impl From<Allowed> for Right {
 
 /// A new key.
 #[derive(Debug, Serialize)]
-struct Made<'a> {
+struct NewKey<'a> {
     name: &'a str,
     key: &'a str,
 }
@@ -77,12 +77,12 @@ struct Made<'a> {
 pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Add { name, roots, allow, output } => {
-            directory::prepare(config)?;
+            directory::create_checked(config)?;
             let key = keys::add(config, &name, &roots, allow.into())?;
             match output.format {
-                Format::Json => printer.json(&Made { name: &name, key: &key }),
+                Format::Json => printer.json(&NewKey { name: &name, key: &key }),
                 Format::Human => {
-                    note("shown only this once; vic stores only its hash");
+                    print_note("shown only this once; vic stores only its hash");
                     printer.line(&key)
                 }
             }
@@ -92,23 +92,23 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
             match output.format {
                 Format::Json => printer.json(&all),
                 Format::Human if all.is_empty() => printer.line("no keys but the owner's; `vic keys add` makes one"),
-                Format::Human => all.iter().try_for_each(|it| printer.line(&line(it))),
+                Format::Human => all.iter().try_for_each(|it| printer.line(&format_key(it))),
             }
         }
         Command::Revoke { name } => {
-            directory::prepare(config)?;
+            directory::create_checked(config)?;
             keys::revoke(config, &name)?;
-            printer.line(&format!("revoked {}", text::visible(&name)))
+            printer.line(&format!("revoked {}", text::escape_controls(&name)))
         }
     }
 }
 
-fn line(key: &KeyEntry) -> String {
+fn format_key(key: &KeyEntry) -> String {
     let made = DateTime::<Utc>::from_timestamp_millis(key.created_ms);
     let made = made.map(|it| it.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default();
     let right = if key.right == Right::Read { "read" } else { "index" };
     let roots: Vec<_> = key.roots.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-    text::visible(&format!("{}  {right}  {}  since {made}", key.name, roots.join(" "))).into_owned()
+    text::escape_controls(&format!("{}  {right}  {}  since {made}", key.name, roots.join(" "))).into_owned()
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
             right: Right::Index,
             created_ms: 1_700_000_000_000,
         };
-        let shown = line(&key);
+        let shown = format_key(&key);
         assert!(shown.starts_with("ada  index  /w/a /w/b") && shown.ends_with("since 2023-11-14T22:13:20Z"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
     }

@@ -135,9 +135,9 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return output::usage(&error),
+        Err(error) => return output::print_usage(&error),
     };
-    output::finish(|printer| run(cli.command, printer))
+    output::run_and_exit(|printer| run(cli.command, printer))
 }
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
@@ -145,8 +145,10 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         // These work without a valid configuration.
         Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
-        Command::Schema(args) => return engine::run("schema", args, printer),
-        Command::Corpus(args) if args.needs_no_daemon() => return engine::run("corpus", &args.passed_on(), printer),
+        Command::Schema(args) => return engine::run_in_vicd("schema", args, printer),
+        Command::Corpus(args) if args.needs_no_daemon() => {
+            return engine::run_in_vicd("corpus", &args.passed_on(), printer);
+        }
         _ => (),
     }
     let config = Config::load()?;
@@ -174,21 +176,21 @@ async fn dispatch(command: Command, config: &Config, printer: &mut Printer) -> R
         Command::Resume(args) => pause::resume(args, config, printer).await,
         Command::Roots(args) => roots::run(args, config, printer).await,
         Command::Jobs(args) => jobs::run(args, config, printer).await,
-        Command::Models(args) => engine::run("models", &args, printer),
+        Command::Models(args) => engine::run_in_vicd("models", &args, printer),
         Command::Doctor(args) => doctor::run(&args, config, printer),
         Command::Daemon(args) => daemon::run(args, config, printer).await,
         Command::Demo(args) => demo::run(args, config, printer).await,
-        Command::Bench(args) => engine::run("bench", &args, printer),
+        Command::Bench(args) => engine::run_in_vicd("bench", &args, printer),
         Command::Bridge(args) => bridge::run(args, config, printer).await,
         Command::Keys(args) => keys::run(args, config, printer),
-        Command::Mcp(args) => engine::run("mcp", &args, printer),
+        Command::Mcp(args) => engine::run_in_vicd("mcp", &args, printer),
         Command::Audit(args) => audit::run(args, config, printer).await,
-        Command::SyntheticPlans(args) => engine::run("synthetic-plans", &args, printer),
+        Command::SyntheticPlans(args) => engine::run_in_vicd("synthetic-plans", &args, printer),
         Command::Llm(args) => llm::run(args, config, printer).await,
-        Command::Discover(args) => engine::run("discover", &args, printer),
+        Command::Discover(args) => engine::run_in_vicd("discover", &args, printer),
         Command::Repl(args) => repl::run(args, config, printer).await,
         Command::Config(args) => config::run(&args, printer),
-        Command::Schema(args) => engine::run("schema", &args, printer),
+        Command::Schema(args) => engine::run_in_vicd("schema", &args, printer),
         Command::Completions { shell } => completions(shell, printer),
     }
 }

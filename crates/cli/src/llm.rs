@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::output::{Format, FormatArgs, Printer};
 use crate::{engine, text};
-use vic_protocol::client::{Client, Work};
+use vic_protocol::client::{AssistWork, Client};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
 
 /// Exit codes of an agent, for `--help`.
-const ENDINGS: &str = "\
+const AGENT_EXIT_CODES: &str = "\
 Exit codes:
   0  answered, or nothing was found
   4  the backend is unavailable (its other errors have their own exit codes)
@@ -47,7 +47,7 @@ enum Command {
     /// Chooses a backend for all later requests
     Use {
         #[command(subcommand)]
-        backend: Use,
+        backend: BackendArgs,
     },
     /// Chooses a model of the backend for all later requests
     Model {
@@ -59,7 +59,7 @@ enum Command {
     /// Turns a question into a query, runs it, and describes the rows in words
     Answer(Question),
     /// Lets the model search and query step by step until it answers
-    #[command(after_help = ENDINGS)]
+    #[command(after_help = AGENT_EXIT_CODES)]
     Agent(AgentArgs),
     /// Lists the runs of agents, newest first
     Transcripts {
@@ -78,7 +78,7 @@ enum Command {
 
 /// A backend for language models.
 #[derive(Debug, clap::Subcommand)]
-pub enum Use {
+pub enum BackendArgs {
     /// No model: deterministic rules
     Mock,
     /// An Ollama server
@@ -101,14 +101,16 @@ pub enum Use {
     },
 }
 
-impl Use {
+impl BackendArgs {
     /// Returns the arguments for the command that `vicd` runs.
     fn passed_on(self) -> engine::Args {
         let arguments = match self {
-            Use::Mock => vec!["mock".to_string()],
-            Use::Ollama { model } => std::iter::once("ollama".to_string()).chain(model).collect(),
-            Use::Openai { model } => std::iter::once("openai".to_string()).chain(model).collect(),
-            Use::Command { program, args } => ["command".to_string(), program].into_iter().chain(args).collect(),
+            BackendArgs::Mock => vec!["mock".to_string()],
+            BackendArgs::Ollama { model } => std::iter::once("ollama".to_string()).chain(model).collect(),
+            BackendArgs::Openai { model } => std::iter::once("openai".to_string()).chain(model).collect(),
+            BackendArgs::Command { program, args } => {
+                ["command".to_string(), program].into_iter().chain(args).collect()
+            }
         };
         engine::Args { arguments: arguments.into_iter().map(Into::into).collect() }
     }
@@ -201,14 +203,14 @@ impl OverArgs {
             Backend::Openai => BackendKind::OpenAi,
             Backend::Command => BackendKind::Command,
         });
-        let command = self.command.map(|program| line(program, self.args)).transpose()?;
+        let command = self.command.map(|program| command_line(program, self.args)).transpose()?;
         Ok(Override { backend, model: self.model, command, time: time.time() })
     }
 }
 
 /// Returns a typed command with the working directory.
-fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
-    let folder = std::env::current_dir().at("find", std::path::Path::new("."))?;
+fn command_line(program: String, args: Vec<String>) -> Result<CommandLine> {
+    let folder = std::env::current_dir().io_context("find", std::path::Path::new("."))?;
     Ok(CommandLine { program, args, folder })
 }
 
@@ -216,49 +218,52 @@ fn line(program: String, args: Vec<String>) -> Result<CommandLine> {
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Status { over, output } => {
-            let status = assist(config, Work::Status, over, TimeArgs::default()).await?;
-            show(printer, output, &status, told_status)
+            let status = send_work(config, AssistWork::Status, over, TimeArgs::default()).await?;
+            print_result(printer, output, &status, format_status)
         }
-        Command::Use { backend } => engine::run("llm-use", &backend.passed_on(), printer),
-        Command::Model { name } => engine::run("llm-model", &engine::Args { arguments: vec![name.into()] }, printer),
+        Command::Use { backend } => engine::run_in_vicd("llm-use", &backend.passed_on(), printer),
+        Command::Model { name } => {
+            engine::run_in_vicd("llm-model", &engine::Args { arguments: vec![name.into()] }, printer)
+        }
         Command::Ask(it) => {
-            let found = assist(config, Work::Ask(it.question.join(" ")), it.over, it.time).await?;
-            show(printer, it.output, &found, told_rows)
+            let found = send_work(config, AssistWork::Ask(it.question.join(" ")), it.over, it.time).await?;
+            print_result(printer, it.output, &found, format_rows)
         }
         Command::Answer(it) => {
-            let found = assist(config, Work::Answer(it.question.join(" ")), it.over, it.time).await?;
-            show(printer, it.output, &found, told_answer)
+            let found = send_work(config, AssistWork::Answer(it.question.join(" ")), it.over, it.time).await?;
+            print_result(printer, it.output, &found, format_answer)
         }
-        Command::Agent(it) => agent(it, config, printer).await,
+        Command::Agent(it) => run_agent(it, config, printer).await,
         Command::Transcripts { limit, output } => {
-            let all = assist(config, Work::Transcripts(limit), OverArgs::default(), TimeArgs::default()).await?;
-            show(printer, output, &all, told_transcripts)
+            let all =
+                send_work(config, AssistWork::Transcripts(limit), OverArgs::default(), TimeArgs::default()).await?;
+            print_result(printer, output, &all, format_transcripts)
         }
-        Command::Plugin { over } => plugin(over, config, printer).await,
+        Command::Plugin { over } => run_plugin(over, config, printer).await,
     }
 }
 
-async fn assist(config: &Config, work: Work, over: OverArgs, time: TimeArgs) -> Result<Value> {
+async fn send_work(config: &Config, work: AssistWork, over: OverArgs, time: TimeArgs) -> Result<Value> {
     let over = over.over(time)?;
     Client::connect_or_start(config).await?.assist(work, over).await
 }
 
-fn show(printer: &mut Printer, output: FormatArgs, it: &Value, told: fn(&Value) -> String) -> Result<()> {
+fn print_result(printer: &mut Printer, output: FormatArgs, it: &Value, told: fn(&Value) -> String) -> Result<()> {
     match output.format {
         Format::Json => printer.json(it),
         Format::Human => printer.raw(&told(it)),
     }
 }
 
-async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+async fn run_agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let Question { question, over, time, output } = it.question;
     let usual = Bounds::default();
     let bounds = Bounds { steps: it.max_steps, time: time.time().unwrap_or(usual.time), tokens: it.max_tokens };
-    let mut report = assist(config, Work::Agent(question.join(" "), bounds), over, time).await?;
+    let mut report = send_work(config, AssistWork::Agent(question.join(" "), bounds), over, time).await?;
     match output.format {
         Format::Human => {
-            let trace = if it.trace { told_trace(&report) } else { String::new() };
-            printer.raw(&(trace + &told_report(&report)))?;
+            let trace = if it.trace { format_trace(&report) } else { String::new() };
+            printer.raw(&(trace + &format_report(&report)))?;
         }
         Format::Json => {
             if !it.trace
@@ -271,12 +276,12 @@ async fn agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Result<
     }
     // The report is always printed; the exit code tells how the run ended.
     printer.flush()?;
-    unanswered(&report).map_or(Ok(()), Err)
+    ending_error(&report).map_or(Ok(()), Err)
 }
 
 /// Returns the error of a report without an answer, see [`ENDINGS`].
-fn unanswered(report: &Value) -> Option<Error> {
-    let ended = field(report, "ended");
+fn ending_error(report: &Value) -> Option<Error> {
+    let ended = text_field(report, "ended");
     let (code, hint) = match ended {
         "answered" | "nothing_found" => return None,
         "uncited" | "stuck" => (ErrorCode::FailedPrecondition, "another model may do better: --model"),
@@ -285,8 +290,8 @@ fn unanswered(report: &Value) -> Option<Error> {
         "time" => (ErrorCode::DeadlineExceeded, "allow more: --seconds"),
         _ => {
             let problem = &report["error"];
-            let code = ErrorCode::from_name(field(problem, "code")).unwrap_or(ErrorCode::Internal);
-            let error = Error::new(code, field(problem, "message"));
+            let code = ErrorCode::from_name(text_field(problem, "code")).unwrap_or(ErrorCode::Internal);
+            let error = Error::new(code, text_field(problem, "message"));
             return Some(problem["hint"].as_str().map_or(error.clone(), |it| error.hint(it)));
         }
     };
@@ -294,61 +299,68 @@ fn unanswered(report: &Value) -> Option<Error> {
 }
 
 /// Handles one request. A failure becomes a response too, so that the host can report it.
-async fn plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Result<()> {
+async fn run_plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut request = String::new();
     let read = std::io::stdin().lock().take(MAX_PLUGIN_REQUEST).read_to_string(&mut request);
     read.map_err(|error| Error::invalid(format!("cannot read the request: {error}")))?;
-    let response = assist(config, Work::Plugin(request), over, TimeArgs::default()).await;
+    let response = send_work(config, AssistWork::Plugin(request), over, TimeArgs::default()).await;
     let response = response.unwrap_or_else(|error| serde_json::json!({ "error": error.message }));
-    printer.line(&text::visible_json(&response.to_string()))
+    printer.line(&text::escape_controls_in_json(&response.to_string()))
 }
 
-fn field<'a>(it: &'a Value, name: &str) -> &'a str {
+fn text_field<'a>(it: &'a Value, name: &str) -> &'a str {
     it[name].as_str().unwrap_or_default()
 }
 
-fn list<'a>(it: &'a Value, name: &str) -> &'a [Value] {
+fn list_field<'a>(it: &'a Value, name: &str) -> &'a [Value] {
     it[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn told_status(it: &Value) -> String {
+fn format_status(it: &Value) -> String {
     let mut out = String::new();
-    let what = if it["command"].is_string() { field(it, "command") } else { field(it, "model") };
+    let what = if it["command"].is_string() { text_field(it, "command") } else { text_field(it, "model") };
     let ready = if it["ready"] == true { "ready" } else { "not ready" };
-    let _ = writeln!(out, "{}: {}, {ready}, {}", field(it, "backend"), text::visible(what), field(it, "privacy_mode"));
+    let _ = writeln!(
+        out,
+        "{}: {}, {ready}, {}",
+        text_field(it, "backend"),
+        text::escape_controls(what),
+        text_field(it, "privacy_mode")
+    );
     if let Some(problem) = it["problem"].as_str() {
-        let _ = writeln!(out, "{}", text::visible(problem));
+        let _ = writeln!(out, "{}", text::escape_controls(problem));
     }
-    let models: Vec<&str> = list(&it["capabilities"], "models").iter().filter_map(|it| it["id"].as_str()).collect();
+    let models: Vec<&str> =
+        list_field(&it["capabilities"], "models").iter().filter_map(|it| it["id"].as_str()).collect();
     if !models.is_empty() {
-        let _ = writeln!(out, "models: {}", text::visible(&models.join(", ")));
+        let _ = writeln!(out, "models: {}", text::escape_controls(&models.join(", ")));
     }
     if let Some(tokens) = it["limits"]["context_tokens"].as_u64() {
         let _ = writeln!(out, "context: {tokens} tokens");
     }
-    let tools: Vec<&str> = list(it, "tools").iter().filter_map(Value::as_str).collect();
-    let _ = writeln!(out, "tools: {}", text::visible(&tools.join(", ")));
-    notes(&mut out, it);
+    let tools: Vec<&str> = list_field(it, "tools").iter().filter_map(Value::as_str).collect();
+    let _ = writeln!(out, "tools: {}", text::escape_controls(&tools.join(", ")));
+    write_notes(&mut out, it);
     out
 }
 
-fn told_rows(it: &Value) -> String {
+fn format_rows(it: &Value) -> String {
     let mut out = String::new();
     let query = &it["query"];
     let shown = query["axql"].as_str().map_or_else(|| query["query_ir_v1"].to_string(), String::from);
-    let _ = writeln!(out, "{}", text::visible(&shown));
-    for row in list(&it["results"], "rows") {
-        let cells = row.as_object().into_iter().flatten().map(|(name, it)| format!("{name} = {}", cell(it)));
-        let _ = writeln!(out, "{}", text::visible(&cells.collect::<Vec<_>>().join("  ")));
+    let _ = writeln!(out, "{}", text::escape_controls(&shown));
+    for row in list_field(&it["results"], "rows") {
+        let cells = row.as_object().into_iter().flatten().map(|(name, it)| format!("{name} = {}", format_cell(it)));
+        let _ = writeln!(out, "{}", text::escape_controls(&cells.collect::<Vec<_>>().join("  ")));
     }
-    let rows = list(&it["results"], "rows").len() as u64;
+    let rows = list_field(&it["results"], "rows").len() as u64;
     let more = if it["results"]["truncated"] == true { " and more" } else { "" };
     let _ = writeln!(out, "{}{more}", text::plural(rows, "row"));
-    notes(&mut out, it);
+    write_notes(&mut out, it);
     out
 }
 
-fn cell(it: &Value) -> String {
+fn format_cell(it: &Value) -> String {
     match (it["name"].as_str(), it["entity_type"].as_str()) {
         (Some(name), Some(kind)) => format!("{name} ({kind} #{})", it["id"]),
         (Some(name), None) => name.to_string(),
@@ -356,45 +368,50 @@ fn cell(it: &Value) -> String {
     }
 }
 
-fn told_answer(it: &Value) -> String {
-    format!("{}\n\n{}", text::visible_lines(field(it, "answer")), told_rows(it))
+fn format_answer(it: &Value) -> String {
+    format!("{}\n\n{}", text::escape_controls_in_lines(text_field(it, "answer")), format_rows(it))
 }
 
-fn told_report(it: &Value) -> String {
-    let mut out = format!("{}\n", text::visible_lines(field(it, "answer")));
-    for cited in list(it, "citations") {
+fn format_report(it: &Value) -> String {
+    let mut out = format!("{}\n", text::escape_controls_in_lines(text_field(it, "answer")));
+    for cited in list_field(it, "citations") {
         let place = match cited["path"].as_str() {
-            Some(path) => format!("{}: {path}", field(cited, "citation")),
-            None => field(cited, "citation").to_string(),
+            Some(path) => format!("{}: {path}", text_field(cited, "citation")),
+            None => text_field(cited, "citation").to_string(),
         };
-        let _ = writeln!(out, "  {}", text::visible(&place));
+        let _ = writeln!(out, "  {}", text::escape_controls(&place));
     }
-    for query in list(it, "queries").iter().filter_map(Value::as_str) {
-        let _ = writeln!(out, "query: {}", text::visible(query));
+    for query in list_field(it, "queries").iter().filter_map(Value::as_str) {
+        let _ = writeln!(out, "query: {}", text::escape_controls(query));
     }
-    notes(&mut out, it);
+    write_notes(&mut out, it);
     let steps = text::plural(it["steps"].as_u64().unwrap_or(0), "step");
     let seconds = it["elapsed_ms"].as_f64().unwrap_or(0.0) / 1e3;
     let _ = writeln!(
         out,
         "{}, {steps}, {} ({})",
-        field(it, "ended"),
-        text::duration(seconds),
-        text::visible(field(it, "model"))
+        text_field(it, "ended"),
+        text::format_duration(seconds),
+        text::escape_controls(text_field(it, "model"))
     );
     out
 }
 
-fn told_trace(it: &Value) -> String {
+fn format_trace(it: &Value) -> String {
     let mut out = String::new();
-    for step in list(it, "transcript") {
-        let _ = writeln!(out, "> {} {}", text::visible(field(step, "tool")), text::visible(&step["args"].to_string()));
+    for step in list_field(it, "transcript") {
+        let _ = writeln!(
+            out,
+            "> {} {}",
+            text::escape_controls(text_field(step, "tool")),
+            text::escape_controls(&step["args"].to_string())
+        );
         let _ = writeln!(out, "{}", text::wrap(&step["result"].to_string(), 2, 20));
     }
     out
 }
 
-fn told_transcripts(it: &Value) -> String {
+fn format_transcripts(it: &Value) -> String {
     let all = it.as_array().map(Vec::as_slice).unwrap_or_default();
     if all.is_empty() {
         return "no agent runs yet\n".into();
@@ -403,16 +420,17 @@ fn told_transcripts(it: &Value) -> String {
     for record in all {
         let time = record["time_ms"].as_i64().and_then(chrono::DateTime::<chrono::Utc>::from_timestamp_millis);
         let time = time.map(|it| it.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)).unwrap_or_default();
-        let ended = field(&record["report"], "ended");
-        let line = format!("{time}  {ended:<13}  {}  ({})", field(record, "question"), field(record, "model"));
-        let _ = writeln!(out, "{}", text::visible(&line));
+        let ended = text_field(&record["report"], "ended");
+        let line =
+            format!("{time}  {ended:<13}  {}  ({})", text_field(record, "question"), text_field(record, "model"));
+        let _ = writeln!(out, "{}", text::escape_controls(&line));
     }
     out
 }
 
-fn notes(out: &mut String, it: &Value) {
-    for note in list(it, "notes").iter().filter_map(Value::as_str) {
-        let _ = writeln!(out, "note: {}", text::visible(note));
+fn write_notes(out: &mut String, it: &Value) {
+    for note in list_field(it, "notes").iter().filter_map(Value::as_str) {
+        let _ = writeln!(out, "note: {}", text::escape_controls(note));
     }
 }
 
@@ -436,8 +454,8 @@ The hive weighed 31 kg.\\u{1b}[2J
 note: fine
 answered, 2 steps, 1.5 s (m (ollama))
 ";
-        assert_eq!(told_report(&report), expected);
-        assert_eq!(told_trace(&report), "> semantic_search {\"query\":\"hive\"}\n  {\"hits\":[]}\n");
+        assert_eq!(format_report(&report), expected);
+        assert_eq!(format_trace(&report), "> semantic_search {\"query\":\"hive\"}\n  {\"hits\":[]}\n");
     }
 
     #[test]
@@ -453,7 +471,7 @@ answered, 2 steps, 1.5 s (m (ollama))
             ("failed", Some(4)),
         ] {
             let report = json!({ "ended": ended, "error": { "code": "unavailable", "message": "x", "hint": "run x" } });
-            let error = unanswered(&report);
+            let error = ending_error(&report);
             assert_eq!(error.as_ref().map(|it| it.code.exit_code()), code, "{ended}");
             assert!(error.is_none_or(|it| it.hint.is_some()), "{ended}");
         }
@@ -466,6 +484,6 @@ answered, 2 steps, 1.5 s (m (ollama))
             "results": { "vars": ["?x"], "truncated": false,
                          "rows": [{ "?x": { "id": 1, "entity_type": "Node", "name": "b" } }] },
         });
-        assert_eq!(told_rows(&found), "select ?x where ?x is Node\n?x = b (Node #1)\n1 row\n");
+        assert_eq!(format_rows(&found), "select ?x where ?x is Node\n?x = b (Node #1)\n1 row\n");
     }
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::text::{visible, visible_json};
+use crate::text::{escape_controls, escape_controls_in_json};
 use vic_protocol::client;
 use vic_protocol::error::{Error, ErrorCode, Result};
 
@@ -54,7 +54,7 @@ impl Printer {
     /// Prints a text unchanged. The caller has escaped it.
     pub fn raw(&mut self, text: &str) -> Result<()> {
         let written = if self.closed { Ok(()) } else { self.sink.write_all(text.as_bytes()) };
-        self.quietly(written)
+        self.ignore_closed_pipe(written)
     }
 
     /// Prints a text and a line break.
@@ -66,7 +66,7 @@ impl Printer {
     /// Prints a value as indented JSON.
     pub fn json(&mut self, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string_pretty(value).map_err(Error::internal)?;
-        self.line(&visible_json(&json))
+        self.line(&escape_controls_in_json(&json))
     }
 
     /// Returns whether the reader has closed the pipe.
@@ -77,22 +77,22 @@ impl Printer {
     /// Flushes the buffer.
     pub fn flush(&mut self) -> Result<()> {
         let written = if self.closed { Ok(()) } else { self.sink.flush() };
-        self.quietly(written)
+        self.ignore_closed_pipe(written)
     }
 
-    fn quietly(&mut self, written: io::Result<()>) -> Result<()> {
+    fn ignore_closed_pipe(&mut self, written: io::Result<()>) -> Result<()> {
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.closed = true;
                 Ok(())
             }
-            written => written.map_err(|error| unwritten(&error)),
+            written => written.map_err(|error| write_error(&error)),
         }
     }
 }
 
 /// Returns the error of a failed write, such as to `/dev/full` or a full disk.
-pub fn unwritten(error: &io::Error) -> Error {
+pub fn write_error(error: &io::Error) -> Error {
     let code = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::StorageFull,
         _ => ErrorCode::Internal,
@@ -102,45 +102,45 @@ pub fn unwritten(error: &io::Error) -> Error {
 }
 
 /// Prints an error and its hint.
-pub fn report(error: &Error) {
-    report_at("error", error);
+pub fn print_error(error: &Error) {
+    print_error_at("error", error);
 }
 
 /// Prints an error with its place, and its hint.
-pub fn report_at(place: &str, error: &Error) {
-    note(&format!("{place}: {}", error.message));
+pub fn print_error_at(place: &str, error: &Error) {
+    print_note(&format!("{place}: {}", error.message));
     if let Some(hint) = &error.hint {
-        note(&format!("hint: {hint}"));
+        print_note(&format!("hint: {hint}"));
     }
 }
 
 /// Prints one line to standard error. Ignores a closed pipe.
-pub fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", visible(line));
+pub fn print_note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", escape_controls(line));
 }
 
 /// Runs a command with the printer of this process, and returns the exit code, see [`ErrorCode::exit_code`].
-pub fn finish(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCode {
-    client::tell_waits(note);
+pub fn run_and_exit(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCode {
+    client::on_long_wait(print_note);
     let mut printer = Printer::stdout();
     match command(&mut printer).and_then(|()| printer.flush()) {
         Ok(()) => ExitCode::from(printer.exit_code),
         Err(error) => {
             // Earlier output goes before the error.
             let _ = printer.flush();
-            report(&error);
+            print_error(&error);
             ExitCode::from(error.code.exit_code())
         }
     }
 }
 
 /// Prints the help, the version, or a usage error.
-pub fn usage(said: &clap::Error) -> ExitCode {
+pub fn print_usage(said: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(ErrorCode::InvalidArgument.exit_code()));
     match said.print() {
         Err(error) if !said.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let error = unwritten(&error);
-            report(&error);
+            let error = write_error(&error);
+            print_error(&error);
             ExitCode::from(error.code.exit_code())
         }
         // A closed pipe is not an error.

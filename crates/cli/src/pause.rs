@@ -13,7 +13,7 @@ use vic_protocol::model::{Pause, PauseReason, PauseRequest, PauseState};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Resume after this time: `90s`, `30m`, `1h`, `2d`
-    #[arg(long = "for", value_name = "TIME", value_parser = values::seconds)]
+    #[arg(long = "for", value_name = "TIME", value_parser = values::parse_seconds)]
     seconds: Option<u64>,
     #[command(flatten)]
     output: FormatArgs,
@@ -29,25 +29,25 @@ pub(crate) struct ResumeArgs {
 /// Runs `vic pause`.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = PauseRequest { seconds: args.seconds };
-    show(Client::connect_or_start(config).await?.pause(request).await?, &args.output, printer)
+    print_pause(Client::connect_or_start(config).await?.pause(request).await?, &args.output, printer)
 }
 
 /// Runs `vic resume`.
 pub(crate) async fn resume(args: ResumeArgs, config: &Config, printer: &mut Printer) -> Result<()> {
-    show(Client::connect_or_start(config).await?.resume().await?, &args.output, printer)
+    print_pause(Client::connect_or_start(config).await?.resume().await?, &args.output, printer)
 }
 
-fn show(state: PauseState, output: &FormatArgs, printer: &mut Printer) -> Result<()> {
+fn print_pause(state: PauseState, output: &FormatArgs, printer: &mut Printer) -> Result<()> {
     match output.format {
         Format::Json => printer.json(&state),
         Format::Human => {
-            printer.line(&state.paused.map_or_else(|| "indexing is not paused".into(), |it| sentence(&it)))
+            printer.line(&state.paused.map_or_else(|| "indexing is not paused".into(), |it| describe_pause(&it)))
         }
     }
 }
 
 /// Formats a pause in one line.
-pub(crate) fn sentence(pause: &Pause) -> String {
+pub(crate) fn describe_pause(pause: &Pause) -> String {
     let until = pause.until_ms.and_then(DateTime::from_timestamp_millis).map(|it| it.with_timezone(&Local));
     match (pause.reason, until) {
         (PauseReason::Asked, Some(until)) => {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn pause_shows_its_reason_and_end() {
         let check = |reason, until_ms, parts: &[&str]| {
-            let said = sentence(&Pause { reason, until_ms });
+            let said = describe_pause(&Pause { reason, until_ms });
             assert!(parts.iter().all(|it| said.contains(it)), "{said}");
         };
         check(PauseReason::Asked, None, &["vic resume"]);

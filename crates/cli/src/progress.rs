@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::output::note;
+use crate::output::print_note;
 use crate::text;
 use vic_protocol::model::{JobSnapshot, Phase};
 
@@ -46,9 +46,9 @@ impl Progress {
         if job.phase == Phase::Indexing {
             self.bar.set_length(job.files_total);
             self.bar.set_position(job.files_done);
-            self.bar.set_message(detail(job));
+            self.bar.set_message(progress_detail(job));
         } else {
-            self.bar.set_message(line(job));
+            self.bar.set_message(progress_line(job));
         }
     }
 
@@ -57,7 +57,7 @@ impl Progress {
         let due = self.last_line.is_none_or(|(at, phase)| phase != job.phase || now - at >= LINE_INTERVAL);
         if due && !job.state.is_final() {
             self.last_line = Some((now, job.phase));
-            note(&line(job));
+            print_note(&progress_line(job));
         }
     }
 }
@@ -68,42 +68,42 @@ impl Drop for Progress {
     }
 }
 
-fn line(job: &JobSnapshot) -> String {
+fn progress_line(job: &JobSnapshot) -> String {
     match job.phase {
         Phase::Waiting => "waiting for an earlier job".into(),
         Phase::Scanning => format!("scanning: {} found", text::plural(job.files_found, "file")),
         Phase::Indexing => {
-            let (done, total) = (text::count(job.files_done), text::count(job.files_total));
-            format!("indexing: {done}/{total} files, {}", detail(job))
+            let (done, total) = (text::group_digits(job.files_done), text::group_digits(job.files_total));
+            format!("indexing: {done}/{total} files, {}", progress_detail(job))
         }
         Phase::Vectors => {
             let left = format!(
                 "all files are searchable by keyword; vectors: {} left",
                 text::plural(job.chunks_awaiting, "chunk")
             );
-            [vec![left], pace(job)].concat().join(", ")
+            [vec![left], speed_and_time_left(job)].concat().join(", ")
         }
         Phase::Finishing => format!("finishing: {} written", text::plural(job.chunks_written, "chunk")),
         Phase::Done => "done".into(),
     }
 }
 
-fn detail(job: &JobSnapshot) -> String {
+fn progress_detail(job: &JobSnapshot) -> String {
     let mut parts = vec![text::plural(job.chunks_written, "chunk")];
     if job.files_failed > 0 {
-        parts.push(format!("{} failed", text::count(job.files_failed)));
+        parts.push(format!("{} failed", text::group_digits(job.files_failed)));
     }
-    parts.extend(pace(job));
+    parts.extend(speed_and_time_left(job));
     parts.join(", ")
 }
 
-fn pace(job: &JobSnapshot) -> Vec<String> {
+fn speed_and_time_left(job: &JobSnapshot) -> Vec<String> {
     let mut parts = Vec::new();
     if job.tokens_per_second >= 1.0 {
-        parts.push(format!("{} tokens/s", text::count(job.tokens_per_second as u64)));
+        parts.push(format!("{} tokens/s", text::group_digits(job.tokens_per_second as u64)));
     }
     if let Some(seconds) = job.eta_seconds {
-        parts.push(format!("{} left", text::duration(seconds)));
+        parts.push(format!("{} left", text::format_duration(seconds)));
     }
     parts
 }
@@ -116,11 +116,11 @@ mod tests {
     #[test]
     fn line_shows_progress_and_time_left() {
         let job = samples::job(JobState::Running, 4);
-        assert_eq!(line(&job), "indexing: 4/10 files, 40 chunks, 1 failed, 2,000 tokens/s, 1m 05s left");
+        assert_eq!(progress_line(&job), "indexing: 4/10 files, 40 chunks, 1 failed, 2,000 tokens/s, 1m 05s left");
         let vectors = JobSnapshot { phase: Phase::Vectors, chunks_awaiting: 1_200, ..job.clone() };
         let said = "all files are searchable by keyword; vectors: 1,200 chunks left, 2,000 tokens/s, 1m 05s left";
-        assert_eq!(line(&vectors), said);
-        assert_eq!(line(&JobSnapshot { phase: Phase::Scanning, ..job }), "scanning: 12 files found");
+        assert_eq!(progress_line(&vectors), said);
+        assert_eq!(progress_line(&JobSnapshot { phase: Phase::Scanning, ..job }), "scanning: 12 files found");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::{text, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
@@ -39,19 +39,19 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let (path, said) = values::named_place(&client, &args.path).await?;
+    let (path, said) = values::resolve_place(&client, &args.path).await?;
     let Args { page, lines, sheet, cell, part, member, .. } = args;
     let document = client.read(&path, &Place { page, lines, sheet, cell, part, member }.or(said)).await?;
     match args.output.format {
         Format::Json => printer.json(&document),
         Format::Human => {
-            printer.line(&shown(&document, printer.terminal))?;
+            printer.line(&printable_text(&document, printer.terminal))?;
             printer.flush()?;
             for problem in &document.problems {
-                note(&format!("warning: {problem}"));
+                print_note(&format!("warning: {problem}"));
             }
             if document.truncated {
-                note("warning: the text was cut at a limit");
+                print_note("warning: the text was cut at a limit");
             }
             Ok(())
         }
@@ -59,9 +59,9 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
 }
 
 /// Returns the text: escaped for a terminal, unchanged for a pipe.
-fn shown(document: &Document, terminal: bool) -> String {
+fn printable_text(document: &Document, terminal: bool) -> String {
     let whole = document.text();
-    if terminal { text::visible_lines(&whole).into_owned() } else { whole }
+    if terminal { text::escape_controls_in_lines(&whole).into_owned() } else { whole }
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn text_is_escaped_on_terminal_only() {
-        assert_eq!(shown(&samples::document(), true), "Plan\n\nAda signs.\\u{1b}[2J");
-        assert_eq!(shown(&samples::document(), false), "Plan\n\nAda signs.\u{1b}[2J");
+        assert_eq!(printable_text(&samples::document(), true), "Plan\n\nAda signs.\\u{1b}[2J");
+        assert_eq!(printable_text(&samples::document(), false), "Plan\n\nAda signs.\u{1b}[2J");
     }
 }

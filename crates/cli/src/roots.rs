@@ -7,7 +7,7 @@ use crate::{status, text, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
-use vic_protocol::model::{Root, path_of, printed};
+use vic_protocol::model::{Root, display_path, parse_path};
 
 /// Arguments of `vic roots`.
 #[derive(Debug, clap::Args)]
@@ -40,16 +40,16 @@ enum Command {
 }
 
 /// Formats the result of a removal, and names another root that keeps its files.
-fn removed(path: &str, left: &[Root]) -> String {
-    let removed = path_of(path);
+fn removal_message(path: &str, left: &[Root]) -> String {
+    let removed = parse_path(path);
     let above = left.iter().find(|it| removed.starts_with(&it.path));
     let below = left.iter().filter(|it| it.path.starts_with(&removed)).count() as u64;
     let kept = match (above, below) {
-        (Some(above), _) => format!("; its files stay in the index, as part of {}", printed(&above.path)),
+        (Some(above), _) => format!("; its files stay in the index, as part of {}", display_path(&above.path)),
         (None, 0) => String::new(),
         (None, some) => format!("; {} in it stays indexed", text::plural(some, "root")),
     };
-    text::visible(&format!("removed {path}{kept}")).into_owned()
+    text::escape_controls(&format!("removed {path}{kept}")).into_owned()
 }
 
 /// Runs the command.
@@ -59,22 +59,22 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::List { output } => {
             let roots = client.roots().await?;
             match output.format {
-                Format::Json => printer.json(&roots.into_iter().map(Root::printable).collect::<Vec<_>>()),
+                Format::Json => printer.json(&roots.into_iter().map(Root::with_printable_path).collect::<Vec<_>>()),
                 Format::Human if roots.is_empty() => printer.line("no roots yet; `vic index FOLDER` adds one"),
                 Format::Human => roots.iter().try_for_each(|root| printer.line(&status::root_line(root))),
             }
         }
         Command::Add { path, output } => {
-            let root = client.add_root(&values::absolute(&path)?).await?;
+            let root = client.add_root(&values::absolute_path(&path)?).await?;
             match output.format {
-                Format::Json => printer.json(&root.printable()),
+                Format::Json => printer.json(&root.with_printable_path()),
                 Format::Human => printer.line(&format!("added {}", status::root_line(&root))),
             }
         }
         Command::Remove { path } => {
-            let path = values::absolute(&path)?;
+            let path = values::absolute_path(&path)?;
             client.remove_root(&path).await?;
-            printer.line(&removed(&path, &client.roots().await?))
+            printer.line(&removal_message(&path, &client.roots().await?))
         }
     }
 }
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn removed_names_root_that_keeps_the_files() {
         let left = |path: &str| [Root { id: 1, path: path.into(), available: true, problem: String::new() }];
-        assert_eq!(removed("/a", &left("/b")), "removed /a");
-        assert_eq!(removed("/a/b", &left("/a")), "removed /a/b; its files stay in the index, as part of /a");
-        assert_eq!(removed("/a", &left("/a/b")), "removed /a; 1 root in it stays indexed");
+        assert_eq!(removal_message("/a", &left("/b")), "removed /a");
+        assert_eq!(removal_message("/a/b", &left("/a")), "removed /a/b; its files stay in the index, as part of /a");
+        assert_eq!(removal_message("/a", &left("/a/b")), "removed /a; 1 root in it stays indexed");
     }
 }

@@ -30,13 +30,13 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let (path, _) = values::named_place(&client, &args.path).await?;
+    let (path, _) = values::resolve_place(&client, &args.path).await?;
     let request = SimilarRequest {
         path,
-        warehouse_root: values::named_root(&client, args.root.as_deref()).await?,
+        warehouse_root: values::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
     };
     let response = client.similar(request).await?;
-    ask::print(&response, args.output.format, printer)
+    ask::print_answer(&response, args.output.format, printer)
 }

@@ -1,11 +1,11 @@
 //! `vic status`: shows how many files are indexed, and lists problems.
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::{jobs, pause, text};
 use vic_protocol::client::{self, Client};
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
-use vic_protocol::model::{Coverage, FileState, Reason, Root, Status, Upkeep, WatchReport, printed};
+use vic_protocol::model::{Coverage, FileState, Reason, Root, Status, Upkeep, WatchReport, display_path};
 
 /// Arguments of `vic status`.
 #[derive(Debug, clap::Args)]
@@ -18,19 +18,19 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
     if let Some(warning) = client::version_warning(&status) {
-        note(&format!("warning: {warning}"));
+        print_note(&format!("warning: {warning}"));
     }
     match args.output.format {
-        Format::Json => printer.json(&status.printable()),
-        Format::Human => printer.raw(&human(&status)),
+        Format::Json => printer.json(&status.with_printable_paths()),
+        Format::Human => printer.raw(&format_status(&status)),
     }
 }
 
 /// Formats the status for people, safe for a terminal.
-fn human(status: &Status) -> String {
+fn format_status(status: &Status) -> String {
     let mut lines = vec![
         daemon_line(status),
-        format!("data:   {} ({} index)", status.data_dir, text::bytes(status.store_bytes)),
+        format!("data:   {} ({} index)", status.data_dir, text::format_bytes(status.store_bytes)),
         format!("model:  {}, {} dimensions", status.embed_model, status.dimension),
         format!("mode:   {}", status.privacy_mode.name()),
     ];
@@ -41,21 +41,21 @@ fn human(status: &Status) -> String {
     let ready = if status.index_ready { "ready" } else { "not ready" };
     lines.push(format!("index:  {ready}, {}", text::plural(status.chunks, "chunk")));
     lines.push(format!("store:  {}", upkeep_line(&status.upkeep)));
-    let mut out: String = lines.iter().map(|line| format!("{}\n", text::visible(line))).collect();
-    out.push_str(&coverage(&status.coverage));
+    let mut out: String = lines.iter().map(|line| format!("{}\n", text::escape_controls(line))).collect();
+    out.push_str(&format_coverage(&status.coverage));
     if status.upkeep.unread_pictures > 0 {
         let files = text::plural(status.upkeep.unread_pictures, "file");
         out.push_str(&format!("        pictures: the text in pictures of {files} is not read yet\n"));
     }
     out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
     if let Some(pause) = &status.paused {
-        out.push_str(&format!("pause:  {}\n", pause::sentence(pause)));
+        out.push_str(&format!("pause:  {}\n", pause::describe_pause(pause)));
     }
     for job in &status.running_jobs {
-        out.push_str(&format!("{}\n", jobs::summary(job)));
+        out.push_str(&format!("{}\n", jobs::job_summary(job)));
     }
     for problem in &status.degraded {
-        out.push_str(&format!("warning: {}\n", text::visible(problem)));
+        out.push_str(&format!("warning: {}\n", text::escape_controls(problem)));
     }
     out
 }
@@ -67,7 +67,7 @@ pub(crate) fn daemon_line(status: &Status) -> String {
         status.version,
         status.listen,
         status.pid,
-        text::duration(status.uptime_seconds as f64),
+        text::format_duration(status.uptime_seconds as f64),
         status.rss_mib,
         status.peak_rss_mib,
     )
@@ -81,7 +81,7 @@ fn upkeep_line(it: &Upkeep) -> String {
         text::plural(it.versions, "version"),
         text::plural(it.fragments, "fragment"),
         text::plural(it.unindexed_chunks, "chunk"),
-        text::bytes(it.disk_free_bytes),
+        text::format_bytes(it.disk_free_bytes),
     )
 }
 
@@ -92,7 +92,7 @@ fn watch_line(watch: &WatchReport) -> String {
     }
     let mut line = text::plural(watch.folders, "folder");
     if watch.missing > 0 {
-        line.push_str(&format!(", {} not watched", text::count(watch.missing)));
+        line.push_str(&format!(", {} not watched", text::group_digits(watch.missing)));
     }
     if !watch.polled.is_empty() {
         line.push_str(&format!(
@@ -104,35 +104,35 @@ fn watch_line(watch: &WatchReport) -> String {
         line.push_str(&format!(", events lost {}", text::plural(watch.overflows, "time")));
     }
     if let Some(seconds) = watch.heartbeat_seconds {
-        line.push_str(&format!(", heartbeat {} ago", text::duration(seconds)));
+        line.push_str(&format!(", heartbeat {} ago", text::format_duration(seconds)));
     }
     line
 }
 
 /// Formats a root in one line.
 pub(crate) fn root_line(root: &Root) -> String {
-    let path = printed(&root.path);
+    let path = display_path(&root.path);
     let line = match (root.available, root.problem.as_str()) {
         (true, "") => path.into_owned(),
         (true, problem) => format!("{path} ({problem})"),
         (false, "") => format!("{path} (not available)"),
         (false, problem) => format!("{path} (not available: {problem})"),
     };
-    text::visible(&line).into_owned()
+    text::escape_controls(&line).into_owned()
 }
 
 /// Formats how many files are indexed, and why the others are not.
-pub(crate) fn coverage(it: &Coverage) -> String {
+pub(crate) fn format_coverage(it: &Coverage) -> String {
     let mut out = format!(
         "files:  {} found = {} indexed + {} skipped + {} failed + {} pending\n",
-        text::count(it.found),
-        text::count(it.indexed),
-        text::count(it.skipped),
-        text::count(it.failed),
-        text::count(it.pending),
+        text::group_digits(it.found),
+        text::group_digits(it.indexed),
+        text::group_digits(it.skipped),
+        text::group_digits(it.failed),
+        text::group_digits(it.pending),
     );
     if it.awaiting_vectors > 0 {
-        let files = text::count(it.awaiting_vectors);
+        let files = text::group_digits(it.awaiting_vectors);
         out.push_str(&format!("        indexed: {files} without vectors yet, found by keyword only\n"));
     }
     for (state, name) in [(FileState::Skipped, "skipped"), (FileState::Failed, "failed")] {
@@ -143,7 +143,11 @@ pub(crate) fn coverage(it: &Coverage) -> String {
             .collect();
         reasons.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
         for (reason, number) in reasons {
-            out.push_str(&format!("        {name}: {} {}\n", text::count(*number), text::visible(reason)));
+            out.push_str(&format!(
+                "        {name}: {} {}\n",
+                text::group_digits(*number),
+                text::escape_controls(reason)
+            ));
         }
     }
     out
@@ -177,7 +181,7 @@ job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks writte
 warning: watching is off: raise fs.inotify.max_user_watches
 "
         );
-        assert_eq!(human(&samples::status()), expected);
+        assert_eq!(format_status(&samples::status()), expected);
     }
 
     #[test]

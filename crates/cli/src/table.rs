@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::output::{Format, FormatArgs, Printer, note};
+use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::{text, values};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
@@ -10,7 +10,7 @@ use vic_protocol::error::Result;
 use vic_protocol::model::{TableAggregate, TableFunction, TablePeriod, TableRequest, TableResponse, TableValue};
 
 /// Most characters of a shown cell; the rest is cut off.
-const WIDEST_CELL: usize = 40;
+const MAX_CELL_CHARS: usize = 40;
 
 /// Arguments of `vic table`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERIOD", requires = "group_by")]
     per: Option<TablePeriod>,
     #[command(flatten)]
-    asked: Asked,
+    asked: AggregateArgs,
     /// Show only the N rows or groups with the largest values
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     top: Option<u32>,
@@ -58,7 +58,7 @@ pub(crate) struct Args {
 
 /// The requested values.
 #[derive(Debug, clap::Args)]
-struct Asked {
+struct AggregateArgs {
     /// Exact sum of a column
     #[arg(long, value_name = "COLUMN")]
     sum: Vec<String>,
@@ -76,9 +76,9 @@ struct Asked {
     count: Vec<String>,
 }
 
-impl Asked {
+impl AggregateArgs {
     fn aggregates(self) -> Vec<TableAggregate> {
-        let Asked { sum, avg, min, max, count } = self;
+        let AggregateArgs { sum, avg, min, max, count } = self;
         let all = [
             (TableFunction::Sum, sum),
             (TableFunction::Avg, avg),
@@ -95,7 +95,7 @@ impl Asked {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = TableRequest {
-        path: values::absolute(&args.path)?,
+        path: values::absolute_path(&args.path)?,
         sheet: args.sheet,
         table: args.table,
         filter: args.filter,
@@ -113,26 +113,26 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     match args.output.format {
         Format::Json => printer.json(&response),
         Format::Human => {
-            lines(&response).iter().try_for_each(|it| printer.line(it))?;
+            format_response(&response).iter().try_for_each(|it| printer.line(it))?;
             printer.flush()?;
-            notes(&response).iter().for_each(|it| note(it));
+            response_notes(&response).iter().for_each(|it| print_note(it));
             Ok(())
         }
     }
 }
 
 /// Formats values, groups and rows for people.
-fn lines(response: &TableResponse) -> Vec<String> {
+fn format_response(response: &TableResponse) -> Vec<String> {
     let mut lines: Vec<String> = response.result.iter().map(value_line).collect();
     if !response.groups.is_empty() {
         let mut rows = vec![["group", "rows"].map(String::from).to_vec()];
-        rows[0].extend(response.groups[0].result.iter().map(title));
+        rows[0].extend(response.groups[0].result.iter().map(value_title));
         for group in &response.groups {
             let mut row = vec![group.key.clone(), group.rows.to_string()];
-            row.extend(group.result.iter().map(amount));
+            row.extend(group.result.iter().map(format_amount));
             rows.push(row);
         }
-        part(&mut lines, &rows);
+        push_table(&mut lines, &rows);
     }
     if !response.rows.is_empty() {
         let mut rows = vec![vec!["place".to_string()]];
@@ -140,23 +140,23 @@ fn lines(response: &TableResponse) -> Vec<String> {
         for row in &response.rows {
             rows.push([vec![row.place.clone()], row.cells.clone()].concat());
         }
-        part(&mut lines, &rows);
+        push_table(&mut lines, &rows);
     }
     lines
 }
 
-fn part(lines: &mut Vec<String>, rows: &[Vec<String>]) {
+fn push_table(lines: &mut Vec<String>, rows: &[Vec<String>]) {
     if !lines.is_empty() {
         lines.push(String::new());
     }
-    lines.extend(aligned(rows));
+    lines.extend(align_columns(rows));
 }
 
 /// Aligns cells in columns, escaped and cut to width.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     let cell = |it: &String| {
-        let safe = text::visible(it).into_owned();
-        match safe.char_indices().nth(WIDEST_CELL) {
+        let safe = text::escape_controls(it).into_owned();
+        match safe.char_indices().nth(MAX_CELL_CHARS) {
             Some((end, _)) => format!("{}…", &safe[..end]),
             None => safe,
         }
@@ -175,14 +175,14 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 }
 
 /// Returns a title like `sum of amount`.
-fn title(value: &TableValue) -> String {
+fn value_title(value: &TableValue) -> String {
     match &value.column {
         Some(column) => format!("{} of {column}", value.function),
         None => value.function.clone(),
     }
 }
 
-fn amount(value: &TableValue) -> String {
+fn format_amount(value: &TableValue) -> String {
     let number = value.value.as_deref().unwrap_or("none");
     let about = if value.exact { "" } else { "≈ " };
     match &value.unit {
@@ -196,11 +196,17 @@ fn value_line(value: &TableValue) -> String {
     if !left.is_empty() {
         left[0] = format!("; left out: {}", left[0]);
     }
-    let line = format!("{}: {} ({}{})", title(value), amount(value), text::plural(value.rows, "row"), left.join(", "));
-    text::visible(&line).into_owned()
+    let line = format!(
+        "{}: {} ({}{})",
+        value_title(value),
+        format_amount(value),
+        text::plural(value.rows, "row"),
+        left.join(", ")
+    );
+    text::escape_controls(&line).into_owned()
 }
 
-fn notes(response: &TableResponse) -> Vec<String> {
+fn response_notes(response: &TableResponse) -> Vec<String> {
     let mut notes: Vec<String> = response.warnings.iter().map(|it| format!("warning: {it}")).collect();
     let name = if response.name.is_empty() { String::new() } else { format!(" ({})", response.name) };
     let heads = match response.head_rows {
@@ -212,7 +218,7 @@ fn notes(response: &TableResponse) -> Vec<String> {
         "table {} of {}{name}, {heads}: {} of {} match{cut}",
         response.table,
         response.tables,
-        text::count(response.matched_rows),
+        text::group_digits(response.matched_rows),
         text::plural(response.total_rows, "row"),
     ));
     notes
@@ -251,7 +257,7 @@ mod tests {
     fn table_is_aligned_and_escaped() {
         let response = samples::table("/w/a.csv");
         assert_eq!(
-            lines(&response),
+            format_response(&response),
             [
                 "sum of amount: 0.3 EUR (2 rows; left out: 1 no number)",
                 "",
@@ -262,7 +268,7 @@ mod tests {
                 "line 2  pa\\u{1b}[2Jper  0.1",
             ]
         );
-        let told = notes(&response);
+        let told = response_notes(&response);
         assert_eq!(told, ["warning: 1 cell is no number", "table 1 of 2 (Q1), 1 head row: 2 of 3 rows match"]);
     }
 }

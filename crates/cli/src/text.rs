@@ -8,17 +8,17 @@ pub const WIDTH: usize = 100;
 
 /// Escapes control characters, including line breaks: `\u{1b}` for an escape character. The result cannot move the cursor,
 /// change colours, or reverse the writing direction.
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
 /// Escapes like [`visible`], but keeps line breaks and tabs.
-pub fn visible_lines(text: &str) -> Cow<'_, str> {
+pub fn escape_controls_in_lines(text: &str) -> Cow<'_, str> {
     escape(text, |it| matches!(it, '\n' | '\t'))
 }
 
 /// Escapes the control characters that JSON allows in strings. The value stays the same.
-pub fn visible_json(json: &str) -> Cow<'_, str> {
+pub fn escape_controls_in_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(|it| is_unsafe(it) && it != '\n') {
         return Cow::Borrowed(json);
     }
@@ -64,7 +64,7 @@ pub fn wrap(text: &str, indent: usize, max_lines: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut width = 0;
     for word in text.split_whitespace() {
-        let word = visible(word);
+        let word = escape_controls(word);
         let length = word.chars().count();
         let full = lines.len() == max_lines;
         match lines.last_mut() {
@@ -87,7 +87,7 @@ pub fn wrap(text: &str, indent: usize, max_lines: usize) -> String {
 }
 
 /// `1234567` -> `1,234,567`.
-pub fn count(number: u64) -> String {
+pub fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -101,11 +101,11 @@ pub fn count(number: u64) -> String {
 
 /// `1 file`, `2 files`.
 pub fn plural(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+    format!("{} {noun}{}", group_digits(number), if number == 1 { "" } else { "s" })
 }
 
 /// Bytes in the largest unit of 1024 that fits: `1.5 MiB`.
-pub fn bytes(number: u64) -> String {
+pub fn format_bytes(number: u64) -> String {
     let mut value = number as f64;
     let mut unit = "B";
     for larger in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
@@ -119,7 +119,7 @@ pub fn bytes(number: u64) -> String {
 }
 
 /// Seconds for people: `2.5 s`, `1m 05s`, `3h 20m`, `2d 4h`.
-pub fn duration(seconds: f64) -> String {
+pub fn format_duration(seconds: f64) -> String {
     let seconds = if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
     let whole = seconds.round() as u64;
     match whole {
@@ -145,16 +145,16 @@ mod tests {
             ("exe.\u{202e}fdp", "exe.\\u{202e}fdp"),
             ("\u{7}\u{0}\u{7f}", "\\u{7}\\u{0}\\u{7f}"),
         ] {
-            assert_eq!(visible(text), expected);
+            assert_eq!(escape_controls(text), expected);
         }
-        assert_eq!(visible_lines("a\n\tb\r\u{1b}"), "a\n\tb\\r\\u{1b}");
+        assert_eq!(escape_controls_in_lines("a\n\tb\r\u{1b}"), "a\n\tb\\r\\u{1b}");
     }
 
     #[test]
     fn visible_json_keeps_the_value() {
         let value = serde_json::json!({"a\u{9b}": "\u{1b}\u{202e}\u{7f}ä"});
         let json = serde_json::to_string_pretty(&value).unwrap();
-        let safe = visible_json(&json);
+        let safe = escape_controls_in_json(&json);
         assert!(!safe.chars().any(|it| is_unsafe(it) && it != '\n'), "{safe}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
     }
@@ -173,10 +173,16 @@ mod tests {
 
     #[test]
     fn numbers_are_formatted_for_people() {
-        assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([bytes(1_023), bytes(1_536), bytes(5 << 30)], ["1023 B", "1.5 KiB", "5.0 GiB"]);
-        assert_eq!([duration(2.54), duration(42.0), duration(65.0)], ["2.5 s", "42 s", "1m 05s"]);
-        assert_eq!([duration(12_000.0), duration(187_200.0), duration(f64::NAN)], ["3h 20m", "2d 4h", "0.0 s"]);
+        assert_eq!(
+            [group_digits(0), group_digits(999), group_digits(1_000), group_digits(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!([format_bytes(1_023), format_bytes(1_536), format_bytes(5 << 30)], ["1023 B", "1.5 KiB", "5.0 GiB"]);
+        assert_eq!([format_duration(2.54), format_duration(42.0), format_duration(65.0)], ["2.5 s", "42 s", "1m 05s"]);
+        assert_eq!(
+            [format_duration(12_000.0), format_duration(187_200.0), format_duration(f64::NAN)],
+            ["3h 20m", "2d 4h", "0.0 s"]
+        );
         assert_eq!([plural(1, "file"), plural(2_000, "file")], ["1 file", "2,000 files"]);
     }
 }

@@ -8,22 +8,22 @@ use chrono::{DateTime, Local, TimeDelta, TimeZone, Utc};
 
 use vic_protocol::client::Client;
 use vic_protocol::error::{IoContext, Result};
-use vic_protocol::model::{INSIDE, Place, below_roots, namings, path_of, printed};
+use vic_protocol::model::{MEMBER_SEPARATOR, Place, display_path, parse_path, resolve_in_roots, split_path_and_place};
 use vic_protocol::units;
 
 /// Parses bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
-pub fn size(text: &str) -> Result<u64, String> {
-    units::size(text).ok_or_else(|| format!("`{text}` is not a size: use `512`, `10k`, `5M` or `1G`"))
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    units::parse_size(text).ok_or_else(|| format!("`{text}` is not a size: use `512`, `10k`, `5M` or `1G`"))
 }
 
 /// Parses `2026-05-01` (local midnight), RFC 3339 date-times, and `12h`, `7d`, `2w`, `1y` ago.
-pub fn date(text: &str) -> Result<DateTime<Utc>, String> {
-    date_at(text, Local::now())
+pub fn parse_date(text: &str) -> Result<DateTime<Utc>, String> {
+    parse_date_at(text, Local::now())
 }
 
-fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, String> {
+fn parse_date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, String> {
     let wrong = || format!("`{text}` is not a date: use `2026-05-01`, `2026-05-01T12:00:00Z`, `7d` or `2w`");
-    if let Some(moment) = units::moment_in(text, &now.timezone()) {
+    if let Some(moment) = units::parse_moment_in(text, &now.timezone()) {
         return Ok(moment);
     }
     let (number, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
@@ -39,7 +39,7 @@ fn date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<Utc>, S
 }
 
 /// Parses a duration in seconds, with an optional unit: `90`, `90s`, `30m`, `1h`, `2d`.
-pub fn seconds(text: &str) -> Result<u64, String> {
+pub fn parse_seconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a duration: use `90s`, `30m`, `1h` or `2d`");
     let number = text.trim_end_matches(|it: char| !it.is_ascii_digit());
     let unit = match &text[number.len()..] {
@@ -57,13 +57,13 @@ pub fn seconds(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// There is no working directory.
-pub fn absolute(path: &Path) -> Result<String> {
-    let path = typed(path);
-    let resolved = match resolve(&path).or_else(|| resolve_gone(&path)) {
+pub fn absolute_path(path: &Path) -> Result<String> {
+    let path = typed_path(path);
+    let resolved = match resolve_existing(&path).or_else(|| resolve_missing(&path)) {
         Some(resolved) => resolved,
-        None => std::path::absolute(&path).at("resolve", &path)?,
+        None => std::path::absolute(&path).io_context("resolve", &path)?,
     };
-    Ok(printed(&resolved).into_owned())
+    Ok(display_path(&resolved).into_owned())
 }
 
 /// Makes a path absolute as [`absolute`] does. Searches a path that does not exist below the roots, because hits print such
@@ -71,14 +71,14 @@ pub fn absolute(path: &Path) -> Result<String> {
 ///
 /// # Errors
 /// Several roots have it, or the daemon cannot list them.
-pub async fn named(client: &Client, path: &Path) -> Result<String> {
-    let path = typed(path);
-    if path.is_absolute() || resolve(&path).is_some() || path.as_os_str().is_empty() || leads_upwards(&path) {
-        return absolute(&path);
+pub async fn resolve_path(client: &Client, path: &Path) -> Result<String> {
+    let path = typed_path(path);
+    if path.is_absolute() || resolve_existing(&path).is_some() || path.as_os_str().is_empty() || leads_upwards(&path) {
+        return absolute_path(&path);
     }
-    match below_roots(&client.roots().await?, &path, |it| resolve(it).is_some())? {
-        Some(found) => absolute(&found),
-        None => absolute(&path),
+    match resolve_in_roots(&client.roots().await?, &path, |it| resolve_existing(it).is_some())? {
+        Some(found) => absolute_path(&found),
+        None => absolute_path(&path),
     }
 }
 
@@ -86,9 +86,9 @@ pub async fn named(client: &Client, path: &Path) -> Result<String> {
 ///
 /// # Errors
 /// See [`named`].
-pub async fn named_root(client: &Client, path: Option<&Path>) -> Result<Option<String>> {
+pub async fn resolve_root(client: &Client, path: Option<&Path>) -> Result<Option<String>> {
     match path {
-        Some(path) => named(client, path).await.map(Some),
+        Some(path) => resolve_path(client, path).await.map(Some),
         None => Ok(None),
     }
 }
@@ -97,27 +97,27 @@ pub async fn named_root(client: &Client, path: Option<&Path>) -> Result<Option<S
 ///
 /// # Errors
 /// See [`named`].
-pub async fn named_place(client: &Client, path: &Path) -> Result<(String, Place)> {
-    let Some(text) = path.to_str() else { return Ok((absolute(path)?, Place::default())) };
+pub async fn resolve_place(client: &Client, path: &Path) -> Result<(String, Place)> {
+    let Some(text) = path.to_str() else { return Ok((absolute_path(path)?, Place::default())) };
     let roots = client.roots().await?;
-    for (name, place) in namings(text) {
-        let path = path_of(name);
-        if resolve(&path).is_some() {
-            return Ok((absolute(&path)?, place));
+    for (name, place) in split_path_and_place(text) {
+        let path = parse_path(name);
+        if resolve_existing(&path).is_some() {
+            return Ok((absolute_path(&path)?, place));
         }
         if !path.is_absolute()
             && !leads_upwards(&path)
-            && let Some(found) = below_roots(&roots, &path, |it| resolve(it).is_some())?
+            && let Some(found) = resolve_in_roots(&roots, &path, |it| resolve_existing(it).is_some())?
         {
-            return Ok((absolute(&found)?, place));
+            return Ok((absolute_path(&found)?, place));
         }
     }
-    Ok((absolute(path)?, Place::default()))
+    Ok((absolute_path(path)?, Place::default()))
 }
 
 /// Returns the typed path, or the path of a URL.
-fn typed(path: &Path) -> PathBuf {
-    path.to_str().map_or_else(|| path.to_path_buf(), path_of)
+fn typed_path(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_path_buf(), parse_path)
 }
 
 fn leads_upwards(path: &Path) -> bool {
@@ -125,7 +125,7 @@ fn leads_upwards(path: &Path) -> bool {
 }
 
 /// Resolves an existing path.
-fn resolve(path: &Path) -> Option<PathBuf> {
+fn resolve_existing(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(path).ok().or_else(|| resolve_archive(path))
 }
 
@@ -136,14 +136,14 @@ fn resolve_archive(path: &Path) -> Option<PathBuf> {
         let archive = std::fs::canonicalize(OsStr::from_bytes(&name[..at])).ok()?;
         archive.is_file().then_some((archive, at))
     };
-    let (archive, at) = memchr::memmem::find_iter(name, INSIDE).find_map(archive)?;
+    let (archive, at) = memchr::memmem::find_iter(name, MEMBER_SEPARATOR).find_map(archive)?;
     let mut resolved = archive.into_os_string();
     resolved.push(OsStr::from_bytes(&name[at..]));
     Some(resolved.into())
 }
 
 /// Resolves a missing file in an existing folder.
-fn resolve_gone(path: &Path) -> Option<PathBuf> {
+fn resolve_missing(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
@@ -173,7 +173,7 @@ mod tests {
             ("yesterday", None),
         ] {
             let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
-            assert_eq!(date_at(text, now).ok(), expected, "{text}");
+            assert_eq!(parse_date_at(text, now).ok(), expected, "{text}");
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
             ("1 h", None),
             ("4294967296", None),
         ] {
-            assert_eq!(seconds(text).ok(), expected, "{text}");
+            assert_eq!(parse_seconds(text).ok(), expected, "{text}");
         }
     }
 
@@ -214,14 +214,14 @@ mod tests {
             ("gone/b.txt", "gone/b.txt"),
             ("link/../gone.txt", "gone.txt"),
         ] {
-            assert_eq!(absolute(&root.join(path)).unwrap(), root.join(expected).to_str().unwrap(), "{path}");
+            assert_eq!(absolute_path(&root.join(path)).unwrap(), root.join(expected).to_str().unwrap(), "{path}");
         }
         let odd = root.join(OsStr::from_bytes(b"caf\xe9.txt"));
         std::fs::write(&odd, "").unwrap();
-        let url = absolute(&odd).unwrap();
+        let url = absolute_path(&odd).unwrap();
         assert!(url.starts_with("file:///") && url.ends_with("/caf%E9.txt"), "{url}");
-        assert_eq!(absolute(Path::new(&url)).unwrap(), url);
+        assert_eq!(absolute_path(Path::new(&url)).unwrap(), url);
         let here = std::fs::canonicalize(".").unwrap();
-        assert_eq!(absolute(Path::new("no such file")).unwrap(), here.join("no such file").to_str().unwrap());
+        assert_eq!(absolute_path(Path::new("no such file")).unwrap(), here.join("no such file").to_str().unwrap());
     }
 }

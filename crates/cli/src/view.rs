@@ -8,7 +8,7 @@ use crate::output::Printer;
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
-use vic_protocol::model::CorpusCall;
+use vic_protocol::model::CorpusRequest;
 
 /// Arguments of `vic view`.
 #[derive(Debug, clap::Args)]
@@ -63,12 +63,12 @@ struct Create {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
-    let call = CorpusCall { verb: "VIEW".into(), request: request(args.action) };
+    let call = CorpusRequest { verb: "VIEW".into(), request: view_request(args.action) };
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
-    corpus::print(&reply, printer)
+    corpus::print_reply(&reply, printer)
 }
 
-fn request(action: Action) -> Map<String, Value> {
+fn view_request(action: Action) -> Map<String, Value> {
     let (name, fields) = match action {
         Action::List => ("list", vec![]),
         Action::Show { name } => ("show", vec![("name", Value::from(name))]),

@@ -137,7 +137,7 @@ impl ErrorCode {
 }
 
 /// Hint for a disk I/O error.
-pub const DISK_REFUSES: &str =
+pub const DISK_ERROR_HINT: &str =
     "nothing was changed: the disk could not be read or written; check `dmesg` and the disk, then start vic again";
 
 /// A failed request: one lowercase sentence with the path or value in backticks, and where possible a remedy.
@@ -198,7 +198,7 @@ impl Error {
     }
 
     /// Returns the message and the hint in one line, for the status.
-    pub fn with_cure(&self) -> String {
+    pub fn message_with_hint(&self) -> String {
         self.hint.as_ref().map_or_else(|| self.message.clone(), |cure| format!("{}; {cure}", self.message))
     }
 
@@ -222,7 +222,7 @@ impl Error {
                 Error::new(ErrorCode::NotFound, message)
             }
             _ if error.raw_os_error() == Some(libc::EIO) => {
-                Error::new(ErrorCode::Unavailable, message).hint(DISK_REFUSES)
+                Error::new(ErrorCode::Unavailable, message).hint(DISK_ERROR_HINT)
             }
             _ => Error::new(ErrorCode::Internal, message),
         }
@@ -240,11 +240,11 @@ impl std::error::Error for Error {}
 /// Names the action and the path of a failed file operation.
 pub trait IoContext<T> {
     /// Turns the error into `cannot <action> <path>: <error>` with the matching code.
-    fn at(self, action: &str, path: &Path) -> Result<T>;
+    fn io_context(self, action: &str, path: &Path) -> Result<T>;
 }
 
 impl<T> IoContext<T> for std::io::Result<T> {
-    fn at(self, action: &str, path: &Path) -> Result<T> {
+    fn io_context(self, action: &str, path: &Path) -> Result<T> {
         self.map_err(|error| Error::io(action, path, &error))
     }
 }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Utc};
 
 /// Parses bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`, `3 megabytes`.
-pub fn size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let factor = unit_bytes(unit.trim())?;
@@ -27,12 +27,12 @@ pub fn unit_bytes(unit: &str) -> Option<u64> {
 
 /// Parses a time in any command or protocol: RFC 3339, or local time if it has no zone. A date is its midnight, or the
 /// first valid time after it if the clock skips midnight.
-pub fn moment(text: &str) -> Option<DateTime<Utc>> {
-    moment_in(text, &Local)
+pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
+    parse_moment_in(text, &Local)
 }
 
 /// As [`moment`], in a given time zone.
-pub fn moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
+pub fn parse_moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
     if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
         return Some(zoned.to_utc());
     }
@@ -64,7 +64,7 @@ mod tests {
             ("1.2.3k", None),
             ("99999999999999T", None),
         ] {
-            assert_eq!(size(text), expected, "{text}");
+            assert_eq!(parse_size(text), expected, "{text}");
         }
     }
 
@@ -79,7 +79,7 @@ mod tests {
             ("", None),
         ] {
             let expected = expected.map(|it| it.parse::<DateTime<Utc>>().unwrap());
-            assert_eq!(moment_in(text, &zone), expected, "{text}");
+            assert_eq!(parse_moment_in(text, &zone), expected, "{text}");
         }
     }
 }

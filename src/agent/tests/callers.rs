@@ -6,13 +6,13 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::error::{Error, Result};
 use crate::llm::LlmRequest;
-use crate::model::{Holder, PrivacyMode, ToolSpec};
+use crate::model::{Principal, PrivacyMode, ToolSpec};
 
 /// An assistant with tools that never return.
 fn stuck(dir: &std::path::Path) -> Assistant {
     struct Stuck(FakeTools);
     #[async_trait::async_trait]
-    impl Tools for Stuck {
+    impl ToolProvider for Stuck {
         fn specs(&self) -> Vec<ToolSpec> {
             self.0.specs()
         }
@@ -60,7 +60,7 @@ async fn tool_calls_above_the_limit_are_rejected_at_once() {
 async fn one_key_takes_at_most_half_of_the_slots() {
     let dir = tempfile::tempdir().unwrap();
     let assistant = stuck(dir.path());
-    let [ada, bo] = ["ada", "bo"].map(|it| assistant.held_by(Holder::Key(it.into())));
+    let [ada, bo] = ["ada", "bo"].map(|it| assistant.with_holder(Principal::Key(it.into())));
     let question = |of: &Assistant| {
         let of = of.clone();
         tokio::spawn(async move { of.ask("how heavy?", &Override::default()).await.map(drop) })
@@ -81,7 +81,7 @@ async fn one_key_takes_at_most_half_of_the_slots() {
 async fn requests_per_key_are_limited_until_one_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (assistant, _) = assistant(dir.path());
-    let [ada, bo] = ["ada", "bo"].map(|it| assistant.held_by(Holder::Key(it.into())));
+    let [ada, bo] = ["ada", "bo"].map(|it| assistant.with_holder(Principal::Key(it.into())));
     let ask = |of: &Assistant| {
         of.stream(LlmRequest::new(PrivacyMode::LocalOnly, "", "how heavy?"), &Override::default(), false)
     };
@@ -98,8 +98,8 @@ async fn backend_address_and_command_are_shown_to_owner_only() {
     let (assistant, mut config) = assistant(dir.path());
     let line = CommandLine { program: "true".into(), args: vec!["--token=s3cret".into()], folder: dir.path().into() };
     let over = Override { command: Some(line), ..Override::default() };
-    let mut choice = Choice::configured(&config).with(&over).unwrap();
-    let (none, owner) = (Override::default(), assistant.for_right(true, false));
+    let mut choice = BackendChoice::configured(&config).with_overrides(&over).unwrap();
+    let (none, owner) = (Override::default(), assistant.with_rights(true, false));
     for folder in [dir.path().to_path_buf(), dir.path().join("gone")] {
         choice.command.as_mut().unwrap().folder = folder;
         choice.save(&config).unwrap();
@@ -127,7 +127,7 @@ async fn address_of_failed_server_is_shown_to_owner_only() {
     let over = Override { backend: Some(BackendKind::OpenAi), model: Some("m".into()), ..Override::default() };
     let request = || LlmRequest::new(PrivacyMode::LocalOnly, "", "how heavy?");
     for owns in [true, false] {
-        let it = shared.for_right(owns, false);
+        let it = shared.with_rights(owns, false);
         let agent = AgentRequest { question: "how heavy?".into(), over: over.clone(), bounds: None };
         let events: Vec<_> = it.stream(request(), &over, false).unwrap().collect().await;
         for told in [
@@ -151,10 +151,10 @@ async fn output_of_failed_command_is_shown_to_owner_only() {
     let args = vec!["-c".into(), "echo 'cannot open /home/s3cret' >&2; exit 3".into()];
     let line = CommandLine { program: "sh".into(), args, folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
-    Choice::configured(&config).with(&over).unwrap().save(&config).unwrap();
+    BackendChoice::configured(&config).with_overrides(&over).unwrap().save(&config).unwrap();
     let none = Override::default();
     for owns in [true, false] {
-        let it = assistant.for_right(owns, false);
+        let it = assistant.with_rights(owns, false);
         let error = it.ask("how heavy?", &none).await.unwrap_err();
         assert_eq!((error.code, error.message.contains("s3cret")), (ErrorCode::FailedPrecondition, owns), "{error}");
         let request = AgentRequest { question: "how heavy?".into(), ..AgentRequest::default() };
@@ -171,10 +171,10 @@ async fn only_local_user_may_name_a_program() {
     let line = CommandLine { program: "true".into(), args: vec![], folder: "/".into() };
     let over = Override { command: Some(line), ..Override::default() };
     for owns in [false, true] {
-        let error = assistant.for_right(owns, false).ask("x", &over).await.unwrap_err();
+        let error = assistant.with_rights(owns, false).ask("x", &over).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::PermissionDenied, "{error}");
     }
     // The command runs, and prints nothing.
-    let error = assistant.for_right(true, true).ask("x", &over).await.unwrap_err();
+    let error = assistant.with_rights(true, true).ask("x", &over).await.unwrap_err();
     assert!(error.message.contains("said nothing"), "{error}");
 }

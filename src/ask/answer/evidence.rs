@@ -5,30 +5,30 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::ask::answer::kind::{self, Kind};
-use crate::ask::answer::units::{Form, Unit};
+use crate::ask::answer::kind::{self, QuestionKind};
+use crate::ask::answer::units::{Unit, UnitForm};
 use crate::ask::answer::value;
-use crate::ask::phrase::{key, stem};
+use crate::ask::phrase::{word_key, word_stem};
 use crate::ask::{phrase, stop_words};
 
 /// Most content words of a question; each is a bit.
-const MOST_WORDS: usize = 64;
+const MAX_CONTENT_WORDS: usize = 64;
 /// Length in words from which a quote counts as long.
-const LONG: f32 = 60.0;
+const LONG_UNIT_WORDS: f32 = 60.0;
 /// Length in words below which a unit counts as short.
-const SHORT: f32 = 4.0;
+const SHORT_UNIT_WORDS: f32 = 4.0;
 
 /// Weight of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
 const SAID_BY_KIND: f32 = 0.3;
 
 /// Field keys for the title of a document or a mail, lower case.
-const TITLES: [&str; 2] = ["title: ", "subject: "];
+const TITLE_FIELD_KEYS: [&str; 2] = ["title: ", "subject: "];
 
 /// Number of features.
-pub(super) const COUNT: usize = 23;
+pub(super) const FEATURE_COUNT: usize = 23;
 
 /// Name of each feature, in order.
-pub(super) const NAMES: [&str; COUNT] = [
+pub(super) const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "unit_cosine",
     "passage_cosine",
     "unit_words",
@@ -55,11 +55,11 @@ pub(super) const NAMES: [&str; COUNT] = [
 ];
 
 /// The features of one unit.
-pub(super) type Numbers = [f32; COUNT];
+pub(super) type Features = [f32; FEATURE_COUNT];
 
 /// A parsed question, ready for comparison with many texts.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ParsedQuestion {
     /// The stems of the content words, without repeats.
     keys: Vec<String>,
     /// Weight of each stem, by its rarity in the corpus.
@@ -69,7 +69,7 @@ pub(super) struct Asked {
     /// Indices of neighbouring content words.
     pairs: Vec<(usize, usize)>,
     /// Mask of the content words that are exact names: numbers, codes, names, months.
-    named: u64,
+    exact_names: u64,
     /// Mask of numbers, dates and months. A text may refer to other names by `it` or `she`, but not to these.
     exact: u64,
     /// Mask of the parts with digits of codes and long numbers.
@@ -80,14 +80,14 @@ pub(super) struct Asked {
     words: Vec<String>,
     /// The mail header field that the question asks for.
     mail_field: Option<&'static str>,
-    kind: Kind,
+    kind: QuestionKind,
     /// The thing to count, if the question asks for a count.
     counted: Option<String>,
 }
 
 /// The content words of a question that a text has, one bit each, and the number of other words.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Held {
+pub(super) struct WordMatch {
     pub(super) words: u64,
     others: usize,
     count: usize,
@@ -96,14 +96,14 @@ pub(super) struct Held {
 }
 
 /// The surroundings of a unit.
-pub(super) struct Context {
+pub(super) struct UnitContext {
     /// Words in the heading of the unit and the lines above the passage.
-    pub(super) above: Held,
+    pub(super) above: WordMatch,
     /// Words in the units before and after it.
-    pub(super) beside: Held,
-    pub(super) passage: Held,
+    pub(super) beside: WordMatch,
+    pub(super) passage: WordMatch,
     /// Words in the read parts of the file and in its path.
-    pub(super) file: Held,
+    pub(super) file: WordMatch,
     /// Normalised by the model's scale; 0 if unknown.
     pub(super) passage_cosine: f32,
     pub(super) passage_score: f32,
@@ -111,34 +111,34 @@ pub(super) struct Context {
     pub(super) hit: usize,
 }
 
-impl Asked {
+impl ParsedQuestion {
     /// Parses a question: `typed` as typed, `searched` without operators. `weight` returns the weight of a word by its key.
-    pub(super) fn of(typed: &str, searched: &str, weight: impl Fn(&str) -> f32) -> Asked {
-        let plain = phrase::plain(searched);
-        let (named, codes) = (named(typed), codes(typed));
-        let mut asked = Asked {
+    pub(super) fn parse(typed: &str, searched: &str, weight: impl Fn(&str) -> f32) -> ParsedQuestion {
+        let plain = phrase::normalize(searched);
+        let (named, codes) = (naming_words(typed), question_codes(typed));
+        let mut asked = ParsedQuestion {
             keys: Vec::new(),
             weights: Vec::new(),
             rarity: Vec::new(),
             pairs: Vec::new(),
-            named: 0,
+            exact_names: 0,
             exact: 0,
             codes: 0,
             calendar: 0,
             words: phrase::words(searched),
             mail_field: kind::mail_field(typed),
-            kind: kind::asked(typed),
-            counted: kind::counted(typed),
+            kind: kind::question_kind(typed),
+            counted: kind::counted_word(typed),
         };
         let mut last = None;
-        for word in phrase::split(&plain).filter(|it| !stop_words::is_one(it)) {
-            let Some(number) = asked.number_of(word, &weight) else { break };
+        for word in phrase::split_words(&plain).filter(|it| !stop_words::is_stop_word(it)) {
+            let Some(number) = asked.word_index(word, &weight) else { break };
             if named.contains(word) {
-                asked.named |= 1 << number;
+                asked.exact_names |= 1 << number;
             }
             let is_calendar = value::is_calendar(word);
             if is_calendar || word.bytes().any(|it| it.is_ascii_digit()) {
-                asked.named |= 1 << number;
+                asked.exact_names |= 1 << number;
                 asked.exact |= 1 << number;
                 asked.codes |= u64::from(codes.contains(word)) << number;
                 asked.calendar |= u64::from(is_calendar) << number;
@@ -148,50 +148,50 @@ impl Asked {
             }
             last = Some(number);
         }
-        asked.pairs.truncate(MOST_WORDS);
+        asked.pairs.truncate(MAX_CONTENT_WORDS);
         asked.rarity = asked.weights.clone();
         asked
     }
 
     /// Returns the question with its words also weighted by rarity among these units: a word in every unit discriminates
     /// between none of them.
-    pub(super) fn among<'h>(&self, units: impl Iterator<Item = &'h Held>) -> Asked {
+    pub(super) fn weighted_among<'h>(&self, units: impl Iterator<Item = &'h WordMatch>) -> ParsedQuestion {
         let (mut all, mut with) = (0.0_f32, vec![0.0_f32; self.keys.len()]);
         for held in units {
             all += 1.0;
-            bits(held.words).for_each(|it| with[it] += 1.0);
+            bit_indices(held.words).for_each(|it| with[it] += 1.0);
         }
         let rarity = |at: usize| self.weights[at] * ((1.0 + all) / (0.5 + with[at])).ln_1p();
-        Asked { rarity: (0..with.len()).map(rarity).collect(), ..self.clone() }
+        ParsedQuestion { rarity: (0..with.len()).map(rarity).collect(), ..self.clone() }
     }
 
-    fn number_of(&mut self, word: &str, weight: impl Fn(&str) -> f32) -> Option<usize> {
-        let stem = stem(word);
+    fn word_index(&mut self, word: &str, weight: impl Fn(&str) -> f32) -> Option<usize> {
+        let stem = word_stem(word);
         if let Some(known) = self.keys.iter().position(|it| it == stem) {
             return Some(known);
         }
-        if self.keys.len() == MOST_WORDS {
+        if self.keys.len() == MAX_CONTENT_WORDS {
             return None;
         }
-        let is_said_by_kind = self.kind == Kind::Money && kind::is_paying(word);
+        let is_said_by_kind = self.kind == QuestionKind::Money && kind::is_paying(word);
         self.keys.push(stem.to_string());
-        self.weights.push(weight(key(word)) * if is_said_by_kind { SAID_BY_KIND } else { 1.0 });
+        self.weights.push(weight(word_key(word)) * if is_said_by_kind { SAID_BY_KIND } else { 1.0 });
         Some(self.keys.len() - 1)
     }
 
     /// Compares the question with a text.
-    pub(super) fn held(&self, text: &str) -> Held {
-        let plain = phrase::plain(text);
-        let mut held = Held::default();
+    pub(super) fn match_text(&self, text: &str) -> WordMatch {
+        let plain = phrase::normalize(text);
+        let mut held = WordMatch::default();
         let mut others = HashSet::new();
         let mut last: Option<usize> = None;
-        for word in phrase::split(&plain) {
+        for word in phrase::split_words(&plain) {
             held.count += 1;
             held.words |= self.codes_in(word);
-            if stop_words::is_one(word) {
+            if stop_words::is_stop_word(word) {
                 continue;
             }
-            let number = self.keys.iter().position(|it| it == stem(word));
+            let number = self.keys.iter().position(|it| it == word_stem(word));
             match number {
                 Some(number) => held.words |= 1 << number,
                 None => {
@@ -221,22 +221,22 @@ impl Asked {
             |key: &str| key.split(|it: char| !it.is_ascii_digit()).max_by_key(|it| it.len()).map(str::to_string);
         let is_held =
             |at: &usize| digits(&self.keys[*at]).is_some_and(|it| it.len() >= FEWEST_DIGITS && word.contains(&it));
-        bits(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
+        bit_indices(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
     }
 
     /// Returns the share of the question that a text holds verbatim, 0 to 1.
-    pub(super) fn run(&self, text: &str) -> f32 {
-        let plain = phrase::plain(text);
-        phrase::share(&self.words, &phrase::split(&plain).collect::<Vec<_>>())
+    pub(super) fn verbatim_share(&self, text: &str) -> f32 {
+        let plain = phrase::normalize(text);
+        phrase::shared_run_share(&self.words, &phrase::split_words(&plain).collect::<Vec<_>>())
     }
 
     /// Returns how surely a text holds a value of the wanted kind, 0 to 1.
-    pub(super) fn kind_held(&self, text: &str) -> f32 {
+    pub(super) fn kind_match(&self, text: &str) -> f32 {
         const COUNTS_OTHERS: f32 = 0.6;
-        let is_asked = |word: &str| self.words.iter().any(|it| stem(it) == stem(word));
-        let held = value::held(self.kind, text, &is_asked);
+        let is_asked = |word: &str| self.words.iter().any(|it| word_stem(it) == word_stem(word));
+        let held = value::value_confidence(self.kind, text, &is_asked);
         match &self.counted {
-            Some(counted) if self.kind.is_count() && held > 0.0 && !value::counts(counted, text, &is_asked) => {
+            Some(counted) if self.kind.is_count() && held > 0.0 && !value::counts_word(counted, text, &is_asked) => {
                 COUNTS_OTHERS * held
             }
             _ => held,
@@ -244,40 +244,41 @@ impl Asked {
     }
 
     /// Returns the weighted share of the content words in a mask.
-    pub(super) fn share(&self, words: u64) -> f32 {
-        share(&self.weights, words)
+    pub(super) fn word_share(&self, words: u64) -> f32 {
+        weighted_share(&self.weights, words)
     }
 
     /// Returns the weighted share of the exact names in a mask; 1 if there are none.
-    pub(super) fn share_named(&self, words: u64) -> f32 {
-        self.share_of(self.named, words)
+    pub(super) fn exact_name_share(&self, words: u64) -> f32 {
+        self.masked_share(self.exact_names, words)
     }
 
     /// Returns the weighted share of the wanted words that are in another mask; 1 if there are none.
-    fn share_of(&self, wanted: u64, words: u64) -> f32 {
-        let all: f32 = bits(wanted).map(|it| self.weights[it]).sum();
-        let some: f32 = bits(wanted & words).map(|it| self.weights[it]).sum();
+    fn masked_share(&self, wanted: u64, words: u64) -> f32 {
+        let all: f32 = bit_indices(wanted).map(|it| self.weights[it]).sum();
+        let some: f32 = bit_indices(wanted & words).map(|it| self.weights[it]).sum();
         if all > 0.0 { some / all } else { 1.0 }
     }
 
     /// Returns how much of a field's key, the words before its colon, the question names.
-    fn asked_key(&self, unit: &Unit, text: &str) -> f32 {
-        let Some((key, _)) = text.split_once(": ").filter(|_| unit.form == Form::Field) else { return 0.0 };
-        let held = self.held(key);
+    fn field_key_match(&self, unit: &Unit, text: &str) -> f32 {
+        let Some((key, _)) = text.split_once(": ").filter(|_| unit.form == UnitForm::Field) else { return 0.0 };
+        let held = self.match_text(key);
         let known = held.words.count_ones() as f32;
         if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
     /// Returns whether a unit is the title of a document or the subject of a mail, and the question asks for neither.
-    pub(super) fn is_title_not_asked_for(&self, unit: &Unit, text: &str) -> bool {
-        let is_title = unit.form == Form::Field && TITLES.iter().any(|it| text.to_lowercase().starts_with(it));
-        is_title && self.asked_key(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
+    pub(super) fn is_unrequested_title(&self, unit: &Unit, text: &str) -> bool {
+        let is_title =
+            unit.form == UnitForm::Field && TITLE_FIELD_KEYS.iter().any(|it| text.to_lowercase().starts_with(it));
+        is_title && self.field_key_match(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
     }
 
     /// Returns the features of a unit. The cosine is 0 until it is known.
-    pub(super) fn numbers(&self, unit: &Unit, text: &str, held: Held, context: &Context) -> Numbers {
+    pub(super) fn features(&self, unit: &Unit, text: &str, held: WordMatch, context: &UnitContext) -> Features {
         let within = held.words | context.above.words;
-        let kind_held = self.kind_held(text);
+        let kind_held = self.kind_match(text);
         let count = held.count as f32;
         let pairs = if self.pairs.is_empty() {
             0.0
@@ -286,32 +287,32 @@ impl Asked {
         };
         let other_date = held.calendar || context.above.calendar;
         let contradicts = other_date && self.calendar & !within != 0 && self.calendar & held.words == 0;
-        let is_mail_field = self.mail_field.is_some_and(|it| unit.form == Form::Field && text.starts_with(it));
+        let is_mail_field = self.mail_field.is_some_and(|it| unit.form == UnitForm::Field && text.starts_with(it));
         let yes = |it: bool| f32::from(u8::from(it));
         [
             0.0,
             context.passage_cosine,
-            self.share(held.words),
-            self.share(within),
-            self.share(within | context.beside.words),
-            self.share(context.passage.words),
+            self.word_share(held.words),
+            self.word_share(within),
+            self.word_share(within | context.beside.words),
+            self.word_share(context.passage.words),
             kind_held,
-            kind_held * self.share(within),
-            self.share_named(context.file.words),
+            kind_held * self.word_share(within),
+            self.exact_name_share(context.file.words),
             yes(contradicts),
             (held.others as f32).ln_1p() / 4.0,
             pairs,
-            yes(count < SHORT),
-            (count / LONG - 1.0).clamp(0.0, 1.0),
-            yes(unit.form == Form::Fragment),
+            yes(count < SHORT_UNIT_WORDS),
+            (count / LONG_UNIT_WORDS - 1.0).clamp(0.0, 1.0),
+            yes(unit.form == UnitForm::Fragment),
             1.0 / (1.0 + context.hit as f32),
             context.passage_score,
-            self.share_of(self.exact, within),
-            self.asked_key(unit, text),
+            self.masked_share(self.exact, within),
+            self.field_key_match(unit, text),
             yes(is_mail_field),
-            share(&self.rarity, held.words),
-            share(&self.rarity, within | context.beside.words),
-            self.share(context.file.words),
+            weighted_share(&self.rarity, held.words),
+            weighted_share(&self.rarity, within | context.beside.words),
+            self.word_share(context.file.words),
         ]
     }
 
@@ -322,31 +323,31 @@ impl Asked {
     }
 }
 
-impl Held {
+impl WordMatch {
     /// Returns the words in either of two texts.
-    pub(super) fn or(self, other: Held) -> Held {
-        Held { words: self.words | other.words, ..self }
+    pub(super) fn union(self, other: WordMatch) -> WordMatch {
+        WordMatch { words: self.words | other.words, ..self }
     }
 }
 
 /// Returns the heading of a unit and the lines above its passage.
-pub(super) fn above(chunk_context: &str, body: &str, heading: Option<&Range<usize>>) -> String {
+pub(super) fn heading_context(chunk_context: &str, body: &str, heading: Option<&Range<usize>>) -> String {
     heading.map_or(chunk_context.to_string(), |it| format!("{chunk_context}\n{}", &body[it.clone()]))
 }
 
-fn share(weights: &[f32], words: u64) -> f32 {
+fn weighted_share(weights: &[f32], words: u64) -> f32 {
     let all: f32 = weights.iter().sum();
-    let some: f32 = bits(words).filter_map(|it| weights.get(it)).sum();
+    let some: f32 = bit_indices(words).filter_map(|it| weights.get(it)).sum();
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-fn bits(mask: u64) -> impl Iterator<Item = usize> {
+fn bit_indices(mask: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |it| mask & (1 << it) != 0)
 }
 
 /// Returns the words with digits of a question's codes and long numbers, lower case: `9999` of `SF-2025-9999`, `gp1`,
 /// `40921`.
-fn codes(typed: &str) -> HashSet<String> {
+fn question_codes(typed: &str) -> HashSet<String> {
     const LONG_NUMBER: usize = 5;
     let mut codes = HashSet::new();
     for token in typed.split_whitespace() {
@@ -364,7 +365,7 @@ fn codes(typed: &str) -> HashSet<String> {
 
 /// Returns the naming words of a question, lower case: words with a digit, in quotes, or with a capital that does not begin
 /// a sentence. Capitals do not count in German, which capitalises all nouns, or if everything is in capitals.
-fn named(typed: &str) -> HashSet<String> {
+fn naming_words(typed: &str) -> HashSet<String> {
     let is_german = stop_words::is_german(typed);
     let is_shouted = !typed.chars().any(char::is_lowercase);
     let mut named = HashSet::new();
@@ -388,50 +389,53 @@ fn named(typed: &str) -> HashSet<String> {
 mod tests {
     use super::*;
 
-    fn asked(question: &str) -> Asked {
-        Asked::of(question, question, |_| 1.0)
+    fn asked(question: &str) -> ParsedQuestion {
+        ParsedQuestion::parse(question, question, |_| 1.0)
     }
 
     #[test]
     fn share_named_prefers_text_with_exact_names() {
         let question = asked("How much did Larkmouth pay in December?");
-        let august = question.held("In August Larkmouth paid 31 EUR");
-        let december = question.held("In December Larkmouth paid 12 EUR");
-        assert!(question.share_named(december.words) > question.share_named(august.words));
+        let august = question.match_text("In August Larkmouth paid 31 EUR");
+        let december = question.match_text("In December Larkmouth paid 12 EUR");
+        assert!(question.exact_name_share(december.words) > question.exact_name_share(august.words));
         assert!(august.calendar && !december.calendar);
     }
 
     #[test]
     fn unknown_code_is_detected() {
         let question = asked("What is invoice SF-2025-0999 about?");
-        assert!(question.has_unknown_code(question.held("Invoice SF-2025-0412 is about sensors").words));
-        assert!(!question.has_unknown_code(question.held("Invoice SF-2025-0999 is about sensors").words));
+        assert!(question.has_unknown_code(question.match_text("Invoice SF-2025-0412 is about sensors").words));
+        assert!(!question.has_unknown_code(question.match_text("Invoice SF-2025-0999 is about sensors").words));
         let model = asked("Where is the m5799?");
-        assert!(!model.has_unknown_code(model.held("Printer model WF-M5799DWF in the hall.").words));
+        assert!(!model.has_unknown_code(model.match_text("Printer model WF-M5799DWF in the hall.").words));
         for question in ["What did it cost in 2025?", "Does 5kg of flour do?", "At 18:30 on 3 May?"] {
-            assert!(codes(question).is_empty(), "{question}");
+            assert!(question_codes(question).is_empty(), "{question}");
         }
     }
 
     #[test]
     fn named_ignores_german_nouns() {
-        assert!(named("Wann wurde die Heizung gewartet?").is_empty());
-        assert!(named("When did Ada leave Cinder Bay?").contains("ada"));
-        assert!(named("WHO SIGNED IT").is_empty());
+        assert!(naming_words("Wann wurde die Heizung gewartet?").is_empty());
+        assert!(naming_words("When did Ada leave Cinder Bay?").contains("ada"));
+        assert!(naming_words("WHO SIGNED IT").is_empty());
     }
 
     #[test]
     fn word_in_every_unit_weighs_less_than_rare_word() {
         let question = asked("museum kiln");
-        let held = ["the museum", "a museum", "the museum kiln", "one more museum"].map(|it| question.held(it));
-        let among = question.among(held.iter());
-        assert!(share(&among.rarity, question.held("kiln").words) > 0.6 && among.share(held[0].words) == 0.5);
+        let held = ["the museum", "a museum", "the museum kiln", "one more museum"].map(|it| question.match_text(it));
+        let among = question.weighted_among(held.iter());
+        assert!(
+            weighted_share(&among.rarity, question.match_text("kiln").words) > 0.6
+                && among.word_share(held[0].words) == 0.5
+        );
     }
 
     #[test]
     fn title_and_subject_are_excluded_unless_asked_for() {
-        let field = Unit { range: 0..1, form: Form::Field, heading: None, head: None };
-        let is_left_out = |question: &str, text: &str| asked(question).is_title_not_asked_for(&field, text);
+        let field = Unit { range: 0..1, form: UnitForm::Field, heading: None, head: None };
+        let is_left_out = |question: &str, text: &str| asked(question).is_unrequested_title(&field, text);
         assert!(
             is_left_out("Who owns unit 4?", "title: Lease of Unit 4") && is_left_out("When?", "Subject: Re: Slipway")
         );
@@ -443,7 +447,7 @@ mod tests {
     #[test]
     fn adjacent_words_count_as_pairs() {
         let question = asked("boat shed lease");
-        assert_eq!(question.held("the boat shed").pairs.count_ones(), 1);
-        assert_eq!(question.held("a shed beside the old boat").pairs.count_ones(), 0);
+        assert_eq!(question.match_text("the boat shed").pairs.count_ones(), 1);
+        assert_eq!(question.match_text("a shed beside the old boat").pairs.count_ones(), 0);
     }
 }

@@ -7,7 +7,7 @@ use crate::ask::stop_words;
 
 /// The kind of thing that a question asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum QuestionKind {
     /// A person or an organisation: a name.
     Who,
     /// A date, a time of day or a year.
@@ -37,68 +37,68 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl QuestionKind {
     /// Returns whether the question asks for a number without a unit.
     pub(super) fn is_count(self) -> bool {
-        matches!(self, Kind::Count | Kind::Number)
+        matches!(self, QuestionKind::Count | QuestionKind::Number)
     }
 }
 
 /// Question phrases in lower case by kind. The phrase that comes first in the question decides; of two at one place the
 /// longer one.
-const PHRASES: &[(Kind, &str)] = &[
+const QUESTION_PHRASES: &[(QuestionKind, &str)] = &[
     (
-        Kind::Money,
+        QuestionKind::Money,
         "how much does|how much did|how much is the|how much was the|how much are|\
          how much money|what does it cost|what is the price|what's the price|how expensive|what did we pay|what do we pay|\
          was kostet|was kosten|wie teuer|combien coûte|combien coute|cuánto cuesta|cuanto cuesta|quanto costa|quanto custa|\
          hoeveel kost|ile kosztuje|сколько стоит|kaç lira|what is the fee|what is the rent|wie hoch ist die miete",
     ),
     (
-        Kind::Count,
+        QuestionKind::Count,
         "how many|what number of|wie viele|wieviele|combien de|cuántos|cuántas|cuantos|cuantas|quanti|quante|quantos|quantas|\
          hoeveel|ile|сколько|kaç",
     ),
     (
-        Kind::Weight,
+        QuestionKind::Weight,
         "how heavy|what weight|how much does it weigh|how much do they weigh|what is the weight|what does it weigh|wie schwer|\
          combien pèse|cuánto pesa|quanto pesa|hoe zwaar|jak ciężki|сколько весит",
     ),
     (
-        Kind::Length,
+        QuestionKind::Length,
         "how far|how tall|how high|how deep|how wide|how thick|what length|what height|what distance|what depth|\
          wie weit|wie hoch|wie tief|wie breit|wie dick|hoe ver|hoe hoog|hoe diep|hoe breed|jak daleko|jak wysoki|как далеко",
     ),
     (
-        Kind::Duration,
+        QuestionKind::Duration,
         "how long|how old|how many years|how many months|how many weeks|how many days|how many hours|how many minutes|\
          what age|wie lange|wie alt|wie viele jahre|wie viele monate|wie viele wochen|wie viele tage|wie viele stunden|\
          combien de temps|combien de jours|combien de mois|quel âge|cuánto tiempo|cuánto dura|quanto tempo|quanto dura|\
          hoe lang|hoe oud|jak długo|как долго|сколько времени|ne kadar süre|kaç yaşında",
     ),
     (
-        Kind::Temperature,
+        QuestionKind::Temperature,
         "how hot|how cold|how warm|what temperature|which temperature|at what temperature|wie heiß|wie warm|wie kalt|\
          welche temperatur|bei welcher temperatur|quelle température|à quelle température|qué temperatura|a qué temperatura|\
          che temperatura|a che temperatura|welke temperatuur",
     ),
     (
-        Kind::Share,
+        QuestionKind::Share,
         "what percentage|what percent|which percentage|what share|what proportion|how many percent|wie viel prozent|\
          wie viele prozent|quel pourcentage|qué porcentaje|che percentuale|que percentagem|welk percentage",
     ),
     (
-        Kind::Frequency,
+        QuestionKind::Frequency,
         "how often|how frequently|wie oft|wie häufig|à quelle fréquence|con qué frecuencia|con che frequenza|\
          com que frequência|hoe vaak|jak często|как часто|ne sıklıkla",
     ),
     (
-        Kind::Number,
+        QuestionKind::Number,
         "how much|how big|how large|how fast|what number|what size|what is the number|wie viel|wieviel|wie hoch ist|\
          wie groß|wie schnell|combien|quelle quantité|cuánto|cuánta|cuanto|quanto|quanta|hoe groot|ne kadar",
     ),
     (
-        Kind::When,
+        QuestionKind::When,
         "when|what date|what day|what year|what time|which day|which year|which month|what month|until when|since when|\
          by when|on what date|on which date|how late|wann|seit wann|bis wann|um wie viel uhr|wie spät|an welchem tag|\
          in welchem jahr|quand|à quelle heure|à quelle date|quel jour|en quelle année|cuándo|cuando|a qué hora|en qué año|\
@@ -106,22 +106,22 @@ const PHRASES: &[(Kind, &str)] = &[
          в каком году|ne zaman|saat kaçta|hangi gün",
     ),
     (
-        Kind::Who,
+        QuestionKind::Who,
         "who|whom|whose|which person|which company|wer|wem|wen|wessen|von wem|qui|à qui|de qui|quién|quien|quiénes|de quién|\
          chi|di chi|quem|de quem|wie heeft|kto|kogo|komu|кто|кого|кому|чей|kim|kimin",
     ),
     (
-        Kind::Where,
+        QuestionKind::Where,
         "where|in which city|what place|in which room|which city|which country|wo|wohin|woher|in welcher stadt|où|d'où|\
          dónde|donde|adónde|dove|onde|waar|waarheen|gdzie|dokąd|skąd|где|куда|откуда|nerede|nereye|nereden",
     ),
     (
-        Kind::Why,
+        QuestionKind::Why,
         "why|for what reason|warum|weshalb|wieso|pourquoi|por qué|perché|por que|porquê|waarom|dlaczego|почему|зачем|neden|\
          niçin",
     ),
     (
-        Kind::YesNo,
+        QuestionKind::YesNo,
         "is|are|was|were|do|does|did|can|could|may|must|should|will|has|have|had|ist|sind|war|hat|haben|kann|können|darf|\
          dürfen|muss|müssen|wird|gibt|est-ce que|peut-on|czy|может|можно",
     ),
@@ -143,20 +143,20 @@ pub(super) fn is_paying(word: &str) -> bool {
 const WEIGHING: [&str; 9] = ["weigh", "weighs", "weighed", "wiegt", "wiegen", "pèse", "pesa", "weegt", "весит"];
 
 /// Number of leading words in which a question word is searched.
-const MOST_WORDS: usize = 40;
+const MAX_SCANNED_WORDS: usize = 40;
 
 /// Returns the kind that a question asks for.
-pub(super) fn asked(question: &str) -> Kind {
+pub(super) fn question_kind(question: &str) -> QuestionKind {
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|it: char| !(it.is_alphanumeric() || it == '\'' || it == '-')).collect();
-    let words: Vec<&str> = words.into_iter().filter(|it| !it.is_empty()).take(MOST_WORDS).collect();
+    let words: Vec<&str> = words.into_iter().filter(|it| !it.is_empty()).take(MAX_SCANNED_WORDS).collect();
     let text = format!(" {} ", words.join(" "));
-    let mut best: Option<(usize, usize, Kind)> = None;
-    for (kind, phrases) in PHRASES {
+    let mut best: Option<(usize, usize, QuestionKind)> = None;
+    for (kind, phrases) in QUESTION_PHRASES {
         for phrase in phrases.split('|') {
             let Some(at) = text.find(&format!(" {phrase} ")) else { continue };
             // An auxiliary asks for yes or no only at the start of the question.
-            if *kind == Kind::YesNo && at > 0 {
+            if *kind == QuestionKind::YesNo && at > 0 {
                 continue;
             }
             let rank = (at, usize::MAX - phrase.len(), *kind);
@@ -165,19 +165,21 @@ pub(super) fn asked(question: &str) -> Kind {
             }
         }
     }
-    match best.map_or(Kind::Other, |(_, _, kind)| kind) {
-        Kind::Number | Kind::Money if words.iter().any(|it| WEIGHING.contains(it)) => Kind::Weight,
-        Kind::Number if words.iter().any(|it| is_paying(it)) => Kind::Money,
+    match best.map_or(QuestionKind::Other, |(_, _, kind)| kind) {
+        QuestionKind::Number | QuestionKind::Money if words.iter().any(|it| WEIGHING.contains(it)) => {
+            QuestionKind::Weight
+        }
+        QuestionKind::Number if words.iter().any(|it| is_paying(it)) => QuestionKind::Money,
         kind => kind,
     }
 }
 
 /// Verbs of writing and sending.
-const SENDING: &str = "wrote|write|writes|written|sent|send|sends|mailed|emailed|schrieb|geschrieben|schreibt|schickte|geschickt|gesendet|\
+const SENDING_VERBS: &str = "wrote|write|writes|written|sent|send|sends|mailed|emailed|schrieb|geschrieben|schreibt|schickte|geschickt|gesendet|\
      sandte|envoyé|envoie|écrit|escribió|envió|mandó|scritto|mandato|inviato|escreveu|enviou|geschreven|gestuurd|schreef|\
      stuurde|napisał|napisała|wysłał|wysłała|написал|написала|отправил|отправила|прислал|yazdı|gönderdi";
 
-const TO_WHOM: &str = "to whom|an wen|à qui|a quién|a chi|a quem|aan wie|do kogo|кому|kime";
+const RECIPIENT_PHRASES: &str = "to whom|an wen|à qui|a quién|a chi|a quem|aan wie|do kogo|кому|kime";
 
 /// Returns the mail header field that a question asks for, as it begins its line.
 pub(super) fn mail_field(question: &str) -> Option<&'static str> {
@@ -187,32 +189,33 @@ pub(super) fn mail_field(question: &str) -> Option<&'static str> {
     if has(&["subject", "betreff", "objet", "asunto", "oggetto", "assunto", "onderwerp", "temat", "тема", "konu"]) {
         return Some("Subject:");
     }
-    if !words.iter().any(|it| SENDING.split('|').any(|verb| verb == *it)) {
+    if !words.iter().any(|it| SENDING_VERBS.split('|').any(|verb| verb == *it)) {
         return None;
     }
     let text = format!(" {} ", words.join(" "));
-    if TO_WHOM.split('|').any(|it| text.contains(&format!(" {it} "))) {
+    if RECIPIENT_PHRASES.split('|').any(|it| text.contains(&format!(" {it} "))) {
         return Some("To:");
     }
-    match asked(question) {
-        Kind::Who => Some("From:"),
-        Kind::When => Some("Date:"),
+    match question_kind(question) {
+        QuestionKind::Who => Some("From:"),
+        QuestionKind::When => Some("Date:"),
         _ => None,
     }
 }
 
 /// Conjunctions between two questions in one.
-const AND: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", " i ", " и ", " ve ", ", "];
+const CONJUNCTIONS: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", " i ", " и ", " ve ", ", "];
 
 /// Returns the parts of a question with two question words, such as `who signed it and when does it end`; else the whole.
-pub(super) fn parts(question: &str) -> Vec<&str> {
-    let cut = AND.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
+pub(super) fn split_question(question: &str) -> Vec<&str> {
+    let cut = CONJUNCTIONS.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
         let rest = &question[at + and.len()..];
         // A question may be 32 KiB of commas: checks only the next characters.
         let head: String = rest.chars().take(20).flat_map(char::to_lowercase).collect();
         let begins = QUESTION_WORDS.split('|').any(|it| head.starts_with(it));
         let before = &question[..at];
-        (begins && asked(before) != Kind::Other && before.split_whitespace().count() > 2).then_some((before, rest))
+        (begins && question_kind(before) != QuestionKind::Other && before.split_whitespace().count() > 2)
+            .then_some((before, rest))
     });
     cut.map_or(vec![question], |(before, rest)| vec![before, rest])
 }
@@ -227,16 +230,16 @@ const QUESTION_WORDS: &str = "who |whom |when |where |how |what |which |why |by 
 const HOW_MUCH: &str = "how much|wie viel|wieviel|quanto|quanta|cuánto|cuánta|hoeveel|ne kadar|сколько|ile";
 
 /// Returns the thing to count or measure: the content word after `how many`, or directly after `how much`, lower case.
-pub(super) fn counted(question: &str) -> Option<String> {
+pub(super) fn counted_word(question: &str) -> Option<String> {
     let lower = question.to_lowercase();
-    let phrases = PHRASES.iter().find(|it| it.0 == Kind::Count)?.1;
-    let words = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).take(MOST_WORDS);
+    let phrases = QUESTION_PHRASES.iter().find(|it| it.0 == QuestionKind::Count)?.1;
+    let words = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).take(MAX_SCANNED_WORDS);
     let text = format!(" {} ", words.collect::<Vec<_>>().join(" "));
     let behind = |phrases: &str| {
         let ends = phrases.split('|').filter_map(|it| Some(text.find(&format!(" {it} "))? + it.len() + 2));
         ends.max().map(|at| text[at..].split(' ').filter(|it| !it.is_empty()))
     };
-    let is_content = |it: &&str| !stop_words::is_one(it);
+    let is_content = |it: &&str| !stop_words::is_stop_word(it);
     let many = behind(phrases).and_then(|mut it| it.find(is_content));
     many.or_else(|| behind(HOW_MUCH)?.next().filter(is_content)).map(str::to_string)
 }
@@ -248,37 +251,37 @@ mod tests {
     #[test]
     fn asked_recognises_question_words_of_ten_languages() {
         for (question, kind) in [
-            ("Who signed the lease?", Kind::Who),
-            ("By whom was it signed?", Kind::Who),
-            ("When does the ferry leave?", Kind::When),
-            ("Until when is the offer valid, and who made it?", Kind::When),
-            ("How much rent do we pay?", Kind::Money),
-            ("How much is charged for parking?", Kind::Money),
-            ("How much rain fell?", Kind::Number),
-            ("How much does the parcel weigh?", Kind::Weight),
-            ("How heavy is the parcel?", Kind::Weight),
-            ("How long is the ferry closed?", Kind::Duration),
-            ("What percentage of the gauges failed?", Kind::Share),
-            ("How often is the kiln fired?", Kind::Frequency),
-            ("How much does the kiln cost?", Kind::Money),
-            ("how many boats are there", Kind::Count),
-            ("Where is the spare key?", Kind::Where),
-            ("Is the harbour closed in winter?", Kind::YesNo),
-            ("What is the harbour?", Kind::Other),
-            ("Wer hat den Vertrag unterschrieben?", Kind::Who),
-            ("Wann beginnt der Kurs?", Kind::When),
-            ("Combien de bateaux y a-t-il ?", Kind::Count),
-            ("¿Cuándo sale el ferry?", Kind::When),
-            ("Dove si trova la chiave?", Kind::Where),
-            ("Quanto custa o bilhete?", Kind::Money),
-            ("Waar ligt de sleutel?", Kind::Where),
-            ("Ile kosztuje bilet?", Kind::Money),
-            ("Где лежит ключ?", Kind::Where),
-            ("Feribot ne zaman kalkıyor?", Kind::When),
-            ("", Kind::Other),
-            ("AND OR NOT", Kind::Other),
+            ("Who signed the lease?", QuestionKind::Who),
+            ("By whom was it signed?", QuestionKind::Who),
+            ("When does the ferry leave?", QuestionKind::When),
+            ("Until when is the offer valid, and who made it?", QuestionKind::When),
+            ("How much rent do we pay?", QuestionKind::Money),
+            ("How much is charged for parking?", QuestionKind::Money),
+            ("How much rain fell?", QuestionKind::Number),
+            ("How much does the parcel weigh?", QuestionKind::Weight),
+            ("How heavy is the parcel?", QuestionKind::Weight),
+            ("How long is the ferry closed?", QuestionKind::Duration),
+            ("What percentage of the gauges failed?", QuestionKind::Share),
+            ("How often is the kiln fired?", QuestionKind::Frequency),
+            ("How much does the kiln cost?", QuestionKind::Money),
+            ("how many boats are there", QuestionKind::Count),
+            ("Where is the spare key?", QuestionKind::Where),
+            ("Is the harbour closed in winter?", QuestionKind::YesNo),
+            ("What is the harbour?", QuestionKind::Other),
+            ("Wer hat den Vertrag unterschrieben?", QuestionKind::Who),
+            ("Wann beginnt der Kurs?", QuestionKind::When),
+            ("Combien de bateaux y a-t-il ?", QuestionKind::Count),
+            ("¿Cuándo sale el ferry?", QuestionKind::When),
+            ("Dove si trova la chiave?", QuestionKind::Where),
+            ("Quanto custa o bilhete?", QuestionKind::Money),
+            ("Waar ligt de sleutel?", QuestionKind::Where),
+            ("Ile kosztuje bilet?", QuestionKind::Money),
+            ("Где лежит ключ?", QuestionKind::Where),
+            ("Feribot ne zaman kalkıyor?", QuestionKind::When),
+            ("", QuestionKind::Other),
+            ("AND OR NOT", QuestionKind::Other),
         ] {
-            assert_eq!(asked(question), kind, "{question}");
+            assert_eq!(question_kind(question), kind, "{question}");
         }
     }
 
@@ -292,7 +295,7 @@ mod tests {
             ("How much is it and what does it hold?", 2),
             ("", 1),
         ] {
-            assert_eq!(parts(question).len(), count, "{question}");
+            assert_eq!(split_question(question).len(), count, "{question}");
         }
     }
 
@@ -306,9 +309,9 @@ mod tests {
 
     #[test]
     fn counted_is_word_after_how_many_or_how_much() {
-        assert_eq!(counted("How many of the old boats are there?").as_deref(), Some("old"));
-        assert_eq!(counted("Wie viele Kinder kamen?").as_deref(), Some("kinder"));
-        assert_eq!(counted("How much notice must we give?").as_deref(), Some("notice"));
-        assert_eq!((counted("How much is it?"), counted("how many")), (None, None));
+        assert_eq!(counted_word("How many of the old boats are there?").as_deref(), Some("old"));
+        assert_eq!(counted_word("Wie viele Kinder kamen?").as_deref(), Some("kinder"));
+        assert_eq!(counted_word("How much notice must we give?").as_deref(), Some("notice"));
+        assert_eq!((counted_word("How much is it?"), counted_word("how many")), (None, None));
     }
 }

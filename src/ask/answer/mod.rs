@@ -15,45 +15,46 @@ mod value;
 mod weights;
 mod windows;
 
-pub(super) use scale::Scales;
+pub(super) use scale::CosineScaleCache;
 
 use serde_json::{Value, json};
 
 use crate::ask::answer::candidates::Candidate;
-use crate::ask::answer::choose::Choice;
-use crate::ask::answer::evidence::Asked;
+use crate::ask::answer::choose::QuoteSelection;
+use crate::ask::answer::evidence::ParsedQuestion;
 use crate::ask::events::Events;
-use crate::ask::generate::{self, Generated};
-use crate::ask::hit::Found;
-use crate::ask::{Asker, Outcome, PATIENCE, Question, citation};
+use crate::ask::generate::{self, GeneratedSummary};
+use crate::ask::hit::RankedHit;
+use crate::ask::{Asker, FILE_CHECK_TIMEOUT, Question, SearchOutcome, citation};
 use crate::error::Result;
-use crate::index::Served;
+use crate::index::ServingTable;
 use crate::model::{Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, FileRecord};
 
 /// Summary if there are no hits.
-const NOTHING: &str = "Nothing in the indexed files answers this.";
+const NO_HITS_SUMMARY: &str = "Nothing in the indexed files answers this.";
 /// Summary if no hit answers the question.
-const NO_ANSWER: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
+const NO_ANSWER_SUMMARY: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
 /// Heading of quotes that are only pointers.
-const LOOK: &str = "No single sentence answers this; these passages come nearest:";
+const POINTERS_HEADING: &str = "No single sentence answers this; these passages come nearest:";
 /// Confidence in a file that matches by name alone.
-const NAMED: f32 = 0.5;
+const NAME_MATCH_CONFIDENCE: f32 = 0.5;
 /// Most candidates in an explained answer.
-const EXPLAINED: usize = 40;
+const MAX_EXPLAINED_CANDIDATES: usize = 40;
 
 /// An answer in both forms.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct ComposedAnswer {
     /// The summary for people.
     pub(super) summary: Option<String>,
     /// The answer for programs; none for a list of files.
     pub(super) answer: Option<Answer>,
 }
 
-impl Said {
-    fn nothing(summary: &str, confidence: f32) -> Said {
-        let answer = Answer { outcome: AnswerOutcome::Nothing, confidence: rounded(confidence), quotes: Vec::new() };
-        Said { summary: Some(summary.to_string()), answer: Some(answer) }
+impl ComposedAnswer {
+    fn nothing(summary: &str, confidence: f32) -> ComposedAnswer {
+        let answer =
+            Answer { outcome: AnswerOutcome::Nothing, confidence: round_probability(confidence), quotes: Vec::new() };
+        ComposedAnswer { summary: Some(summary.to_string()), answer: Some(answer) }
     }
 }
 
@@ -68,14 +69,14 @@ struct Quote {
 
 impl Asker {
     /// Answers from the hits. Leaves out quotes that are not in their files any more, and warns about them.
-    pub(super) async fn answer(
+    pub(super) async fn build_answer(
         &self,
-        served: &Served,
+        served: &ServingTable,
         question: &Question,
-        outcome: &mut Outcome,
+        outcome: &mut SearchOutcome,
         events: &Events,
-    ) -> Result<Said> {
-        let (said, streamed) = self.say(served, question, outcome, events).await?;
+    ) -> Result<ComposedAnswer> {
+        let (said, streamed) = self.compose_answer(served, question, outcome, events).await?;
         if let (Some(text), false) = (&said.summary, streamed) {
             events.send(|| AskEvent::Text(text.clone())).await;
         }
@@ -83,26 +84,26 @@ impl Asker {
     }
 
     /// Also returns whether the summary has already been streamed.
-    async fn say(
+    async fn compose_answer(
         &self,
-        served: &Served,
+        served: &ServingTable,
         question: &Question,
-        outcome: &mut Outcome,
+        outcome: &mut SearchOutcome,
         events: &Events,
-    ) -> Result<(Said, bool)> {
+    ) -> Result<(ComposedAnswer, bool)> {
         if question.is_listing() {
-            let summary = Some(counted(outcome.merged, outcome.hits.len()));
-            return Ok((Said { summary, answer: None }, false));
+            let summary = Some(list_summary(outcome.merged, outcome.hits.len()));
+            return Ok((ComposedAnswer { summary, answer: None }, false));
         }
         if outcome.hits.is_empty() {
-            return Ok((Said::nothing(NOTHING, 0.0), false));
+            return Ok((ComposedAnswer::nothing(NO_HITS_SUMMARY, 0.0), false));
         }
         if outcome.hits.iter().all(|it| it.evidence.is_none()) {
-            return Ok((named(question, &outcome.hits).unwrap_or_default(), false));
+            return Ok((answer_by_name(question, &outcome.hits).unwrap_or_default(), false));
         }
-        let told = self.ask_tables(&question.plan.raw_user_text, &outcome.hits).await;
-        let (candidates, choice) = self.choose(served, question, outcome).await;
-        windows::show(&candidates, &mut outcome.hits);
+        let told = self.answer_from_tables(&question.plan.raw_user_text, &outcome.hits).await;
+        let (candidates, choice) = self.select_quotes(served, question, outcome).await;
+        windows::show_windows(&candidates, &mut outcome.hits);
         if question.explain {
             explain(outcome, &candidates);
         }
@@ -110,51 +111,61 @@ impl Asker {
             return Ok((told, false));
         }
         if choice.outcome == AnswerOutcome::Nothing
-            && let Some(named) = named(question, &outcome.hits)
+            && let Some(named) = answer_by_name(question, &outcome.hits)
         {
             return Ok((named, false));
         }
         if choice.outcome == AnswerOutcome::Nothing {
-            return Ok((Said::nothing(NO_ANSWER, choice.confidence), false));
+            return Ok((ComposedAnswer::nothing(NO_ANSWER_SUMMARY, choice.confidence), false));
         }
-        let quotes = self.checked(quotes(&choice, &candidates, &outcome.hits), outcome).await?;
+        let quotes = self.current_quotes(build_quotes(&choice, &candidates, &outcome.hits), outcome).await?;
         if quotes.is_empty() {
-            return Ok((Said::nothing(NO_ANSWER, 0.0), false));
+            return Ok((ComposedAnswer::nothing(NO_ANSWER_SUMMARY, 0.0), false));
         }
-        let answer = Answer { outcome: choice.outcome, confidence: rounded(choice.confidence), quotes };
-        if let Some(Generated { text, .. }) = self.written(question, outcome, events).await {
-            let nothing = || Said::nothing(NO_ANSWER, choice.confidence);
-            let said = text.map_or_else(nothing, |text| Said { summary: Some(text), answer: Some(answer) });
+        let answer = Answer { outcome: choice.outcome, confidence: round_probability(choice.confidence), quotes };
+        if let Some(GeneratedSummary { text, .. }) = self.model_summary(question, outcome, events).await {
+            let nothing = || ComposedAnswer::nothing(NO_ANSWER_SUMMARY, choice.confidence);
+            let said = text.map_or_else(nothing, |text| ComposedAnswer { summary: Some(text), answer: Some(answer) });
             return Ok((said, true));
         }
-        Ok((Said { summary: summary(&answer), answer: Some(answer) }, false))
+        Ok((ComposedAnswer { summary: quotes_summary(&answer), answer: Some(answer) }, false))
     }
 
-    async fn choose(&self, served: &Served, question: &Question, outcome: &Outcome) -> (Vec<Candidate>, Choice) {
-        let asked = asked(question, outcome);
+    async fn select_quotes(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        outcome: &SearchOutcome,
+    ) -> (Vec<Candidate>, QuoteSelection) {
+        let asked = parse_question(question, outcome);
         let embedder = served.embedder.as_ref().zip(outcome.vector.as_deref());
         let scale = match embedder {
-            Some((embedder, _)) => self.scales.of(embedder).await,
+            Some((embedder, _)) => self.scales.scale_of(embedder).await,
             None => None,
         };
-        let mut candidates = candidates::by_words(&asked, &outcome.hits, scale);
+        let mut candidates = candidates::rank_by_words(&asked, &outcome.hits, scale);
         if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
-            candidates::by_meaning(embedder.as_ref(), vector, scale, &outcome.hits, &mut candidates).await;
+            candidates::rerank_by_meaning(embedder.as_ref(), vector, scale, &outcome.hits, &mut candidates).await;
         }
-        let choice = choose::choose(&asked, &parts(question, outcome), &candidates);
+        let choice = choose::select_quotes(&asked, &question_parts(question, outcome), &candidates);
         (candidates, choice)
     }
 
     /// Returns the model's summary of the hits. Returns `None` without a model, or if the model fails, with a warning.
-    async fn written(&self, question: &Question, outcome: &mut Outcome, events: &Events) -> Option<Generated> {
+    async fn model_summary(
+        &self,
+        question: &Question,
+        outcome: &mut SearchOutcome,
+        events: &Events,
+    ) -> Option<GeneratedSummary> {
         let llm = self.llm.as_ref()?;
-        if question.model_away {
+        if question.model_unavailable {
             outcome
                 .warnings
                 .push(format!("the summary is quoted, not written by `{}`, which was unavailable", llm.name()));
             return None;
         }
-        match generate::generate(llm, question.privacy, question, &outcome.hits, events).await {
+        match generate::generate_summary(llm, question.privacy, question, &outcome.hits, events).await {
             Ok(written) => {
                 if written.cut {
                     outcome.warnings.push(format!("the answer of `{}` was cut at its token limit", llm.name()));
@@ -168,7 +179,7 @@ impl Asker {
             }
             Err(error) => {
                 let name = llm.name();
-                let why = self.told(&error.message);
+                let why = self.redact_addresses(&error.message);
                 outcome.warnings.push(format!("the summary is quoted, not written by `{name}`: {why}"));
                 None
             }
@@ -176,10 +187,10 @@ impl Asker {
     }
 
     /// Returns the quotes that are still in their files.
-    async fn checked(&self, quotes: Vec<Quote>, outcome: &mut Outcome) -> Result<Vec<AnswerQuote>> {
+    async fn current_quotes(&self, quotes: Vec<Quote>, outcome: &mut SearchOutcome) -> Result<Vec<AnswerQuote>> {
         let all = quotes.len();
-        let standing = crate::index::at_files(PATIENCE, move || {
-            let stands = |it: &Quote| citation::quote_stands(&it.record, &it.anchor, &it.text);
+        let standing = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {
+            let stands = |it: &Quote| citation::quote_is_current(&it.record, &it.anchor, &it.text);
             let shown = |it: Quote| AnswerQuote { checked: true, ..it.shown };
             Ok(quotes.into_iter().filter(stands).map(shown).collect::<Vec<_>>())
         })
@@ -195,36 +206,47 @@ impl Asker {
 }
 
 /// Shows the best unit of the first hit, by words alone, for a search without an answer.
-pub(super) fn show_best(question: &Question, outcome: &mut Outcome) {
+pub(super) fn show_best_unit(question: &Question, outcome: &mut SearchOutcome) {
     let first = outcome.hits.len().min(1);
-    let candidates = candidates::by_words(&asked(question, outcome), &outcome.hits[..first], None);
-    windows::show(&candidates, &mut outcome.hits);
+    let candidates = candidates::rank_by_words(&parse_question(question, outcome), &outcome.hits[..first], None);
+    windows::show_windows(&candidates, &mut outcome.hits);
 }
 
-fn asked(question: &Question, outcome: &Outcome) -> Asked {
+fn parse_question(question: &Question, outcome: &SearchOutcome) -> ParsedQuestion {
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
-    Asked::of(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
+    ParsedQuestion::parse(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
 }
 
 /// Returns the parts of a question with two parts; empty for all others.
-fn parts(question: &Question, outcome: &Outcome) -> Vec<Asked> {
-    let parts = kind::parts(&question.plan.raw_user_text);
+fn question_parts(question: &Question, outcome: &SearchOutcome) -> Vec<ParsedQuestion> {
+    let parts = kind::split_question(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
-    if parts.len() < 2 { Vec::new() } else { parts.into_iter().map(|it| Asked::of(it, it, weight)).collect() }
+    if parts.len() < 2 {
+        Vec::new()
+    } else {
+        parts.into_iter().map(|it| ParsedQuestion::parse(it, it, weight)).collect()
+    }
 }
 
 /// Returns the answer if no text answers, but the name of the best file holds all words of the question.
-fn named(question: &Question, hits: &[Found]) -> Option<Said> {
+fn answer_by_name(question: &Question, hits: &[RankedHit]) -> Option<ComposedAnswer> {
     let hit = &hits.first()?.hit;
     let held = hit.metadata.get("name_words")?.as_array()?.len();
     if question.words.is_empty() || held < question.words.len() {
         return None;
     }
-    let answer = Answer { outcome: AnswerOutcome::Passage, confidence: rounded(NAMED), quotes: Vec::new() };
-    Some(Said { summary: Some(format!("No text answers this; `{}` has the name.", hit.path)), answer: Some(answer) })
+    let answer = Answer {
+        outcome: AnswerOutcome::Passage,
+        confidence: round_probability(NAME_MATCH_CONFIDENCE),
+        quotes: Vec::new(),
+    };
+    Some(ComposedAnswer {
+        summary: Some(format!("No text answers this; `{}` has the name.", hit.path)),
+        answer: Some(answer),
+    })
 }
 
-fn counted(found: usize, shown: usize) -> String {
+fn list_summary(found: usize, shown: usize) -> String {
     match (found, shown) {
         (0, _) => "No file matches.".into(),
         (1, _) => "1 file matches.".into(),
@@ -233,17 +255,17 @@ fn counted(found: usize, shown: usize) -> String {
     }
 }
 
-fn quotes(choice: &Choice, candidates: &[Candidate], hits: &[Found]) -> Vec<Quote> {
+fn build_quotes(choice: &QuoteSelection, candidates: &[Candidate], hits: &[RankedHit]) -> Vec<Quote> {
     let quote = |index: &usize| {
         let candidate = &candidates[*index];
         let hit = &hits[candidate.hit];
         let passage = hit.evidence.as_ref()?.passages.get(candidate.passage)?;
         let text = passage.chunk.body()[candidate.unit.range.clone()].to_string();
-        let anchor = passage.chunk.anchor_of(candidate.unit.range.clone());
+        let anchor = passage.chunk.body_anchor(candidate.unit.range.clone());
         let shown = AnswerQuote {
             hit: u32::try_from(candidate.hit + 1).ok()?,
             text: candidate.text.clone(),
-            place: hit.cited(&anchor),
+            place: hit.citation(&anchor),
             checked: false,
         };
         Some(Quote { shown, text, record: hit.record.clone(), anchor })
@@ -252,26 +274,26 @@ fn quotes(choice: &Choice, candidates: &[Candidate], hits: &[Found]) -> Vec<Quot
 }
 
 /// Formats the quotes as lines for people; none if there are no quotes.
-fn summary(answer: &Answer) -> Option<String> {
+fn quotes_summary(answer: &Answer) -> Option<String> {
     let quotes = answer.quotes.iter();
     let mut lines: Vec<String> = quotes.map(|it| format!("[{}] \"{}\" ({})", it.hit, it.text, it.place)).collect();
     if lines.is_empty() {
         return None;
     }
     if answer.outcome == AnswerOutcome::Passage {
-        lines.insert(0, LOOK.to_string());
+        lines.insert(0, POINTERS_HEADING.to_string());
     }
     Some(lines.join("\n"))
 }
 
 /// Adds the best candidates with their features to the metadata of their hits, to explain the answer. `benches/answers.py`
 /// fits the weights to them.
-fn explain(outcome: &mut Outcome, candidates: &[Candidate]) {
+fn explain(outcome: &mut SearchOutcome, candidates: &[Candidate]) {
     for (number, hit) in outcome.hits.iter_mut().enumerate() {
-        let own = candidates.iter().take(EXPLAINED).filter(|it| it.hit == number);
+        let own = candidates.iter().take(MAX_EXPLAINED_CANDIDATES).filter(|it| it.hit == number);
         let shown: Vec<Value> = own
             .map(|it| {
-                let numbers = evidence::NAMES.iter().zip(it.numbers);
+                let numbers = evidence::FEATURE_NAMES.iter().zip(it.features);
                 let numbers: serde_json::Map<String, Value> =
                     numbers.map(|(name, value)| ((*name).to_string(), json!(value))).collect();
                 json!({ "text": it.text, "score": it.score, "numbers": numbers })
@@ -284,6 +306,6 @@ fn explain(outcome: &mut Outcome, candidates: &[Candidate]) {
 }
 
 /// Rounds a probability to three digits.
-fn rounded(probability: f32) -> f64 {
+fn round_probability(probability: f32) -> f64 {
     (f64::from(probability) * 1_000.0).round() / 1_000.0
 }

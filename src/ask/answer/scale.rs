@@ -12,10 +12,10 @@ use crate::embed::{Embedder, Vector};
 use crate::error::Result;
 
 /// Longest wait of an answer for the scale of its model. The measurement still completes, for the next answer.
-const WAIT: Duration = Duration::from_millis(1_500);
+const SCALE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Questions, each with its answer. The answers of the other pairs are unrelated.
-const PAIRS: &[(&str, &str)] = &[
+const CALIBRATION_PAIRS: &[(&str, &str)] = &[
     ("When does the library open on Saturdays?", "On Saturdays the library opens at ten in the morning."),
     ("Who repaired the roof of the barn?", "The roof of the barn was repaired by the carpenter from Lindale."),
     ("How much flour does the bread need?", "Take 500 g of flour for one loaf of bread."),
@@ -28,22 +28,22 @@ const PAIRS: &[(&str, &str)] = &[
 
 /// The range of a model's cosines.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scale {
+pub(crate) struct CosineScale {
     unrelated: f32,
     answering: f32,
 }
 
 /// The scale of the last used model.
 #[derive(Clone, Default)]
-pub(crate) struct Scales(Arc<Mutex<Option<(String, Scale)>>>);
+pub(crate) struct CosineScaleCache(Arc<Mutex<Option<(String, CosineScale)>>>);
 
-impl Scale {
+impl CosineScale {
     /// Returns the normalised cosine; not bounded.
-    pub(crate) fn of(&self, cosine: f32) -> f32 {
+    pub(crate) fn normalize(&self, cosine: f32) -> f32 {
         (cosine - self.unrelated) / (self.answering - self.unrelated).max(0.05)
     }
 
-    fn measure(questions: &[Vector], answers: &[Vector]) -> Scale {
+    fn measure(questions: &[Vector], answers: &[Vector]) -> CosineScale {
         let dot = |a: &Vector, b: &Vector| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
         let (mut answering, mut unrelated) = (0.0, 0.0);
         for (number, question) in questions.iter().enumerate() {
@@ -52,16 +52,16 @@ impl Scale {
             }
         }
         let pairs = questions.len().max(1) as f32;
-        Scale { unrelated: unrelated / (pairs * (pairs - 1.0).max(1.0)), answering: answering / pairs }
+        CosineScale { unrelated: unrelated / (pairs * (pairs - 1.0).max(1.0)), answering: answering / pairs }
     }
 }
 
-impl Scales {
+impl CosineScaleCache {
     /// Returns the scale of a model, measured once; none if the model fails or takes too long.
-    pub(crate) async fn of(&self, embedder: &Arc<dyn Embedder>) -> Option<Scale> {
+    pub(crate) async fn scale_of(&self, embedder: &Arc<dyn Embedder>) -> Option<CosineScale> {
         let (scales, embedder) = (self.clone(), embedder.clone());
-        let measuring = tokio::spawn(async move { scales.measured(embedder.as_ref()).await });
-        match tokio::time::timeout(WAIT, measuring).await.ok()?.ok()? {
+        let measuring = tokio::spawn(async move { scales.measure_once(embedder.as_ref()).await });
+        match tokio::time::timeout(SCALE_TIMEOUT, measuring).await.ok()?.ok()? {
             Ok(scale) => Some(scale),
             Err(error) => {
                 tracing::debug!("cannot measure the scale of the model: {error}");
@@ -70,18 +70,18 @@ impl Scales {
         }
     }
 
-    async fn measured(&self, embedder: &dyn Embedder) -> Result<Scale> {
+    async fn measure_once(&self, embedder: &dyn Embedder) -> Result<CosineScale> {
         let name = embedder.fingerprint().to_string();
         let mut known = self.0.lock().await;
         if let Some((_, scale)) = known.as_ref().filter(|(of, _)| *of == name) {
             return Ok(*scale);
         }
-        let mut questions = Vec::with_capacity(PAIRS.len());
-        for (question, _) in PAIRS {
+        let mut questions = Vec::with_capacity(CALIBRATION_PAIRS.len());
+        for (question, _) in CALIBRATION_PAIRS {
             questions.push(embedder.embed_query(question).await?);
         }
-        let answers: Vec<String> = PAIRS.iter().map(|(_, answer)| (*answer).to_string()).collect();
-        let scale = Scale::measure(&questions, &embedder.embed_urgent(&answers).await?);
+        let answers: Vec<String> = CALIBRATION_PAIRS.iter().map(|(_, answer)| (*answer).to_string()).collect();
+        let scale = CosineScale::measure(&questions, &embedder.embed_urgent(&answers).await?);
         *known = Some((name, scale));
         Ok(scale)
     }
@@ -95,13 +95,13 @@ mod tests {
     fn scale_maps_unrelated_to_zero_and_answers_to_one() {
         let questions = vec![vec![1.0, 0.0], vec![0.0, 1.0]];
         let answers = vec![vec![0.8, 0.6], vec![0.6, 0.8]];
-        let scale = Scale::measure(&questions, &answers);
-        assert!(scale.of(0.6).abs() < 1e-6 && (scale.of(0.8) - 1.0).abs() < 1e-6, "{scale:?}");
+        let scale = CosineScale::measure(&questions, &answers);
+        assert!(scale.normalize(0.6).abs() < 1e-6 && (scale.normalize(0.8) - 1.0).abs() < 1e-6, "{scale:?}");
     }
 
     #[test]
     fn constant_model_yields_finite_scale() {
-        let scale = Scale::measure(&[vec![1.0], vec![1.0]], &[vec![1.0], vec![1.0]]);
-        assert!(scale.of(1.0).is_finite());
+        let scale = CosineScale::measure(&[vec![1.0], vec![1.0]], &[vec![1.0], vec![1.0]]);
+        assert!(scale.normalize(1.0).is_finite());
     }
 }

@@ -3,48 +3,48 @@
 use std::time::Duration;
 
 use crate::ask::Asker;
-use crate::ask::answer::Said;
-use crate::ask::hit::Found;
+use crate::ask::answer::ComposedAnswer;
+use crate::ask::hit::RankedHit;
 use crate::model::{Answer, AnswerOutcome, AnswerQuote};
 use crate::table::answer::TableAnswer;
 use crate::table::{self};
 
 /// Most hits with tables to read.
-const HITS: usize = 3;
+const MAX_TABLE_HITS: usize = 3;
 /// Longest wait for the tables of one file. A slower file is read for the next question.
-const PATIENCE: Duration = Duration::from_millis(40);
+const TABLE_TIMEOUT: Duration = Duration::from_millis(40);
 /// Rows quoted as proof of an answer.
-const ROWS: usize = 2;
+const MAX_PROOF_ROWS: usize = 2;
 
 impl Asker {
     /// Returns the answer from the tables of the first hit with a sure rule; none if no rule is sure.
-    pub(super) async fn ask_tables(&self, question: &str, hits: &[Found]) -> Option<Said> {
-        if !table::asks(question) {
+    pub(super) async fn answer_from_tables(&self, question: &str, hits: &[RankedHit]) -> Option<ComposedAnswer> {
+        if !table::may_ask_table(question) {
             return None;
         }
-        for (number, hit) in hits.iter().enumerate().take(HITS) {
-            let Some(tables) = self.index.tables_of(&hit.record, PATIENCE).await else { continue };
+        for (number, hit) in hits.iter().enumerate().take(MAX_TABLE_HITS) {
+            let Some(tables) = self.index.tables_of(&hit.record, TABLE_TIMEOUT).await else { continue };
             let asked = question.to_string();
-            let answer = crate::index::blocking(move || Ok(table::answer::answer(&asked, &tables)));
+            let answer = crate::index::blocking(move || Ok(table::answer::answer_question(&asked, &tables)));
             if let Ok(Some(found)) = answer.await {
-                return Some(said(u32::try_from(number + 1).ok()?, hit, &found));
+                return Some(table_answer(u32::try_from(number + 1).ok()?, hit, &found));
             }
         }
         None
     }
 }
 
-fn said(number: u32, hit: &Found, found: &TableAnswer) -> Said {
+fn table_answer(number: u32, hit: &RankedHit, found: &TableAnswer) -> ComposedAnswer {
     let place = |it: &str| if it.is_empty() { hit.hit.path.clone() } else { format!("{}, {it}", hit.hit.path) };
     // The table was read from the file a moment ago.
     let quote = |text: String, at: &str| AnswerQuote { hit: number, text, place: place(at), checked: true };
     let first = found.rows.first().map_or("", |it| it.place.as_str());
     let mut quotes = vec![quote(found.text.clone(), first)];
     if found.rows.len() > 1 || found.total_rows > 1 {
-        quotes.extend(found.rows.iter().take(ROWS).map(|it| quote(it.cells.join(" | "), &it.place)));
+        quotes.extend(found.rows.iter().take(MAX_PROOF_ROWS).map(|it| quote(it.cells.join(" | "), &it.place)));
     }
     let summary = quotes.iter().map(|it| format!("[{number}] \"{}\" ({})", it.text, it.place)).collect::<Vec<_>>();
-    let confidence = super::rounded(found.confidence);
+    let confidence = super::round_probability(found.confidence);
     let answer = Answer { outcome: AnswerOutcome::Answered, confidence, quotes };
-    Said { summary: Some(summary.join("\n")), answer: Some(answer) }
+    ComposedAnswer { summary: Some(summary.join("\n")), answer: Some(answer) }
 }

@@ -7,20 +7,20 @@ use std::ops::Range;
 use crate::text::trimmed_sentences;
 
 /// Separator between the cells of a row, as extractors write it.
-const CELLS: &str = " | ";
+const CELL_SEPARATOR: &str = " | ";
 /// Most words of a heading inside a passage.
-const HEADING_WORDS: usize = 12;
+const MAX_HEADING_WORDS: usize = 12;
 /// Lines above and below a numbered line that decide whether it is a heading.
-const HEADING_REACH: usize = 3;
+const HEADING_CONTEXT_LINES: usize = 3;
 /// Most characters, and most words, of a key before a colon.
-const KEY_CHARS: usize = 40;
-const KEY_WORDS: usize = 5;
+const MAX_KEY_CHARS: usize = 40;
+const MAX_KEY_WORDS: usize = 5;
 /// Most units of one passage.
-const MOST_UNITS: usize = 200;
+const MAX_UNITS: usize = 200;
 
 /// The form of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum UnitForm {
     /// A sentence with its stop.
     Sentence,
     /// An item of a list.
@@ -33,16 +33,16 @@ pub(super) enum Form {
     Fragment,
 }
 
-impl Form {
-    fn of(text: &str) -> Form {
+impl UnitForm {
+    fn classify(text: &str) -> UnitForm {
         if is_item(text) {
-            Form::Item
+            UnitForm::Item
         } else if is_field(text) {
-            Form::Field
+            UnitForm::Field
         } else if ends_sentence(text) {
-            Form::Sentence
+            UnitForm::Sentence
         } else {
-            Form::Fragment
+            UnitForm::Fragment
         }
     }
 }
@@ -52,7 +52,7 @@ impl Form {
 pub(super) struct Unit {
     /// Trimmed byte range of the passage.
     pub(super) range: Range<usize>,
-    pub(super) form: Form,
+    pub(super) form: UnitForm,
     /// The heading, or the line that ends with a colon, above it in the passage.
     pub(super) heading: Option<Range<usize>>,
     /// The head row of its table, if the passage has it.
@@ -60,46 +60,46 @@ pub(super) struct Unit {
 }
 
 /// Splits a passage into units.
-pub(super) fn units(body: &str) -> Vec<Unit> {
-    let mut reader = Reader { body, units: Vec::new(), heading: None, head: None };
+pub(super) fn split_units(body: &str) -> Vec<Unit> {
+    let mut reader = UnitReader { body, units: Vec::new(), heading: None, head: None };
     let mut prose: Option<Range<usize>> = None;
     let lines = lines(body);
     for (index, line) in lines.iter().enumerate() {
         let text = &body[line.clone()];
         let next = lines.get(index + 1).map_or("", |it| &body[it.clone()]);
-        let mut form = Line::of(text, next, prose.is_some());
-        if form == Line::Prose && is_numbered_heading(body, &lines, index) {
-            form = Line::Heading;
+        let mut form = LineKind::classify(text, next, prose.is_some());
+        if form == LineKind::Prose && is_numbered_heading(body, &lines, index) {
+            form = LineKind::Heading;
         }
-        if form != Line::Row {
+        if form != LineKind::Row {
             reader.head = None;
         }
-        if form == Line::Prose {
+        if form == LineKind::Prose {
             prose = Some(prose.map_or(line.start, |it| it.start)..line.end);
             continue;
         }
         reader.prose(prose.take());
         match form {
-            Line::Blank | Line::Prose => (),
-            Line::Heading => reader.heading = Some(line.clone()),
-            Line::Row => reader.row(line.clone(), next),
+            LineKind::Blank | LineKind::Prose => (),
+            LineKind::Heading => reader.heading = Some(line.clone()),
+            LineKind::Row => reader.row(line.clone(), next),
         }
-        if reader.units.len() >= MOST_UNITS {
+        if reader.units.len() >= MAX_UNITS {
             break;
         }
     }
     reader.prose(prose);
-    reader.units.truncate(MOST_UNITS);
+    reader.units.truncate(MAX_UNITS);
     reader.units
 }
 
 /// Returns the whole passage as one unit.
-pub(super) fn whole(body: &str) -> Unit {
-    Unit { range: 0..body.len(), form: Form::Field, heading: None, head: None }
+pub(super) fn whole_unit(body: &str) -> Unit {
+    Unit { range: 0..body.len(), form: UnitForm::Field, heading: None, head: None }
 }
 
 /// Returns a row as text: each cell after its column head, if the table has heads.
-pub(super) fn row(head: Option<&str>, row: &str) -> String {
+pub(super) fn row_with_heads(head: Option<&str>, row: &str) -> String {
     let Some(head) = head else { return row.to_string() };
     let heads = cells(head);
     let cells = cells(row);
@@ -115,45 +115,45 @@ pub(super) fn row(head: Option<&str>, row: &str) -> String {
 
 /// Returns the cells of a row. If the last cells are empty, the trimmed line ends with a bar.
 fn cells(row: &str) -> Vec<&str> {
-    let (whole, last) = match row.strip_suffix(CELLS.trim_end()) {
+    let (whole, last) = match row.strip_suffix(CELL_SEPARATOR.trim_end()) {
         Some(whole) => (whole, Some("")),
         None => (row, None),
     };
-    whole.split(CELLS).map(str::trim).chain(last).collect()
+    whole.split(CELL_SEPARATOR).map(str::trim).chain(last).collect()
 }
 
 /// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum LineKind {
     Blank,
     Heading,
     Row,
     Prose,
 }
 
-impl Line {
-    fn of(text: &str, next: &str, in_prose: bool) -> Line {
+impl LineKind {
+    fn classify(text: &str, next: &str, in_prose: bool) -> LineKind {
         if text.is_empty() {
-            Line::Blank
-        } else if text.contains(CELLS) {
-            Line::Row
+            LineKind::Blank
+        } else if text.contains(CELL_SEPARATOR) {
+            LineKind::Row
         } else if !in_prose && !is_item(text) && is_heading(text, next) {
-            Line::Heading
+            LineKind::Heading
         } else {
-            Line::Prose
+            LineKind::Prose
         }
     }
 }
 
-struct Reader<'a> {
+struct UnitReader<'a> {
     body: &'a str,
     units: Vec<Unit>,
     heading: Option<Range<usize>>,
     head: Option<Range<usize>>,
 }
 
-impl Reader<'_> {
-    fn add(&mut self, range: Range<usize>, form: Form) {
+impl UnitReader<'_> {
+    fn add(&mut self, range: Range<usize>, form: UnitForm) {
         if self.body[range.clone()].contains(char::is_alphanumeric) {
             self.units.push(Unit { range, form, heading: self.heading.clone(), head: None });
         }
@@ -161,7 +161,7 @@ impl Reader<'_> {
 
     fn row(&mut self, range: Range<usize>, next: &str) {
         let is_first = self.head.is_none();
-        if is_first && next.contains(CELLS) && is_head(&self.body[range.clone()], next) {
+        if is_first && next.contains(CELL_SEPARATOR) && is_head_row(&self.body[range.clone()], next) {
             self.head = Some(range);
             return;
         }
@@ -170,7 +170,7 @@ impl Reader<'_> {
             // An empty head: a later row of this table cannot become its head.
             self.head = Some(range.start..range.start);
         }
-        self.units.push(Unit { range, form: Form::Row, heading: self.heading.clone(), head });
+        self.units.push(Unit { range, form: UnitForm::Row, heading: self.heading.clone(), head });
     }
 
     /// Adds the sentences of a run of lines.
@@ -178,7 +178,7 @@ impl Reader<'_> {
         let Some(range) = range else { return };
         let text = &self.body[range.clone()];
         for sentence in trimmed_sentences(text) {
-            let form = Form::of(&text[sentence.clone()]);
+            let form = UnitForm::classify(&text[sentence.clone()]);
             self.add(range.start + sentence.start..range.start + sentence.end, form);
         }
     }
@@ -229,7 +229,7 @@ fn is_heading(line: &str, next: &str) -> bool {
         && !ends_sentence(line)
         && !line.ends_with([',', ';'])
         && !is_field(line)
-        && line.split_whitespace().count() <= HEADING_WORDS
+        && line.split_whitespace().count() <= MAX_HEADING_WORDS
 }
 
 /// Returns whether a numbered line is a heading: short, without a full stop, and with no other numbered line near, as `7.
@@ -237,24 +237,24 @@ fn is_heading(line: &str, next: &str) -> bool {
 fn is_numbered_heading(body: &str, lines: &[Range<usize>], index: usize) -> bool {
     let text = |at: usize| &body[lines[at].clone()];
     let line = text(index);
-    if !is_numbered(line) || ends_sentence(line) || line.split_whitespace().count() > HEADING_WORDS {
+    if !is_numbered(line) || ends_sentence(line) || line.split_whitespace().count() > MAX_HEADING_WORDS {
         return false;
     }
     let near = |at: &usize| !text(*at).is_empty();
-    let before = (0..index).rev().take(HEADING_REACH).find(near).map(text);
-    let behind = (index + 1..lines.len()).take(HEADING_REACH).find(near).map(text);
+    let before = (0..index).rev().take(HEADING_CONTEXT_LINES).find(near).map(text);
+    let behind = (index + 1..lines.len()).take(HEADING_CONTEXT_LINES).find(near).map(text);
     let stands_alone = index == 0 || text(index - 1).is_empty() || ends_sentence(text(index - 1));
     stands_alone && !before.is_some_and(is_numbered) && behind.is_some_and(|it| !is_numbered(it))
 }
 
 fn is_field(line: &str) -> bool {
     let Some((key, value)) = line.split_once(": ") else { return false };
-    let is_key = key.starts_with(char::is_alphanumeric) && key.split_whitespace().count() <= KEY_WORDS;
-    is_key && key.chars().count() <= KEY_CHARS && !ends_sentence(key) && !value.trim().is_empty()
+    let is_key = key.starts_with(char::is_alphanumeric) && key.split_whitespace().count() <= MAX_KEY_WORDS;
+    is_key && key.chars().count() <= MAX_KEY_CHARS && !ends_sentence(key) && !value.trim().is_empty()
 }
 
 /// Returns whether the first row is a head: none of its cells is a number, except years, and the next row has as many cells.
-fn is_head(first: &str, next: &str) -> bool {
+fn is_head_row(first: &str, next: &str) -> bool {
     let cells = cells(first);
     let is_number = |it: &&str| {
         let digits = it.chars().filter(char::is_ascii_digit).count();
@@ -267,8 +267,9 @@ fn is_head(first: &str, next: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(body: &str, expected: &[(Form, &str)]) {
-        let found: Vec<(Form, &str)> = units(body).iter().map(|it| (it.form, &body[it.range.clone()])).collect();
+    fn check(body: &str, expected: &[(UnitForm, &str)]) {
+        let found: Vec<(UnitForm, &str)> =
+            split_units(body).iter().map(|it| (it.form, &body[it.range.clone()])).collect();
         assert_eq!(found, expected, "{body:?}");
     }
 
@@ -277,9 +278,9 @@ mod tests {
         let body = "Rent\nThe rent is 412.50 EUR a month. It is due on the first.";
         check(
             body,
-            &[(Form::Sentence, "The rent is 412.50 EUR a month."), (Form::Sentence, "It is due on the first.")],
+            &[(UnitForm::Sentence, "The rent is 412.50 EUR a month."), (UnitForm::Sentence, "It is due on the first.")],
         );
-        assert_eq!(units(body)[0].heading, Some(0..4));
+        assert_eq!(split_units(body)[0].heading, Some(0..4));
     }
 
     #[test]
@@ -287,10 +288,10 @@ mod tests {
         check(
             "Bring:\n- the thin gloves\n- tea, no sugar\n\nWeight: 31 kg\n\n200 g red lentils",
             &[
-                (Form::Item, "- the thin gloves"),
-                (Form::Item, "- tea, no sugar"),
-                (Form::Field, "Weight: 31 kg"),
-                (Form::Fragment, "200 g red lentils"),
+                (UnitForm::Item, "- the thin gloves"),
+                (UnitForm::Item, "- tea, no sugar"),
+                (UnitForm::Field, "Weight: 31 kg"),
+                (UnitForm::Fragment, "200 g red lentils"),
             ],
         );
     }
@@ -298,9 +299,9 @@ mod tests {
     #[test]
     fn numbered_line_is_heading_unless_in_a_list() {
         let body = "6. Term\nIt runs for a year.\n7. Payment after damage\n\nThe insurer pays within 30 days.";
-        let texts = |body: &'static str| units(body).iter().map(|it| &body[it.range.clone()]).collect::<Vec<_>>();
+        let texts = |body: &'static str| split_units(body).iter().map(|it| &body[it.range.clone()]).collect::<Vec<_>>();
         assert_eq!(texts(body), ["It runs for a year.", "The insurer pays within 30 days."]);
-        assert_eq!(units(body)[1].heading.clone().map(|it| &body[it]), Some("7. Payment after damage"));
+        assert_eq!(split_units(body)[1].heading.clone().map(|it| &body[it]), Some("7. Payment after damage"));
         assert_eq!(texts("Buy:\n1. milk\n2. eggs\n\nThen rest."), ["1. milk", "2. eggs", "Then rest."]);
         assert_eq!(texts("1. The boat leaks."), ["1. The boat leaks."]);
     }
@@ -308,24 +309,24 @@ mod tests {
     #[test]
     fn row_is_quoted_with_column_heads() {
         let body = "Month | Amount | Note\nAugust | 31.50 | \nDecember | 12.00 | paid";
-        let units = units(body);
+        let units = split_units(body);
         assert_eq!(units.len(), 2);
         let head = units[1].head.clone().map(|it| &body[it]);
-        assert_eq!(row(head, &body[units[1].range.clone()]), "Month: December; Amount: 12.00; Note: paid");
-        assert_eq!(row(head, "a | b"), "Month: a; Amount: b");
-        assert_eq!(row(head, "a | b | c | d"), "a | b | c | d", "more cells than heads");
+        assert_eq!(row_with_heads(head, &body[units[1].range.clone()]), "Month: December; Amount: 12.00; Note: paid");
+        assert_eq!(row_with_heads(head, "a | b"), "Month: a; Amount: b");
+        assert_eq!(row_with_heads(head, "a | b | c | d"), "a | b | c | d", "more cells than heads");
     }
 
     #[test]
     fn table_without_heads_yields_plain_rows() {
         let body = "1 | 2\n3 | 4\na | b";
-        assert_eq!(units(body).iter().filter(|it| it.head.is_none()).count(), 3);
+        assert_eq!(split_units(body).iter().filter(|it| it.head.is_none()).count(), 3);
     }
 
     #[test]
     fn units_of_huge_passage_are_bounded() {
-        assert_eq!(units(&"word.\n".repeat(100_000)).len(), MOST_UNITS);
-        assert!(units("").is_empty());
-        assert!(units("\n \n|\n").iter().all(|it| !it.range.is_empty()));
+        assert_eq!(split_units(&"word.\n".repeat(100_000)).len(), MAX_UNITS);
+        assert!(split_units("").is_empty());
+        assert!(split_units("\n \n|\n").iter().all(|it| !it.range.is_empty()));
     }
 }

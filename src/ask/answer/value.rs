@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::ask::answer::kind::Kind;
+use crate::ask::answer::kind::QuestionKind;
 use crate::ask::{phrase, stop_words};
 
 /// Names of months and weekdays, and their usual short forms.
@@ -47,7 +47,7 @@ const TEMPERATURES: &str =
 const SHARES: &str = "%|‰|percent|per cent|prozent|pour cent|por ciento|per cento|por cento|procent\\w*|процент\\w*";
 
 /// Builds a pattern for a number with a unit after it, or before it with a mark between, as in tables: `Weight (kg): 31`.
-fn measured(units: &str) -> Regex {
+fn measure_pattern(units: &str) -> Regex {
     let number = format!(r"(?:\d[\d.,'\u{{a0}}\u{{202f}}]*|\b(?:{NUMBER_WORDS}))");
     let end = r"(?:[^\p{L}]|$)";
     let pattern = format!(r"(?i){number}[\s-]*(?:{units}){end}|\b(?:{units})\s*[\])|:]+\s*\d[\d.,]*");
@@ -56,11 +56,11 @@ fn measured(units: &str) -> Regex {
 
 static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(&format!(r"(?i)\d[\d.,]*|\b(?:{NUMBER_WORDS})\b")).expect("the pattern is a constant"));
-static WEIGHT: LazyLock<Regex> = LazyLock::new(|| measured(WEIGHTS));
-static LENGTH: LazyLock<Regex> = LazyLock::new(|| measured(LENGTHS));
-static DURATION: LazyLock<Regex> = LazyLock::new(|| measured(DURATIONS));
-static TEMPERATURE: LazyLock<Regex> = LazyLock::new(|| measured(TEMPERATURES));
-static SHARE: LazyLock<Regex> = LazyLock::new(|| measured(SHARES));
+static WEIGHT: LazyLock<Regex> = LazyLock::new(|| measure_pattern(WEIGHTS));
+static LENGTH: LazyLock<Regex> = LazyLock::new(|| measure_pattern(LENGTHS));
+static DURATION: LazyLock<Regex> = LazyLock::new(|| measure_pattern(DURATIONS));
+static TEMPERATURE: LazyLock<Regex> = LazyLock::new(|| measure_pattern(TEMPERATURES));
+static SHARE: LazyLock<Regex> = LazyLock::new(|| measure_pattern(SHARES));
 
 static FREQUENCY: LazyLock<Regex> = LazyLock::new(|| {
     let words = "every|each|per|once|twice|times|daily|hourly|weekly|monthly|quarterly|yearly|annually|always|never|täglich|wöchentlich|\
@@ -78,13 +78,14 @@ dkk|kronor|kroner|pence";
 
 /// A place: a preposition or a word for a place, followed by a name or by any word.
 static PLACE_NAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(r"\b(?i:{PLACED})\s+(?:\p{{Ll}}+\s+)?\p{{Lu}}\p{{L}}+")).expect("the pattern is a constant")
+    Regex::new(&format!(r"\b(?i:{PLACE_WORDS})\s+(?:\p{{Ll}}+\s+)?\p{{Lu}}\p{{L}}+"))
+        .expect("the pattern is a constant")
 });
 static PLACE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(r"(?i)\b(?:{PLACED})\s+\p{{L}}+(?:\s+\p{{L}}+)?")).expect("the pattern is a constant")
+    Regex::new(&format!(r"(?i)\b(?:{PLACE_WORDS})\s+\p{{L}}+(?:\s+\p{{L}}+)?")).expect("the pattern is a constant")
 });
 
-const PLACED: &str = "in|into|at|on|onto|behind|under|below|beneath|above|beside|near|next to|inside|outside|from|to|between|opposite|room|street|\
+const PLACE_WORDS: &str = "in|into|at|on|onto|behind|under|below|beneath|above|beside|near|next to|inside|outside|from|to|between|opposite|room|street|\
 im|am|auf|hinter|unter|neben|bei|nach|aus|vor|über|zwischen|gegenüber|raum|zimmer|dans|à|au|aux|chez|sous|sur|derrière|devant|près de|\
 en|bajo|sobre|detrás de|cerca de|junto a|nel|nella|nello|sotto|sopra|dietro|accanto|presso|em|no|na|sob|atrás|perto de|achter|onder|boven|\
 naast|naar|bij|w|we|przy|pod|nad|za|obok|do|в|на|под|над|за|у|около|рядом с";
@@ -95,7 +96,7 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is a constant")
 });
 
-static CAPITAL: LazyLock<Regex> =
+static CAPITALIZED_WORD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[\p{L}\d,;:]\s+\p{Lu}\p{L}+").expect("the pattern is a constant"));
 
 static REASON: LazyLock<Regex> = LazyLock::new(|| {
@@ -132,10 +133,10 @@ fn without_label(text: &str) -> &str {
 }
 
 /// Month names that are everyday words, too.
-const AMBIGUOUS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
+const AMBIGUOUS_CALENDAR_WORDS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
 
 static CALENDAR_WORDS: LazyLock<HashSet<&'static str>> =
-    LazyLock::new(|| CALENDAR.split('|').filter(|it| !AMBIGUOUS.contains(it)).collect());
+    LazyLock::new(|| CALENDAR.split('|').filter(|it| !AMBIGUOUS_CALENDAR_WORDS.contains(it)).collect());
 
 /// Returns whether a lower-case word is the name of a month, a weekday or a season.
 pub(super) fn is_calendar(word: &str) -> bool {
@@ -144,46 +145,47 @@ pub(super) fn is_calendar(word: &str) -> bool {
 
 /// Returns how surely a text has a value of the wanted kind, 0 to 1. A value of question words alone does not count:
 /// `is_asked` returns whether a lower-case word is in the question.
-pub(super) fn held(kind: Kind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f32 {
+pub(super) fn value_confidence(kind: QuestionKind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f32 {
     let text = without_label(text);
     let says = |word: &str| word.chars().count() > 1 || word.bytes().all(|it| it.is_ascii_digit());
     let is_new = |found: &str| {
-        phrase::split(&phrase::plain(found)).any(|it| says(it) && !stop_words::is_one(it) && !is_asked(it))
+        phrase::split_words(&phrase::normalize(found))
+            .any(|it| says(it) && !stop_words::is_stop_word(it) && !is_asked(it))
     };
     let has = |pattern: &Regex| pattern.find_iter(text).any(|it| is_new(it.as_str()));
     let best = |surely: &Regex, perhaps: &Regex, part: f32| {
         if has(surely) { 1.0 } else { part * f32::from(u8::from(has(perhaps))) }
     };
     match kind {
-        Kind::When => f32::from(u8::from(has(&DATE))),
-        Kind::Number | Kind::Count => f32::from(u8::from(has(&NUMBER))),
-        Kind::Money => best(&MONEY, &NUMBER, 0.5),
-        Kind::Weight => best(&WEIGHT, &NUMBER, 0.4),
-        Kind::Length => best(&LENGTH, &NUMBER, 0.4),
-        Kind::Duration => best(&DURATION, &DATE, 0.5),
-        Kind::Temperature => best(&TEMPERATURE, &NUMBER, 0.4),
-        Kind::Share => best(&SHARE, &NUMBER, 0.4),
-        Kind::Frequency => f32::from(u8::from(FREQUENCY.is_match(text))),
-        Kind::Who => best(&NAME, &CAPITAL, 0.6),
-        Kind::Where if has(&PLACE_NAME) => 1.0,
-        Kind::Where => best(&CAPITAL, &PLACE, 0.6).min(0.7),
-        Kind::Why => f32::from(u8::from(REASON.is_match(text))),
-        Kind::YesNo | Kind::Other => 0.5,
+        QuestionKind::When => f32::from(u8::from(has(&DATE))),
+        QuestionKind::Number | QuestionKind::Count => f32::from(u8::from(has(&NUMBER))),
+        QuestionKind::Money => best(&MONEY, &NUMBER, 0.5),
+        QuestionKind::Weight => best(&WEIGHT, &NUMBER, 0.4),
+        QuestionKind::Length => best(&LENGTH, &NUMBER, 0.4),
+        QuestionKind::Duration => best(&DURATION, &DATE, 0.5),
+        QuestionKind::Temperature => best(&TEMPERATURE, &NUMBER, 0.4),
+        QuestionKind::Share => best(&SHARE, &NUMBER, 0.4),
+        QuestionKind::Frequency => f32::from(u8::from(FREQUENCY.is_match(text))),
+        QuestionKind::Who => best(&NAME, &CAPITALIZED_WORD, 0.6),
+        QuestionKind::Where if has(&PLACE_NAME) => 1.0,
+        QuestionKind::Where => best(&CAPITALIZED_WORD, &PLACE, 0.6).min(0.7),
+        QuestionKind::Why => f32::from(u8::from(REASON.is_match(text))),
+        QuestionKind::YesNo | QuestionKind::Other => 0.5,
     }
 }
 
 /// Most words between a number and the counted word.
-const BETWEEN: usize = 3;
+const MAX_WORDS_BETWEEN: usize = 3;
 
 /// Returns whether a number that is not in the question is near the counted word, compared by stems.
-pub(super) fn counts(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool) -> bool {
-    let plain = phrase::plain(text);
-    let words: Vec<&str> = phrase::split(&plain).collect();
+pub(super) fn counts_word(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool) -> bool {
+    let plain = phrase::normalize(text);
+    let words: Vec<&str> = phrase::split_words(&plain).collect();
     let is_number = |it: &&str| NUMBER.find(it).is_some_and(|found| found.len() == it.len()) && !is_asked(it);
-    let is_counted = |at: &usize| phrase::stem(words[*at]) == phrase::stem(counted);
+    let is_counted = |at: &usize| phrase::word_stem(words[*at]) == phrase::word_stem(counted);
     (0..words.len()).filter(is_counted).any(|at| {
-        let from = at.saturating_sub(BETWEEN);
-        let to = (at + 1 + BETWEEN).min(words.len());
+        let from = at.saturating_sub(MAX_WORDS_BETWEEN);
+        let to = (at + 1 + MAX_WORDS_BETWEEN).min(words.len());
         words[from..to].iter().any(is_number)
     })
 }
@@ -195,32 +197,32 @@ mod tests {
     #[test]
     fn held_recognises_values_of_each_kind() {
         for (kind, text, has) in [
-            (Kind::When, "It begins on 3 May.", true),
-            (Kind::When, "Beginn ist am 03.05.2025", true),
-            (Kind::When, "at 18:30 in the hall", true),
-            (Kind::When, "It begins soon.", false),
-            (Kind::Number, "There are twelve of them", true),
-            (Kind::Number, "There are some", false),
-            (Kind::Money, "the rent is € 412.50 a month", true),
-            (Kind::Money, "412,50 EUR", true),
-            (Kind::Weight, "The hive weighed 31 kg in March.", true),
-            (Kind::Weight, "Weight (kg): 31", true),
-            (Kind::Weight, "The hive has 31 frames.", false),
-            (Kind::Length, "a rope of 12 m", true),
-            (Kind::Length, "12 men", false),
-            (Kind::Duration, "It takes three weeks.", true),
-            (Kind::Duration, "It takes three men.", false),
-            (Kind::Temperature, "fired at 1,240 °C", true),
-            (Kind::Share, "4.5 % of them", true),
-            (Kind::Frequency, "It is cleaned every Monday.", true),
-            (Kind::Frequency, "It is clean.", false),
-            (Kind::Who, "The key is with Oswin Tarrant.", true),
-            (Kind::Who, "signed by J. Quill", true),
-            (Kind::Who, "the key is with the baker", false),
-            (Kind::Where, "The office is in Larkmouth.", true),
-            (Kind::Where, "It was cheap.", false),
+            (QuestionKind::When, "It begins on 3 May.", true),
+            (QuestionKind::When, "Beginn ist am 03.05.2025", true),
+            (QuestionKind::When, "at 18:30 in the hall", true),
+            (QuestionKind::When, "It begins soon.", false),
+            (QuestionKind::Number, "There are twelve of them", true),
+            (QuestionKind::Number, "There are some", false),
+            (QuestionKind::Money, "the rent is € 412.50 a month", true),
+            (QuestionKind::Money, "412,50 EUR", true),
+            (QuestionKind::Weight, "The hive weighed 31 kg in March.", true),
+            (QuestionKind::Weight, "Weight (kg): 31", true),
+            (QuestionKind::Weight, "The hive has 31 frames.", false),
+            (QuestionKind::Length, "a rope of 12 m", true),
+            (QuestionKind::Length, "12 men", false),
+            (QuestionKind::Duration, "It takes three weeks.", true),
+            (QuestionKind::Duration, "It takes three men.", false),
+            (QuestionKind::Temperature, "fired at 1,240 °C", true),
+            (QuestionKind::Share, "4.5 % of them", true),
+            (QuestionKind::Frequency, "It is cleaned every Monday.", true),
+            (QuestionKind::Frequency, "It is clean.", false),
+            (QuestionKind::Who, "The key is with Oswin Tarrant.", true),
+            (QuestionKind::Who, "signed by J. Quill", true),
+            (QuestionKind::Who, "the key is with the baker", false),
+            (QuestionKind::Where, "The office is in Larkmouth.", true),
+            (QuestionKind::Where, "It was cheap.", false),
         ] {
-            assert_eq!(held(kind, text, &|_| false) >= 0.6, has, "{kind:?}: {text}");
+            assert_eq!(value_confidence(kind, text, &|_| false) >= 0.6, has, "{kind:?}: {text}");
         }
     }
 
@@ -231,7 +233,7 @@ mod tests {
         for text in ["12 boats", "12.50 EUR", "3.5 kg", "2025 was wet", ""] {
             assert_eq!(without_label(text), text);
         }
-        assert_eq!(held(Kind::Number, "7.2 Holes are forbidden", &|_| false), 0.0);
+        assert_eq!(value_confidence(QuestionKind::Number, "7.2 Holes are forbidden", &|_| false), 0.0);
         assert!(
             is_page_number("Lease Unit 4 Page 1 of 2") && is_page_number("Seite 3 von 4") && !is_page_number("page 3")
         );
@@ -240,16 +242,16 @@ mod tests {
     #[test]
     fn value_named_in_question_does_not_count() {
         let asked = |it: &str| matches!(it, "oswin" | "tarrant" | "2025");
-        assert!(held(Kind::Who, "The kiln of Oswin Tarrant", &asked) < 0.6);
-        assert!(held(Kind::Who, "The kiln of Oswin Tarrant, from Ada Quill", &asked) >= 0.6);
-        assert!(held(Kind::When, "The kiln of 2025", &asked) < 0.6);
-        assert!(held(Kind::When, "The kiln of May 2025", &asked) >= 0.6);
+        assert!(value_confidence(QuestionKind::Who, "The kiln of Oswin Tarrant", &asked) < 0.6);
+        assert!(value_confidence(QuestionKind::Who, "The kiln of Oswin Tarrant, from Ada Quill", &asked) >= 0.6);
+        assert!(value_confidence(QuestionKind::When, "The kiln of 2025", &asked) < 0.6);
+        assert!(value_confidence(QuestionKind::When, "The kiln of May 2025", &asked) >= 0.6);
     }
 
     #[test]
     fn count_must_be_near_counted_word() {
-        assert!(counts("boats", "There are 12 small boats.", &|_| false));
-        assert!(counts("boats", "Boats: 12", &|_| false));
-        assert!(!counts("boats", "In 12 of the last years the harbour had boats", &|_| false));
+        assert!(counts_word("boats", "There are 12 small boats.", &|_| false));
+        assert!(counts_word("boats", "Boats: 12", &|_| false));
+        assert!(!counts_word("boats", "In 12 of the last years the harbour had boats", &|_| false));
     }
 }

@@ -5,33 +5,33 @@ use serde_json::{Map, Value, json};
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::excerpt;
-use crate::ask::hit::{self, Found, Passage};
+use crate::ask::hit::{self, Passage, RankedHit};
 
 /// Most windows of the first file.
-const WINDOWS: usize = 3;
+const MAX_WINDOWS: usize = 3;
 /// Largest score distance to the best unit for a further window.
-const BESIDE: f32 = 2.0;
+const MAX_SCORE_GAP: f32 = 2.0;
 /// A hit with less than this part of the first hit's score is marked as weak.
-const WEAK: f64 = 0.5;
+const WEAK_SCORE_SHARE: f64 = 0.5;
 
 /// Writes the windows into the hits; `candidates` are sorted.
-pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
+pub(super) fn show_windows(candidates: &[Candidate], hits: &mut [RankedHit]) {
     mark_weak(hits);
     for (number, found) in hits.iter_mut().enumerate() {
         let own: Vec<&Candidate> = candidates.iter().filter(|it| it.hit == number).collect();
         let Some(evidence) = found.evidence.as_deref_mut() else { continue };
         let Some(best) = own.first() else { continue };
         let Some(passage) = evidence.passages.get(best.passage).cloned() else { continue };
-        let anchor = passage.chunk.anchor_of(range(best, &passage));
-        found.hit.excerpt = text(best, &passage);
+        let anchor = passage.chunk.body_anchor(window_range(best, &passage));
+        found.hit.excerpt = window_text(best, &passage);
         found.hit.metadata.insert("anchor".into(), json!(anchor));
         found.hit.metadata.insert("chunk_ids".into(), json!([passage.chunk.id.0]));
         found.hit.path = hit::shown_path(&found.record, anchor.member.as_deref());
         if passage.chunk.id != evidence.chunk.id {
-            tell_passage(&mut found.hit.metadata, &passage);
+            update_passage_metadata(&mut found.hit.metadata, &passage);
         }
         if number == 0 {
-            let further = further(&own, &evidence.passages);
+            let further = further_windows(&own, &evidence.passages);
             if !further.is_empty() {
                 found.hit.metadata.insert("windows".into(), Value::Array(further));
             }
@@ -41,7 +41,7 @@ pub(super) fn show(candidates: &[Candidate], hits: &mut [Found]) {
 }
 
 /// Updates the metadata for the shown passage. This passage was not read again in the file.
-fn tell_passage(metadata: &mut Map<String, Value>, passage: &Passage) {
+fn update_passage_metadata(metadata: &mut Map<String, Value>, passage: &Passage) {
     metadata.insert("chunk_tier".into(), json!(passage.chunk.tier.name()));
     match passage.chunk.heading_path.as_slice() {
         [] => metadata.remove("heading_path"),
@@ -52,35 +52,35 @@ fn tell_passage(metadata: &mut Map<String, Value>, passage: &Passage) {
     }
 }
 
-fn mark_weak(hits: &mut [Found]) {
+fn mark_weak(hits: &mut [RankedHit]) {
     let Some(first) = hits.first().map(|it| it.hit.score) else { return };
-    for found in hits.iter_mut().filter(|it| it.hit.score < WEAK * first) {
+    for found in hits.iter_mut().filter(|it| it.hit.score < WEAK_SCORE_SHARE * first) {
         found.hit.metadata.insert("weak".into(), json!(true));
     }
 }
 
 /// Returns further windows of a file, around units that are not shown yet.
-fn further(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
+fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let Some(best) = own.first() else { return Vec::new() };
-    let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| range(it, passage));
+    let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| window_range(it, passage));
     let mut shown = vec![(best.passage, shown_of(best))];
     let mut windows = Vec::new();
-    for candidate in own.iter().skip(1).take_while(|it| it.score >= best.score - BESIDE) {
-        if windows.len() + 1 == WINDOWS {
+    for candidate in own.iter().skip(1).take_while(|it| it.score >= best.score - MAX_SCORE_GAP) {
+        if windows.len() + 1 == MAX_WINDOWS {
             break;
         }
         let start = candidate.unit.range.start;
         let is_shown = shown.iter().any(|(passage, range)| *passage == candidate.passage && range.contains(&start));
         let Some(passage) = passages.get(candidate.passage).filter(|_| !is_shown) else { continue };
         shown.push((candidate.passage, shown_of(candidate)));
-        let anchor = passage.chunk.anchor_of(range(candidate, passage));
-        windows.push(json!({ "excerpt": text(candidate, passage), "place": anchor.place(), "anchor": anchor }));
+        let anchor = passage.chunk.body_anchor(window_range(candidate, passage));
+        windows.push(json!({ "excerpt": window_text(candidate, passage), "place": anchor.place(), "anchor": anchor }));
     }
     windows
 }
 
 /// Returns the shown bytes of the body around a unit, within one page.
-fn range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
+fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
     let (body, at) = (passage.chunk.body(), candidate.unit.range.start);
     let page = passage.chunk.page_around(at);
     let shown = excerpt::excerpt_at(&body[page.clone()], at - page.start);
@@ -88,9 +88,9 @@ fn range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
 }
 
 /// Returns the window of a unit; a row comes after the heads of its table.
-fn text(candidate: &Candidate, passage: &Passage) -> String {
+fn window_text(candidate: &Candidate, passage: &Passage) -> String {
     let body = passage.chunk.body();
-    let range = range(candidate, passage);
+    let range = window_range(candidate, passage);
     let head = candidate.unit.head.clone().filter(|it| it.end <= range.start).map(|it| &body[it]);
     let window = body[range].trim();
     head.map_or(window.to_string(), |it| format!("{it}\n{window}"))

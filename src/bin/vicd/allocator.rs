@@ -21,9 +21,9 @@ static IS_WORKER: AtomicBool = AtomicBool::new(false);
 /// The C library calls this function before the first line of Rust runs.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_ARGUMENTS: extern "C" fn(c_int, *const *const c_char) = look_at_arguments;
+static DETECT_WORKER: extern "C" fn(c_int, *const *const c_char) = detect_worker;
 
-extern "C" fn look_at_arguments(count: c_int, arguments: *const *const c_char) {
+extern "C" fn detect_worker(count: c_int, arguments: *const *const c_char) {
     if count > 1 {
         // SAFETY: `arguments` holds `count` pointers, each to a NUL-terminated string.
         let first = unsafe { CStr::from_ptr(*arguments.add(1)) };

@@ -14,24 +14,24 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use rusqlite::{OptionalExtension, params};
 
-use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
+use crate::catalog::database::{APPEND_CACHE_KIB, Database, Durability, Format};
 use crate::catalog::files::row::signed;
 use crate::catalog::quarantine;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
 
 /// Fraction (1 in 20) of the bytes dropped at a time when the cache is full, so that pruning is rare.
-const PRUNE_SHARE: u64 = 20;
+const PRUNE_FRACTION: u64 = 20;
 
 /// A document larger than this, as JSON, is not cached: a thousand pages of dense text take less.
-const MOST_DOCUMENT_BYTES: u64 = 64 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 
 const FORMAT: Format = Format {
     name: "evidence cache",
     version: 1,
     upgrades: &[],
     durability: Durability::Normal,
-    cache_kib: ADDED_TO_KIB,
+    cache_kib: APPEND_CACHE_KIB,
     hint: "delete it; only time is lost",
     schema: "
         CREATE TABLE evidence (
@@ -70,7 +70,7 @@ impl EvidenceCache {
     /// # Errors
     /// When the file cannot be created, or a newer vic wrote it.
     pub fn open(path: &Path, max_bytes: u64) -> Result<EvidenceCache> {
-        Ok(quarantine::begin_anew_if_damaged(path, || EvidenceCache::try_open(path, max_bytes))?.0)
+        Ok(quarantine::replace_if_corrupt(path, || EvidenceCache::try_open(path, max_bytes))?.0)
     }
 
     fn try_open(path: &Path, max_bytes: u64) -> Result<EvidenceCache> {
@@ -87,7 +87,7 @@ impl EvidenceCache {
             let row = params![key.hash.0, key.skill, key.version];
             Ok(db.prepare_cached(sql)?.query_row(row, |row| row.get::<_, Vec<u8>>(0)).optional()?)
         });
-        decode(&lucky(found).flatten()?)
+        decode(&ok_or_log(found).flatten()?)
     }
 
     /// Returns whether the result of this version of this skill is cached.
@@ -97,11 +97,11 @@ impl EvidenceCache {
             let row = params![key.hash.0, key.skill, key.version];
             Ok(db.prepare_cached(sql)?.query_row(row, |_| Ok(())).optional()?)
         });
-        lucky(found).flatten().is_some()
+        ok_or_log(found).flatten().is_some()
     }
 
     /// Returns the results of all skills for this content, in any version, with the names of the skills.
-    pub fn all(&self, hash: ContentHash) -> Vec<(String, Document)> {
+    pub fn get_all(&self, hash: ContentHash) -> Vec<(String, Document)> {
         let found = self.database.read(|db| {
             let mut statement =
                 db.prepare_cached("SELECT skill, document FROM evidence WHERE hash = ?1 ORDER BY skill")?;
@@ -109,7 +109,7 @@ impl EvidenceCache {
                 statement.query_map([hash.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
             Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?)
         });
-        let rows = lucky(found).unwrap_or_default();
+        let rows = ok_or_log(found).unwrap_or_default();
         rows.into_iter().filter_map(|(skill, bytes)| Some((skill, decode(&bytes)?))).collect()
     }
 
@@ -162,7 +162,7 @@ impl EvidenceCache {
             db.prepare_cached(sql)?.execute(params![key.hash.0, key.skill, key.version, document])?;
             bytes = (bytes + document.len() as u64).saturating_sub(replaced.unwrap_or(0).cast_unsigned());
             if bytes > self.max_bytes {
-                let excess = bytes - self.max_bytes + self.max_bytes / PRUNE_SHARE;
+                let excess = bytes - self.max_bytes + self.max_bytes / PRUNE_FRACTION;
                 // Deletes the rows up to the one with which enough bytes are freed.
                 let sql = "DELETE FROM evidence WHERE id <= (SELECT min(id) FROM \
                            (SELECT id, sum(length(document)) OVER (ORDER BY id) AS upto FROM evidence) WHERE upto >= ?1)";
@@ -178,13 +178,13 @@ impl EvidenceCache {
 }
 
 /// Treats an error of the cache as a miss.
-fn lucky<T>(found: Result<T>) -> Option<T> {
+fn ok_or_log<T>(found: Result<T>) -> Option<T> {
     found.inspect_err(|error| tracing::warn!("{error}; skills run again")).ok()
 }
 
 fn encode(document: &Document) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(document).map_err(Error::internal)?;
-    if json.len() as u64 > MOST_DOCUMENT_BYTES {
+    if json.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::new(ErrorCode::ResourceExhausted, "the document is too large"));
     }
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
@@ -194,7 +194,7 @@ fn encode(document: &Document) -> Result<Vec<u8>> {
 
 fn decode(bytes: &[u8]) -> Option<Document> {
     let mut json = Vec::new();
-    DeflateDecoder::new(bytes).take(MOST_DOCUMENT_BYTES).read_to_end(&mut json).ok()?;
+    DeflateDecoder::new(bytes).take(MAX_DOCUMENT_BYTES).read_to_end(&mut json).ok()?;
     serde_json::from_slice(&json).ok()
 }
 
@@ -229,7 +229,7 @@ mod tests {
         cache.put(&newer, &document("more"));
         cache.put(&key(1, "b"), &document("else"));
         assert_eq!(cache.get(&key(1, "a")), None, "a newer version replaces an older one");
-        let all = cache.all(ContentHash([1; 32]));
+        let all = cache.get_all(ContentHash([1; 32]));
         assert_eq!(all, [("a".to_string(), document("more")), ("b".to_string(), document("else"))]);
     }
 

@@ -8,30 +8,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
+use crate::catalog::database::{APPEND_CACHE_KIB, Database, Durability, Format};
 use crate::catalog::files::row::signed;
 use crate::catalog::quarantine;
 use crate::error::Result;
 
 /// Fraction (1 in 20) of the rows dropped at a time when the cache is full, so that pruning is rare.
-const PRUNE_SHARE: u64 = 20;
+const PRUNE_FRACTION: u64 = 20;
 
 /// Vectors kept for each chunk of the index: its own, and an earlier one that may come back. Without a bound, a folder with
 /// files edited for years would pile up vectors that are never read.
-const FOR_EACH_CHUNK: u64 = 2;
+const VECTORS_PER_CHUNK: u64 = 2;
 
 /// Vectors kept even for a small index: 6 MiB at 384 dimensions.
-const AT_LEAST: u64 = 4_096;
+const MIN_VECTORS: u64 = 4_096;
 
 /// Rows deleted in one transaction; the log has to hold their overwritten pages.
-const AT_ONCE: u64 = 4_096;
+const DELETE_BATCH: u64 = 4_096;
 
 const FORMAT: Format = Format {
     name: "vector cache",
     version: 1,
     upgrades: &[],
     durability: Durability::Normal,
-    cache_kib: ADDED_TO_KIB,
+    cache_kib: APPEND_CACHE_KIB,
     hint: "delete it; only time is lost",
     schema: "
         CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL);
@@ -39,7 +39,7 @@ const FORMAT: Format = Format {
 };
 
 /// Key of a vector: BLAKE3 over the embedder's fingerprint and the text.
-pub type Key = [u8; 32];
+pub type VectorKey = [u8; 32];
 
 /// The cache.
 pub struct VectorCache {
@@ -55,7 +55,7 @@ impl VectorCache {
     /// # Errors
     /// When the file cannot be created, or a newer vic wrote it.
     pub fn open(path: &Path, max_rows: u64) -> Result<VectorCache> {
-        Ok(quarantine::begin_anew_if_damaged(path, || VectorCache::try_open(path, max_rows))?.0)
+        Ok(quarantine::replace_if_corrupt(path, || VectorCache::try_open(path, max_rows))?.0)
     }
 
     fn try_open(path: &Path, max_rows: u64) -> Result<VectorCache> {
@@ -65,7 +65,7 @@ impl VectorCache {
     }
 
     /// Returns the key of a text for the embedder with this fingerprint (model, precision, prefix and so on).
-    pub fn key(fingerprint: &str, text: &str) -> Key {
+    pub fn key(fingerprint: &str, text: &str) -> VectorKey {
         let mut hasher = blake3::Hasher::new();
         // The length prefix keeps pairs apart that are equal when concatenated.
         hasher.update(&(fingerprint.len() as u64).to_le_bytes());
@@ -74,7 +74,7 @@ impl VectorCache {
     }
 
     /// Returns the cached vector of each key, in order.
-    pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
+    pub fn get(&self, keys: &[VectorKey]) -> Vec<Option<Vec<f32>>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT vector FROM vectors WHERE key = ?1")?;
             let mut vectors = Vec::with_capacity(keys.len());
@@ -91,14 +91,14 @@ impl VectorCache {
     }
 
     /// Stores these vectors; drops the oldest ones beyond the bound for an index of `chunks` chunks.
-    pub fn put(&self, vectors: &[(Key, &[f32])], chunks: u64) {
+    pub fn put(&self, vectors: &[(VectorKey, &[f32])], chunks: u64) {
         if let Err(error) = self.try_put(vectors, chunks) {
             tracing::warn!("{error}; vectors are not cached");
         }
     }
 
-    fn try_put(&self, vectors: &[(Key, &[f32])], chunks: u64) -> Result<()> {
-        let most = (FOR_EACH_CHUNK * chunks).max(AT_LEAST).min(self.max_rows);
+    fn try_put(&self, vectors: &[(VectorKey, &[f32])], chunks: u64) -> Result<()> {
+        let most = (VECTORS_PER_CHUNK * chunks).max(MIN_VECTORS).min(self.max_rows);
         self.database.write(|db| {
             let mut insert = db.prepare_cached("INSERT OR IGNORE INTO vectors (key, vector) VALUES (?1, ?2)")?;
             let mut update = db.prepare_cached("UPDATE vectors SET vector = ?2 WHERE key = ?1")?;
@@ -111,7 +111,7 @@ impl VectorCache {
                 }
             }
             if rows > most {
-                rows -= drop_oldest(db, (rows - most + most / PRUNE_SHARE).min(AT_ONCE))?;
+                rows -= drop_oldest(db, (rows - most + most / PRUNE_FRACTION).min(DELETE_BATCH))?;
             }
             // Inside the transaction, where there is one writer; a failing commit makes the count wrong by a few rows.
             self.rows.store(rows, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl VectorCache {
     pub fn clear(&self) -> Result<()> {
         let drop_some = || {
             self.database.write(|db| {
-                let dropped = drop_oldest(db, AT_ONCE)?;
+                let dropped = drop_oldest(db, DELETE_BATCH)?;
                 self.rows.fetch_sub(dropped.min(self.rows.load(Ordering::Relaxed)), Ordering::Relaxed);
                 Ok(dropped)
             })
@@ -154,7 +154,7 @@ fn decode(bytes: &[u8]) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    fn key(number: u64) -> Key {
+    fn key(number: u64) -> VectorKey {
         VectorCache::key("model", &number.to_string())
     }
 
@@ -201,7 +201,7 @@ mod tests {
         put(10_000, 10);
         assert!((4_096..8_000).contains(&known()), "{}", known());
         (11..20).for_each(|it| put(it * 1_000, 10));
-        assert!((3_000..=AT_LEAST).contains(&known()), "{}", known());
+        assert!((3_000..=MIN_VECTORS).contains(&known()), "{}", known());
         cache.clear().unwrap();
         assert_eq!(known(), 0);
         let kept = std::fs::read(&path).unwrap();
@@ -219,7 +219,7 @@ mod tests {
         for batch in 0..80 {
             cache.put(&Vec::from_iter((0..100).map(|it| (key(batch * 100 + it), vector.as_slice()))), 10_000);
         }
-        let kept = cache.database.kept_kib();
+        let kept = cache.database.cache_used_kib();
         assert!((1..=4 << 10).contains(&kept), "{kept} KiB of 12 MiB");
     }
 

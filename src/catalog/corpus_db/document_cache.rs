@@ -4,33 +4,33 @@ use std::collections::HashSet;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use crate::catalog::corpus_db::store::{CorpusBook, pack, unpack};
-use crate::catalog::database::Failed;
+use crate::catalog::corpus_db::store::{CorpusStore, compress, decompress};
+use crate::catalog::database::DbError;
 use crate::error::Result;
 use crate::model::ContentHash;
 
 /// Number of entries kept beside those that sessions hold; about 4 KiB each when compressed.
-const KEPT_READINGS: i64 = 50_000;
+const MAX_CACHED_DOCUMENTS: i64 = 50_000;
 
-impl CorpusBook {
+impl CorpusStore {
     /// Stores a parsed document under a key that names content, reader and version.
-    pub fn put_reading(&self, key: &str, body: &str) -> Result<()> {
-        let packed = pack(body)?;
+    pub fn put_document(&self, key: &str, body: &str) -> Result<()> {
+        let packed = compress(body)?;
         self.database.write(|db| {
             let sql = "INSERT INTO readings (key, body) VALUES (?1, ?2) \
                        ON CONFLICT (key) DO UPDATE SET body = excluded.body";
             db.prepare_cached(sql)?.execute(params![key, packed])?;
-            drop_spare_readings(db, KEPT_READINGS)
+            evict_documents(db, MAX_CACHED_DOCUMENTS)
         })
     }
 
     /// Returns a parsed document.
-    pub fn reading(&self, key: &str) -> Result<Option<String>> {
+    pub fn document(&self, key: &str) -> Result<Option<String>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT body FROM readings WHERE key = ?1")?;
             Ok(statement.query_row([key], |row| row.get::<_, Vec<u8>>(0)).optional()?)
         })?;
-        found.map(|packed| unpack(&packed)).transpose()
+        found.map(|packed| decompress(&packed)).transpose()
     }
 
     /// Stores the facts about a content.
@@ -83,7 +83,7 @@ impl CorpusBook {
 }
 
 /// Deletes entries that no session holds, except the newest.
-pub(in crate::catalog) fn drop_spare_readings(db: &Transaction<'_>, kept: i64) -> Result<(), Failed> {
+pub(in crate::catalog) fn evict_documents(db: &Transaction<'_>, kept: i64) -> Result<(), DbError> {
     let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
     db.prepare_cached(old)?.execute([kept])?;
     Ok(())
@@ -96,11 +96,11 @@ mod tests {
     #[test]
     fn forget_drops_documents_not_held_by_session() {
         let dir = tempfile::tempdir().unwrap();
-        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        let book = CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap();
         let hashes = [1, 2].map(|it| ContentHash([it; 32]));
         for hash in hashes {
             book.put_facts(hash, "{}").unwrap();
-            book.put_reading(&format!("{hash}-md-1"), "{}").unwrap();
+            book.put_document(&format!("{hash}-md-1"), "{}").unwrap();
         }
         book.database
             .write(|db| Ok(db.execute("UPDATE readings SET held = 1 WHERE key GLOB '*-md-1' AND number = 2", [])?))
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(book.hashes().unwrap(), HashSet::from(hashes));
         book.forget(&HashSet::from(hashes)).unwrap();
         assert_eq!(book.hashes().unwrap(), HashSet::new());
-        let is_kept = hashes.map(|it| book.reading(&format!("{it}-md-1")).unwrap().is_some());
+        let is_kept = hashes.map(|it| book.document(&format!("{it}-md-1")).unwrap().is_some());
         assert_eq!(is_kept, [false, true], "a session holds the other");
         book.put_facts(hashes[0], "{}").unwrap();
         book.forget(&HashSet::from([hashes[1]])).unwrap();

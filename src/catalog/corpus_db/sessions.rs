@@ -5,21 +5,21 @@
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::catalog::corpus_db::store::CorpusBook;
-use crate::catalog::database::Failed;
-use crate::catalog::files::row::{now_ns, signed, state};
-use crate::catalog::files::row_predicate::{Cell, Column, SievedRow};
+use crate::catalog::corpus_db::store::CorpusStore;
+use crate::catalog::database::DbError;
+use crate::catalog::files::row::{now_ns, parse_state, signed};
+use crate::catalog::files::row_predicate::{Cell, Column, PredicateRow};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState};
 
 /// A cached document that may be evicted.
-const SPARE: i64 = 0;
+const EVICTABLE: i64 = 0;
 
 /// A cached document that a session holds.
 const HELD: i64 = 1;
 
 /// A cached document of a session that is not written yet; a restart after a crash releases it.
-const BEING_HELD: i64 = 2;
+const HELD_TEMPORARILY: i64 = 2;
 
 /// One file as a session saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct SessionFile {
     /// Counts of its content, as JSON; `None` if its text was not read for the session.
     pub facts: Option<String>,
     /// The key of the cached document that the session holds.
-    pub reading: Option<String>,
+    pub document_key: Option<String>,
 }
 
 impl SessionFile {
@@ -79,12 +79,12 @@ impl SessionFile {
             chunks: record.chunks,
             problem,
             facts: None,
-            reading: None,
+            document_key: None,
         }
     }
 
     /// Returns a web page that could not be fetched; `file` is a number outside the catalog.
-    pub fn page(file: FileId, address: String, problem: String) -> SessionFile {
+    pub fn failed_page(file: FileId, address: String, problem: String) -> SessionFile {
         SessionFile {
             file,
             root: String::new(),
@@ -100,13 +100,13 @@ impl SessionFile {
             chunks: 0,
             problem,
             facts: None,
-            reading: None,
+            document_key: None,
         }
     }
 
     /// Returns the cells that a predicate reads, as the catalog would have returned them at that time.
-    pub fn row(&self, columns: &[Column]) -> SievedRow {
-        SievedRow { id: self.file, cells: columns.iter().map(|it| self.cell(*it)).collect() }
+    pub fn predicate_row(&self, columns: &[Column]) -> PredicateRow {
+        PredicateRow { id: self.file, cells: columns.iter().map(|it| self.cell(*it)).collect() }
     }
 
     fn cell(&self, column: Column) -> Cell {
@@ -129,7 +129,7 @@ impl SessionFile {
     }
 }
 
-impl CorpusBook {
+impl CorpusStore {
     /// Stores a session with its files and returns its number, the next of its owner; numbers are never reused.
     pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
         self.database.write(|db| {
@@ -147,7 +147,7 @@ impl CorpusBook {
     pub fn amend_session(&self, owner: &str, number: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
         self.database.write(|db| {
             // It may have been removed meanwhile.
-            let Some(session) = row_of(db, owner, number)? else { return Ok(()) };
+            let Some(session) = session_row_id(db, owner, number)? else { return Ok(()) };
             let mut statement =
                 db.prepare_cached("DELETE FROM session_metadata WHERE session = ?1 AND file = ?2 AND problem != ''")?;
             for file in gone {
@@ -160,13 +160,13 @@ impl CorpusBook {
     /// Deletes a session of an owner and releases documents that no other session holds; returns false if there is none.
     pub fn remove_session(&self, owner: &str, number: i64) -> Result<bool> {
         self.database.write(|db| {
-            let Some(session) = row_of(db, owner, number)? else { return Ok(false) };
+            let Some(session) = session_row_id(db, owner, number)? else { return Ok(false) };
             db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
             let release = "UPDATE readings SET held = ?2 WHERE key IN \
                            (SELECT reading FROM session_metadata WHERE session = ?1 AND reading IS NOT NULL) \
                            AND key NOT IN (SELECT reading FROM session_metadata \
                            WHERE session != ?1 AND reading IS NOT NULL)";
-            db.prepare_cached(release)?.execute([session, SPARE])?;
+            db.prepare_cached(release)?.execute([session, EVICTABLE])?;
             db.prepare_cached("DELETE FROM session_metadata WHERE session = ?1")?.execute([session])?;
             Ok(true)
         })
@@ -203,21 +203,21 @@ impl CorpusBook {
     /// Returns the files of a session of an owner by number.
     pub fn session_files(&self, owner: &str, number: i64) -> Result<Vec<SessionFile>> {
         self.database.read(|db| {
-            let Some(session) = row_of(db, owner, number)? else { return Ok(Vec::new()) };
+            let Some(session) = session_row_id(db, owner, number)? else { return Ok(Vec::new()) };
             let sql = "SELECT file, root, path, hash, size, modified_ns, extension, kind, media_type, state, owner, \
                        chunks, problem, facts, reading FROM session_metadata WHERE session = ?1 ORDER BY file";
             let mut statement = db.prepare_cached(sql)?;
-            let rows = statement.query_map([session], session_file)?;
+            let rows = statement.query_map([session], read_session_file)?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }
 
     /// Protects documents from eviction before the session that needs them is written.
-    pub fn hold_readings(&self, keys: &[String]) -> Result<()> {
+    pub fn hold_documents(&self, keys: &[String]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("UPDATE readings SET held = ?2 WHERE key = ?1 AND held = ?3")?;
             for key in keys {
-                statement.execute(params![key, BEING_HELD, SPARE])?;
+                statement.execute(params![key, HELD_TEMPORARILY, EVICTABLE])?;
             }
             Ok(())
         })
@@ -226,19 +226,19 @@ impl CorpusBook {
     /// Releases documents held for a session that was never written.
     pub(in crate::catalog) fn release_unfinished(&self) -> Result<()> {
         self.database.write(|db| {
-            db.execute("UPDATE readings SET held = ?1 WHERE held = ?2", [SPARE, BEING_HELD])?;
+            db.execute("UPDATE readings SET held = ?1 WHERE held = ?2", [EVICTABLE, HELD_TEMPORARILY])?;
             Ok(())
         })
     }
 }
 
 /// Returns the row id of a session, to which its files refer.
-fn row_of(db: &Transaction<'_>, owner: &str, number: i64) -> rusqlite::Result<Option<i64>> {
+fn session_row_id(db: &Transaction<'_>, owner: &str, number: i64) -> rusqlite::Result<Option<i64>> {
     let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 AND number = ?2")?;
     statement.query_row(params![owner, number], |row| row.get(0)).optional()
 }
 
-fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Result<(), Failed> {
+fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Result<(), DbError> {
     let sql = "INSERT OR REPLACE INTO session_metadata (session, file, root, path, hash, size, modified_ns, extension, \
                kind, media_type, state, owner, chunks, problem, facts, reading) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
@@ -263,16 +263,16 @@ fn put_files(db: &Transaction<'_>, session: i64, files: &[SessionFile]) -> Resul
             it.chunks,
             it.problem,
             it.facts,
-            it.reading
+            it.document_key
         ])?;
-        if let Some(key) = &it.reading {
+        if let Some(key) = &it.document_key {
             hold.execute(params![key, HELD])?;
         }
     }
     Ok(())
 }
 
-fn session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
+fn read_session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
     Ok(SessionFile {
         file: row.get(0)?,
         root: row.get(1)?,
@@ -283,19 +283,19 @@ fn session_file(row: &Row<'_>) -> rusqlite::Result<SessionFile> {
         extension: row.get(6)?,
         kind: FileKind::from_name(row.get_ref(7)?.as_str()?),
         media_type: row.get(8)?,
-        state: state(row.get_ref(9)?.as_str()?),
+        state: parse_state(row.get_ref(9)?.as_str()?),
         owner: row.get(10)?,
         chunks: row.get(11)?,
         problem: row.get(12)?,
         facts: row.get(13)?,
-        reading: row.get(14)?,
+        document_key: row.get(14)?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::corpus_db::document_cache::drop_spare_readings;
+    use crate::catalog::corpus_db::document_cache::evict_documents;
 
     fn file(number: FileId) -> SessionFile {
         let key = format!("k{number}");
@@ -303,16 +303,16 @@ mod tests {
             hash: Some(ContentHash([number as u8; 32])),
             state: FileState::Indexed,
             facts: Some("{}".into()),
-            reading: Some(key),
-            ..SessionFile::page(number, format!("w/{number}.md"), String::new())
+            document_key: Some(key),
+            ..SessionFile::failed_page(number, format!("w/{number}.md"), String::new())
         }
     }
 
     /// Returns a database with the documents of two sessions, and an unrelated one before them.
-    fn book(dir: &std::path::Path) -> CorpusBook {
-        let book = CorpusBook::open(&dir.join("corpus.sqlite")).unwrap();
+    fn book(dir: &std::path::Path) -> CorpusStore {
+        let book = CorpusStore::open(&dir.join("corpus.sqlite")).unwrap();
         for key in ["k0", "k1", "k2"] {
-            book.put_reading(key, key).unwrap();
+            book.put_document(key, key).unwrap();
         }
         book
     }
@@ -323,9 +323,9 @@ mod tests {
         let book = book(dir.path());
         let one = book.add_session("", "{}", &[file(1), file(2)]).unwrap();
         let other = book.add_session("", "{}", &[file(2)]).unwrap();
-        let left = |book: &CorpusBook| -> Vec<bool> {
-            book.database.write(|db| drop_spare_readings(db, 0)).unwrap();
-            ["k0", "k1", "k2"].iter().map(|it| book.reading(it).unwrap().is_some()).collect()
+        let left = |book: &CorpusStore| -> Vec<bool> {
+            book.database.write(|db| evict_documents(db, 0)).unwrap();
+            ["k0", "k1", "k2"].iter().map(|it| book.document(it).unwrap().is_some()).collect()
         };
         assert_eq!(left(&book), [false, true, true]);
         assert!(!book.remove_session("/w/a", one).unwrap(), "it belongs to another owner");
@@ -352,20 +352,20 @@ mod tests {
     fn documents_held_by_crashed_session_are_released() {
         let dir = tempfile::tempdir().unwrap();
         let first = book(dir.path());
-        first.hold_readings(&["k1".into(), "k2".into()]).unwrap();
+        first.hold_documents(&["k1".into(), "k2".into()]).unwrap();
         first.add_session("", "{}", &[file(1)]).unwrap();
-        first.database.write(|db| drop_spare_readings(db, 0)).unwrap();
+        first.database.write(|db| evict_documents(db, 0)).unwrap();
         drop(first);
-        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
-        book.database.write(|db| drop_spare_readings(db, 0)).unwrap();
-        assert_eq!((book.reading("k1").unwrap(), book.reading("k2").unwrap()), (Some("k1".into()), None));
+        let book = CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap();
+        book.database.write(|db| evict_documents(db, 0)).unwrap();
+        assert_eq!((book.document("k1").unwrap(), book.document("k2").unwrap()), (Some("k1".into()), None));
     }
 
     #[test]
     fn amend_session_replaces_only_failures() {
         let dir = tempfile::tempdir().unwrap();
         let book = book(dir.path());
-        let failed = SessionFile::page(3, "w/3.md".into(), "io".into());
+        let failed = SessionFile::failed_page(3, "w/3.md".into(), "io".into());
         let session = book.add_session("", "{}", &[file(1), failed]).unwrap();
         // The file came back under another number, and file 1 is wrongly given as a failure.
         book.amend_session("", session, &[3, 1], &[file(4)]).unwrap();
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn session_cells_reflect_recorded_state() {
         let file = SessionFile { size: 7, extension: "md".into(), owner: "ann".into(), ..file(1) };
-        let row = file.row(&[Column::Name, Column::Extension, Column::Size, Column::State, Column::Reason]);
+        let row = file.predicate_row(&[Column::Name, Column::Extension, Column::Size, Column::State, Column::Reason]);
         let text = |it: &str| Cell::Text(it.into());
         assert_eq!(row.cells, [text("1.md"), text("md"), Cell::Number(7), text("indexed"), Cell::Absent]);
     }

@@ -10,26 +10,26 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::catalog::database::{Database, Durability, Failed, Format, LOOKED_UP_KIB};
+use crate::catalog::database::{Database, DbError, Durability, Format, RANDOM_ACCESS_CACHE_KIB};
 use crate::catalog::files::row::now_ns;
 use crate::catalog::quarantine;
 use crate::error::{Error, Result};
 
 /// Number of results kept, of all owners together; beyond it, the oldest of the owner with the most are dropped.
-const KEPT_RESULTS: i64 = 2_000;
+const MAX_RESULTS: i64 = 2_000;
 
 /// Age up to which a result is kept.
-const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
+const MAX_RESULT_AGE_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
 /// Compressed size of all results together.
-const KEPT_BYTES: i64 = 512 << 20;
+const MAX_RESULTS_BYTES: i64 = 512 << 20;
 
 /// A compressed value that unpacks to more is corrupt.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 
 /// Format 2: sessions keep metadata and hold their texts; results keep the documents they were made of. Older rows stay
 /// incomplete.
-const TO_2: &str = "
+const MIGRATION_2: &str = "
     CREATE TABLE session_metadata (
         session INTEGER NOT NULL, file INTEGER NOT NULL, root TEXT NOT NULL, path TEXT NOT NULL, hash BLOB,
         size INTEGER NOT NULL, modified_ns INTEGER NOT NULL, extension TEXT NOT NULL, kind TEXT NOT NULL,
@@ -58,7 +58,7 @@ const TO_2: &str = "
 
 /// Format 3: session numbers count per owner; a shared counter revealed how many sessions others made. Existing owners go
 /// on from the old counter, because a kept result may name a deleted session.
-const TO_3: &str = "
+const MIGRATION_3: &str = "
     ALTER TABLE sessions ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET number = id;
     CREATE UNIQUE INDEX sessions_number ON sessions (owner, number);
@@ -69,7 +69,7 @@ const TO_3: &str = "
 ";
 
 /// Format 4: the eviction of results goes by owner.
-const TO_4: &str = "
+const MIGRATION_4: &str = "
     DROP INDEX results_bounds;
     CREATE INDEX results_bounds ON results (owner, number, created_ms, bytes);
 ";
@@ -77,9 +77,9 @@ const TO_4: &str = "
 const FORMAT: Format = Format {
     name: "corpus database",
     version: 4,
-    upgrades: &[TO_2, TO_3, TO_4],
+    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4],
     durability: Durability::Full,
-    cache_kib: LOOKED_UP_KIB,
+    cache_kib: RANDOM_ACCESS_CACHE_KIB,
     hint: "move it aside; views, sessions and results of the contract are lost, files and index are not",
     schema: "
         CREATE TABLE views (
@@ -156,7 +156,7 @@ const FORMAT: Format = Format {
 
 /// A stored result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BookedResult {
+pub struct StoredResult {
     /// The request, as JSON.
     pub request: String,
     /// The response, as JSON.
@@ -167,7 +167,7 @@ pub struct BookedResult {
 
 /// A stored job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BookedJob {
+pub struct StoredJob {
     /// Its id.
     pub id: String,
     /// `running`, `completed`, `failed`.
@@ -177,24 +177,24 @@ pub struct BookedJob {
 }
 
 /// The database of the corpus API. Every method blocks for a moment.
-pub struct CorpusBook {
+pub struct CorpusStore {
     pub(in crate::catalog) database: Database,
 }
 
-impl CorpusBook {
+impl CorpusStore {
     /// Opens or creates the database at `path`. A corrupt one is renamed to `<path>.damaged` and replaced. Jobs that the
     /// last run left open end as failed.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
-    pub fn open(path: &Path) -> Result<CorpusBook> {
-        let (mut book, set_aside) = quarantine::begin_anew_if_damaged(path, || CorpusBook::try_open(path))?;
-        book.database.set_aside = set_aside;
+    pub fn open(path: &Path) -> Result<CorpusStore> {
+        let (mut book, set_aside) = quarantine::replace_if_corrupt(path, || CorpusStore::try_open(path))?;
+        book.database.quarantined = set_aside;
         Ok(book)
     }
 
-    fn try_open(path: &Path) -> Result<CorpusBook> {
-        let book = CorpusBook { database: Database::open(path, &FORMAT)? };
+    fn try_open(path: &Path) -> Result<CorpusStore> {
+        let book = CorpusStore { database: Database::open(path, &FORMAT)? };
         book.database.write(|db| {
             db.execute("UPDATE jobs SET state = 'failed', body = '{}' WHERE state = 'running'", [])?;
             Ok(())
@@ -204,8 +204,8 @@ impl CorpusBook {
     }
 
     /// Returns the path of the corrupt database that this one replaced when it was opened.
-    pub fn set_aside(&self) -> Option<&Path> {
-        self.database.set_aside.as_deref()
+    pub fn quarantined(&self) -> Option<&Path> {
+        self.database.quarantined.as_deref()
     }
 
     /// Stores a view; returns false when the name is taken.
@@ -233,78 +233,78 @@ impl CorpusBook {
     }
 
     /// How long results are kept, for the error about a result that is gone.
-    pub const RESULTS_KEPT: &str = "the last 2,000 results are kept, for 90 days, up to 512 MiB";
+    pub const RESULT_RETENTION: &str = "the last 2,000 results are kept, for 90 days, up to 512 MiB";
 
     /// Stores a result, replacing one with the same id; returns false when it is too large.
-    pub fn put_result(&self, owner: &str, id: &str, result: &BookedResult) -> Result<bool> {
-        if [&result.envelope, &result.documents].iter().any(|it| it.len() as u64 > MOST_BYTES) {
+    pub fn put_result(&self, owner: &str, id: &str, result: &StoredResult) -> Result<bool> {
+        if [&result.envelope, &result.documents].iter().any(|it| it.len() as u64 > MAX_UNPACKED_BYTES) {
             return Ok(false);
         }
-        let (envelope, documents) = (pack(&result.envelope)?, pack(&result.documents)?);
+        let (envelope, documents) = (compress(&result.envelope)?, compress(&result.documents)?);
         let bytes = (result.request.len() + envelope.len() + documents.len()) as i64;
         self.database.write(|db| {
             let sql = "INSERT OR REPLACE INTO results (owner, id, request, bytes, created_ms, envelope, documents) \
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
             let now = now_ns() / 1_000_000;
             db.prepare_cached(sql)?.execute(params![owner, id, result.request, bytes, now, envelope, documents])?;
-            drop_old_results(db, now)
+            evict_results(db, now)
         })?;
         Ok(true)
     }
 
     /// Returns a result of an owner.
-    pub fn result(&self, owner: &str, id: &str) -> Result<Option<BookedResult>> {
+    pub fn result(&self, owner: &str, id: &str) -> Result<Option<StoredResult>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached(
                 "SELECT request, envelope, documents FROM results WHERE owner = ?1 AND id = ?2 AND created_ms >= ?3",
             )?;
             let row = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Vec<u8>>(2)?));
-            Ok(statement.query_row(params![owner, id, now_ns() / 1_000_000 - KEPT_MS], row).optional()?)
+            Ok(statement.query_row(params![owner, id, now_ns() / 1_000_000 - MAX_RESULT_AGE_MS], row).optional()?)
         })?;
         found
             .map(|(request, envelope, documents)| {
-                Ok(BookedResult { request, envelope: unpack(&envelope)?, documents: unpack(&documents)? })
+                Ok(StoredResult { request, envelope: decompress(&envelope)?, documents: decompress(&documents)? })
             })
             .transpose()
     }
 
     /// Stores the state of a job.
-    pub fn put_job(&self, owner: &str, job: &BookedJob) -> Result<()> {
+    pub fn put_job(&self, owner: &str, job: &StoredJob) -> Result<()> {
         self.database.write(|db| {
             let sql = "INSERT INTO jobs (id, owner, state, body) VALUES (?1, ?2, ?3, ?4) \
                        ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body";
             db.prepare_cached(sql)?.execute(params![job.id, owner, job.state, job.body])?;
             let old = "DELETE FROM jobs WHERE state != 'running' AND number <= (SELECT max(number) FROM jobs) - ?1";
-            db.prepare_cached(old)?.execute([KEPT_RESULTS])?;
+            db.prepare_cached(old)?.execute([MAX_RESULTS])?;
             Ok(())
         })
     }
 
     /// Returns a job of an owner.
-    pub fn job(&self, owner: &str, id: &str) -> Result<Option<BookedJob>> {
+    pub fn job(&self, owner: &str, id: &str) -> Result<Option<StoredJob>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT id, state, body FROM jobs WHERE owner = ?1 AND id = ?2")?;
-            Ok(statement.query_row([owner, id], booked_job).optional()?)
+            Ok(statement.query_row([owner, id], read_job).optional()?)
         })
     }
 
     /// Returns a job of any owner.
-    pub fn any_job(&self, id: &str) -> Result<Option<BookedJob>> {
+    pub fn job_of_any_owner(&self, id: &str) -> Result<Option<StoredJob>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT id, state, body FROM jobs WHERE id = ?1")?;
-            Ok(statement.query_row([id], booked_job).optional()?)
+            Ok(statement.query_row([id], read_job).optional()?)
         })
     }
 }
 
-fn booked_job(row: &Row<'_>) -> rusqlite::Result<BookedJob> {
-    Ok(BookedJob { id: row.get(0)?, state: row.get(1)?, body: row.get(2)? })
+fn read_job(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
+    Ok(StoredJob { id: row.get(0)?, state: row.get(1)?, body: row.get(2)? })
 }
 
 /// Evicts results that are too old, too many or too large together. The oldest results of the owner with the most go first,
 /// by number and by size, so that one owner cannot push out results of owners with fewer. The newest result of each owner
 /// is evicted last. Expired results do not count towards the limits.
-fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
+fn evict_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), DbError> {
     let beyond = "WITH own AS (SELECT number, bytes, row_number() OVER newer AS own_count, \
                       sum(bytes) OVER newer AS own_bytes FROM results WHERE created_ms >= ?3 \
                       WINDOW newer AS (PARTITION BY owner ORDER BY number DESC)), \
@@ -314,23 +314,23 @@ fn drop_old_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), Failed> {
                   DELETE FROM results WHERE number IN \
                       (SELECT number FROM fair WHERE count > ?1 OR bytes > ?2 \
                        UNION ALL SELECT number FROM results WHERE created_ms < ?3)";
-    db.prepare_cached(beyond)?.execute([KEPT_RESULTS, KEPT_BYTES, now_ms - KEPT_MS])?;
+    db.prepare_cached(beyond)?.execute([MAX_RESULTS, MAX_RESULTS_BYTES, now_ms - MAX_RESULT_AGE_MS])?;
     Ok(())
 }
 
-pub(in crate::catalog) fn pack(text: &str) -> Result<Vec<u8>> {
+pub(in crate::catalog) fn compress(text: &str) -> Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text.as_bytes()).map_err(Error::internal)?;
     encoder.finish().map_err(Error::internal)
 }
 
-pub(in crate::catalog) fn unpack(packed: &[u8]) -> Result<String> {
+pub(in crate::catalog) fn decompress(packed: &[u8]) -> Result<String> {
     if packed.is_empty() {
         // An older vic did not store this value.
         return Ok(String::new());
     }
     let mut text = String::new();
-    DeflateDecoder::new(packed).take(MOST_BYTES).read_to_string(&mut text).map_err(Error::internal)?;
+    DeflateDecoder::new(packed).take(MAX_UNPACKED_BYTES).read_to_string(&mut text).map_err(Error::internal)?;
     Ok(text)
 }
 
@@ -340,22 +340,22 @@ mod tests {
 
     use super::*;
 
-    fn result(envelope: &str) -> BookedResult {
-        BookedResult { request: "{}".into(), envelope: envelope.into(), documents: "[]".into() }
+    fn result(envelope: &str) -> StoredResult {
+        StoredResult { request: "{}".into(), envelope: envelope.into(), documents: "[]".into() }
     }
 
     #[test]
     fn stored_values_survive_reopening_and_are_private_to_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("corpus.sqlite");
-        let book = CorpusBook::open(&path).unwrap();
+        let book = CorpusStore::open(&path).unwrap();
         assert!(book.add_view("", "papers", "{}").unwrap());
         assert!(!book.add_view("", "papers", "{\"other\": 1}").unwrap(), "a name is taken once");
         assert!(book.add_view("/w/a", "papers", "[]").unwrap());
         let session = book.add_session("", "{}", &[]).unwrap();
         assert!(book.put_result("", "r-1", &result("{\"data\": 1}")).unwrap());
         drop(book);
-        let book = CorpusBook::open(&path).unwrap();
+        let book = CorpusStore::open(&path).unwrap();
         assert_eq!(book.views("").unwrap(), [("papers".to_string(), "{}".to_string())]);
         assert_eq!(book.result("", "r-1").unwrap(), Some(result("{\"data\": 1}")));
         assert_eq!(book.result("/w/a", "r-1").unwrap(), None);
@@ -367,18 +367,18 @@ mod tests {
     fn open_job_of_last_run_ends_as_failed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("corpus.sqlite");
-        let job = BookedJob { id: "j".into(), state: "running".into(), body: "{}".into() };
-        CorpusBook::open(&path).unwrap().put_job("", &job).unwrap();
-        let book = CorpusBook::open(&path).unwrap();
+        let job = StoredJob { id: "j".into(), state: "running".into(), body: "{}".into() };
+        CorpusStore::open(&path).unwrap().put_job("", &job).unwrap();
+        let book = CorpusStore::open(&path).unwrap();
         assert_eq!(book.job("", "j").unwrap().unwrap().state, "failed");
-        assert_eq!((book.job("/w", "j").unwrap(), book.any_job("j").unwrap().is_some()), (None, true));
+        assert_eq!((book.job("/w", "j").unwrap(), book.job_of_any_owner("j").unwrap().is_some()), (None, true));
     }
 
     #[test]
     fn results_are_bounded_by_count_age_and_size() {
         let dir = tempfile::tempdir().unwrap();
-        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
-        let kept = |book: &CorpusBook| -> Vec<String> {
+        let book = CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap();
+        let kept = |book: &CorpusStore| -> Vec<String> {
             let ids = ["r-1", "r-2", "r-3"].into_iter();
             ids.filter(|it| book.result("", it).unwrap().is_some()).map(String::from).collect()
         };
@@ -399,14 +399,14 @@ mod tests {
         book.put_result("", "n-2001", &result("n")).unwrap();
         assert!(kept(&book).is_empty(), "2,000 results are newer");
         assert_eq!((book.result("", "n-1").unwrap(), book.result("", "n-2").unwrap().is_some()), (None, true));
-        let large = result(&" ".repeat(MOST_BYTES as usize + 1));
+        let large = result(&" ".repeat(MAX_UNPACKED_BYTES as usize + 1));
         assert!(!book.put_result("", "r-1", &large).unwrap(), "it is too large to be read back");
     }
 
     #[test]
     fn eviction_hits_owner_with_most_results() {
         let dir = tempfile::tempdir().unwrap();
-        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        let book = CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap();
         let set = |sql: &str| book.database.write(|db| Ok(db.execute(sql, []).map(drop)?)).unwrap();
         let is_kept = |owner: &str, id: &str| book.result(owner, id).unwrap().is_some();
         for (owner, id) in [("", "r-1"), ("/w/a", "r-1"), ("/w/a", "r-2")] {
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn expired_results_do_not_evict_others() {
         let dir = tempfile::tempdir().unwrap();
-        let book = CorpusBook::open(&dir.path().join("corpus.sqlite")).unwrap();
+        let book = CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap();
         for (owner, id) in [("", "r-1"), ("", "r-2"), ("/w/a", "old"), ("/w/b", "old")] {
             book.put_result(owner, id, &result(id)).unwrap();
         }
@@ -474,12 +474,12 @@ mod tests {
              INSERT INTO session_files VALUES (3, 8, 'a.md', NULL, 2, 4, ''), (3, 9, 'b.md', NULL, 2, 4, 'io');",
         )
         .unwrap();
-        let envelope = pack("{\"data\": 1}").unwrap();
+        let envelope = compress("{\"data\": 1}").unwrap();
         old.execute("INSERT INTO results (owner, id, request, envelope) VALUES ('', 'r-1', '{}', ?1)", [envelope])
             .unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
         drop(old);
-        let book = CorpusBook::open(&path).unwrap();
+        let book = CorpusStore::open(&path).unwrap();
         let files = book.session_files("", 3).unwrap();
         let told: Vec<(&str, &str)> = files.iter().map(|it| (it.path.as_str(), it.problem.as_str())).collect();
         assert_eq!(told, [("a.md", ""), ("b.md", "io")]);

@@ -8,10 +8,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use rusqlite::Transaction;
 use rusqlite::types::Value;
 
-use crate::catalog::database::Failed;
+use crate::catalog::database::DbError;
 use crate::catalog::files::owners::Owners;
-use crate::catalog::files::roots::roots;
-use crate::catalog::files::row::{below, bytes, fold, signed};
+use crate::catalog::files::roots::load_roots;
+use crate::catalog::files::row::{fold_name, path_bytes, range_below, signed};
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
 
@@ -31,12 +31,12 @@ pub(in crate::catalog) struct PathGlob {
 }
 
 impl PathGlob {
-    fn new(db: &Transaction<'_>, text: &str) -> Result<PathGlob, Failed> {
-        let matcher = glob(text)?;
+    fn new(db: &Transaction<'_>, text: &str) -> Result<PathGlob, DbError> {
+        let matcher = compile_glob(text)?;
         let mut names = HashMap::new();
         if text.starts_with("**/") {
             let named = |it: Root| it.path.file_name().map(|name| (it.id, name.to_os_string()));
-            names.extend(roots(db)?.into_iter().filter_map(named));
+            names.extend(load_roots(db)?.into_iter().filter_map(named));
         }
         Ok(PathGlob { matcher, roots: names })
     }
@@ -57,15 +57,15 @@ impl Condition {
         db: &Transaction<'_>,
         filter: &FileFilter,
         owners: &Owners,
-    ) -> Result<Condition, Failed> {
+    ) -> Result<Condition, DbError> {
         let glob = filter.path_glob.as_deref().map(|it| PathGlob::new(db, it)).transpose()?;
         let mut condition = Condition { sql: "deleted_ns IS NULL".into(), values: Vec::new(), glob };
         if let Some(path) = &filter.under {
-            let (sql, values) = place(db, path)?;
+            let (sql, values) = path_condition(db, path)?;
             condition.and(&sql, values);
         }
-        if !filter.within.is_all() {
-            let (sql, values) = within(db, &filter.within)?;
+        if !filter.scope.is_all() {
+            let (sql, values) = scope_condition(db, &filter.scope)?;
             condition.and(&sql, values);
         }
         if filter.extensions.len() > MAX_EXTENSIONS {
@@ -75,7 +75,7 @@ impl Condition {
         if !filter.extensions.is_empty() {
             condition.and_any_of("extension", filter.extensions.iter().map(|it| Value::from(it.to_lowercase())));
         }
-        if let Some((sql, values)) = named(&filter.name_words)? {
+        if let Some((sql, values)) = name_condition(&filter.name_words)? {
             condition.and(&sql, values);
         }
         // A mailbox matches when any of its messages lies in the period.
@@ -89,8 +89,8 @@ impl Condition {
         let bounds = [
             (last, filter.modified_after_ns),
             (first, filter.modified_before_ns),
-            ("size >= ?", filter.min_size.map(size)),
-            ("size <= ?", filter.max_size.map(size)),
+            ("size >= ?", filter.min_size.map(clamp_size)),
+            ("size <= ?", filter.max_size.map(clamp_size)),
         ];
         for (sql, bound) in bounds {
             condition.and_some(sql, bound.map(Value::from));
@@ -99,7 +99,7 @@ impl Condition {
             condition.and_any_of("uid", owners.numbers(owner).into_iter().map(Value::from));
         }
         if let Some(state) = filter.state {
-            condition.and(&in_states(&[state]), Vec::new());
+            condition.and(&states_condition(&[state]), Vec::new());
         }
         Ok(condition)
     }
@@ -134,8 +134,8 @@ impl Condition {
 }
 
 /// Returns the condition that the file name contains all of these words.
-fn named(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
-    let words: BTreeSet<String> = words.iter().map(|it| fold(it)).filter(|it| !it.is_empty()).collect();
+fn name_condition(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
+    let words: BTreeSet<String> = words.iter().map(|it| fold_name(it)).filter(|it| !it.is_empty()).collect();
     match words.len() {
         0 => Ok(None),
         1..=MAX_NAME_WORDS => {
@@ -152,17 +152,17 @@ fn named(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
 }
 
 /// Returns the condition that a file lies at or below an absolute path, which may lie in a root or above roots.
-pub(in crate::catalog) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
+pub(in crate::catalog) fn path_condition(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
     // Each branch repeats `deleted_ns IS NULL`: without it SQLite does not use the partial index on paths.
     let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
-    for root in roots(db)? {
+    for root in load_roots(db)? {
         if root.path.starts_with(path) {
             parts.push("root_id = ?");
             values.push(root.id.into());
         } else if let Ok(relative) = path.strip_prefix(&root.path) {
-            let (start, end) = below(relative);
+            let (start, end) = range_below(relative);
             parts.push("(deleted_ns IS NULL AND root_id = ? AND path = ?)");
-            values.extend([root.id.into(), bytes(relative).to_vec().into()]);
+            values.extend([root.id.into(), path_bytes(relative).to_vec().into()]);
             parts.push("(deleted_ns IS NULL AND root_id = ? AND path >= ? AND path < ?)");
             values.extend([root.id.into(), start.into(), end.into()]);
         }
@@ -172,17 +172,20 @@ pub(in crate::catalog) fn place(db: &Transaction<'_>, path: &Path) -> rusqlite::
 }
 
 /// Returns the condition that a file has one of these states. It names the root first, as the index on states does.
-pub(in crate::catalog) fn in_states(states: &[FileState]) -> String {
+pub(in crate::catalog) fn states_condition(states: &[FileState]) -> String {
     let names: Vec<String> = states.iter().map(|it| format!("'{}'", it.name())).collect();
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
 }
 
 /// Returns the condition that a file lies in a scope.
-pub(in crate::catalog) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<(String, Vec<Value>)> {
+pub(in crate::catalog) fn scope_condition(
+    db: &Transaction<'_>,
+    scope: &Scope,
+) -> rusqlite::Result<(String, Vec<Value>)> {
     let Scope::Folders(folders) = scope else { return Ok(("1".into(), Vec::new())) };
     let (mut parts, mut values) = (vec!["0".to_string()], Vec::new());
     for folder in folders.iter() {
-        let (part, more) = place(db, folder)?;
+        let (part, more) = path_condition(db, folder)?;
         parts.push(part);
         values.extend(more);
     }
@@ -190,7 +193,7 @@ pub(in crate::catalog) fn within(db: &Transaction<'_>, scope: &Scope) -> rusqlit
 }
 
 /// Compiles a glob. One without `/` matches the name at any depth; `*` does not cross a `/`, `**` does. Case is ignored.
-fn glob(text: &str) -> Result<GlobMatcher> {
+fn compile_glob(text: &str) -> Result<GlobMatcher> {
     // The matcher panics when it becomes too large.
     if text.len() > MAX_GLOB {
         return Err(Error::invalid(format!("the glob has {} bytes, and may have {MAX_GLOB}", text.len())));
@@ -203,6 +206,6 @@ fn glob(text: &str) -> Result<GlobMatcher> {
 }
 
 /// Clamps a size to the largest integer of SQLite.
-fn size(bytes: u64) -> i64 {
+fn clamp_size(bytes: u64) -> i64 {
     signed(bytes.min(i64::MAX as u64))
 }

@@ -5,12 +5,12 @@ use crate::error::Result;
 use crate::model::FileId;
 
 /// The condition of such files; it matches the partial index on them.
-pub(in crate::catalog) const AWAITING: &str = "deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0";
+pub(in crate::catalog) const AWAITS_VECTORS: &str = "deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0";
 
 impl Catalog {
     /// Returns these files in embedding order: those modified since `recent_ns` first, and small ones before large ones.
-    pub fn awaiting(&self, recent_ns: i64) -> Result<Vec<FileId>> {
-        let sql = format!("SELECT id FROM files WHERE {AWAITING} ORDER BY modified_ns < ?1, size, id");
+    pub fn awaiting_files(&self, recent_ns: i64) -> Result<Vec<FileId>> {
+        let sql = format!("SELECT id FROM files WHERE {AWAITS_VECTORS} ORDER BY modified_ns < ?1, size, id");
         self.database.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
             let ids = statement.query_map([recent_ns], |row| row.get(0))?;
@@ -20,13 +20,13 @@ impl Catalog {
 
     /// Returns whether there is any such file.
     pub fn any_awaiting(&self) -> Result<bool> {
-        let sql = format!("SELECT EXISTS (SELECT 1 FROM files WHERE {AWAITING})");
+        let sql = format!("SELECT EXISTS (SELECT 1 FROM files WHERE {AWAITS_VECTORS})");
         self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?))
     }
 
     /// Counts the chunks without a vector.
     pub fn awaiting_chunks(&self) -> Result<u64> {
-        let sql = format!("SELECT coalesce(sum(awaiting), 0) FROM files WHERE {AWAITING}");
+        let sql = format!("SELECT coalesce(sum(awaiting), 0) FROM files WHERE {AWAITS_VECTORS}");
         self.database.read(|db| {
             let chunks: i64 = db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
             Ok(chunks.cast_unsigned())
@@ -34,7 +34,7 @@ impl Catalog {
     }
 
     /// Returns how many chunks of a file have no vector yet; a requeued file counts too.
-    pub fn awaiting_of(&self, id: FileId) -> Result<u32> {
+    pub fn awaiting_chunks_of(&self, id: FileId) -> Result<u32> {
         let sql = "SELECT coalesce(max(awaiting), 0) FROM files WHERE id = ?1";
         self.database.read(|db| Ok(db.prepare_cached(sql)?.query_row([id], |row| row.get(0))?))
     }

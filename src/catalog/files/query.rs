@@ -5,11 +5,11 @@ use std::path::Path;
 use rusqlite::{OptionalExtension, Rows, Transaction, params, params_from_iter};
 
 use crate::catalog::Catalog;
-use crate::catalog::database::Failed;
-use crate::catalog::files::filter::{Condition, in_states, place, within};
-use crate::catalog::files::pending_vectors::AWAITING;
-use crate::catalog::files::roots::roots;
-use crate::catalog::files::row::{RECORD, below, bytes, path_of, record, signed};
+use crate::catalog::database::DbError;
+use crate::catalog::files::filter::{Condition, path_condition, scope_condition, states_condition};
+use crate::catalog::files::pending_vectors::AWAITS_VECTORS;
+use crate::catalog::files::roots::load_roots;
+use crate::catalog::files::row::{RECORD_COLUMNS, path_bytes, path_from_bytes, range_below, read_record, signed};
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
@@ -24,7 +24,7 @@ impl Catalog {
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub fn select(&self, filter: &FileFilter) -> Result<Vec<FileId>> {
-        self.database.read(|db| self.matching(db, filter, "id"))
+        self.database.read(|db| self.select_ids(db, filter, "id"))
     }
 
     /// Returns the files that match, sorted by number; `None` when the filter is only a folder that contains all roots,
@@ -34,12 +34,12 @@ impl Catalog {
     /// As [`Catalog::select`].
     pub fn select_part(&self, filter: &FileFilter) -> Result<Option<Vec<FileId>>> {
         self.database.read(|db| {
-            if let Some(folder) = filter.folder_alone()
-                && roots(db)?.iter().all(|it| it.path.starts_with(folder))
+            if let Some(folder) = filter.only_folder()
+                && load_roots(db)?.iter().all(|it| it.path.starts_with(folder))
             {
                 return Ok(None);
             }
-            Ok(Some(self.matching(db, filter, "id")?))
+            Ok(Some(self.select_ids(db, filter, "id")?))
         })
     }
 
@@ -49,7 +49,7 @@ impl Catalog {
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
     pub fn search(&self, filter: &FileFilter, limit: usize, offset: usize) -> Result<(Vec<FileRecord>, u64)> {
         self.database.read(|db| {
-            let ids = self.matching(db, filter, "modified_ns DESC, id DESC")?;
+            let ids = self.select_ids(db, filter, "modified_ns DESC, id DESC")?;
             let page: Vec<FileId> = ids.iter().skip(offset).take(limit).copied().collect();
             Ok((self.load_records(db, &page)?, ids.len() as u64))
         })
@@ -64,16 +64,16 @@ impl Catalog {
     pub fn record_by_path(&self, path: &Path) -> Result<Option<FileRecord>> {
         self.database.read(|db| {
             let sql = format!(
-                "SELECT {RECORD} FROM files f JOIN roots r ON r.id = f.root_id \
+                "SELECT {RECORD_COLUMNS} FROM files f JOIN roots r ON r.id = f.root_id \
                  WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path = ?2"
             );
-            let roots = roots(db)?;
+            let roots = load_roots(db)?;
             let Some((root, relative)) = roots.iter().find_map(|it| Some((it.id, path.strip_prefix(&it.path).ok()?)))
             else {
                 return Ok(None);
             };
             let mut statement = db.prepare_cached(&sql)?;
-            let found = statement.query_row(params![root, bytes(relative)], |row| record(row, &self.owners));
+            let found = statement.query_row(params![root, path_bytes(relative)], |row| read_record(row, &self.owners));
             Ok(found.optional()?)
         })
     }
@@ -81,14 +81,20 @@ impl Catalog {
     /// Returns up to `limit` files with numbers above `after`, by number, with pictures that may contain unread text:
     /// images, and PDFs with pages without a text layer, also if other pages were read. `every` selects all images and
     /// PDFs, read or not.
-    pub fn pictures(&self, under: Option<&Path>, every: bool, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
+    pub fn unread_pictures(
+        &self,
+        under: Option<&Path>,
+        every: bool,
+        after: FileId,
+        limit: usize,
+    ) -> Result<Vec<FileRecord>> {
         let unread = format!(
             "AND ((kind = 'image' AND detail NOT LIKE '%{READ_BY_OCR}%') OR detail LIKE '%{WITHOUT_TEXT_LAYER}%')"
         );
         let unread = if every { "" } else { &unread };
         self.database.read(|db| {
             let (place, mut values) = match under {
-                Some(path) => place(db, path)?,
+                Some(path) => path_condition(db, path)?,
                 None => ("1".to_string(), Vec::new()),
             };
             let sql = format!(
@@ -105,13 +111,13 @@ impl Catalog {
 
     /// Returns the pending files at or below a path of a root, unordered.
     pub fn pending_below(&self, root_id: RootId, path: &Path) -> Result<Vec<FileId>> {
-        let (start, end) = below(path);
+        let (start, end) = range_below(path);
         self.database.read(|db| {
             let mut statement = db.prepare_cached(
                 "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'pending' AND root_id = ?1 \
                  AND (path = ?2 OR (path >= ?3 AND path < ?4))",
             )?;
-            let ids = statement.query_map(params![root_id, bytes(path), start, end], |row| row.get(0))?;
+            let ids = statement.query_map(params![root_id, path_bytes(path), start, end], |row| row.get(0))?;
             Ok(ids.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -150,9 +156,9 @@ impl Catalog {
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
                    GROUP BY root_id, state, reason";
-        let awaiting = format!("SELECT count(*) FROM files WHERE {AWAITING} AND (?1 IS NULL OR root_id = ?1)");
+        let awaiting = format!("SELECT count(*) FROM files WHERE {AWAITS_VECTORS} AND (?1 IS NULL OR root_id = ?1)");
         self.database.read(|db| {
-            let mut coverage = summed(db.prepare_cached(sql)?.query([root])?)?;
+            let mut coverage = sum_coverage(db.prepare_cached(sql)?.query([root])?)?;
             let awaiting: i64 = db.prepare_cached(&awaiting)?.query_row([root], |row| row.get(0))?;
             coverage.awaiting_vectors = awaiting.cast_unsigned();
             Ok(coverage)
@@ -165,12 +171,12 @@ impl Catalog {
             return self.coverage(None);
         }
         self.database.read(|db| {
-            let (place, values) = within(db, scope)?;
+            let (place, values) = scope_condition(db, scope)?;
             let sql = format!(
                 "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND {place} GROUP BY state, reason"
             );
-            let mut coverage = summed(db.prepare_cached(&sql)?.query(params_from_iter(&values))?)?;
-            let sql = format!("SELECT count(*) FROM files WHERE {AWAITING} AND {place}");
+            let mut coverage = sum_coverage(db.prepare_cached(&sql)?.query(params_from_iter(&values))?)?;
+            let sql = format!("SELECT count(*) FROM files WHERE {AWAITS_VECTORS} AND {place}");
             let awaiting: i64 = db.prepare_cached(&sql)?.query_row(params_from_iter(&values), |row| row.get(0))?;
             coverage.awaiting_vectors = awaiting.cast_unsigned();
             Ok(coverage)
@@ -180,7 +186,7 @@ impl Catalog {
     /// Counts the chunks of the indexed files of a scope.
     pub fn chunks_within(&self, scope: &Scope) -> Result<u64> {
         self.database.read(|db| {
-            let (place, values) = within(db, scope)?;
+            let (place, values) = scope_condition(db, scope)?;
             let sql = format!(
                 "SELECT coalesce(sum(chunks), 0) FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND {place}"
             );
@@ -193,7 +199,7 @@ impl Catalog {
     pub fn pending_count(&self, root: Option<RootId>) -> Result<u64> {
         let sql = format!(
             "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) AND {}",
-            in_states(&[FileState::Pending])
+            states_condition(&[FileState::Pending])
         );
         self.database.read(|db| {
             let count: i64 = db.prepare_cached(&sql)?.query_row([root], |row| row.get(0))?;
@@ -203,7 +209,7 @@ impl Catalog {
 
     /// Counts the pending files, but no further than `most`, which bounds the time of the query.
     pub fn pending_up_to(&self, most: u64) -> Result<u64> {
-        let pending = in_states(&[FileState::Pending]);
+        let pending = states_condition(&[FileState::Pending]);
         let sql = format!("SELECT count(*) FROM (SELECT 1 FROM files WHERE deleted_ns IS NULL AND {pending} LIMIT ?1)");
         self.database.read(|db| {
             let count: i64 = db.prepare_cached(&sql)?.query_row([signed(most)], |row| row.get(0))?;
@@ -216,7 +222,7 @@ impl Catalog {
         let sql = format!(
             "SELECT count(*), coalesce(sum(size) FILTER (WHERE chunks = 0 \
              AND kind NOT IN ('image', 'archive', 'media', 'other')), 0) FROM files WHERE deleted_ns IS NULL AND {}",
-            in_states(&[FileState::Pending])
+            states_condition(&[FileState::Pending])
         );
         self.database.read(|db| {
             let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
@@ -225,7 +231,7 @@ impl Catalog {
         })
     }
 
-    fn matching(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, Failed> {
+    fn select_ids(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, DbError> {
         let condition = Condition::new(db, filter, &self.owners)?;
         // Paths are only read for a glob: without them, an index often covers the query.
         let columns = if condition.glob.is_some() { "id, path, root_id" } else { "id" };
@@ -234,28 +240,28 @@ impl Catalog {
         let mut rows = statement.query(params_from_iter(&condition.values))?;
         let mut ids = Vec::new();
         while let Some(row) = rows.next()? {
-            if condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
+            if condition.matches_glob(|| Ok((row.get(2)?, path_from_bytes(row.get(1)?))))? {
                 ids.push(row.get(0)?);
             }
         }
         Ok(ids)
     }
 
-    fn load_records(&self, db: &Transaction<'_>, ids: &[FileId]) -> Result<Vec<FileRecord>, Failed> {
+    fn load_records(&self, db: &Transaction<'_>, ids: &[FileId]) -> Result<Vec<FileRecord>, DbError> {
         let sql = format!(
-            "SELECT {RECORD} FROM files f JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.deleted_ns IS NULL"
+            "SELECT {RECORD_COLUMNS} FROM files f JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND f.deleted_ns IS NULL"
         );
         let mut statement = db.prepare_cached(&sql)?;
         let mut records = Vec::with_capacity(ids.len());
         for id in ids {
-            records.extend(statement.query_row([id], |row| record(row, &self.owners)).optional()?);
+            records.extend(statement.query_row([id], |row| read_record(row, &self.owners)).optional()?);
         }
         Ok(records)
     }
 }
 
 /// Sums up rows of state, reason and count.
-fn summed(mut rows: Rows<'_>) -> rusqlite::Result<Coverage> {
+fn sum_coverage(mut rows: Rows<'_>) -> rusqlite::Result<Coverage> {
     let mut coverage = Coverage::default();
     while let Some(row) = rows.next()? {
         let count = row.get::<_, i64>(2)?.cast_unsigned();

@@ -9,7 +9,11 @@ use crate::model::FileId;
 impl Catalog {
     /// Returns the files marked indexed that have another number of chunks in the store than marked, or that are `damaged`
     /// there. `stored` is the number of chunks of every file in the store. By number.
-    pub fn lost_ids(&self, stored: &BTreeMap<FileId, u64>, damaged: &BTreeSet<FileId>) -> Result<Vec<FileId>> {
+    pub fn files_with_wrong_chunks(
+        &self,
+        stored: &BTreeMap<FileId, u64>,
+        damaged: &BTreeSet<FileId>,
+    ) -> Result<Vec<FileId>> {
         let sql = "SELECT id, chunks FROM files WHERE state = 'indexed' AND deleted_ns IS NULL ORDER BY id";
         self.database.read(|db| {
             let mut statement = db.prepare_cached(sql)?;
@@ -24,7 +28,7 @@ impl Catalog {
 
     /// Returns the files in the store that must have no chunks: those missing in the catalog, skipped or failed. The chunks
     /// of a pending file stay searchable until it is read again.
-    pub fn orphan_ids(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
+    pub fn orphaned_files(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
         let sql = "SELECT id FROM files WHERE state IN ('pending', 'indexed') AND deleted_ns IS NULL";
         let known: HashSet<FileId> = self.ids(sql)?.into_iter().collect();
         Ok(stored.keys().filter(|id| !known.contains(id)).copied().collect())

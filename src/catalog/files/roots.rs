@@ -5,15 +5,15 @@ use std::path::Path;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::Catalog;
-use crate::catalog::database::Failed;
+use crate::catalog::database::DbError;
 use crate::catalog::files::name_index;
-use crate::catalog::files::row::{bytes, now_ns, path_of};
-use crate::catalog::files::scan::set_state;
+use crate::catalog::files::row::{now_ns, path_bytes, path_from_bytes};
+use crate::catalog::files::scan::set_root_state;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
 /// The hint for a root that cannot be read.
-pub const ROOT_CURE: &str =
+pub const ROOT_HINT: &str =
     "mount it or let vic read it, or `vic roots remove` it; nothing of it is deleted from the index";
 
 impl Catalog {
@@ -23,11 +23,11 @@ impl Catalog {
     /// # Errors
     /// When the path does not exist or is no folder.
     pub fn add_root(&self, path: &Path) -> Result<Root> {
-        let path = path.canonicalize().at("find", path)?;
+        let path = path.canonicalize().io_context("find", path)?;
         if !path.is_dir() {
             return Err(Error::invalid(format!("`{}` is not a folder", path.display())));
         }
-        self.database.write(|db| Ok(add(db, &path)?)).and_then(|root| self.keep_list_of_roots().map(|()| root))
+        self.database.write(|db| Ok(add_root(db, &path)?)).and_then(|root| self.write_root_list().map(|()| root))
     }
 
     /// Removes a root. Its files become tombstones, which are returned, except those that another root covers: one above
@@ -39,9 +39,9 @@ impl Catalog {
         // The list is written first. The next start adds to the list what is missing there; but a root that is only in the
         // list would count as lost, and be added again.
         let left: Vec<Root> = self.named_roots()?.into_iter().filter(|it| it.id != id).collect();
-        self.write_list_of_roots(&left)?;
+        self.write_root_list_of(&left)?;
         let removed = self.database.write(|db| {
-            release(db, id)?;
+            release_files(db, id)?;
             let names = "DELETE FROM names WHERE rowid IN \
                          (SELECT id FROM files WHERE root_id = ?1 AND deleted_ns IS NULL)";
             db.execute(names, [id])?;
@@ -54,13 +54,13 @@ impl Catalog {
             Ok(ids)
         });
         // The removal may have failed, or another root may have been added. If this write fails, the next start repairs it.
-        self.keep_list_of_roots().ok();
+        self.write_root_list().ok();
         removed
     }
 
     /// Returns the roots that own files, by number. None lies in another.
     pub fn roots(&self) -> Result<Vec<Root>> {
-        self.database.read(|db| Ok(roots(db)?))
+        self.database.read(|db| Ok(load_roots(db)?))
     }
 
     /// Returns every folder that was added as a root and not removed, by number. A root inside another takes its
@@ -71,69 +71,72 @@ impl Catalog {
                 "SELECT n.id, n.path, r.available, r.problem FROM roots n JOIN roots r ON r.id = coalesce(n.above, n.id) \
                  ORDER BY n.id",
             )?;
-            Ok(statement.query_map([], root)?.collect::<rusqlite::Result<_>>()?)
+            Ok(statement.query_map([], read_root)?.collect::<rusqlite::Result<_>>()?)
         })
     }
 
     /// Records why a root cannot be read, with the hint; the next walk that can read it clears that.
-    pub fn note_away(&self, id: RootId, why: &str) -> Result<()> {
-        self.database.write(|db| Ok(set_state(db, id, false, &format!("{why}; {ROOT_CURE}"))?))
+    pub fn mark_unavailable(&self, id: RootId, why: &str) -> Result<()> {
+        self.database.write(|db| Ok(set_root_state(db, id, false, &format!("{why}; {ROOT_HINT}"))?))
     }
 }
 
 /// Returns the roots that own files, by number.
-pub(in crate::catalog) fn roots(db: &Transaction<'_>) -> rusqlite::Result<Vec<Root>> {
+pub(in crate::catalog) fn load_roots(db: &Transaction<'_>) -> rusqlite::Result<Vec<Root>> {
     let mut statement =
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE above IS NULL ORDER BY id")?;
-    statement.query_map([], root)?.collect()
+    statement.query_map([], read_root)?.collect()
 }
 
 /// Returns one root.
 ///
 /// # Errors
 /// [`crate::error::ErrorCode::NotFound`] when it was removed, or another root owns its files by now.
-pub(in crate::catalog) fn root_by_id(db: &Transaction<'_>, id: RootId) -> Result<Root, Failed> {
+pub(in crate::catalog) fn root_by_id(db: &Transaction<'_>, id: RootId) -> Result<Root, DbError> {
     let mut statement =
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE id = ?1 AND above IS NULL")?;
-    let found = statement.query_row([id], root).optional()?;
+    let found = statement.query_row([id], read_root).optional()?;
     found.ok_or_else(|| Error::not_found(format!("there is no root with the number `{id}`")).into())
 }
 
-fn root(row: &Row<'_>) -> rusqlite::Result<Root> {
-    Ok(Root { id: row.get(0)?, path: path_of(row.get(1)?), available: row.get(2)?, problem: row.get(3)? })
+fn read_root(row: &Row<'_>) -> rusqlite::Result<Root> {
+    Ok(Root { id: row.get(0)?, path: path_from_bytes(row.get(1)?), available: row.get(2)?, problem: row.get(3)? })
 }
 
 /// As [`Catalog::add_root`], for an absolute path without links.
-pub(in crate::catalog) fn add(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<Root> {
-    let roots = roots(db)?;
+pub(in crate::catalog) fn add_root(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<Root> {
+    let roots = load_roots(db)?;
     if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
         if above.path != path {
-            db.execute("INSERT OR IGNORE INTO roots (path, above) VALUES (?1, ?2)", params![bytes(path), above.id])?;
+            db.execute(
+                "INSERT OR IGNORE INTO roots (path, above) VALUES (?1, ?2)",
+                params![path_bytes(path), above.id],
+            )?;
         }
         return Ok(above.clone());
     }
-    db.execute("INSERT INTO roots (path) VALUES (?1)", [bytes(path)])?;
+    db.execute("INSERT INTO roots (path) VALUES (?1)", [path_bytes(path)])?;
     let id = db.last_insert_rowid();
     for below in roots.iter().filter(|it| it.path.starts_with(path)) {
-        adopt(db, below, id, path)?;
+        adopt_files(db, below, id, path)?;
     }
     Ok(Root { id, path: path.to_path_buf(), available: true, problem: String::new() })
 }
 
 /// Moves the files of a root into the new root above it; they keep their ids.
-fn adopt(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlite::Result<()> {
+fn adopt_files(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlite::Result<()> {
     let moved = live_files(db, below.id)?;
     db.execute(
         "UPDATE files SET root_id = ?1, path = CAST(?2 || path AS BLOB) WHERE root_id = ?3",
-        params![id, prefix(path, &below.path), below.id],
+        params![id, inner_prefix(path, &below.path), below.id],
     )?;
     db.execute("UPDATE roots SET above = ?1 WHERE id = ?2 OR above = ?2", [id, below.id])?;
-    name_index::renew_all(db, &moved)
+    name_index::update_names_of(db, &moved)
 }
 
 /// Gives the named roots inside a root that is about to be removed their files back, under the same ids.
-fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
-    let all = |sql: &str| -> rusqlite::Result<Vec<Root>> { db.prepare(sql)?.query_map([id], root)?.collect() };
+fn release_files(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
+    let all = |sql: &str| -> rusqlite::Result<Vec<Root>> { db.prepare(sql)?.query_map([id], read_root)?.collect() };
     let Some(above) = all("SELECT id, path, available, problem FROM roots WHERE id = ?1")?.pop() else { return Ok(()) };
     // Sorted by path, so that an inner root follows the one around it.
     let mut inner = all("SELECT id, path, available, problem FROM roots WHERE above = ?1")?;
@@ -144,7 +147,7 @@ fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
             db.execute("UPDATE roots SET above = ?1 WHERE id = ?2", [outer.id, root.id])?;
             continue;
         }
-        let prefix = prefix(&above.path, &root.path);
+        let prefix = inner_prefix(&above.path, &root.path);
         db.execute(
             "UPDATE files SET root_id = ?1, path = substr(path, ?2 + 1) WHERE root_id = ?3 AND substr(path, 1, ?2) = ?4",
             params![root.id, prefix.len() as i64, above.id, prefix],
@@ -153,7 +156,7 @@ fn release(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
             "UPDATE roots SET above = NULL, available = ?2, problem = ?3 WHERE id = ?1",
             params![root.id, above.available, above.problem],
         )?;
-        name_index::renew_all(db, &live_files(db, root.id)?)?;
+        name_index::update_names_of(db, &live_files(db, root.id)?)?;
         outermost.push(root);
     }
     Ok(())
@@ -166,6 +169,6 @@ fn live_files(db: &Transaction<'_>, root: RootId) -> rusqlite::Result<Vec<FileId
 }
 
 /// Returns the prefix that the paths of an inner root have in the outer root.
-fn prefix(above: &Path, below: &Path) -> Vec<u8> {
-    [bytes(below.strip_prefix(above).unwrap_or(below)), b"/"].concat()
+fn inner_prefix(above: &Path, below: &Path) -> Vec<u8> {
+    [path_bytes(below.strip_prefix(above).unwrap_or(below)), b"/"].concat()
 }

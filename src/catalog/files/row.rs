@@ -12,22 +12,22 @@ use crate::catalog::files::owners::Owners;
 use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
 
 /// Marks an unknown status-change time: a rename changed it, and the next scan stores the new one.
-pub(in crate::catalog) const UNKNOWN: i64 = 0;
+pub(in crate::catalog) const UNKNOWN_CHANGED_NS: i64 = 0;
 
 /// The columns that [`record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
-pub(in crate::catalog) const RECORD: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
+pub(in crate::catalog) const RECORD_COLUMNS: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
      f.inode, f.device, f.mode, f.uid, f.skip, f.extension, f.kind, f.media_type, f.hash, f.state, f.reason, f.detail, \
      f.chunks, f.tries";
 
 /// Reads a row of [`RECORD`].
-pub(in crate::catalog) fn record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRecord> {
+pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRecord> {
     let uid = row.get(11)?;
     Ok(FileRecord {
         id: row.get(0)?,
         root_id: row.get(1)?,
-        root: path_of(row.get(2)?),
+        root: path_from_bytes(row.get(2)?),
         found: FoundFile {
-            path: path_of(row.get(3)?),
+            path: path_from_bytes(row.get(3)?),
             size: unsigned(row.get(4)?),
             modified_ns: row.get(5)?,
             changed_ns: row.get(6)?,
@@ -36,15 +36,15 @@ pub(in crate::catalog) fn record(row: &Row<'_>, owners: &Owners) -> rusqlite::Re
             device: unsigned(row.get(9)?),
             mode: row.get(10)?,
             uid,
-            skip: reason(row, 12)?,
+            skip: read_reason(row, 12)?,
         },
         extension: row.get(13)?,
         kind: FileKind::from_name(row.get_ref(14)?.as_str()?),
         media_type: row.get(15)?,
         owner: owners.name(uid),
         hash: row.get::<_, Option<[u8; 32]>>(16)?.map(ContentHash),
-        state: state(row.get_ref(17)?.as_str()?),
-        reason: reason(row, 18)?,
+        state: parse_state(row.get_ref(17)?.as_str()?),
+        reason: read_reason(row, 18)?,
         detail: row.get(19)?,
         chunks: row.get(20)?,
         tries: row.get(21)?,
@@ -52,43 +52,43 @@ pub(in crate::catalog) fn record(row: &Row<'_>, owners: &Owners) -> rusqlite::Re
 }
 
 /// Reads a reason by name; an unknown one, of a later vic, becomes [`Reason::Io`].
-pub(in crate::catalog) fn reason(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Reason>> {
+pub(in crate::catalog) fn read_reason(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Reason>> {
     let name = row.get_ref(column)?.as_str_or_null()?;
     Ok(name.map(|it| Reason::from_name(it).unwrap_or(Reason::Io)))
 }
 
 /// Reads a state by name; an unknown one, of a later vic, becomes [`FileState::Pending`].
-pub(in crate::catalog) fn state(name: &str) -> FileState {
+pub(in crate::catalog) fn parse_state(name: &str) -> FileState {
     FileState::from_name(name).unwrap_or(FileState::Pending)
 }
 
 /// Returns the bytes of a path.
-pub(in crate::catalog) fn bytes(path: &Path) -> &[u8] {
+pub(in crate::catalog) fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
 /// Returns the path of these bytes.
-pub(in crate::catalog) fn path_of(bytes: Vec<u8>) -> PathBuf {
+pub(in crate::catalog) fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
 /// Returns the paths below a folder as a half-open range of bytes; everything for "".
-pub(in crate::catalog) fn below(folder: &Path) -> (Vec<u8>, Vec<u8>) {
+pub(in crate::catalog) fn range_below(folder: &Path) -> (Vec<u8>, Vec<u8>) {
     if folder.as_os_str().is_empty() {
         // An upper bound of all paths: 0xff never occurs in UTF-8, and a longer blob sorts behind.
         return (Vec::new(), vec![0xff; 8]);
     }
-    let with = |end| [bytes(folder), &[end]].concat();
+    let with = |end| [path_bytes(folder), &[end]].concat();
     (with(b'/'), with(b'/' + 1))
 }
 
 /// Returns the last component as it is stored for searching: lower case, NFC, lossy UTF-8.
 pub(in crate::catalog) fn search_name(path: &Path) -> String {
-    fold(&path.file_name().unwrap_or(OsStr::new("")).to_string_lossy())
+    fold_name(&path.file_name().unwrap_or(OsStr::new("")).to_string_lossy())
 }
 
 /// Folds a word to the form of [`search_name`].
-pub(crate) fn fold(text: &str) -> String {
+pub(crate) fn fold_name(text: &str) -> String {
     text.nfc().collect::<String>().to_lowercase()
 }
 

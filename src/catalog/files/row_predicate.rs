@@ -5,7 +5,7 @@ use rusqlite::{Row, params_from_iter};
 
 use crate::catalog::Catalog;
 use crate::catalog::files::filter::Condition;
-use crate::catalog::files::row::{RECORD, path_of, record};
+use crate::catalog::files::row::{RECORD_COLUMNS, path_from_bytes, read_record};
 use crate::error::Result;
 use crate::model::{ContentHash, FileFilter, FileId, FileRecord};
 
@@ -71,7 +71,7 @@ pub enum Cell {
 }
 
 /// One row: the file and its cells, in the order of the requested columns.
-pub struct SievedRow {
+pub struct PredicateRow {
     /// The file.
     pub id: FileId,
     /// Its cells.
@@ -83,11 +83,11 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::select`].
-    pub fn sieve(
+    pub fn select_where(
         &self,
         filter: &FileFilter,
         columns: &[Column],
-        mut keep: impl FnMut(&SievedRow) -> bool,
+        mut keep: impl FnMut(&PredicateRow) -> bool,
     ) -> Result<Vec<FileId>> {
         self.database.read(|db| {
             let condition = Condition::new(db, filter, &self.owners)?;
@@ -96,14 +96,14 @@ impl Catalog {
             let mut statement = db.prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(&condition.values))?;
             let mut kept = Vec::new();
-            let mut sieved = SievedRow { id: 0, cells: Vec::with_capacity(columns.len()) };
+            let mut sieved = PredicateRow { id: 0, cells: Vec::with_capacity(columns.len()) };
             while let Some(row) = rows.next()? {
                 sieved.id = row.get(0)?;
                 sieved.cells.clear();
                 for (at, column) in columns.iter().enumerate() {
-                    sieved.cells.push(self.cell(row, at + 3, *column)?);
+                    sieved.cells.push(self.read_cell(row, at + 3, *column)?);
                 }
-                if keep(&sieved) && condition.matches_glob(|| Ok((row.get(2)?, path_of(row.get(1)?))))? {
+                if keep(&sieved) && condition.matches_glob(|| Ok((row.get(2)?, path_from_bytes(row.get(1)?))))? {
                     kept.push(sieved.id);
                 }
             }
@@ -120,13 +120,13 @@ impl Catalog {
             let condition = Condition::new(db, filter, &self.owners)?;
             let inner = format!("SELECT id FROM files WHERE {}", condition.sql);
             let sql = format!(
-                "SELECT {RECORD} FROM files f JOIN roots r ON r.id = f.root_id WHERE f.id IN ({inner}) ORDER BY f.id"
+                "SELECT {RECORD_COLUMNS} FROM files f JOIN roots r ON r.id = f.root_id WHERE f.id IN ({inner}) ORDER BY f.id"
             );
             let mut statement = db.prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(&condition.values))?;
             let mut records = Vec::new();
             while let Some(row) = rows.next()? {
-                let found = record(row, &self.owners)?;
+                let found = read_record(row, &self.owners)?;
                 if condition.matches_glob(|| Ok((found.root_id, found.found.path.clone())))? {
                     records.push(found);
                 }
@@ -135,7 +135,7 @@ impl Catalog {
         })
     }
 
-    fn cell(&self, row: &Row<'_>, at: usize, column: Column) -> rusqlite::Result<Cell> {
+    fn read_cell(&self, row: &Row<'_>, at: usize, column: Column) -> rusqlite::Result<Cell> {
         if column == Column::Owner {
             return Ok(Cell::Text(self.owners.name(row.get(at)?)));
         }

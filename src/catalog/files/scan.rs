@@ -13,20 +13,22 @@ use std::path::{Path, PathBuf};
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::catalog::Catalog;
-use crate::catalog::database::Failed;
+use crate::catalog::database::DbError;
 use crate::catalog::files::roots::root_by_id;
-use crate::catalog::files::row::{bytes, path_of, signed};
-use crate::catalog::files::scan::rows::{Known, bury, each, insert, load, move_to, rename, update};
+use crate::catalog::files::row::{path_bytes, path_from_bytes, signed};
+use crate::catalog::files::scan::rows::{
+    KnownFile, for_each_below, insert_row, load_below, mark_deleted, move_row, rename_row, update_row,
+};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
 /// Problem of a root that was not empty before and is now: most often an unmounted volume.
-const EMPTY_ROOT: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
+const EMPTY_ROOT_PROBLEM: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
 /// Number of files that may vanish from a root between two walks regardless of their share, so that a small folder can be tidied
 /// up. Ignored files do not count.
-const FEW: usize = 10;
+const MAX_UNCONFIRMED_LOSS: usize = 10;
 
 /// Result of [`Catalog::apply_scan`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,16 +49,16 @@ pub struct ScanOutcome {
 
 /// Which vanished files are deleted from the catalog.
 #[derive(Clone, Copy)]
-pub enum Belief<'a> {
+pub enum DeletionPolicy<'a> {
     /// All: the user has confirmed it.
     All,
     /// Not all files of a root, nor more than half of it at once, nor files on an unmounted file system: the function
     /// returns true if the one at this path, with this device number, is not mounted.
-    Careful(&'a dyn Fn(&Path, u64) -> bool),
+    Cautious(&'a dyn Fn(&Path, u64) -> bool),
 }
 
 /// What a walk found in a root, or in the part `within` it (relative).
-pub struct Walked<'w> {
+pub struct WalkResult<'w> {
     /// The root.
     pub root: RootId,
     /// The part of it that was walked; all of it when absent or empty.
@@ -68,12 +70,12 @@ pub struct Walked<'w> {
     /// Whether the walk was completed.
     pub complete: bool,
     /// Existing files that the walk did not report because the rules ignore them. They are removed regardless of their number.
-    pub left_out: HashSet<PathBuf>,
+    pub ignored: HashSet<PathBuf>,
 }
 
 /// Which scan of a place this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum ScanPass {
     /// The first: an indexed file that is missing may just be moving.
     First,
     /// A repetition, because a file was missing in the first scan.
@@ -92,10 +94,10 @@ impl Catalog {
         found: Vec<FoundFile>,
         unreadable: &[PathBuf],
         complete: bool,
-        belief: Belief<'_>,
+        belief: DeletionPolicy<'_>,
     ) -> Result<ScanOutcome> {
-        let walked = Walked { root, within, found, unreadable, complete, left_out: HashSet::new() };
-        Ok(self.apply_walk(walked, belief, Look::Second)?.unwrap_or_default())
+        let walked = WalkResult { root, within, found, unreadable, complete, ignored: HashSet::new() };
+        Ok(self.apply_walk(walked, belief, ScanPass::Second)?.unwrap_or_default())
     }
 
     /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, when the first
@@ -106,7 +108,12 @@ impl Catalog {
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
-    pub fn apply_walk(&self, walked: Walked<'_>, belief: Belief<'_>, look: Look) -> Result<Option<ScanOutcome>> {
+    pub fn apply_walk(
+        &self,
+        walked: WalkResult<'_>,
+        belief: DeletionPolicy<'_>,
+        look: ScanPass,
+    ) -> Result<Option<ScanOutcome>> {
         Ok(self.apply_walks(vec![walked], belief, look)?.pop().flatten())
     }
 
@@ -117,11 +124,11 @@ impl Catalog {
     /// As [`Catalog::apply_walk`]; then nothing is changed.
     pub fn apply_walks(
         &self,
-        walks: Vec<Walked<'_>>,
-        belief: Belief<'_>,
-        look: Look,
+        walks: Vec<WalkResult<'_>>,
+        belief: DeletionPolicy<'_>,
+        look: ScanPass,
     ) -> Result<Vec<Option<ScanOutcome>>> {
-        self.database.write(|db| walks.into_iter().map(|it| apply(db, it, belief, look)).collect())
+        self.database.write(|db| walks.into_iter().map(|it| apply_to_rows(db, it, belief, look)).collect())
     }
 
     /// Returns the known files of a root that a walk of the whole root did not find. Sorts `found`; calls `step` for each
@@ -130,14 +137,14 @@ impl Catalog {
     /// # Errors
     /// When the catalog cannot be read.
     pub fn missing_from(&self, root_id: RootId, found: &mut [FoundFile], step: &dyn Fn()) -> Result<Vec<PathBuf>> {
-        found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
-        let mut found = found.iter().map(|it| bytes(&it.path)).peekable();
+        found.sort_unstable_by(|a, b| path_bytes(&a.path).cmp(path_bytes(&b.path)));
+        let mut found = found.iter().map(|it| path_bytes(&it.path)).peekable();
         self.database.read(|db| {
             let mut missing = Vec::new();
-            each(db, root_id, Path::new(""), |row| {
+            for_each_below(db, root_id, Path::new(""), |row| {
                 step();
-                while found.next_if(|it| *it < bytes(&row.path)).is_some() {}
-                if found.peek() != Some(&bytes(&row.path)) {
+                while found.next_if(|it| *it < path_bytes(&row.path)).is_some() {}
+                if found.peek() != Some(&path_bytes(&row.path)) {
                     missing.push(row.path);
                 }
             })?;
@@ -171,7 +178,11 @@ impl Catalog {
     /// Returns the absolute paths of these removed files at which no other file will be indexed; an existing file there is
     /// ignored rather than deleted. Only files with text in the index count: those with chunks, or those `stored` by a
     /// commit that was never marked. `None` when the root of one was removed.
-    pub fn places_left(&self, removed: &[FileId], stored: &dyn Fn(FileId) -> bool) -> Result<Option<Vec<PathBuf>>> {
+    pub fn paths_of_removed(
+        &self,
+        removed: &[FileId],
+        stored: &dyn Fn(FileId) -> bool,
+    ) -> Result<Option<Vec<PathBuf>>> {
         let sql = "SELECT r.path, f.path, EXISTS (SELECT 1 FROM files g WHERE g.root_id = f.root_id \
                    AND g.path = f.path AND g.deleted_ns IS NULL AND g.skip IS NULL) \
                    FROM files f LEFT JOIN roots r ON r.id = f.root_id WHERE f.id = ?1 AND (f.chunks > 0 OR ?2)";
@@ -185,7 +196,7 @@ impl Catalog {
                     })
                     .optional()?;
                 match found {
-                    Some((Some(root), path, false)) => left.push(path_of(root).join(path_of(path))),
+                    Some((Some(root), path, false)) => left.push(path_from_bytes(root).join(path_from_bytes(path))),
                     Some((None, ..)) => return Ok(None),
                     Some((Some(_), _, true)) | None => (),
                 }
@@ -195,7 +206,7 @@ impl Catalog {
     }
 
     /// Returns the given hashes that are the content of no file. The last known content of a requeued file counts.
-    pub fn without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
+    pub fn hashes_without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
             let sql = "SELECT coalesce(hash, read_hash) FROM files WHERE deleted_ns IS NULL \
                        AND coalesce(hash, read_hash) NOT NULL";
@@ -231,65 +242,65 @@ impl Catalog {
     }
 }
 
-fn apply(
+fn apply_to_rows(
     db: &Transaction<'_>,
-    walked: Walked<'_>,
-    belief: Belief<'_>,
-    look: Look,
-) -> Result<Option<ScanOutcome>, Failed> {
-    let Walked { root: root_id, within, mut found, unreadable, complete, left_out } = walked;
+    walked: WalkResult<'_>,
+    belief: DeletionPolicy<'_>,
+    look: ScanPass,
+) -> Result<Option<ScanOutcome>, DbError> {
+    let WalkResult { root: root_id, within, mut found, unreadable, complete, ignored: left_out } = walked;
     // A folder that changes while it is listed can yield a name twice; the duplicate would look like a new file.
-    found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+    found.sort_unstable_by(|a, b| path_bytes(&a.path).cmp(path_bytes(&b.path)));
     found.dedup_by(|a, b| a.path == b.path);
     root_by_id(db, root_id)?;
     let place = within.unwrap_or(Path::new(""));
     let whole_root = place.as_os_str().is_empty();
     let entries = found.len() as u64;
-    let Compared { unchanged, changed, new, vanished } = compare(db, root_id, place, found)?;
-    let hidden = |it: &Known| unreadable.iter().any(|folder| it.path.starts_with(folder));
+    let ScanComparison { unchanged, changed, new, vanished } = compare_rows(db, root_id, place, found)?;
+    let hidden = |it: &KnownFile| unreadable.iter().any(|folder| it.path.starts_with(folder));
     // Ignored files count neither as missing nor as part of the root: the rules explain why the walk did not find them.
-    let is_left_out = |it: &Known| complete && !hidden(it) && left_out.contains(&it.path);
-    let (left_out, mut vanished): (Vec<Known>, Vec<Known>) = vanished.into_iter().partition(is_left_out);
+    let is_left_out = |it: &KnownFile| complete && !hidden(it) && left_out.contains(&it.path);
+    let (left_out, mut vanished): (Vec<KnownFile>, Vec<KnownFile>) = vanished.into_iter().partition(is_left_out);
     let all = unchanged as usize + changed.len() + vanished.len();
-    let is_careful = matches!(belief, Belief::Careful(_));
+    let is_careful = matches!(belief, DeletionPolicy::Cautious(_));
     let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
     if is_empty_now && all > 0 && is_careful {
         // All existing files may be ignored; the second scan knows them.
-        if look == Look::First {
+        if look == ScanPass::First {
             return Ok(None);
         }
-        set_state(db, root_id, false, EMPTY_ROOT)?;
+        set_root_state(db, root_id, false, EMPTY_ROOT_PROBLEM)?;
         return Ok(Some(ScanOutcome::default()));
     }
     vanished.retain(|it| complete && !hidden(it));
     let all = whole_root.then_some(all);
-    if look == Look::First && is_worth_a_second(&vanished, &new, place, all.filter(|_| is_careful)) {
+    if look == ScanPass::First && needs_second_scan(&vanished, &new, place, all.filter(|_| is_careful)) {
         return Ok(None);
     }
     let mut outcome = ScanOutcome { found: entries, unchanged, ..ScanOutcome::default() };
-    renumber(&mut vanished, &changed);
+    update_device_numbers(&mut vanished, &changed);
     for (row, file) in &changed {
-        update(db, row, file, &mut outcome)?;
+        update_row(db, row, file, &mut outcome)?;
     }
-    for file in unmoved(db, root_id, new, &mut vanished, &mut outcome)? {
-        insert(db, root_id, &file, &mut outcome)?;
+    for file in apply_moves(db, root_id, new, &mut vanished, &mut outcome)? {
+        insert_row(db, root_id, &file, &mut outcome)?;
     }
-    let kept = keep_doubtful(&mut vanished, all, belief);
+    let kept = keep_unconfirmed(&mut vanished, all, belief);
     for row in vanished.into_iter().chain(left_out) {
-        bury(db, row.id)?;
+        mark_deleted(db, row.id)?;
         outcome.removed += 1;
     }
     match kept {
-        Some((available, problem)) => set_state(db, root_id, available, &problem)?,
-        None if whole_root && complete => set_state(db, root_id, true, "")?,
+        Some((available, problem)) => set_root_state(db, root_id, available, &problem)?,
+        None if whole_root && complete => set_root_state(db, root_id, true, "")?,
         None => (),
     }
     Ok(Some(outcome))
 }
 
 /// Updates the device numbers of vanished rows, as far as the files that are still there show the new ones.
-fn renumber(vanished: &mut [Known], changed: &[(Known, FoundFile)]) {
-    let renumbered = changed.iter().filter(|(row, file)| row.is_renumbered(file));
+fn update_device_numbers(vanished: &mut [KnownFile], changed: &[(KnownFile, FoundFile)]) {
+    let renumbered = changed.iter().filter(|(row, file)| row.is_device_renumbered(file));
     let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
     for row in vanished {
         row.device = devices.get(&row.device).copied().unwrap_or(row.device);
@@ -303,34 +314,34 @@ fn rename_tree(
     from: &Path,
     to: &Path,
     on_disk: &dyn Fn(&Path) -> Option<(u64, u64)>,
-) -> Result<u64, Failed> {
-    let moving = load(db, root_id, from)?;
+) -> Result<u64, DbError> {
+    let moving = load_below(db, root_id, from)?;
     let mut standing = HashSet::new();
-    for (path, row) in load(db, root_id, to)? {
-        let Some(other) = moving.get(bytes(&moved(&row.path, to, from))) else { continue };
+    for (path, row) in load_below(db, root_id, to)? {
+        let Some(other) = moving.get(path_bytes(&path_after_move(&row.path, to, from))) else { continue };
         let is_there = || on_disk(&row.path) == Some((row.device.cast_unsigned(), row.inode.cast_unsigned()));
         if moving.contains_key(&path) {
             continue;
-        } else if row.answers_rather_than(other) && (other.is_unread() || is_there()) {
+        } else if row.has_more_text_than(other) && (other.is_without_text() || is_there()) {
             standing.insert(row.path);
         } else {
-            bury(db, row.id)?;
+            mark_deleted(db, row.id)?;
         }
     }
     let renamed = moving.len() as u64;
     for row in moving.into_values() {
-        let path = moved(&row.path, from, to);
+        let path = path_after_move(&row.path, from, to);
         if standing.contains(&path) {
-            bury(db, row.id)?;
+            mark_deleted(db, row.id)?;
         } else {
-            rename(db, &row, &path)?;
+            rename_row(db, &row, &path)?;
         }
     }
     Ok(renamed)
 }
 
 /// Returns the path of a file at or below `from` after the move.
-fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+fn path_after_move(path: &Path, from: &Path, to: &Path) -> PathBuf {
     match path.strip_prefix(from) {
         Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
         _ => to.to_path_buf(),
@@ -339,28 +350,33 @@ fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
 
 /// Comparison of the rows at a place with the entries found. Unchanged files, up to a million, are only counted.
 #[derive(Default)]
-struct Compared {
+struct ScanComparison {
     /// Number of unchanged files.
     unchanged: u64,
     /// Known rows with the entries found at their paths.
-    changed: Vec<(Known, FoundFile)>,
+    changed: Vec<(KnownFile, FoundFile)>,
     /// Entries without a row.
     new: Vec<FoundFile>,
     /// Rows without an entry.
-    vanished: Vec<Known>,
+    vanished: Vec<KnownFile>,
 }
 
 /// Compares the rows at a place with the entries found there, in byte order of their paths.
-fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<FoundFile>) -> rusqlite::Result<Compared> {
-    let mut compared = Compared::default();
+fn compare_rows(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    place: &Path,
+    found: Vec<FoundFile>,
+) -> rusqlite::Result<ScanComparison> {
+    let mut compared = ScanComparison::default();
     let mut found = found.into_iter().peekable();
-    each(db, root_id, place, |row| {
-        let at = bytes(&row.path);
-        while let Some(file) = found.next_if(|it| bytes(&it.path) < at) {
+    for_each_below(db, root_id, place, |row| {
+        let at = path_bytes(&row.path);
+        while let Some(file) = found.next_if(|it| path_bytes(&it.path) < at) {
             compared.new.push(file);
         }
-        match found.next_if(|it| bytes(&it.path) == at) {
-            Some(file) if row.is_as_it_was(&file) => compared.unchanged += 1,
+        match found.next_if(|it| path_bytes(&it.path) == at) {
+            Some(file) if row.is_unchanged(&file) => compared.unchanged += 1,
             Some(file) => compared.changed.push((row, file)),
             None => compared.vanished.push(row),
         }
@@ -372,32 +388,33 @@ fn compare(db: &Transaction<'_>, root_id: RootId, place: &Path, found: Vec<Found
 /// Returns whether to scan again before files are removed. An indexed file that is missing may have moved from one folder
 /// to another while both were listed; and a large number of missing files may be ignored ones. A single file was looked up
 /// at its path, where a second scan shows no more.
-fn is_worth_a_second(vanished: &[Known], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
+fn needs_second_scan(vanished: &[KnownFile], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
     if vanished.is_empty() {
         return false;
     }
     let inodes: HashSet<i64> = new.iter().map(|it| signed(it.inode)).collect();
     let missed = || vanished.iter().filter(|it| !inodes.contains(&it.inode));
-    missed().any(|it| it.is_indexed && it.path != place) || all.is_some_and(|all| are_too_many(missed().count(), all))
+    missed().any(|it| it.is_indexed && it.path != place)
+        || all.is_some_and(|all| is_implausible_loss(missed().count(), all))
 }
 
 /// Returns whether the loss of so many files of a root at once is implausible.
-fn are_too_many(gone: usize, all: usize) -> bool {
-    gone > FEW && gone * 2 > all
+fn is_implausible_loss(gone: usize, all: usize) -> bool {
+    gone > MAX_UNCONFIRMED_LOSS && gone * 2 > all
 }
 
 /// Applies the moves among `new` and `vanished`, and returns the rest of `new`.
-fn unmoved(
+fn apply_moves(
     db: &Transaction<'_>,
     root_id: RootId,
     new: Vec<FoundFile>,
-    vanished: &mut Vec<Known>,
+    vanished: &mut Vec<KnownFile>,
     outcome: &mut ScanOutcome,
-) -> Result<Vec<FoundFile>, Failed> {
+) -> Result<Vec<FoundFile>, DbError> {
     if vanished.is_empty() {
         return Ok(new);
     }
-    let mut by_inode: HashMap<i64, Vec<Known>> = HashMap::new();
+    let mut by_inode: HashMap<i64, Vec<KnownFile>> = HashMap::new();
     for row in vanished.drain(..) {
         by_inode.entry(row.inode).or_default().push(row);
     }
@@ -407,7 +424,7 @@ fn unmoved(
         // Of several vanished names of one inode, one moves and the others are removed.
         let moved = rows.and_then(|it| Some(it.swap_remove(it.iter().position(|row| row.is_moved_to(&file))?)));
         match moved {
-            Some(row) => move_to(db, &row, root_id, &file, outcome)?,
+            Some(row) => move_row(db, &row, root_id, &file, outcome)?,
             None => rest.push(file),
         }
     }
@@ -417,10 +434,14 @@ fn unmoved(
 
 /// Removes from `vanished` the files that may still exist. Returns whether the root counts as available then, and why files
 /// were kept. `all` is the number of files that the root had, if all of it was walked.
-fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'_>) -> Option<(bool, String)> {
-    let Belief::Careful(is_away) = belief else { return None };
+fn keep_unconfirmed(
+    vanished: &mut Vec<KnownFile>,
+    all: Option<usize>,
+    belief: DeletionPolicy<'_>,
+) -> Option<(bool, String)> {
+    let DeletionPolicy::Cautious(is_away) = belief else { return None };
     let gone = vanished.len();
-    if all.is_some_and(|all| are_too_many(gone, all)) {
+    if all.is_some_and(|all| is_implausible_loss(gone, all)) {
         vanished.clear();
         return Some((
             false,
@@ -450,7 +471,7 @@ fn keep_doubtful(vanished: &mut Vec<Known>, all: Option<usize>, belief: Belief<'
 }
 
 /// Records the state of a root; writes only changes.
-pub(in crate::catalog) fn set_state(
+pub(in crate::catalog) fn set_root_state(
     db: &Transaction<'_>,
     root_id: RootId,
     available: bool,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use rusqlite::{OptionalExtension, Row, ToSql, Transaction, params};
 
 use crate::catalog::Catalog;
-use crate::catalog::database::Failed;
-use crate::catalog::files::filter::place;
+use crate::catalog::database::DbError;
+use crate::catalog::files::filter::path_condition;
 use crate::catalog::files::name_index;
-use crate::catalog::files::row::{RECORD, UNKNOWN, below, bytes, record, signed};
+use crate::catalog::files::row::{RECORD_COLUMNS, UNKNOWN_CHANGED_NS, path_bytes, range_below, read_record, signed};
 use crate::error::Result;
 use crate::model::{ContentHash, Contents, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 
@@ -24,7 +24,7 @@ pub const MAX_STRIKES: u32 = 2;
 /// Identifies the version of a file that was read. A mark applies only while the catalog still has this version. The
 /// path is not part of it: a moved file stays read, unless its extension changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AsRead {
+pub struct FileStamp {
     /// The file.
     pub id: FileId,
     size: i64,
@@ -34,19 +34,19 @@ pub struct AsRead {
     extension: String,
 }
 
-impl AsRead {
+impl FileStamp {
     /// Returns the version that the catalog had when the reading began.
-    pub fn of(record: &FileRecord) -> AsRead {
+    pub fn new(record: &FileRecord) -> FileStamp {
         let FoundFile { size, modified_ns, changed_ns, inode, .. } = record.found;
         let (size, inode, extension) = (signed(size), signed(inode), record.extension.clone());
-        AsRead { id: record.id, size, modified_ns, changed_ns, inode, extension }
+        FileStamp { id: record.id, size, modified_ns, changed_ns, inode, extension }
     }
 
     /// Returns whether a file still has this version.
-    pub fn is_true_of(&self, record: &FileRecord) -> bool {
-        let now = AsRead::of(record);
-        let is_time_known = self.changed_ns != UNKNOWN && now.changed_ns != UNKNOWN;
-        AsRead { changed_ns: if is_time_known { now.changed_ns } else { self.changed_ns }, ..now } == *self
+    pub fn matches(&self, record: &FileRecord) -> bool {
+        let now = FileStamp::new(record);
+        let is_time_known = self.changed_ns != UNKNOWN_CHANGED_NS && now.changed_ns != UNKNOWN_CHANGED_NS;
+        FileStamp { changed_ns: if is_time_known { now.changed_ns } else { self.changed_ns }, ..now } == *self
     }
 
     fn values(&self) -> [&dyn ToSql; 6] {
@@ -55,17 +55,17 @@ impl AsRead {
 }
 
 /// [`AsRead::is_true_of`] as SQL, restricted to pending files; the values are those of [`AsRead::values`].
-const AS_READ: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
+const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
 /// Assignments that record the contents of a file.
-const CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
+const SET_CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
 
 /// A file with its chunks in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
     /// The file.
-    pub file: AsRead,
+    pub file: FileStamp,
     /// The hash of the content that was read.
     pub hash: ContentHash,
     /// Its kind by content.
@@ -86,7 +86,7 @@ pub struct IndexedMark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReasonMark {
     /// The file.
-    pub file: AsRead,
+    pub file: FileStamp,
     /// The reason.
     pub reason: Reason,
     /// One more sentence; may be empty.
@@ -133,12 +133,12 @@ impl Catalog {
             self.fail_exhausted()?;
         }
         let sql = format!(
-            "SELECT {RECORD} FROM files f INDEXED BY files_pending JOIN roots r ON r.id = f.root_id \
+            "SELECT {RECORD_COLUMNS} FROM files f INDEXED BY files_pending JOIN roots r ON r.id = f.root_id \
              WHERE f.deleted_ns IS NULL AND f.state = 'pending' AND f.id > ?1 ORDER BY f.id LIMIT ?2"
         );
         self.database.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
-            let rows = statement.query_map([after, signed(limit as u64)], |row| record(row, &self.owners))?;
+            let rows = statement.query_map([after, signed(limit as u64)], |row| read_record(row, &self.owners))?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -163,7 +163,7 @@ impl Catalog {
 
     /// Adds strikes to a pending file and syncs them: its reader crashed, or runs for suspiciously long. The final mark
     /// of the file resets them. Returns the total, over all runs of vic.
-    pub fn strike(&self, id: FileId, times: u32) -> Result<u32> {
+    pub fn add_strikes(&self, id: FileId, times: u32) -> Result<u32> {
         self.database.write(|db| {
             let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending' RETURNING strikes";
             let strikes = db.prepare_cached(sql)?.query_row(params![id, times], |row| row.get(0)).optional()?;
@@ -174,7 +174,7 @@ impl Catalog {
     /// Fails the pending files that have used up their strikes or their tries. Call it once at startup, before any file
     /// is read and before the store is reconciled: the store must hold none of their chunks. They stay failed until they
     /// or the readers change. Returns how many failed by strikes.
-    pub fn fail_struck(&self) -> Result<u64> {
+    pub fn fail_by_strikes(&self) -> Result<u64> {
         self.fail_exhausted()?;
         self.database.write(|db| {
             let detail = format!(
@@ -203,7 +203,7 @@ impl Catalog {
     }
 
     /// Returns up to `limit` pending files that were not tried yet, unordered.
-    pub fn all_untried(&self, limit: usize) -> Result<Vec<FileId>> {
+    pub fn untried_files(&self, limit: usize) -> Result<Vec<FileId>> {
         let sql = "SELECT id FROM files INDEXED BY files_pending \
                    WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0 LIMIT ?1";
         self.database.read(|db| {
@@ -214,7 +214,7 @@ impl Catalog {
     }
 
     /// Returns id and size of up to `limit` pending, untried files at or below each of these paths of a root, unordered.
-    pub fn untried(&self, root_id: RootId, paths: &[PathBuf], limit: usize) -> Result<Vec<Vec<(FileId, u64)>>> {
+    pub fn untried_below(&self, root_id: RootId, paths: &[PathBuf], limit: usize) -> Result<Vec<Vec<(FileId, u64)>>> {
         // Two range scans of the index on paths: the index on states would visit every pending file of the root.
         let select = "SELECT id, size FROM files INDEXED BY files_path WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0";
         let sql = format!(
@@ -224,8 +224,8 @@ impl Catalog {
         self.database.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
             let mut at = |path: &PathBuf| {
-                let (start, end) = below(path);
-                let values = params![root_id, bytes(path), start, end, signed(limit as u64)];
+                let (start, end) = range_below(path);
+                let values = params![root_id, path_bytes(path), start, end, signed(limit as u64)];
                 let row = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()));
                 statement.query_map(values, row)?.collect::<rusqlite::Result<_>>()
             };
@@ -238,14 +238,14 @@ impl Catalog {
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
-             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL, {CONTENTS} WHERE {AS_READ}"
+             chunks = ?11, awaiting = ?12, strikes = 0, read_hash = NULL, {SET_CONTENTS} WHERE {MATCHES_STAMP}"
         );
         self.database.write(|db| {
             let mut marked = 0;
             for it in marks {
                 let kind = it.kind.name();
                 let values = params![it.detail, it.hash.0, kind, it.media_type, it.chunks, it.awaiting];
-                marked += mark(db, &sql, &it.file, values, &it.contents)?;
+                marked += mark_file(db, &sql, &it.file, values, &it.contents)?;
             }
             Ok(marked)
         })
@@ -271,7 +271,7 @@ impl Catalog {
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
-             awaiting = 0, strikes = 0, read_hash = NULL, {CONTENTS} WHERE {AS_READ}"
+             awaiting = 0, strikes = 0, read_hash = NULL, {SET_CONTENTS} WHERE {MATCHES_STAMP}"
         );
         self.database.write(|db| {
             let mut marked = 0;
@@ -279,7 +279,7 @@ impl Catalog {
                 let (state, reason) = (it.reason.state().name(), it.reason.name());
                 let (kind, hash) = (it.kind.name(), it.hash.map(|hash| hash.0));
                 let values = params![state, reason, it.detail, hash, kind, it.media_type];
-                marked += mark(db, &sql, &it.file, values, &it.contents)?;
+                marked += mark_file(db, &sql, &it.file, values, &it.contents)?;
             }
             Ok(marked)
         })
@@ -319,19 +319,19 @@ impl Catalog {
             return Ok(0);
         }
         self.database.write(|db| match scope {
-            RequeueScope::All => requeue(db, "1", &[]),
+            RequeueScope::All => requeue_where(db, "1", &[]),
             RequeueScope::Under(path) => {
-                let (condition, values) = place(db, path)?;
-                requeue(db, &condition, &values)
+                let (condition, values) = path_condition(db, path)?;
+                requeue_where(db, &condition, &values)
             }
-            RequeueScope::Failed(None) => requeue(db, "state = 'failed'", &[]),
+            RequeueScope::Failed(None) => requeue_where(db, "state = 'failed'", &[]),
             RequeueScope::Failed(Some(reason)) => {
-                requeue(db, "state = 'failed' AND reason = ?", &[reason.name().to_string().into()])
+                requeue_where(db, "state = 'failed' AND reason = ?", &[reason.name().to_string().into()])
             }
             RequeueScope::Ids(ids) => {
                 let mut requeued = 0;
                 for id in ids {
-                    requeued += requeue(db, "id = ?", &[(*id).into()])?;
+                    requeued += requeue_where(db, "id = ?", &[(*id).into()])?;
                 }
                 Ok(requeued)
             }
@@ -350,27 +350,27 @@ impl Catalog {
 
 /// Marks one file, and updates its names in the index if those inside it changed. The statement takes the six values of the
 /// file, six of the mark and those of [`CONTENTS`].
-fn mark(
+fn mark_file(
     db: &Transaction<'_>,
     sql: &str,
-    file: &AsRead,
+    file: &FileStamp,
     values: &[&dyn ToSql],
     contents: &Contents,
 ) -> rusqlite::Result<u64> {
     let sent = contents.sent_ns.unzip();
-    let inner = name_index::joined(&contents.names);
+    let inner = name_index::join_names(&contents.names);
     let before = "SELECT inner_names FROM files WHERE id = ?1";
     let before: Option<Option<String>> =
         db.prepare_cached(before)?.query_row([file.id], |row| row.get(0)).optional()?;
     let values = [&file.values()[..], values, params![inner, sent.0, sent.1]].concat();
     let marked = db.prepare_cached(sql)?.execute(&values[..])?;
     if marked > 0 && before.flatten() != inner {
-        name_index::renew(db, file.id)?;
+        name_index::update_names(db, file.id)?;
     }
     Ok(marked as u64)
 }
 
-fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {
+fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), DbError> {
     let mut statement = db.prepare_cached("UPDATE files SET tries = tries + 1 WHERE id = ?1")?;
     for id in ids {
         statement.execute([id])?;
@@ -378,7 +378,7 @@ fn begin_try(db: &Transaction<'_>, ids: &[FileId]) -> Result<(), Failed> {
     Ok(())
 }
 
-fn requeue(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, Failed> {
+fn requeue_where(db: &Transaction<'_>, condition: &str, values: &[rusqlite::types::Value]) -> Result<u64, DbError> {
     let sql = format!(
         "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, \
          read_hash = coalesce(hash, read_hash), hash = NULL, \

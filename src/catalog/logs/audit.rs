@@ -4,14 +4,14 @@ use std::path::Path;
 
 use rusqlite::params;
 
-use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
+use crate::catalog::database::{APPEND_CACHE_KIB, Database, Durability, Format};
 use crate::catalog::files::row::signed;
 use crate::catalog::quarantine;
 use crate::error::Result;
 use crate::model::{AuditRecord, PrivacyMode};
 
 /// Number of records kept: years of a busy setup, about 10 MiB.
-const KEPT: i64 = 100_000;
+const MAX_RECORDS: i64 = 100_000;
 
 const FORMAT: Format = Format {
     name: "audit log",
@@ -19,7 +19,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     // A record that a power loss could undo would prove nothing.
     durability: Durability::Full,
-    cache_kib: ADDED_TO_KIB,
+    cache_kib: APPEND_CACHE_KIB,
     hint: "move it aside; only the record of outbound requests is lost",
     schema: "
         CREATE TABLE requests (
@@ -45,12 +45,12 @@ impl AuditLog {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<AuditLog> {
-        Ok(AuditLog { database: quarantine::open_or_begin_anew(path, &FORMAT)? })
+        Ok(AuditLog { database: quarantine::open_or_replace(path, &FORMAT)? })
     }
 
     /// Returns the path of the corrupt log that this one replaced when it was opened.
-    pub fn set_aside(&self) -> Option<&Path> {
-        self.database.set_aside.as_deref()
+    pub fn quarantined(&self) -> Option<&Path> {
+        self.database.quarantined.as_deref()
     }
 
     /// Adds a record and syncs it.
@@ -69,7 +69,7 @@ impl AuditLog {
                 record.allowed,
             ])?;
             let id = db.last_insert_rowid();
-            db.prepare_cached("DELETE FROM requests WHERE id <= ?1")?.execute([id - KEPT])?;
+            db.prepare_cached("DELETE FROM requests WHERE id <= ?1")?.execute([id - MAX_RECORDS])?;
             Ok(())
         })
     }

@@ -6,21 +6,21 @@ use std::path::Path;
 use rusqlite::{OptionalExtension, Transaction, params};
 use tracing::warn;
 
-use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Failed, Format};
+use crate::catalog::database::{APPEND_CACHE_KIB, Database, DbError, Durability, Format};
 use crate::catalog::files::row::{now_ns, signed};
 use crate::catalog::quarantine;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{JobSnapshot, JobState, Phase};
 
 /// Number of jobs kept; older ones that have ended are dropped.
-const KEPT: u32 = 1_000;
+const MAX_JOBS: u32 = 1_000;
 
 const FORMAT: Format = Format {
     name: "job list",
     version: 1,
     upgrades: &[],
     durability: Durability::Full,
-    cache_kib: ADDED_TO_KIB,
+    cache_kib: APPEND_CACHE_KIB,
     hint: "move it aside; only the history of jobs is lost",
     schema: "
         CREATE TABLE jobs (
@@ -34,18 +34,18 @@ const FORMAT: Format = Format {
 };
 
 /// The list of jobs.
-pub struct Jobs {
+pub struct JobLog {
     database: Database,
 }
 
-impl Jobs {
+impl JobLog {
     /// Opens or creates the list at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
-    pub fn open(path: &Path) -> Result<Jobs> {
+    pub fn open(path: &Path) -> Result<JobLog> {
         // The whole file is checked: it is small, and no job can start without it.
-        let (mut database, set_aside) = quarantine::begin_anew_if_damaged(path, || {
+        let (mut database, set_aside) = quarantine::replace_if_corrupt(path, || {
             let database = Database::open(path, &FORMAT)?;
             match database.check() {
                 Err(error) if error.code == ErrorCode::DataLoss => return Err(error),
@@ -55,23 +55,23 @@ impl Jobs {
             }
             Ok(database)
         })?;
-        database.set_aside = set_aside;
-        Ok(Jobs { database })
+        database.quarantined = set_aside;
+        Ok(JobLog { database })
     }
 
     /// Returns the path of the corrupt list that this one replaced when it was opened.
-    pub fn set_aside(&self) -> Option<&Path> {
-        self.database.set_aside.as_deref()
+    pub fn quarantined(&self) -> Option<&Path> {
+        self.database.quarantined.as_deref()
     }
 
     /// Inserts or updates a job.
     pub fn save(&self, job: &JobSnapshot) -> Result<()> {
         self.database.write(|db| {
-            save(db, job)?;
+            save_job(db, job)?;
             let old = "DELETE FROM jobs WHERE ended AND job_id NOT IN \
                        (SELECT job_id FROM jobs ORDER BY created_ms DESC LIMIT ?1)";
             if job.state.is_final() {
-                db.prepare_cached(old)?.execute([KEPT])?;
+                db.prepare_cached(old)?.execute([MAX_JOBS])?;
             }
             Ok(())
         })
@@ -82,7 +82,7 @@ impl Jobs {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT snapshot FROM jobs WHERE job_id = ?1")?;
             let text: Option<String> = statement.query_row([job_id], |row| row.get(0)).optional()?;
-            Ok(text.as_deref().map(parse).transpose()?)
+            Ok(text.as_deref().map(parse_job).transpose()?)
         })
     }
 
@@ -94,26 +94,26 @@ impl Jobs {
             let mut rows = statement.query([signed(limit as u64)])?;
             let mut jobs = Vec::new();
             while let Some(row) = rows.next()? {
-                jobs.push(parse(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
+                jobs.push(parse_job(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?);
             }
             Ok(jobs)
         })
     }
 
     /// Cancels the jobs that the last run of the daemon left open, and returns them. Call it once, at startup.
-    pub fn interrupt_running(&self) -> Result<Vec<JobSnapshot>> {
+    pub fn cancel_interrupted(&self) -> Result<Vec<JobSnapshot>> {
         self.database.write(|db| {
             let mut statement = db.prepare("SELECT snapshot FROM jobs WHERE NOT ended ORDER BY created_ms")?;
             let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             let mut jobs = Vec::new();
             for text in texts {
-                let mut job = parse(&text)?;
+                let mut job = parse_job(&text)?;
                 job.state = JobState::Cancelled;
                 job.phase = Phase::Done;
                 job.eta_seconds = None;
                 job.finished_ms = Some(now_ns() / 1_000_000);
                 job.error = Some("the daemon ended".into());
-                save(db, &job)?;
+                save_job(db, &job)?;
                 jobs.push(job);
             }
             Ok(jobs)
@@ -121,7 +121,7 @@ impl Jobs {
     }
 }
 
-fn save(db: &Transaction<'_>, job: &JobSnapshot) -> Result<(), Failed> {
+fn save_job(db: &Transaction<'_>, job: &JobSnapshot) -> Result<(), DbError> {
     let text = serde_json::to_string(job).map_err(Error::internal)?;
     db.prepare_cached(
         "INSERT INTO jobs (job_id, created_ms, ended, snapshot) VALUES (?1, ?2, ?3, ?4) \
@@ -131,7 +131,7 @@ fn save(db: &Transaction<'_>, job: &JobSnapshot) -> Result<(), Failed> {
     Ok(())
 }
 
-fn parse(text: &str) -> Result<JobSnapshot> {
+fn parse_job(text: &str) -> Result<JobSnapshot> {
     serde_json::from_str(text).map_err(|error| Error::internal(format!("cannot understand a stored job: {error}")))
 }
 
@@ -170,7 +170,7 @@ mod tests {
     fn corrupt_list_is_renamed_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jobs.sqlite");
-        let jobs = Jobs::open(&path).unwrap();
+        let jobs = JobLog::open(&path).unwrap();
         (0..100).for_each(|it| jobs.save(&job(&it.to_string(), it, JobState::Completed)).unwrap());
         drop(jobs);
         crate::catalog::flush_database(&path).unwrap();
@@ -178,8 +178,8 @@ mod tests {
         assert!(bytes.len() > 10 * 4096);
         bytes[5 * 4096..].fill(0xa5);
         std::fs::write(&path, &bytes).unwrap();
-        let jobs = Jobs::open(&path).unwrap();
-        assert!(std::fs::read(jobs.set_aside().unwrap()).unwrap() == bytes, "nothing of it is lost");
+        let jobs = JobLog::open(&path).unwrap();
+        assert!(std::fs::read(jobs.quarantined().unwrap()).unwrap() == bytes, "nothing of it is lost");
         jobs.save(&job("new", 1, JobState::Queued)).unwrap();
         assert_eq!(jobs.list(9).unwrap().len(), 1);
     }
@@ -188,12 +188,12 @@ mod tests {
     fn jobs_survive_reopening_newest_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("jobs.sqlite");
-        let jobs = Jobs::open(&path).unwrap();
+        let jobs = JobLog::open(&path).unwrap();
         jobs.save(&job("a", 1, JobState::Queued)).unwrap();
         jobs.save(&job("b", 2, JobState::Completed)).unwrap();
         jobs.save(&job("a", 1, JobState::Completed)).unwrap();
         drop(jobs);
-        let jobs = Jobs::open(&path).unwrap();
+        let jobs = JobLog::open(&path).unwrap();
         assert_eq!(jobs.get("a").unwrap(), Some(job("a", 1, JobState::Completed)));
         assert_eq!(jobs.get("c").unwrap(), None);
         let ids: Vec<String> = jobs.list(10).unwrap().into_iter().map(|it| it.job_id).collect();
@@ -204,12 +204,12 @@ mod tests {
     #[test]
     fn open_jobs_of_earlier_run_are_cancelled() {
         let dir = tempfile::tempdir().unwrap();
-        let jobs = Jobs::open(&dir.path().join("jobs.sqlite")).unwrap();
+        let jobs = JobLog::open(&dir.path().join("jobs.sqlite")).unwrap();
         for (id, state) in [("a", JobState::Running), ("b", JobState::Queued), ("c", JobState::Failed)] {
             jobs.save(&job(id, 1, state)).unwrap();
         }
-        assert_eq!(jobs.interrupt_running().unwrap().len(), 2);
-        assert_eq!(jobs.interrupt_running().unwrap(), []);
+        assert_eq!(jobs.cancel_interrupted().unwrap().len(), 2);
+        assert_eq!(jobs.cancel_interrupted().unwrap(), []);
         let a = jobs.get("a").unwrap().unwrap();
         assert_eq!((a.state, a.error.as_deref()), (JobState::Cancelled, Some("the daemon ended")));
         assert_eq!(jobs.get("c").unwrap().unwrap().state, JobState::Failed);
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn old_jobs_are_dropped_beyond_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let jobs = Jobs::open(&dir.path().join("jobs.sqlite")).unwrap();
-        for number in 0..i64::from(KEPT) + 5 {
+        let jobs = JobLog::open(&dir.path().join("jobs.sqlite")).unwrap();
+        for number in 0..i64::from(MAX_JOBS) + 5 {
             jobs.save(&job(&number.to_string(), number, JobState::Completed)).unwrap();
         }
-        assert_eq!(jobs.list(usize::MAX).unwrap().len(), KEPT as usize);
+        assert_eq!(jobs.list(usize::MAX).unwrap().len(), MAX_JOBS as usize);
         assert_eq!(jobs.get("0").unwrap(), None);
     }
 }

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use rusqlite::params;
 
-use crate::catalog::database::{ADDED_TO_KIB, Database, Durability, Format};
+use crate::catalog::database::{APPEND_CACHE_KIB, Database, Durability, Format};
 use crate::catalog::files::row::signed;
 use crate::catalog::quarantine;
 use crate::error::Result;
 use crate::model::TranscriptRecord;
 
 /// Number of reports kept; each has about ten kilobytes.
-const KEPT: i64 = 2_000;
+const MAX_TRANSCRIPTS: i64 = 2_000;
 
 const FORMAT: Format = Format {
     name: "log of agents",
     version: 1,
     upgrades: &[],
     durability: Durability::Full,
-    cache_kib: ADDED_TO_KIB,
+    cache_kib: APPEND_CACHE_KIB,
     hint: "move it aside; only the record of what agents did is lost",
     schema: "
         CREATE TABLE transcripts (
@@ -42,12 +42,12 @@ impl TranscriptLog {
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<TranscriptLog> {
-        Ok(TranscriptLog { database: quarantine::open_or_begin_anew(path, &FORMAT)? })
+        Ok(TranscriptLog { database: quarantine::open_or_replace(path, &FORMAT)? })
     }
 
     /// Returns the path of the corrupt log that this one replaced when it was opened.
-    pub fn set_aside(&self) -> Option<&Path> {
-        self.database.set_aside.as_deref()
+    pub fn quarantined(&self) -> Option<&Path> {
+        self.database.quarantined.as_deref()
     }
 
     /// Adds a report and syncs it.
@@ -61,7 +61,7 @@ impl TranscriptLog {
             )?
             .execute(params![record.time_ms, record.model, record.question, record.report.to_string()])?;
             let id = db.last_insert_rowid();
-            db.prepare_cached("DELETE FROM transcripts WHERE id <= ?1")?.execute([id - KEPT])?;
+            db.prepare_cached("DELETE FROM transcripts WHERE id <= ?1")?.execute([id - MAX_TRANSCRIPTS])?;
             Ok(())
         })
     }

@@ -53,20 +53,20 @@ fn found(file: u8, version: u8) -> FoundFile {
     }
 }
 
-fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
+fn apply_step(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
     let root = at.id;
     match step {
         Step::Scan { files, within, complete } => {
             let within = within.then_some(Path::new("d"));
             let mut files: Vec<FoundFile> = files.into_iter().map(|(file, version)| found(file, version)).collect();
             files.retain(|it| within.is_none_or(|folder| it.path.starts_with(folder)));
-            catalog.apply_scan(root, within, files, &[path(3)], complete, CAREFUL)?;
+            catalog.apply_scan(root, within, files, &[path(3)], complete, CAUTIOUS)?;
         }
         Step::Look { file, version } => {
-            catalog.apply_scan(root, Some(&path(file)), vec![found(file, version)], &[], true, CAREFUL)?;
+            catalog.apply_scan(root, Some(&path(file)), vec![found(file, version)], &[], true, CAUTIOUS)?;
         }
         Step::Remove { file } => {
-            catalog.apply_scan(root, Some(&path(file)), Vec::new(), &[], true, CAREFUL)?;
+            catalog.apply_scan(root, Some(&path(file)), Vec::new(), &[], true, CAUTIOUS)?;
         }
         Step::Rename { from, to } => {
             catalog.rename_trees(root, &[(path(from), path(to))], &|_| None)?;
@@ -77,7 +77,7 @@ fn take(catalog: &Catalog, at: &Root, step: Step) -> Result<()> {
         }
         Step::Fail { reason } => {
             let marks = catalog.next_pending(0, 1)?.into_iter().map(|it| ReasonMark {
-                file: AsRead::of(&it),
+                file: FileStamp::new(&it),
                 reason,
                 detail: String::new(),
                 hash: None,
@@ -115,7 +115,7 @@ proptest! {
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
         let root = catalog.add_root(dir.path()).unwrap();
         for step in steps {
-            take(&catalog, &root, step).unwrap();
+            apply_step(&catalog, &root, step).unwrap();
             let coverage = catalog.coverage(Some(root.id)).unwrap();
             let sum = coverage.indexed + coverage.skipped + coverage.failed + coverage.pending;
             prop_assert_eq!(sum, coverage.found);
@@ -138,7 +138,7 @@ fn duplicate_name_from_walk_is_one_file() {
     let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
     let root = catalog.add_root(dir.path()).unwrap();
     // 4 and 9 share an inode: counted twice, 4 would look like a second name that 9 moved to.
-    catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAREFUL).unwrap();
-    catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAREFUL).unwrap();
+    catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAUTIOUS).unwrap();
+    catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAUTIOUS).unwrap();
     assert_eq!(catalog.coverage(None).unwrap().found, 1);
 }

@@ -2,23 +2,23 @@
 
 use crate::catalog::tests::*;
 
-impl Scene {
+impl CatalogFixture {
     /// Returns the files with names that match a question, best first.
-    fn called(&self, question: &str) -> Vec<String> {
-        self.called_among(question, None)
+    fn find_named(&self, question: &str) -> Vec<String> {
+        self.find_named_among(question, None)
     }
 
-    fn called_among(&self, question: &str, among: Option<&[FileId]>) -> Vec<String> {
-        let named = self.catalog.named(&name_words(question), among, 9).unwrap();
+    fn find_named_among(&self, question: &str, among: Option<&[FileId]>) -> Vec<String> {
+        let named = self.catalog.find_by_name(&name_words(question), among, 9).unwrap();
         let ids: Vec<FileId> = named.iter().map(|it| it.file_id).collect();
-        assert!(named.iter().all(|it| (0.0..=1.0).contains(&it.share) && !it.held.is_empty()));
+        assert!(named.iter().all(|it| (0.0..=1.0).contains(&it.share) && !it.matched_words.is_empty()));
         let records = self.catalog.records(&ids).unwrap();
         records.iter().map(|it| it.found.path.to_string_lossy().into()).collect()
     }
 
-    fn holding(&self, run: &[&str]) -> Vec<String> {
+    fn find_phrase(&self, run: &[&str]) -> Vec<String> {
         let run: Vec<String> = run.iter().map(|it| (*it).to_string()).collect();
-        let records = self.catalog.records(&self.catalog.with_name(&run).unwrap()).unwrap();
+        let records = self.catalog.records(&self.catalog.with_name_phrase(&run).unwrap()).unwrap();
         records.iter().map(|it| it.found.path.to_string_lossy().into()).collect()
     }
 
@@ -33,15 +33,19 @@ impl Scene {
 #[test]
 fn name_search_ranks_rare_words_first() {
     let files = ["tariff-register-omega.txt", "tariff-register-2.txt", "tariff-3.txt", "winter ledger.txt", "note.txt"];
-    let scene = Scene::indexed(&files);
-    assert_eq!(scene.called("omega")[0], "tariff-register-omega.txt");
+    let scene = CatalogFixture::indexed(&files);
+    assert_eq!(scene.find_named("omega")[0], "tariff-register-omega.txt");
     assert_eq!(
-        scene.called("the tariff register"),
+        scene.find_named("the tariff register"),
         ["tariff-register-omega.txt", "tariff-register-2.txt", "tariff-3.txt"]
     );
-    assert_eq!(scene.called("Winter-Ledgers")[0], "winter ledger.txt");
-    assert_eq!(scene.called("winter ledger.txt")[0], "winter ledger.txt");
-    assert!(scene.called("harbour").is_empty() && scene.called("").is_empty() && scene.called("\" * -").is_empty());
+    assert_eq!(scene.find_named("Winter-Ledgers")[0], "winter ledger.txt");
+    assert_eq!(scene.find_named("winter ledger.txt")[0], "winter ledger.txt");
+    assert!(
+        scene.find_named("harbour").is_empty()
+            && scene.find_named("").is_empty()
+            && scene.find_named("\" * -").is_empty()
+    );
 }
 
 #[test]
@@ -53,7 +57,7 @@ fn name_search_ignores_case_accents_and_joints() {
         "WinterLedger2024.md",
         "\u{5951}\u{7d04}\u{66f8}.pdf",
     ];
-    let scene = Scene::indexed(&files);
+    let scene = CatalogFixture::indexed(&files);
     for (question, at) in [
         ("ubersicht", 0),
         ("\u{fc}bung", 1),
@@ -63,41 +67,41 @@ fn name_search_ignores_case_accents_and_joints() {
         ("winterledger2024", 3),
         ("\u{5951}\u{7d04}", 4),
     ] {
-        assert_eq!(scene.called(question).first().map(String::as_str), Some(files[at]), "{question}");
+        assert_eq!(scene.find_named(question).first().map(String::as_str), Some(files[at]), "{question}");
     }
 }
 
 #[test]
 fn inner_names_are_searchable_until_file_changes() {
-    let scene = Scene::new(&["mail.eml", "photos.zip"]);
+    let scene = CatalogFixture::new(&["mail.eml", "photos.zip"]);
     scene.scan();
     scene.read("mail.eml", &["pump-plan.pdf", "a\nb.txt"]);
     scene.read("photos.zip", &["2024/Heronsong.mp4"]);
-    assert_eq!(scene.called("pump plan"), ["mail.eml"]);
-    assert_eq!(scene.called("heronsong"), ["photos.zip"]);
+    assert_eq!(scene.find_named("pump plan"), ["mail.eml"]);
+    assert_eq!(scene.find_named("heronsong"), ["photos.zip"]);
     let (mail, archive) = (scene.id("mail.eml"), scene.id("photos.zip"));
-    let contents = scene.catalog.contents(&[mail, archive]).unwrap();
+    let contents = scene.catalog.inner_contents(&[mail, archive]).unwrap();
     assert_eq!(contents[&mail].names, ["pump-plan.pdf", "a b.txt"]);
     let with = FileFilter { with_inner_names: true, ..FileFilter::default() };
     assert_eq!(scene.names(&with), ["mail.eml", "photos.zip"]);
     // After a reindex the file has other inner names; a removed file has none.
     scene.catalog.requeue(&RequeueScope::All).unwrap();
     scene.read("mail.eml", &["valve.pdf"]);
-    assert!(scene.called("pump plan").is_empty());
-    assert_eq!(scene.called("valve"), ["mail.eml"]);
+    assert!(scene.find_named("pump plan").is_empty());
+    assert_eq!(scene.find_named("valve"), ["mail.eml"]);
     fs::remove_file(scene.path("photos.zip")).unwrap();
     scene.scan();
-    assert!(scene.called("heronsong").is_empty() && scene.catalog.contents(&[archive]).unwrap().is_empty());
+    assert!(scene.find_named("heronsong").is_empty() && scene.catalog.inner_contents(&[archive]).unwrap().is_empty());
     scene.catalog.compact_names().unwrap();
-    assert_eq!(scene.called("valve"), ["mail.eml"]);
+    assert_eq!(scene.find_named("valve"), ["mail.eml"]);
 }
 
 #[test]
 fn name_index_follows_new_renamed_and_removed_files() {
-    let scene = Scene::indexed(&["heron.md", "old/pike.md", "old/perch.md"]);
+    let scene = CatalogFixture::indexed(&["heron.md", "old/pike.md", "old/perch.md"]);
     scene.write("heron 2.md", "new");
     scene.scan();
-    assert_eq!(scene.called("heron").len(), 2);
+    assert_eq!(scene.find_named("heron").len(), 2);
     // By events of the watcher: a file, and a folder.
     let rename = |from: &str, to: &str| {
         fs::rename(scene.path(from), scene.path(to)).unwrap();
@@ -106,56 +110,57 @@ fn name_index_follows_new_renamed_and_removed_files() {
     rename("heron.md", "bittern.md");
     rename("old", "new");
     assert_eq!(
-        (scene.called("heron"), scene.called("bittern")),
+        (scene.find_named("heron"), scene.find_named("bittern")),
         (vec!["heron 2.md".into()], vec!["bittern.md".into()])
     );
-    assert_eq!((scene.called("pike"), scene.called("old")), (vec!["new/pike.md".to_string()], vec![]));
+    assert_eq!((scene.find_named("pike"), scene.find_named("old")), (vec!["new/pike.md".to_string()], vec![]));
     // By a walk.
     fs::rename(scene.path("new/perch.md"), scene.path("new/tench.md")).unwrap();
     fs::remove_file(scene.path("heron 2.md")).unwrap();
     scene.scan();
-    assert_eq!((scene.called("perch"), scene.called("heron")), (vec![], Vec::<String>::new()));
-    assert_eq!(scene.called("tench"), ["new/tench.md"]);
+    assert_eq!((scene.find_named("perch"), scene.find_named("heron")), (vec![], Vec::<String>::new()));
+    assert_eq!(scene.find_named("tench"), ["new/tench.md"]);
     // Another root takes over the root, and then every root is removed.
     scene.catalog.add_root(scene.dir.path()).unwrap();
-    assert_eq!(scene.called("root tench")[0], "root/new/tench.md");
+    assert_eq!(scene.find_named("root tench")[0], "root/new/tench.md");
     while let Some(root) = scene.catalog.roots().unwrap().pop() {
         scene.catalog.remove_root(root.id).unwrap();
     }
-    assert!(scene.called("tench").is_empty());
+    assert!(scene.find_named("tench").is_empty());
 }
 
 #[test]
 fn name_phrase_matches_one_name_in_order() {
-    let scene = Scene::indexed(&["tariff-register-omega.txt", "register/tariff.txt", "TariffRegister.md"]);
-    assert_eq!(scene.holding(&["tariff", "register"]), ["TariffRegister.md", "tariff-register-omega.txt"]);
-    assert_eq!(scene.holding(&["OMEGA"]), ["tariff-register-omega.txt"]);
-    assert!(scene.holding(&["register", "tariff"]).is_empty() && scene.holding(&["omeg"]).is_empty());
+    let scene = CatalogFixture::indexed(&["tariff-register-omega.txt", "register/tariff.txt", "TariffRegister.md"]);
+    assert_eq!(scene.find_phrase(&["tariff", "register"]), ["TariffRegister.md", "tariff-register-omega.txt"]);
+    assert_eq!(scene.find_phrase(&["OMEGA"]), ["tariff-register-omega.txt"]);
+    assert!(scene.find_phrase(&["register", "tariff"]).is_empty() && scene.find_phrase(&["omeg"]).is_empty());
 }
 
 #[test]
 fn disallowed_files_do_not_displace_allowed_ones() {
-    let scene = Scene::new(&["old/IMG_of_herons.png"]);
+    let scene = CatalogFixture::new(&["old/IMG_of_herons.png"]);
     scene.scan();
     // More matches than the limit of common words, and all of them newer.
     (0..6_050).for_each(|it| scene.write(&format!("IMG_{it}.png"), "a picture"));
     scene.scan();
     let only = [scene.id("old/IMG_of_herons.png")];
-    assert_eq!(scene.called_among("img", Some(&only)), ["old/IMG_of_herons.png"]);
+    assert_eq!(scene.find_named_among("img", Some(&only)), ["old/IMG_of_herons.png"]);
     let mut many: Vec<FileId> = scene.catalog.select(&FileFilter::default()).unwrap().into_iter().take(2_500).collect();
     many.sort_unstable();
-    assert_eq!(scene.called_among("herons img", Some(&many))[0], "old/IMG_of_herons.png");
-    assert_eq!(scene.called("img herons")[0], "old/IMG_of_herons.png");
-    assert_eq!(scene.called("img").len(), 9);
+    assert_eq!(scene.find_named_among("herons img", Some(&many))[0], "old/IMG_of_herons.png");
+    assert_eq!(scene.find_named("img herons")[0], "old/IMG_of_herons.png");
+    assert_eq!(scene.find_named("img").len(), 9);
     // Nor do they affect the weights: `img` is rare among the allowed files.
-    let share =
-        |words: &str, among: &[FileId]| scene.catalog.named(&name_words(words), Some(among), 9).unwrap()[0].share;
+    let share = |words: &str, among: &[FileId]| {
+        scene.catalog.find_by_name(&name_words(words), Some(among), 9).unwrap()[0].share
+    };
     assert!((share("img zebra", &only) - share("herons zebra", &only)).abs() < 1e-6);
 }
 
 #[test]
 fn upgrade_fills_names_and_requeues_containers() {
-    let scene = Scene::new(&["heron.md", "mail.eml", "sheet.xlsx"]);
+    let scene = CatalogFixture::new(&["heron.md", "mail.eml", "sheet.xlsx"]);
     scene.scan();
     for file in ["mail.eml", "sheet.xlsx"] {
         let kind = scene.record(file).unwrap().kind;
@@ -170,41 +175,44 @@ fn upgrade_fills_names_and_requeues_containers() {
     // Columns of later formats, where they exist.
     old.execute_batch("ALTER TABLE roots DROP COLUMN above").ok();
     drop(old);
-    let scene = Scene { catalog: Catalog::open(&path).unwrap(), ..scene };
-    assert!(scene.called("heron").is_empty());
+    let scene = CatalogFixture { catalog: Catalog::open(&path).unwrap(), ..scene };
+    assert!(scene.find_named("heron").is_empty());
     assert_eq!(
         ["heron.md", "mail.eml", "sheet.xlsx"].map(|it| scene.state(it) == FileState::Pending),
         [false, true, true]
     );
     // One file is renamed before the fill reaches it.
     fs::rename(scene.path("heron.md"), scene.path("bittern.md")).unwrap();
-    scene.hear_of_move("heron.md", "bittern.md");
+    scene.apply_rename_event("heron.md", "bittern.md");
     scene.catalog.fill_names(&|| false).unwrap();
-    assert!(scene.called("mail").is_empty());
+    assert!(scene.find_named("mail").is_empty());
     scene.catalog.fill_names(&|| true).unwrap();
-    assert_eq!((scene.called("mail"), scene.called("bittern")), (vec!["mail.eml".into()], vec!["bittern.md".into()]));
-    assert!(scene.called("heron").is_empty());
+    assert_eq!(
+        (scene.find_named("mail"), scene.find_named("bittern")),
+        (vec!["mail.eml".into()], vec!["bittern.md".into()])
+    );
+    assert!(scene.find_named("heron").is_empty());
     scene.write("new heron.md", "new");
     scene.scan();
-    assert_eq!(scene.called("heron"), ["new heron.md"]);
+    assert_eq!(scene.find_named("heron"), ["new heron.md"]);
 }
 
 #[test]
 fn large_adopted_root_is_reindexed_by_fill_names() {
-    let scene = Scene::new(&[]);
+    let scene = CatalogFixture::new(&[]);
     (0..2_100).for_each(|it| scene.write(&format!("img-{it}.png"), "a picture"));
     scene.scan();
     let above = scene.path("").parent().unwrap().to_path_buf();
     let folder = scene.path("").file_name().unwrap().to_string_lossy().into_owned();
     scene.catalog.add_root(&above).unwrap();
-    assert!(scene.called(&folder).is_empty());
+    assert!(scene.find_named(&folder).is_empty());
     scene.catalog.fill_names(&|| true).unwrap();
-    assert_eq!(scene.called(&folder).len(), 9);
+    assert_eq!(scene.find_named(&folder).len(), 9);
 }
 
 #[test]
 fn mail_filter_uses_sent_date() {
-    let scene = Scene::new(&["old.eml", "box.mbox", "plain.eml"]);
+    let scene = CatalogFixture::new(&["old.eml", "box.mbox", "plain.eml"]);
     scene.scan();
     for (file, sent_ns) in [("old.eml", Some((5, 5))), ("box.mbox", Some((2, 9))), ("plain.eml", None)] {
         let contents = Contents { names: Vec::new(), sent_ns };

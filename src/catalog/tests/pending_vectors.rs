@@ -1,20 +1,20 @@
 use crate::catalog::tests::*;
 
 /// Indexes a file with so many chunks that wait for vectors.
-fn mark_awaiting(scene: &Scene, file: &str, awaiting: u32) {
+fn mark_awaiting(scene: &CatalogFixture, file: &str, awaiting: u32) {
     scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id(file)])).unwrap();
     let mark = IndexedMark { awaiting, chunks: 9, ..mark(&scene.record(file).unwrap()) };
     scene.catalog.mark_indexed(&[mark]).unwrap();
 }
 
-fn age(scene: &Scene, file: &str, days: u64) {
+fn age(scene: &CatalogFixture, file: &str, days: u64) {
     let then = std::time::SystemTime::now() - std::time::Duration::from_secs(days * 24 * 60 * 60);
     fs::File::open(scene.path(file)).unwrap().set_modified(then).unwrap();
 }
 
 #[test]
 fn awaiting_orders_recent_then_small_files_first() {
-    let scene = Scene::new(&["old-small", "recent-large", "recent-small", "old-large", "whole"]);
+    let scene = CatalogFixture::new(&["old-small", "recent-large", "recent-small", "old-large", "whole"]);
     for file in ["old-large", "recent-large"] {
         scene.write(file, &"a long text ".repeat(9));
     }
@@ -27,7 +27,7 @@ fn awaiting_orders_recent_then_small_files_first() {
     let month_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 24 * 60 * 60);
     let recent_ns = month_ago.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64;
     let order = ["recent-small", "recent-large", "old-small", "old-large"].map(|it| scene.id(it));
-    assert_eq!(scene.catalog.awaiting(recent_ns).unwrap(), order);
+    assert_eq!(scene.catalog.awaiting_files(recent_ns).unwrap(), order);
     assert_eq!((scene.catalog.awaiting_chunks().unwrap(), scene.catalog.any_awaiting().unwrap()), (16, true));
     let coverage = scene.catalog.coverage(None).unwrap();
     assert_eq!((coverage.indexed, coverage.awaiting_vectors), (5, 4));
@@ -37,7 +37,7 @@ fn awaiting_orders_recent_then_small_files_first() {
 
 #[test]
 fn file_awaits_vectors_until_embedded_or_requeued() {
-    let scene = Scene::new(&["a", "b", "c"]);
+    let scene = CatalogFixture::new(&["a", "b", "c"]);
     scene.scan();
     ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 2));
     mark_awaiting(&scene, "a", 0);
@@ -45,13 +45,13 @@ fn file_awaits_vectors_until_embedded_or_requeued() {
     scene.scan();
     fs::remove_file(scene.path("c")).unwrap();
     scene.scan();
-    assert_eq!(scene.catalog.awaiting(0).unwrap(), [0; 0]);
+    assert_eq!(scene.catalog.awaiting_files(0).unwrap(), [0; 0]);
     assert_eq!(scene.catalog.coverage(None).unwrap().awaiting_vectors, 0);
 }
 
 #[test]
 fn mark_vectors_leaves_requeued_file_pending() {
-    let scene = Scene::new(&["a", "b", "c"]);
+    let scene = CatalogFixture::new(&["a", "b", "c"]);
     scene.scan();
     ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 9));
     let made = |file| IndexedMark { chunks: 9, ..mark(&scene.record(file).unwrap()) };
@@ -59,14 +59,14 @@ fn mark_vectors_leaves_requeued_file_pending() {
     scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id("b")])).unwrap();
     assert_eq!(scene.catalog.mark_vectors(&marks).unwrap(), 1);
     assert_eq!((scene.state("a"), scene.state("b")), (FileState::Indexed, FileState::Pending));
-    assert_eq!(scene.catalog.awaiting(0).unwrap(), [scene.id("c")], "its number of chunks changed meanwhile");
-    assert_eq!(scene.catalog.awaiting_of(scene.id("b")).unwrap(), 9, "a copy waits for as many vectors");
-    assert_eq!(scene.catalog.all_untried(9).unwrap(), [scene.id("b")]);
+    assert_eq!(scene.catalog.awaiting_files(0).unwrap(), [scene.id("c")], "its number of chunks changed meanwhile");
+    assert_eq!(scene.catalog.awaiting_chunks_of(scene.id("b")).unwrap(), 9, "a copy waits for as many vectors");
+    assert_eq!(scene.catalog.untried_files(9).unwrap(), [scene.id("b")]);
 }
 
 #[test]
 fn mark_refused_fails_unchanged_files_only() {
-    let scene = Scene::new(&["a", "b", "c"]);
+    let scene = CatalogFixture::new(&["a", "b", "c"]);
     scene.scan();
     ["a", "b", "c"].iter().for_each(|it| mark_awaiting(&scene, it, 9));
     let refused = |file, chunks| {
@@ -75,7 +75,7 @@ fn mark_refused_fails_unchanged_files_only() {
         let reason = Reason::EmbedFailed;
         (
             ReasonMark {
-                file: AsRead::of(&record),
+                file: FileStamp::new(&record),
                 reason,
                 detail: "no".into(),
                 hash,
@@ -92,5 +92,5 @@ fn mark_refused_fails_unchanged_files_only() {
     let a = scene.record("a").unwrap();
     assert_eq!((a.state, a.reason, a.chunks), (FileState::Failed, Some(Reason::EmbedFailed), 0));
     assert_eq!((scene.state("b"), scene.state("c")), (FileState::Pending, FileState::Indexed));
-    assert_eq!(scene.catalog.awaiting(0).unwrap(), [scene.id("c")]);
+    assert_eq!(scene.catalog.awaiting_files(0).unwrap(), [scene.id("c")]);
 }

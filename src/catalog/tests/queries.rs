@@ -4,10 +4,10 @@ use crate::catalog::tests::*;
 
 #[test]
 fn files_outside_scope_are_not_found_or_counted() {
-    let scene = Scene::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
+    let scene = CatalogFixture::indexed(&["notes/budget.md", "notes/deep/plan.md", "img.png"]);
     let check = |filter: FileFilter, expected: &[&str]| assert_eq!(scene.names(&filter), expected, "{filter:?}");
     let scope = |folders: &[&str]| Scope::Folders(folders.iter().map(|it| scene.path(it)).collect());
-    let within = |folders: &[&str]| FileFilter { within: scope(folders), ..FileFilter::default() };
+    let within = |folders: &[&str]| FileFilter { scope: scope(folders), ..FileFilter::default() };
     check(within(&["notes"]), &["notes/budget.md", "notes/deep/plan.md"]);
     check(within(&["notes/deep", "img.png", "elsewhere"]), &["img.png", "notes/deep/plan.md"]);
     check(FileFilter { under: Some("/".into()), ..within(&["note"]) }, &[]);
@@ -20,7 +20,13 @@ fn files_outside_scope_are_not_found_or_counted() {
 
 #[test]
 fn filters_select_by_metadata() {
-    let scene = Scene::indexed(&["Budget 2024.PDF", "notes/budget.md", "notes/deep/plan.md", "img.png", "50%_off.txt"]);
+    let scene = CatalogFixture::indexed(&[
+        "Budget 2024.PDF",
+        "notes/budget.md",
+        "notes/deep/plan.md",
+        "img.png",
+        "50%_off.txt",
+    ]);
     fs::File::options().write(true).open(scene.path("img.png")).unwrap().set_len(500).unwrap();
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000);
     fs::File::options().write(true).open(scene.path("img.png")).unwrap().set_modified(old).unwrap();
@@ -68,7 +74,7 @@ fn filters_select_by_metadata() {
 
 #[test]
 fn search_returns_pages_newest_first_with_total() {
-    let scene = Scene::new(&["a", "b", "c"]);
+    let scene = CatalogFixture::new(&["a", "b", "c"]);
     for (name, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
         let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         fs::File::options().write(true).open(scene.path(name)).unwrap().set_modified(time).unwrap();
@@ -84,7 +90,7 @@ fn search_returns_pages_newest_first_with_total() {
 
 #[test]
 fn predicate_over_100000_files_is_fast() {
-    let scene = Scene::new(&[]);
+    let scene = CatalogFixture::new(&[]);
     let file = |number: u64| FoundFile {
         path: format!("folder-{}/file-{number}.{}", number % 100, if number.is_multiple_of(4) { "pdf" } else { "md" })
             .into(),
@@ -98,14 +104,16 @@ fn predicate_over_100000_files_is_fast() {
         uid: 0,
         skip: None,
     };
-    scene.catalog.apply_scan(scene.root.id, None, (0..100_000).map(file).collect(), &[], true, CAREFUL).unwrap();
+    scene.catalog.apply_scan(scene.root.id, None, (0..100_000).map(file).collect(), &[], true, CAUTIOUS).unwrap();
     let any = FileFilter::default();
-    let is_pdf = |row: &SievedRow| row.cells[1] == Cell::Text("pdf".into());
-    let is_large = |row: &SievedRow| matches!(row.cells[0], Cell::Number(size) if size >= 50_000);
+    let is_pdf = |row: &PredicateRow| row.cells[1] == Cell::Text("pdf".into());
+    let is_large = |row: &PredicateRow| matches!(row.cells[0], Cell::Number(size) if size >= 50_000);
     let sift = || {
         let begun = std::time::Instant::now();
-        let found =
-            scene.catalog.sieve(&any, &[Column::Size, Column::Extension], |it| is_pdf(it) && is_large(it)).unwrap();
+        let found = scene
+            .catalog
+            .select_where(&any, &[Column::Size, Column::Extension], |it| is_pdf(it) && is_large(it))
+            .unwrap();
         (found.len(), begun.elapsed())
     };
     let runs: Vec<_> = (0..5).map(|_| sift()).collect();

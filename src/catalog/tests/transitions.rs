@@ -4,7 +4,7 @@ use crate::catalog::tests::*;
 
 #[test]
 fn mark_is_refused_after_file_changed() {
-    let scene = Scene::new(&["a.txt"]);
+    let scene = CatalogFixture::new(&["a.txt"]);
     scene.scan();
     let read = mark(&scene.record("a.txt").unwrap());
     scene.write("a.txt", "changed while it was read");
@@ -18,8 +18,8 @@ fn mark_is_refused_after_file_changed() {
 
 #[test]
 fn mark_is_refused_after_mode_inode_or_type_changed() {
-    let check = |change: &dyn Fn(&Scene), path: &str, marked: u64| {
-        let scene = Scene::new(&["a.txt"]);
+    let check = |change: &dyn Fn(&CatalogFixture), path: &str, marked: u64| {
+        let scene = CatalogFixture::new(&["a.txt"]);
         scene.scan();
         let read = scene.record("a.txt").unwrap();
         let time = scene.path("a.txt").metadata().unwrap().modified().unwrap();
@@ -28,14 +28,14 @@ fn mark_is_refused_after_mode_inode_or_type_changed() {
         scene.scan();
         let now = scene.record(path).unwrap();
         assert_eq!((now.id, now.found.size, now.found.modified_ns), (read.id, read.found.size, read.found.modified_ns));
-        assert_eq!(AsRead::of(&read).is_true_of(&now), marked == 1, "{path}");
+        assert_eq!(FileStamp::new(&read).matches(&now), marked == 1, "{path}");
         assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), marked, "{path}");
         // A second mark is refused: the file is no longer pending.
         assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 0);
     };
-    let rename = |scene: &Scene, to: &str| {
+    let rename = |scene: &CatalogFixture, to: &str| {
         fs::rename(scene.path("a.txt"), scene.path(to)).unwrap();
-        scene.hear_of_move("a.txt", to);
+        scene.apply_rename_event("a.txt", to);
     };
     check(&|it| fs::set_permissions(it.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap(), "a.txt", 0);
     check(
@@ -47,7 +47,7 @@ fn mark_is_refused_after_mode_inode_or_type_changed() {
         0,
     );
     check(&|it| rename(it, "a.md"), "a.md", 0);
-    let scene = Scene::new(&["a.txt"]);
+    let scene = CatalogFixture::new(&["a.txt"]);
     scene.scan();
     let read = scene.record("a.txt").unwrap();
     rename(&scene, "b.txt");
@@ -56,10 +56,10 @@ fn mark_is_refused_after_mode_inode_or_type_changed() {
 
 #[test]
 fn without_file_keeps_hash_of_requeued_file() {
-    let scene = Scene::indexed(&["a.txt", "b.txt"]);
+    let scene = CatalogFixture::indexed(&["a.txt", "b.txt"]);
     let hashes: std::collections::HashSet<ContentHash> =
         ["a.txt", "b.txt"].map(|it| scene.record(it).unwrap().hash.unwrap()).into_iter().collect();
-    let orphans = || scene.catalog.without_file(hashes.clone()).unwrap();
+    let orphans = || scene.catalog.hashes_without_file(hashes.clone()).unwrap();
     scene.catalog.requeue(&RequeueScope::All).unwrap();
     scene.catalog.requeue(&RequeueScope::All).unwrap();
     assert_eq!((scene.record("a.txt").unwrap().hash, orphans().len()), (None, 0));
@@ -74,7 +74,7 @@ fn without_file_keeps_hash_of_requeued_file() {
 
 #[test]
 fn file_fails_after_five_tries_and_is_retried_on_change() {
-    let scene = Scene::new(&["poison.txt", "good.txt"]);
+    let scene = CatalogFixture::new(&["poison.txt", "good.txt"]);
     scene.scan();
     let id = scene.id("poison.txt");
     for _ in 0..9 {
@@ -98,34 +98,34 @@ fn file_fails_after_five_tries_and_is_retried_on_change() {
 
 #[test]
 fn file_fails_after_two_strikes_until_it_changes() {
-    let scene = Scene::new(&["hangs.pdf", "good.txt", "slow.pdf"]);
+    let scene = CatalogFixture::new(&["hangs.pdf", "good.txt", "slow.pdf"]);
     scene.scan();
     let (hangs, slow) = (scene.id("hangs.pdf"), scene.id("slow.pdf"));
     let restart = || {
         // An orderly shutdown clears the tries, and a requeue does not clear the strikes of a pending file.
         scene.catalog.clear_tries().unwrap();
         scene.catalog.requeue(&RequeueScope::Ids(vec![hangs, slow])).unwrap();
-        scene.catalog.fail_struck().unwrap()
+        scene.catalog.fail_by_strikes().unwrap()
     };
     for id in [hangs, slow] {
-        assert_eq!(scene.catalog.strike(id, 1).unwrap(), 1);
+        assert_eq!(scene.catalog.add_strikes(id, 1).unwrap(), 1);
     }
     assert_eq!((restart(), scene.catalog.next_pending(0, 10).unwrap().len()), (0, 3), "one strike may be bad luck");
     // A file that is indexed in the end was only slow.
-    scene.catalog.strike(slow, 1).unwrap();
+    scene.catalog.add_strikes(slow, 1).unwrap();
     scene.catalog.mark_indexed(&[mark(&scene.record("slow.pdf").unwrap())]).unwrap();
     scene.catalog.requeue(&RequeueScope::Ids(vec![slow])).unwrap();
-    assert_eq!(scene.catalog.strike(hangs, 1).unwrap(), 2, "before a restart and after it");
+    assert_eq!(scene.catalog.add_strikes(hangs, 1).unwrap(), 2, "before a restart and after it");
     assert_eq!(restart(), 1);
     let record = scene.record("hangs.pdf").unwrap();
     assert_eq!((record.state, record.reason), (FileState::Failed, Some(Reason::WorkerCrash)));
     // The chunks indexed before the change are orphans.
-    assert_eq!((record.chunks, scene.catalog.orphan_ids(&[(hangs, 1)].into()).unwrap()), (0, vec![hangs]));
+    assert_eq!((record.chunks, scene.catalog.orphaned_files(&[(hangs, 1)].into()).unwrap()), (0, vec![hangs]));
     assert_eq!(scene.catalog.next_pending(0, 10).unwrap().len(), 2);
     // New readers, or a change of the file, reset the strikes.
     scene.catalog.requeue(&RequeueScope::Failed(None)).unwrap();
     assert_eq!((restart(), scene.state("hangs.pdf")), (0, FileState::Pending));
-    scene.catalog.strike(hangs, 2).unwrap();
+    scene.catalog.add_strikes(hangs, 2).unwrap();
     assert_eq!(restart(), 1);
     scene.write("hangs.pdf", "an antidote");
     scene.scan();
@@ -144,7 +144,7 @@ fn pictures_are_listed_until_every_page_was_read() {
         ("g.tif", FileKind::Image, "1 pages read by OCR; 3 pages without a text layer", true),
         ("h.txt", FileKind::Text, "", false),
     ];
-    let scene = Scene::new(&files.map(|it| it.0));
+    let scene = CatalogFixture::new(&files.map(|it| it.0));
     scene.scan();
     let marks = files.map(|(name, kind, detail, _)| IndexedMark {
         kind,
@@ -152,7 +152,7 @@ fn pictures_are_listed_until_every_page_was_read() {
         ..mark(&scene.record(name).unwrap())
     });
     scene.catalog.mark_indexed(&marks).unwrap();
-    let found = scene.catalog.pictures(None, false, 0, 99).unwrap();
+    let found = scene.catalog.unread_pictures(None, false, 0, 99).unwrap();
     let mut found: Vec<String> = found.iter().map(|it| it.found.path.to_string_lossy().into()).collect();
     found.sort();
     let expected: Vec<&str> = files.iter().filter(|it| it.3).map(|it| it.0).collect();

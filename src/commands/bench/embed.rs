@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::embed::{Batch, Bounds, Manner, failed, label, measure};
+use crate::bench::embed::{CallSettings, CallSize, MeasureLimits, config_label, failed_row, measure};
 use crate::bench::figures::TOKENS_PER_SECOND;
-use crate::bench::tune::{self, CALLERS, Candidates, Tuned};
-use crate::bench::{Mix, Peak, Report, Row, device, texts};
-use crate::commands::bench::output::{OutputArgs, print};
-use crate::commands::bench::search::above_zero;
+use crate::bench::tune::{self, CONCURRENT_CALLS, Candidates, TunedSetting};
+use crate::bench::{MatmulPeak, Report, Row, TextLengths, device, texts};
+use crate::commands::bench::output::{OutputArgs, print_report};
+use crate::commands::bench::search::parse_positive;
 use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
 use crate::data_dir::directory;
 use crate::embed;
 use crate::error::{Error, Result};
-use vic_cli::output::{Printer, note};
+use vic_cli::output::{Printer, print_note};
 use vic_cli::values;
 
 /// Default seconds per measurement of `--autotune`.
-const TRIAL_SECONDS: f64 = 4.0;
+const DEFAULT_TUNE_SECONDS: f64 = 4.0;
 
 /// Warning: servers do not expose their tokenizers.
-const ESTIMATED: &str = "tokens of servers are estimated at four letters each: compare texts/s with other rows; \
+const SERVER_WARNING: &str = "tokens of servers are estimated at four letters each: compare texts/s with other rows; \
                          their memory and processors are not measured";
 
 /// Settings to measure; the default is the configuration. Each value of a comma-separated option gives a row.
@@ -32,9 +32,9 @@ pub(crate) struct EmbedArgs {
     texts: Option<PathBuf>,
     /// Lengths of the generated passages
     #[arg(long, value_enum, value_delimiter = ',', default_value = "mixed")]
-    mix: Vec<Mix>,
+    mix: Vec<TextLengths>,
     /// Backends: onnx, ollama or openai
-    #[arg(long, value_delimiter = ',', value_parser = backend)]
+    #[arg(long, value_delimiter = ',', value_parser = parse_backend)]
     backend: Vec<EmbedBackend>,
     /// Models
     #[arg(long, value_delimiter = ',')]
@@ -43,10 +43,10 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_delimiter = ',', value_parser = ["int8", "fp32"])]
     precision: Vec<String>,
     /// Engine of in-process models: auto, own (vic's own encoder) or onnx (ONNX Runtime)
-    #[arg(long, value_delimiter = ',', value_parser = engine)]
+    #[arg(long, value_delimiter = ',', value_parser = parse_engine)]
     engine: Vec<EmbedEngine>,
     /// Texts embedded at the same time in process; 0 is one per core, at most eight
-    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = threads)]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = parse_threads)]
     threads: Vec<usize>,
     /// Texts per call
     #[arg(long, value_delimiter = ',', value_name = "N")]
@@ -58,19 +58,19 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_delimiter = ',', value_name = "N")]
     callers: Vec<usize>,
     /// Device of in-process models: cpu or cuda
-    #[arg(long, value_parser = device)]
+    #[arg(long, value_parser = parse_device)]
     device: Option<EmbedDevice>,
     /// Measures the CPU, with a warning, if the GPU cannot be used
     #[arg(long)]
     fallback: bool,
     /// Timeout of one call in seconds
-    #[arg(long, default_value = "120", value_name = "N", value_parser = above_zero)]
+    #[arg(long, default_value = "120", value_name = "N", value_parser = parse_positive)]
     timeout: f64,
     /// Ends a measurement after this many seconds, with the calls made by then
-    #[arg(long, value_name = "N", value_parser = above_zero)]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
     seconds: Option<f64>,
     /// Memory limit of this process after each call, e.g. 600M; a setting that exceeds it fails
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::parse_size)]
     max_memory: Option<u64>,
     /// Skips the measurement of the CPU's matrix-multiply peak
     #[arg(long)]
@@ -85,22 +85,22 @@ pub(crate) struct EmbedArgs {
     output: OutputArgs,
 }
 
-fn backend(name: &str) -> Result<EmbedBackend, String> {
+fn parse_backend(name: &str) -> Result<EmbedBackend, String> {
     let found = EmbedBackend::ALL.into_iter().find(|it| it.name() == name);
     found.ok_or_else(|| "use `onnx`, `ollama` or `openai`".to_string())
 }
 
-fn engine(name: &str) -> Result<EmbedEngine, String> {
+fn parse_engine(name: &str) -> Result<EmbedEngine, String> {
     let found = EmbedEngine::ALL.into_iter().find(|it| it.name() == name);
     found.ok_or_else(|| "use `auto`, `own` or `onnx`".to_string())
 }
 
-fn device(name: &str) -> Result<EmbedDevice, String> {
+fn parse_device(name: &str) -> Result<EmbedDevice, String> {
     let found = EmbedDevice::ALL.into_iter().find(|it| it.name() == name);
     found.ok_or_else(|| "use `cpu` or `cuda`".to_string())
 }
 
-fn threads(count: &str) -> Result<usize, String> {
+fn parse_threads(count: &str) -> Result<usize, String> {
     let found = count.parse::<u32>().ok().filter(|it| *it <= MAX_EMBED_THREADS);
     found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
 }
@@ -114,47 +114,52 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     }
     let earlier = args.output.earlier()?;
     let mut report = Report::new("embed", Some(TOKENS_PER_SECOND));
-    let config = &args.placed(config, &mut report)?;
+    let config = &args.with_device(config, &mut report)?;
     if args.backends(config).iter().any(|it| *it != EmbedBackend::Onnx) {
-        report.warnings.push(ESTIMATED.into());
+        report.warnings.push(SERVER_WARNING.into());
     }
     // Warns before minutes of measuring, and again with the result.
-    report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
+    report.warnings.iter().for_each(|it| print_note(&format!("warning: {it}")));
     if args.autotune {
         return autotune(args, config, report, printer).await;
     }
     let corpora = args.corpora()?;
     // Peaks by number of threads.
-    let mut peaks: BTreeMap<usize, Peak> = BTreeMap::new();
-    for setting in args.settings(config) {
-        let threads = embed::onnx::threads(setting.config.embed.threads);
+    let mut peaks: BTreeMap<usize, MatmulPeak> = BTreeMap::new();
+    for setting in args.combine_settings(config) {
+        let threads = embed::onnx::thread_count(setting.config.embed.threads);
         let embed = &setting.config.embed;
         let on_processor = embed.backend == EmbedBackend::Onnx && embed.device == EmbedDevice::Cpu;
         let has_peak = !args.no_peak && on_processor;
-        let peak = has_peak.then(|| &*peaks.entry(threads).or_insert_with(|| Peak::measure(threads)));
+        let peak = has_peak.then(|| &*peaks.entry(threads).or_insert_with(|| MatmulPeak::measure(threads)));
         for (mix, texts) in &corpora {
-            report.rows.push(one(&setting, *mix, texts, peak).await);
+            report.rows.push(measure_setting(&setting, *mix, texts, peak).await);
         }
     }
-    name(&mut report.rows, &args.varied());
-    print(report, &args.output, earlier.as_ref(), config, printer)
+    extend_labels(&mut report.rows, &args.varied_settings());
+    print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
 /// One combination of settings.
 struct Setting {
     config: Config,
-    manner: Manner,
+    manner: CallSettings,
 }
 
-async fn one(setting: &Setting, mix: Option<Mix>, texts: &[String], peak: Option<&Peak>) -> Row {
+async fn measure_setting(
+    setting: &Setting,
+    mix: Option<TextLengths>,
+    texts: &[String],
+    peak: Option<&MatmulPeak>,
+) -> Row {
     let measured = measure(&setting.config, texts, setting.manner, peak).await;
-    let mut row = measured.unwrap_or_else(|error| failed(&setting.config, &setting.manner, error));
-    row.setting("mix", mix.map_or("file", Mix::name));
+    let mut row = measured.unwrap_or_else(|error| failed_row(&setting.config, &setting.manner, error));
+    row.setting("mix", mix.map_or("file", TextLengths::name));
     row
 }
 
 /// Adds the settings that differ between rows to their labels.
-fn name(rows: &mut [Row], varied: &[&str]) {
+fn extend_labels(rows: &mut [Row], varied: &[&str]) {
     for row in rows {
         for key in varied {
             if let Some(value) = row.settings.get(*key) {
@@ -167,7 +172,7 @@ fn name(rows: &mut [Row], varied: &[&str]) {
 
 impl EmbedArgs {
     /// Fails unless the options name a single setting: only one is stored, for one model.
-    fn is_one_thing_to_tune(&self) -> Result<()> {
+    fn check_single_setting(&self) -> Result<()> {
         let named = [
             ("--backend", self.backend.len()),
             ("--model", self.model.len()),
@@ -185,11 +190,11 @@ impl EmbedArgs {
     }
 
     /// The configuration with the device chosen for in-process models.
-    fn placed(&self, config: &Config, report: &mut Report) -> Result<Config> {
+    fn with_device(&self, config: &Config, report: &mut Report) -> Result<Config> {
         let mut config = config.clone();
         if self.backends(&config).contains(&EmbedBackend::Onnx) {
             let asked = self.device.unwrap_or(config.embed.device);
-            let (device, said) = device::choose(asked, &config, self.fallback)?;
+            let (device, said) = device::choose_device(asked, &config, self.fallback)?;
             report.warnings.extend(said);
             if device != config.embed.device {
                 let configured = config.embed.device.name();
@@ -201,19 +206,19 @@ impl EmbedArgs {
                 }
                 config.embed.device = device;
                 if !has_precision()? {
-                    config.embed.precision = device.usual_precision().into();
+                    config.embed.precision = device.default_precision().into();
                 }
             }
         }
         Ok(config)
     }
 
-    fn bounds(&self) -> Bounds {
-        Bounds {
+    fn bounds(&self) -> MeasureLimits {
+        MeasureLimits {
             call: Duration::from_secs_f64(self.timeout),
-            whole: self.seconds.map(Duration::from_secs_f64),
+            total: self.seconds.map(Duration::from_secs_f64),
             memory_mib: self.max_memory.map(|it| it as f64 / f64::from(1 << 20)),
-            ..Bounds::default()
+            ..MeasureLimits::default()
         }
     }
 
@@ -222,15 +227,15 @@ impl EmbedArgs {
     }
 
     /// The texts and their mix.
-    fn corpora(&self) -> Result<Vec<(Option<Mix>, Vec<String>)>> {
+    fn corpora(&self) -> Result<Vec<(Option<TextLengths>, Vec<String>)>> {
         match &self.texts {
-            Some(path) => Ok(vec![(None, texts::read_lines(path, &["text"])?)]),
-            None => Ok(self.mix.iter().map(|it| (Some(*it), it.texts())).collect()),
+            Some(path) => Ok(vec![(None, texts::read_json_lines(path, &["text"])?)]),
+            None => Ok(self.mix.iter().map(|it| (Some(*it), it.generate())).collect()),
         }
     }
 
     /// Every combination of the given values. Settings of in-process models are not varied for servers.
-    fn settings(&self, config: &Config) -> Vec<Setting> {
+    fn combine_settings(&self, config: &Config) -> Vec<Setting> {
         let mut all = Vec::new();
         for backend in self.backends(config) {
             let usual = match backend == config.embed.backend {
@@ -239,35 +244,37 @@ impl EmbedArgs {
             };
             let mut configs = vec![config.clone()];
             configs[0].embed.backend = backend;
-            configs = each(configs, or(&self.model, &usual), |embed, it| embed.model = it);
+            configs = combine(configs, or_default(&self.model, &usual), |embed, it| embed.model = it);
             if backend == EmbedBackend::Onnx {
                 let own = &config.embed;
-                configs = each(configs, or(&self.precision, &own.precision), |embed, it| embed.precision = it);
-                configs = each(configs, or(&self.engine, &own.engine), |embed, it| embed.engine = it);
-                configs = each(configs, or(&self.threads, &own.threads), |embed, it| embed.threads = it);
+                configs =
+                    combine(configs, or_default(&self.precision, &own.precision), |embed, it| embed.precision = it);
+                configs = combine(configs, or_default(&self.engine, &own.engine), |embed, it| embed.engine = it);
+                configs = combine(configs, or_default(&self.threads, &own.threads), |embed, it| embed.threads = it);
             }
             for config in configs {
-                all.extend(self.manners().map(|manner| Setting { config: config.clone(), manner }));
+                all.extend(self.call_settings().map(|manner| Setting { config: config.clone(), manner }));
             }
         }
         all
     }
 
-    fn manners(&self) -> impl Iterator<Item = Manner> + use<'_> {
-        let texts = self.batch.iter().map(|it| Batch::Texts(*it));
-        let mut batches: Vec<Batch> = texts.chain(self.batch_tokens.iter().map(|it| Batch::Tokens(*it))).collect();
+    fn call_settings(&self) -> impl Iterator<Item = CallSettings> + use<'_> {
+        let texts = self.batch.iter().map(|it| CallSize::Texts(*it));
+        let mut batches: Vec<CallSize> =
+            texts.chain(self.batch_tokens.iter().map(|it| CallSize::Tokens(*it))).collect();
         if batches.is_empty() {
-            batches.push(Batch::Own);
+            batches.push(CallSize::Preferred);
         }
         let bounds = self.bounds();
-        let callers = or(&self.callers, &CALLERS);
-        batches
-            .into_iter()
-            .flat_map(move |batch| callers.clone().into_iter().map(move |callers| Manner { batch, callers, bounds }))
+        let callers = or_default(&self.callers, &CONCURRENT_CALLS);
+        batches.into_iter().flat_map(move |batch| {
+            callers.clone().into_iter().map(move |callers| CallSettings { batch, callers, bounds })
+        })
     }
 
     /// Names of settings with several values that are not in the label already.
-    fn varied(&self) -> Vec<&'static str> {
+    fn varied_settings(&self) -> Vec<&'static str> {
         let all = [
             ("mix", self.mix.len()),
             ("engine", self.engine.len()),
@@ -281,7 +288,7 @@ impl EmbedArgs {
 }
 
 /// Combines every configuration with every value.
-fn each<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
+fn combine<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
     let mut all = Vec::with_capacity(configs.len() * values.len());
     for config in configs {
         for value in &values {
@@ -300,43 +307,43 @@ fn has_precision() -> Result<bool> {
 }
 
 /// The given values, or the default.
-fn or<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
+fn or_default<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
     if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
 }
 
 async fn autotune(args: &EmbedArgs, config: &Config, mut report: Report, printer: &mut Printer) -> Result<()> {
-    args.is_one_thing_to_tune()?;
-    let Some(Setting { config: setting, .. }) = args.settings(config).into_iter().next() else { return Ok(()) };
+    args.check_single_setting()?;
+    let Some(Setting { config: setting, .. }) = args.combine_settings(config).into_iter().next() else { return Ok(()) };
     let Some((mix, texts)) = args.corpora()?.into_iter().next() else { return Ok(()) };
     let candidates = Candidates {
         threads: args.threads.clone(),
         batches: args.batch.clone(),
-        seconds: args.seconds.unwrap_or(TRIAL_SECONDS),
+        seconds: args.seconds.unwrap_or(DEFAULT_TUNE_SECONDS),
         bounds: args.bounds(),
     };
     let told = |row: &Row| {
         let speed = row.get(TOKENS_PER_SECOND).unwrap_or(0.0);
-        note(&format!("{}: {} tokens/s", row.label, TOKENS_PER_SECOND.show(speed)));
+        print_note(&format!("{}: {} tokens/s", row.label, TOKENS_PER_SECOND.show(speed)));
     };
     let (best, rows) = tune::tune(&setting, &texts, &candidates, told).await?;
     report.rows = rows;
-    report.rows.iter_mut().for_each(|row| row.setting("mix", mix.map_or("file", Mix::name)));
-    report.warnings.extend(store(best, &setting, &report)?);
-    print(report, &args.output, None, config, printer)
+    report.rows.iter_mut().for_each(|row| row.setting("mix", mix.map_or("file", TextLengths::name)));
+    report.warnings.extend(store_tuned(best, &setting, &report)?);
+    print_report(report, &args.output, None, config, printer)
 }
 
 /// Stores the setting; returns warnings for the user.
-fn store(best: Tuned, config: &Config, report: &Report) -> Result<Vec<String>> {
+fn store_tuned(best: TunedSetting, config: &Config, report: &Report) -> Result<Vec<String>> {
     let mut values = vec![("VIC_EMBED_BATCH", best.batch)];
     if config.embed.backend == EmbedBackend::Onnx {
         values.insert(0, ("VIC_EMBED_THREADS", best.threads));
     }
     let machine = &report.machine;
-    let remark = format!("{} on {}, {} cores, {}", label(config), machine.cpu, machine.cores, report.taken_at);
-    directory::prepare(config)?;
+    let remark = format!("{} on {}, {} cores, {}", config_label(config), machine.cpu, machine.cores, report.taken_at);
+    directory::create_checked(config)?;
     config::write_tuned(&config.data_dir, &values, &remark)?;
     let set: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    note(&format!(
+    print_note(&format!(
         "stored in `{}`: {}; a daemon takes it at its next start, `vic bench embed --untune` undoes it",
         config::tuned_path(&config.data_dir).display(),
         set.join(" ")
@@ -375,7 +382,7 @@ mod tests {
     #[test]
     fn values_are_combined_and_servers_have_no_threads() {
         let check = |line: &[&str], expected: usize| {
-            assert_eq!(parse(line).settings(&config()).len(), expected, "{line:?}");
+            assert_eq!(parse(line).combine_settings(&config()).len(), expected, "{line:?}");
         };
         check(&[], 1);
         check(&["--threads", "1,2", "--precision", "int8,fp32"], 4);
@@ -388,9 +395,9 @@ mod tests {
 
     #[test]
     fn unconfigured_backend_uses_its_default_model() {
-        let settings = parse(&["--backend", "ollama"]).settings(&config());
+        let settings = parse(&["--backend", "ollama"]).combine_settings(&config());
         assert_eq!(settings[0].config.embed.model, EmbedBackend::Ollama.default_model());
-        let settings = parse(&["--backend", "ollama", "--model", "m"]).settings(&config());
+        let settings = parse(&["--backend", "ollama", "--model", "m"]).combine_settings(&config());
         assert_eq!(settings[0].config.embed.model, "m");
     }
 
@@ -401,15 +408,15 @@ mod tests {
         row.setting("threads", 2);
         row.setting("batch", 64);
         let mut rows = [row];
-        name(&mut rows, &args.varied());
+        extend_labels(&mut rows, &args.varied_settings());
         assert_eq!(rows[0].label, "model int8, threads 2");
     }
 
     #[test]
     fn autotune_takes_one_setting() {
-        assert!(parse(&["--autotune", "--threads", "1,2", "--batch", "32,64"]).is_one_thing_to_tune().is_ok());
+        assert!(parse(&["--autotune", "--threads", "1,2", "--batch", "32,64"]).check_single_setting().is_ok());
         for option in ["--backend=onnx,ollama", "--precision=int8,fp32", "--engine=own,onnx", "--mix=short,long"] {
-            let error = parse(&["--autotune", option]).is_one_thing_to_tune().unwrap_err();
+            let error = parse(&["--autotune", option]).check_single_setting().unwrap_err();
             assert!(error.message.contains(option.split('=').next().unwrap()), "{error}");
         }
     }

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::bench::compare::judged;
-use crate::bench::figures::{Better, CPU_PERCENT};
-use crate::bench::{Earlier, Report, html};
+use crate::bench::compare::judge_ratio;
+use crate::bench::figures::{CPU_PERCENT, Direction};
+use crate::bench::{EarlierReport, Report, html};
 use crate::config::Config;
 use crate::error::{IoContext, Result};
-use vic_cli::output::{Format, FormatArgs, Printer, note};
-use vic_cli::text::visible;
+use vic_cli::output::{Format, FormatArgs, Printer, print_note};
+use vic_cli::text::escape_controls;
 
 /// Output options of all benchmarks.
 #[derive(Debug, clap::Args)]
@@ -29,8 +29,8 @@ impl OutputArgs {
     ///
     /// # Errors
     /// The file does not exist, or is not a report.
-    pub(crate) fn earlier(&self) -> Result<Option<Earlier>> {
-        self.compare.as_deref().map(Earlier::read).transpose()
+    pub(crate) fn earlier(&self) -> Result<Option<EarlierReport>> {
+        self.compare.as_deref().map(EarlierReport::read).transpose()
     }
 }
 
@@ -38,10 +38,10 @@ impl OutputArgs {
 ///
 /// # Errors
 /// The page cannot be written, the earlier run measured something else, or every row failed.
-pub(crate) fn print(
+pub(crate) fn print_report(
     mut report: Report,
     args: &OutputArgs,
-    earlier: Option<&Earlier>,
+    earlier: Option<&EarlierReport>,
     config: &Config,
     printer: &mut Printer,
 ) -> Result<()> {
@@ -51,40 +51,40 @@ pub(crate) fn print(
     if let Some(earlier) = earlier {
         earlier.compare(&mut report)?;
     }
-    report.warnings.extend(slowed(config));
+    report.warnings.extend(slowdown_warning(config));
     if let Some(path) = &args.html {
-        std::fs::write(path, html::page(&report)).at("write", path)?;
+        std::fs::write(path, html::render_page(&report)).io_context("write", path)?;
     }
     match args.output.format {
         Format::Json => printer.json(&report.to_json())?,
         Format::Human => printer.raw(&table(&report))?,
     }
     // Programs read the result on standard output; warnings go to standard error.
-    report.warnings.iter().for_each(|it| note(&format!("warning: {it}")));
+    report.warnings.iter().for_each(|it| print_note(&format!("warning: {it}")));
     for row in &report.rows {
         if let Some(error) = &row.error {
-            note(&format!("warning: `{}` was not measured: {error}", row.label));
-            error.hint.iter().for_each(|hint| note(&format!("hint: {hint}")));
+            print_note(&format!("warning: `{}` was not measured: {error}", row.label));
+            error.hint.iter().for_each(|hint| print_note(&format!("hint: {hint}")));
         }
     }
-    args.html.iter().for_each(|path| note(&format!("the page is in `{}`", path.display())));
+    args.html.iter().for_each(|path| print_note(&format!("the page is in `{}`", path.display())));
     Ok(())
 }
 
 /// A warning if settings slow the measurement down.
-fn slowed(config: &Config) -> Option<String> {
+fn slowdown_warning(config: &Config) -> Option<String> {
     let percent = config.background.cpu_percent;
     (percent < 100).then(|| format!("VIC_CPU_PERCENT is {percent}: a daemon indexes with that share of the processors"))
 }
 
 /// Up to this many rows are printed as columns, because a page is longer than wide.
-const ROWS_AS_COLUMNS: usize = 3;
+const MAX_ROWS_AS_COLUMNS: usize = 3;
 
 fn table(report: &Report) -> String {
     let mut columns = report.columns();
-    if report.rows.len() > ROWS_AS_COLUMNS {
+    if report.rows.len() > MAX_ROWS_AS_COLUMNS {
         // A line has no space for figures that only describe the measurement.
-        columns.retain(|it| it.better != Better::Neither || it.key == CPU_PERCENT.key);
+        columns.retain(|it| it.better != Direction::Neither || it.key == CPU_PERCENT.key);
     }
     let mut lines: Vec<Vec<String>> =
         vec![std::iter::once(String::new()).chain(columns.iter().map(|it| it.title.to_string())).collect()];
@@ -93,14 +93,14 @@ fn table(report: &Report) -> String {
             (Some(_), _) => "failed".to_string(),
             (None, value) => value.map(|it| figure.show(it)).unwrap_or_default(),
         });
-        lines.push(std::iter::once(visible(&row.label).into_owned()).chain(cells).collect());
+        lines.push(std::iter::once(escape_controls(&row.label).into_owned()).chain(cells).collect());
     }
     let mut text = aligned(&lines);
     let machine = &report.machine;
     let _ = writeln!(
         text,
         "\n{}, {} cores, {} MiB, {}{}",
-        visible(&machine.cpu),
+        escape_controls(&machine.cpu),
         machine.cores,
         machine.memory_mib,
         machine.os,
@@ -121,7 +121,7 @@ fn table(report: &Report) -> String {
 
 /// Aligns columns: the first to the left, the others to the right.
 fn aligned(lines: &[Vec<String>]) -> String {
-    let lines = if lines.len() <= ROWS_AS_COLUMNS + 1 { transposed(lines) } else { lines.to_vec() };
+    let lines = if lines.len() <= MAX_ROWS_AS_COLUMNS + 1 { transposed(lines) } else { lines.to_vec() };
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|it| it[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -145,12 +145,12 @@ fn transposed(lines: &[Vec<String>]) -> Vec<Vec<String>> {
 
 fn comparison(report: &Report) -> String {
     let Some(compared) = &report.compared else { return String::new() };
-    let mut text = format!("\nnow divided by `{}`:\n", visible(compared["with"].as_str().unwrap_or_default()));
+    let mut text = format!("\nnow divided by `{}`:\n", escape_controls(compared["with"].as_str().unwrap_or_default()));
     for row in compared["rows"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "{}", visible(row["label"].as_str().unwrap_or_default()));
+        let _ = writeln!(text, "{}", escape_controls(row["label"].as_str().unwrap_or_default()));
         for (key, ratio) in row["ratios"].as_object().into_iter().flatten() {
             let ratio = ratio.as_f64().unwrap_or(0.0);
-            let _ = writeln!(text, "  {key:<20} {ratio:>7.2}  {}", judged(key, ratio));
+            let _ = writeln!(text, "  {key:<20} {ratio:>7.2}  {}", judge_ratio(key, ratio));
         }
     }
     text

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::bench::search::SearchPlan;
 use crate::bench::{self, Report, texts};
-use crate::commands::bench::output::{OutputArgs, print};
+use crate::commands::bench::output::{OutputArgs, print_report};
 use crate::config::Config;
 use crate::error::Result;
 use vic_cli::output::Printer;
@@ -19,10 +19,10 @@ pub(crate) struct SearchArgs {
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     clients: u16,
     /// Questions per second, whether earlier ones were answered or not; default: half the rate of one sequential client
-    #[arg(long, value_name = "N", value_parser = above_zero)]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
     rate: Option<f64>,
     /// Duration in seconds
-    #[arg(long, default_value = "10", value_name = "N", value_parser = above_zero)]
+    #[arg(long, default_value = "10", value_name = "N", value_parser = parse_positive)]
     seconds: f64,
     /// Upper limit of hits per answer
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -32,7 +32,7 @@ pub(crate) struct SearchArgs {
 }
 
 /// A number above zero, up to a million.
-pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|it| *it > 0.0 && *it <= 1e6);
     number.ok_or_else(|| format!("`{text}` is not a number above 0 and at most a million"))
 }
@@ -41,7 +41,7 @@ pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: &SearchArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let plan = SearchPlan {
-        queries: texts::read_lines(&args.queries, &["query", "question", "text"])?,
+        queries: texts::read_json_lines(&args.queries, &["query", "question", "text"])?,
         clients: args.clients.into(),
         rate: args.rate,
         seconds: args.seconds,
@@ -50,5 +50,5 @@ pub(crate) async fn run(args: &SearchArgs, config: &Config, printer: &mut Printe
     let mut report = Report::new("search", None);
     let (row, warnings) = bench::search::measure(config, &plan).await?;
     (report.rows, report.warnings) = (vec![row], warnings);
-    print(report, &args.output, earlier.as_ref(), config, printer)
+    print_report(report, &args.output, earlier.as_ref(), config, printer)
 }

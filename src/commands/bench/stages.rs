@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::bench::figures::Figure;
 use crate::bench::index::IndexPlan;
 use crate::bench::{self, Report};
-use crate::commands::bench::output::{OutputArgs, print};
+use crate::commands::bench::output::{OutputArgs, print_report};
 use crate::config::Config;
 use crate::error::Result;
 use crate::model::{IndexRequest, OcrMode};
@@ -13,7 +13,7 @@ use vic_cli::index::ocr_mode;
 use vic_cli::output::Printer;
 
 /// Rows of a stage cover different files and the first covers all, so none ranks best.
-const FIRST: Option<Figure> = None;
+const NO_RANKING: Option<Figure> = None;
 
 /// Arguments of `vic bench walk`.
 #[derive(Debug, clap::Args)]
@@ -60,26 +60,26 @@ pub(crate) struct IndexArgs {
 /// Measures the walk and prints the report.
 pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
-    let mut report = Report::new("walk", FIRST);
+    let mut report = Report::new("walk", NO_RANKING);
     let (row, warnings) = bench::walk::measure(config, &args.path, args.runs)?;
     (report.rows, report.warnings) = (vec![row], warnings);
-    print(report, &args.output, earlier.as_ref(), config, printer)
+    print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
 /// Measures extraction and prints the report.
 pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
-    let mut report = Report::new("extract", FIRST);
-    (report.rows, report.warnings) = bench::reading::extract(config, &args.path, args.runs).await?;
-    print(report, &args.output, earlier.as_ref(), config, printer)
+    let mut report = Report::new("extract", NO_RANKING);
+    (report.rows, report.warnings) = bench::reading::measure_extraction(config, &args.path, args.runs).await?;
+    print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
 /// Measures OCR and prints the report.
 pub(crate) async fn ocr(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
-    let mut report = Report::new("ocr", FIRST);
-    (report.rows, report.warnings) = bench::reading::ocr(config, &args.path, args.runs).await?;
-    print(report, &args.output, earlier.as_ref(), config, printer)
+    let mut report = Report::new("ocr", NO_RANKING);
+    (report.rows, report.warnings) = bench::reading::measure_ocr(config, &args.path, args.runs).await?;
+    print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
 /// Measures indexing and prints the report.
@@ -92,8 +92,8 @@ pub(crate) async fn index(args: &IndexArgs, config: &Config, printer: &mut Print
         ..IndexRequest::default()
     };
     let plan = IndexPlan { path: args.path.clone(), request };
-    let mut report = Report::new("index", FIRST);
+    let mut report = Report::new("index", NO_RANKING);
     let (row, warnings) = bench::index::measure(config, &plan).await?;
     (report.rows, report.warnings) = (vec![row], warnings);
-    print(report, &args.output, earlier.as_ref(), config, printer)
+    print_report(report, &args.output, earlier.as_ref(), config, printer)
 }

@@ -6,48 +6,48 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::document::location::Place;
-use crate::corpus::text::words::short;
-use crate::corpus::views::documents::{Corpus, Paper};
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
 /// Shorter titles occur in too many texts by chance.
-const SHORTEST_TITLE: usize = 12;
+const MIN_TITLE_CHARS: usize = 12;
 
 /// PageRank damping factor.
 const DAMPING: f64 = 0.85;
 
 /// PageRank iterations; more no longer change the displayed digits.
-const ROUNDS: usize = 60;
+const ITERATIONS: usize = 60;
 
 /// The target of an edge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Node {
+pub(crate) enum CitationNode {
     Document(FileId),
     /// A work outside the view, by DOI, arXiv id or the start of its reference.
     Work(String),
 }
 
-impl Node {
+impl CitationNode {
     pub(crate) fn id(&self) -> String {
         match self {
-            Node::Document(file) => format!("f{file}"),
-            Node::Work(key) => format!("w:{key}"),
+            CitationNode::Document(file) => format!("f{file}"),
+            CitationNode::Work(key) => format!("w:{key}"),
         }
     }
 }
 
 /// A document that cites a document or a work.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Edge {
+pub(crate) struct CitationEdge {
     pub(crate) from: FileId,
-    pub(crate) to: Node,
+    pub(crate) to: CitationNode,
     /// `link`, `reference` or `web`.
     pub(crate) kind: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
-impl Edge {
+impl CitationEdge {
     pub(crate) fn value(&self) -> Value {
         let mut shown = Map::from_iter([
             ("from".to_string(), json!(format!("f{}", self.from))),
@@ -60,66 +60,68 @@ impl Edge {
 }
 
 /// Finds the edges of a view, ordered by document and place.
-pub(crate) fn edges(corpus: &Corpus) -> Vec<Edge> {
-    let targets = Targets::new(corpus);
+pub(crate) fn citation_edges(corpus: &Corpus) -> Vec<CitationEdge> {
+    let targets = CitationTargets::new(corpus);
     let mut edges = Vec::new();
-    for paper in &corpus.papers {
-        for link in &paper.reading.links {
-            let work = doi(&link.target).map(|it| targets.work(&it));
-            let to = match work.or_else(|| targets.linked(paper, &link.target).map(Node::Document)) {
-                Some(to @ Node::Document(_)) => (to, "link"),
+    for paper in &corpus.documents {
+        for link in &paper.parsed.links {
+            let work = doi_of_address(&link.target).map(|it| targets.resolve_doi(&it));
+            let to = match work.or_else(|| targets.resolve_link(paper, &link.target).map(CitationNode::Document)) {
+                Some(to @ CitationNode::Document(_)) => (to, "link"),
                 Some(to) => (to, "web"),
-                None if link.target.starts_with("http") => (Node::Work(short(&link.target, 100)), "web"),
+                None if link.target.starts_with("http") => {
+                    (CitationNode::Work(truncate_to_line(&link.target, 100)), "web")
+                }
                 None => continue,
             };
-            edges.push(Edge { from: paper.file, to: to.0, kind: to.1, place: link.place.clone() });
+            edges.push(CitationEdge { from: paper.file, to: to.0, kind: to.1, place: link.place.clone() });
         }
-        for reference in paper.reading.objects.get("Reference").into_iter().flatten() {
-            let to = targets.referenced(
+        for reference in paper.parsed.objects.get("Reference").into_iter().flatten() {
+            let to = targets.resolve_reference(
                 paper,
                 reference.text("full_text"),
                 reference.text("doi"),
                 reference.text("arxiv_id"),
             );
-            edges.push(Edge { from: paper.file, to, kind: "reference", place: reference.place.clone() });
+            edges.push(CitationEdge { from: paper.file, to, kind: "reference", place: reference.place.clone() });
         }
     }
-    edges.retain(|it| it.to != Node::Document(it.from));
+    edges.retain(|it| it.to != CitationNode::Document(it.from));
     let mut seen = BTreeSet::new();
     edges.retain(|it| seen.insert((it.from, it.to.clone(), it.kind)));
     edges
 }
 
 /// Lookup tables from names, titles and DOIs to documents.
-struct Targets<'c> {
-    by_name: BTreeMap<String, Vec<&'c Paper>>,
+struct CitationTargets<'c> {
+    by_name: BTreeMap<String, Vec<&'c CorpusDocument>>,
     titles: Vec<(String, FileId)>,
     by_doi: BTreeMap<String, FileId>,
 }
 
-impl<'c> Targets<'c> {
-    fn new(corpus: &'c Corpus) -> Targets<'c> {
-        let mut by_name: BTreeMap<String, Vec<&Paper>> = BTreeMap::new();
+impl<'c> CitationTargets<'c> {
+    fn new(corpus: &'c Corpus) -> CitationTargets<'c> {
+        let mut by_name: BTreeMap<String, Vec<&CorpusDocument>> = BTreeMap::new();
         let (mut titles, mut by_doi) = (Vec::new(), BTreeMap::new());
-        for paper in &corpus.papers {
+        for paper in &corpus.documents {
             let name = paper.path.rsplit('/').next().unwrap_or_default().to_lowercase();
             if let Some((stem, _)) = name.rsplit_once('.') {
                 by_name.entry(stem.to_string()).or_default().push(paper);
             }
             by_name.entry(name).or_default().push(paper);
-            let title = paper.reading.facts.title.as_deref().map(letters).unwrap_or_default();
-            if title.len() >= SHORTEST_TITLE {
+            let title = paper.parsed.facts.title.as_deref().map(title_key).unwrap_or_default();
+            if title.len() >= MIN_TITLE_CHARS {
                 titles.push((title, paper.file));
             }
-            if let Some((doi, _)) = paper.reading.stated.get("doi") {
+            if let Some((doi, _)) = paper.parsed.stated.get("doi") {
                 by_doi.insert(doi.to_lowercase(), paper.file);
             }
         }
-        Targets { by_name, titles, by_doi }
+        CitationTargets { by_name, titles, by_doi }
     }
 
     /// Resolves a link to the document with that file name, preferring the one in the same folder.
-    fn linked(&self, from: &Paper, target: &str) -> Option<FileId> {
+    fn resolve_link(&self, from: &CorpusDocument, target: &str) -> Option<FileId> {
         if target.contains("://") || target.starts_with("mailto:") {
             return None;
         }
@@ -127,38 +129,39 @@ impl<'c> Targets<'c> {
         let named = self.by_name.get(path.rsplit('/').next()?)?;
         let wanted = path.trim_start_matches("../").trim_start_matches("./").trim_start_matches('/');
         let folder = from.path.rsplit_once('/').map_or("", |it| it.0);
-        let fits =
-            |it: &&&Paper| it.path.to_lowercase().ends_with(wanted) || !wanted.contains('/') || !wanted.contains('.');
-        let mut fitting: Vec<&&Paper> = named.iter().filter(fits).collect();
+        let fits = |it: &&&CorpusDocument| {
+            it.path.to_lowercase().ends_with(wanted) || !wanted.contains('/') || !wanted.contains('.')
+        };
+        let mut fitting: Vec<&&CorpusDocument> = named.iter().filter(fits).collect();
         // The same folder first, then the order of the view.
         fitting.sort_by_key(|it| it.path.rsplit_once('/').map_or("", |it| it.0) != folder);
         fitting.first().map(|it| it.file)
     }
 
     /// Resolves a DOI to a document, or to a work outside the view.
-    fn work(&self, doi: &str) -> Node {
+    fn resolve_doi(&self, doi: &str) -> CitationNode {
         let doi = doi.to_lowercase();
-        self.by_doi.get(&doi).map_or_else(|| Node::Work(format!("doi:{doi}")), |it| Node::Document(*it))
+        self.by_doi.get(&doi).map_or_else(|| CitationNode::Work(format!("doi:{doi}")), |it| CitationNode::Document(*it))
     }
 
     /// Resolves a reference to a document, or to a work outside the view.
-    fn referenced(&self, from: &Paper, text: &str, doi: &str, arxiv: &str) -> Node {
+    fn resolve_reference(&self, from: &CorpusDocument, text: &str, doi: &str, arxiv: &str) -> CitationNode {
         if let Some(file) = self.by_doi.get(&doi.to_lowercase()).filter(|_| !doi.is_empty()) {
-            return Node::Document(*file);
+            return CitationNode::Document(*file);
         }
-        let spelled = letters(text);
+        let spelled = title_key(text);
         let titled = self.titles.iter().find(|it| it.1 != from.file && spelled.contains(&it.0));
         match titled {
-            Some((_, file)) => Node::Document(*file),
-            None if !doi.is_empty() => Node::Work(format!("doi:{}", doi.to_lowercase())),
-            None if !arxiv.is_empty() => Node::Work(format!("arxiv:{}", arxiv.to_lowercase())),
-            None => Node::Work(short(text, 60).to_lowercase()),
+            Some((_, file)) => CitationNode::Document(*file),
+            None if !doi.is_empty() => CitationNode::Work(format!("doi:{}", doi.to_lowercase())),
+            None if !arxiv.is_empty() => CitationNode::Work(format!("arxiv:{}", arxiv.to_lowercase())),
+            None => CitationNode::Work(truncate_to_line(text, 60).to_lowercase()),
         }
     }
 }
 
 /// The DOI in a resolver address. A link and a reference to the same work so give the same node.
-fn doi(address: &str) -> Option<String> {
+fn doi_of_address(address: &str) -> Option<String> {
     let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
     let rest = rest.trim_start_matches("www.").trim_start_matches("dx.").strip_prefix("doi.org/")?;
     let rest = rest.split(['?', '#']).next()?;
@@ -166,16 +169,16 @@ fn doi(address: &str) -> Option<String> {
     doi.starts_with("10.").then_some(doi)
 }
 
-fn letters(text: &str) -> String {
+fn title_key(text: &str) -> String {
     text.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// The documents that cite each document of the view.
-pub(crate) fn cited_by(corpus: &Corpus, edges: &[Edge]) -> BTreeMap<FileId, BTreeSet<FileId>> {
+pub(crate) fn cited_by(corpus: &Corpus, edges: &[CitationEdge]) -> BTreeMap<FileId, BTreeSet<FileId>> {
     let mut cited: BTreeMap<FileId, BTreeSet<FileId>> =
-        corpus.papers.iter().map(|it| (it.file, BTreeSet::new())).collect();
+        corpus.documents.iter().map(|it| (it.file, BTreeSet::new())).collect();
     for edge in edges {
-        if let Node::Document(to) = edge.to {
+        if let CitationNode::Document(to) = edge.to {
             cited.entry(to).or_default().insert(edge.from);
         }
     }
@@ -183,17 +186,17 @@ pub(crate) fn cited_by(corpus: &Corpus, edges: &[Edge]) -> BTreeMap<FileId, BTre
 }
 
 /// The PageRank of each document; the sum is 1.
-pub(crate) fn page_rank(corpus: &Corpus, edges: &[Edge]) -> BTreeMap<FileId, f64> {
-    let files: Vec<FileId> = corpus.papers.iter().map(|it| it.file).collect();
+pub(crate) fn page_rank(corpus: &Corpus, edges: &[CitationEdge]) -> BTreeMap<FileId, f64> {
+    let files: Vec<FileId> = corpus.documents.iter().map(|it| it.file).collect();
     let count = files.len().max(1) as f64;
     let mut out: BTreeMap<FileId, BTreeSet<FileId>> = BTreeMap::new();
     for edge in edges {
-        if let Node::Document(to) = edge.to {
+        if let CitationNode::Document(to) = edge.to {
             out.entry(edge.from).or_default().insert(to);
         }
     }
     let mut ranks: BTreeMap<FileId, f64> = files.iter().map(|it| (*it, 1.0 / count)).collect();
-    for _ in 0..ROUNDS {
+    for _ in 0..ITERATIONS {
         let lost: f64 = files.iter().filter(|it| !out.contains_key(it)).map(|it| ranks[it]).sum();
         let base = (1.0 - DAMPING + DAMPING * lost) / count;
         let mut next: BTreeMap<FileId, f64> = files.iter().map(|it| (*it, base)).collect();

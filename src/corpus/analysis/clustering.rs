@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use kodama::{Method, linkage};
 
 use crate::corpus::api::answer::mean;
-use crate::corpus::views::documents::Paper;
+use crate::corpus::views::documents::CorpusDocument;
 
 /// Most documents to cluster: the pairwise distances take 100 MB twice.
-pub(crate) const MOST_DOCUMENTS: usize = 5_000;
+pub(crate) const MAX_DOCUMENTS: usize = 5_000;
 
 /// Number of terms in a label.
-const LABEL: usize = 4;
+const LABEL_TERMS: usize = 4;
 
 /// A weighted term vector of length 1.
-pub(crate) type Weights = BTreeMap<String, f64>;
+pub(crate) type TermVector = BTreeMap<String, f64>;
 
 /// A cluster of documents.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct Cluster {
     /// Indexes of its documents.
     pub(crate) members: Vec<usize>,
     /// The terms that distinguish it from the other clusters.
@@ -28,20 +28,20 @@ pub(crate) struct Group {
 }
 
 /// Computes the TF-IDF vector of each document.
-pub(crate) fn weights(papers: &[Paper]) -> Vec<Weights> {
+pub(crate) fn tf_idf(papers: &[CorpusDocument]) -> Vec<TermVector> {
     let mut frequency: BTreeMap<&str, f64> = BTreeMap::new();
     for paper in papers {
-        for term in paper.reading.terms.keys() {
+        for term in paper.parsed.terms.keys() {
             *frequency.entry(term).or_default() += 1.0;
         }
     }
     let all = papers.len() as f64;
-    let weigh = |paper: &Paper| {
+    let weigh = |paper: &CorpusDocument| {
         let weigh = |(term, count): (&String, &u32)| {
             let rare = (1.0 + all / frequency[term.as_str()]).ln();
             (term.clone(), (1.0 + f64::from(*count).ln()) * rare)
         };
-        let mut weights: Weights = paper.reading.terms.iter().map(weigh).collect();
+        let mut weights: TermVector = paper.parsed.terms.iter().map(weigh).collect();
         let length = weights.values().map(|it| it * it).sum::<f64>().sqrt();
         weights.values_mut().for_each(|it| *it /= length.max(f64::MIN_POSITIVE));
         weights
@@ -50,17 +50,17 @@ pub(crate) fn weights(papers: &[Paper]) -> Vec<Weights> {
 }
 
 /// The cosine of two vectors.
-pub(crate) fn cosine(a: &Weights, b: &Weights) -> f64 {
+pub(crate) fn cosine(a: &TermVector, b: &TermVector) -> f64 {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     short.iter().filter_map(|(term, weight)| Some(weight * long.get(term)?)).sum()
 }
 
 /// Clusters documents. Of 2 to `most` clusters, the number with the best silhouette is chosen.
-pub(crate) fn group(papers: &[Paper], most: usize) -> Vec<Group> {
-    let weights = weights(papers);
+pub(crate) fn cluster_documents(papers: &[CorpusDocument], most: usize) -> Vec<Cluster> {
+    let weights = tf_idf(papers);
     let count = weights.len();
     if count < 2 {
-        return made(vec![(0..count).collect()], &weights);
+        return build_clusters(vec![(0..count).collect()], &weights);
     }
     let mut distances = Vec::with_capacity(count * (count - 1) / 2);
     for one in 0..count {
@@ -73,15 +73,15 @@ pub(crate) fn group(papers: &[Paper], most: usize) -> Vec<Group> {
     let mut condensed = distances.clone();
     let steps: Vec<(usize, usize)> =
         linkage(&mut condensed, count, Method::Average).steps().iter().map(|it| (it.cluster1, it.cluster2)).collect();
-    let choices = (2..=most.min(count - 1).max(1)).map(|groups| cut(&steps, count, groups));
+    let choices = (2..=most.min(count - 1).max(1)).map(|groups| cut_dendrogram(&steps, count, groups));
     let scored = choices.map(|groups| (silhouette(&groups, count, &at), groups));
     let best = scored.reduce(|best, next| if next.0 > best.0 + 1e-9 { next } else { best });
-    let groups = best.map_or_else(|| cut(&steps, count, most.clamp(1, count)), |it| it.1);
-    made(groups, &weights)
+    let groups = best.map_or_else(|| cut_dendrogram(&steps, count, most.clamp(1, count)), |it| it.1);
+    build_clusters(groups, &weights)
 }
 
 /// Replays the first merge steps until this many clusters are left.
-fn cut(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>> {
+fn cut_dendrogram(steps: &[(usize, usize)], count: usize, groups: usize) -> Vec<Vec<usize>> {
     let mut members: BTreeMap<usize, Vec<usize>> = (0..count).map(|it| (it, vec![it])).collect();
     for (number, (one, other)) in steps.iter().take(count - groups).enumerate() {
         let mut joined = members.remove(one).unwrap_or_default();
@@ -110,13 +110,13 @@ fn silhouette(groups: &[Vec<usize>], count: usize, distance: &dyn Fn(usize, usiz
     mean(&scores)
 }
 
-fn made(groups: Vec<Vec<usize>>, weights: &[Weights]) -> Vec<Group> {
-    let mut made: Vec<Group> = groups.into_iter().map(|members| one(members, weights)).collect();
+fn build_clusters(groups: Vec<Vec<usize>>, weights: &[TermVector]) -> Vec<Cluster> {
+    let mut made: Vec<Cluster> = groups.into_iter().map(|members| build_cluster(members, weights)).collect();
     made.sort_by(|a, b| b.members.len().cmp(&a.members.len()).then(a.members.cmp(&b.members)));
     made
 }
 
-fn one(members: Vec<usize>, weights: &[Weights]) -> Group {
+fn build_cluster(members: Vec<usize>, weights: &[TermVector]) -> Cluster {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for (at, own) in weights.iter().enumerate() {
         let inside = members.contains(&at);
@@ -135,5 +135,5 @@ fn one(members: Vec<usize>, weights: &[Weights]) -> Group {
         }
     }
     let cohesion = if pairs == 0 { 1.0 } else { sum / pairs as f64 };
-    Group { members, label: telling.into_iter().take(LABEL).map(|it| it.0.to_string()).collect(), cohesion }
+    Cluster { members, label: telling.into_iter().take(LABEL_TERMS).map(|it| it.0.to_string()).collect(), cohesion }
 }

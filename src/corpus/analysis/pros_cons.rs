@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::corpus::document::location::Place;
-use crate::corpus::document::parsed::{Kept, Part, key_of};
-use crate::corpus::text::words::short;
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::document::parsed::{PassageKind, StoredPassage, normalize_key};
+use crate::corpus::text::words::truncate_to_line;
 use crate::corpus::views::documents::Corpus;
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
@@ -21,18 +21,18 @@ static CON: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant")
 });
 /// `Pros of sailcloth`, `Advantages: tin`.
-static NAMED: LazyLock<Regex> =
+static APPROACH_IN_LABEL: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^\w+\s*(?:of|:|-|–|for)\s+(.{2,60})$").expect("a constant"));
 
 /// A single argument.
 #[derive(Clone, Debug)]
-pub(crate) struct Point {
+pub(crate) struct Argument {
     pub(crate) file: FileId,
     pub(crate) text: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
-impl Point {
+impl Argument {
     pub(crate) fn value(&self) -> Value {
         let mut shown = Map::from_iter([("file".to_string(), json!(self.file))]);
         self.place.write(&mut shown);
@@ -45,8 +45,8 @@ impl Point {
 #[derive(Clone, Debug)]
 pub(crate) struct Approach {
     pub(crate) name: String,
-    pub(crate) pros: Vec<Point>,
-    pub(crate) cons: Vec<Point>,
+    pub(crate) pros: Vec<Argument>,
+    pub(crate) cons: Vec<Argument>,
 }
 
 impl Approach {
@@ -55,49 +55,49 @@ impl Approach {
     }
 
     pub(crate) fn value(&self) -> Value {
-        let side = |points: &[Point]| points.iter().map(Point::value).collect::<Vec<_>>();
+        let side = |points: &[Argument]| points.iter().map(Argument::value).collect::<Vec<_>>();
         json!({"approach": self.name, "pros": side(&self.pros), "cons": side(&self.cons)})
     }
 }
 
 /// Finds the approaches of a view, ordered by name.
-pub(crate) fn find(corpus: &Corpus) -> Vec<Approach> {
+pub(crate) fn find_approaches(corpus: &Corpus) -> Vec<Approach> {
     let mut found: BTreeMap<String, Approach> = BTreeMap::new();
-    for paper in &corpus.papers {
-        let mut subject = paper.reading.facts.title.clone().unwrap_or_else(|| paper.path.clone());
+    for paper in &corpus.documents {
+        let mut subject = paper.parsed.facts.title.clone().unwrap_or_else(|| paper.path.clone());
         let mut side: Option<(bool, String)> = None;
         let mut listed = false;
-        for passage in &paper.reading.passages {
-            if listed && passage.part == Part::Text {
+        for passage in &paper.parsed.passages {
+            if listed && passage.part == PassageKind::Text {
                 // Text after a list no longer belongs to it.
                 (side, listed) = (None, false);
             }
-            listed |= side.is_some() && passage.part == Part::Item;
-            if let Some((is_pro, name)) = label(passage) {
+            listed |= side.is_some() && passage.part == PassageKind::Item;
+            if let Some((is_pro, name)) = parse_label(passage) {
                 side = Some((is_pro, name.unwrap_or_else(|| subject.clone())));
-                if passage.part == Part::Heading || passage.text.trim_end().ends_with(':') {
+                if passage.part == PassageKind::Heading || passage.text.trim_end().ends_with(':') {
                     continue;
                 }
-            } else if passage.part == Part::Heading {
-                (subject, side, listed) = (short(&passage.text, 60), None, false);
+            } else if passage.part == PassageKind::Heading {
+                (subject, side, listed) = (truncate_to_line(&passage.text, 60), None, false);
             }
-            let (Some((is_pro, name)), Part::Text | Part::Item) = (&side, passage.part) else { continue };
-            let approach = found.entry(key_of(name)).or_insert_with(|| Approach {
+            let (Some((is_pro, name)), PassageKind::Text | PassageKind::Item) = (&side, passage.part) else { continue };
+            let approach = found.entry(normalize_key(name)).or_insert_with(|| Approach {
                 name: name.clone(),
                 pros: Vec::new(),
                 cons: Vec::new(),
             });
             let points = if *is_pro { &mut approach.pros } else { &mut approach.cons };
-            points.extend(crate::corpus::analysis::pros_cons::points(paper.file, passage));
+            points.extend(crate::corpus::analysis::pros_cons::split_points(paper.file, passage));
         }
     }
     found.into_values().collect()
 }
 
 /// Returns whether a passage opens a list of pros (true) or cons, and the approach that it names.
-fn label(passage: &Kept) -> Option<(bool, Option<String>)> {
+fn parse_label(passage: &StoredPassage) -> Option<(bool, Option<String>)> {
     let text = passage.text.trim().trim_matches(['*', '_', '#', ' ']);
-    let short_line = passage.part == Part::Heading
+    let short_line = passage.part == PassageKind::Heading
         || text.lines().next()?.trim_end_matches('*').trim_end().ends_with(':')
         || text.contains(": ");
     let is_pro = PRO.is_match(text);
@@ -105,13 +105,14 @@ fn label(passage: &Kept) -> Option<(bool, Option<String>)> {
         return None;
     }
     let line = text.lines().next()?.trim_end_matches([':', '*', ' ']);
-    let named =
-        (passage.part == Part::Heading).then(|| NAMED.captures(line).map(|it| it[1].trim().to_string())).flatten();
+    let named = (passage.part == PassageKind::Heading)
+        .then(|| APPROACH_IN_LABEL.captures(line).map(|it| it[1].trim().to_string()))
+        .flatten();
     Some((is_pro, named))
 }
 
 /// The points of a passage, one per sentence.
-fn points(file: FileId, passage: &Kept) -> Vec<Point> {
+fn split_points(file: FileId, passage: &StoredPassage) -> Vec<Argument> {
     let text = passage.text.trim();
     let text = match (PRO.is_match(text.trim_matches(['*', '_'])) || CON.is_match(text.trim_matches(['*', '_'])))
         .then(|| text.split_once(':'))
@@ -119,7 +120,10 @@ fn points(file: FileId, passage: &Kept) -> Vec<Point> {
         Some(Some((_, rest))) => rest.trim_start_matches(['*', '_', ' ']),
         _ => text,
     };
-    let point =
-        |text: &str| Point { file, text: short(text.trim_matches(['*', ' ']), 200), place: passage.place.clone() };
+    let point = |text: &str| Argument {
+        file,
+        text: truncate_to_line(text.trim_matches(['*', ' ']), 200),
+        place: passage.place.clone(),
+    };
     trimmed_sentences(text).into_iter().map(|it| point(&text[it])).filter(|it| !it.text.is_empty()).collect()
 }

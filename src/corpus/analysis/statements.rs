@@ -6,21 +6,21 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::{Map, Value, json};
 
 use crate::corpus::api::answer::{Answer, Unknown};
-use crate::corpus::document::location::Place;
-use crate::corpus::document::parsed::{Kept, key_of};
-use crate::corpus::text::words::{self, overlap, short};
-use crate::corpus::views::documents::{Corpus, Paper};
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::document::parsed::{StoredPassage, normalize_key};
+use crate::corpus::text::words::{self, jaccard, truncate_to_line};
+use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
 /// Most statements compared pairwise per topic: more would take minutes and give endless pairs.
-pub(crate) const MOST_COMPARED: usize = 5_000;
+pub(crate) const MAX_COMPARED: usize = 5_000;
 
 /// The share of stems that two statements on the same topic have in common.
 pub(crate) const SAME_TOPIC: f64 = 0.6;
 
 /// Cue words of each field.
-const CUES: &[(&str, &[&str])] = &[
+const FIELD_CUES: &[(&str, &[&str])] = &[
     (
         "recommendation",
         &["recommend", "should", "advise", "advisable", "suggest", "prefer", "ought to", "it is best to"],
@@ -75,9 +75,9 @@ const OPPOSITES: &[(&str, &str)] = &[
 pub(crate) struct Statement {
     pub(crate) file: FileId,
     pub(crate) text: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
     /// The stems of its content words, without negations, opposites and numbers.
-    pub(crate) topic: Vec<String>,
+    pub(crate) topic_stems: Vec<String>,
     negative: bool,
     /// The [`OPPOSITES`] that it uses, as index of the pair and side.
     sides: BTreeSet<(usize, bool)>,
@@ -85,7 +85,7 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    fn new(file: FileId, text: &str, place: &Place) -> Statement {
+    fn new(file: FileId, text: &str, place: &SourceLocation) -> Statement {
         let lower: Vec<String> = words::words(text).map(|it| it.1.to_lowercase()).collect();
         let negative = lower.iter().filter(|it| NEGATIONS.contains(&it.as_str())).count() % 2 == 1;
         let mut sides = BTreeSet::new();
@@ -106,17 +106,25 @@ impl Statement {
                 && !is_cue(word)
                 && !word.starts_with(|it: char| it.is_ascii_digit())
         });
-        let topic = telling.map(|it| words::stem(it)).collect();
-        Statement { file, text: short(text, 240), place: place.clone(), topic, negative, sides, numbers }
+        let topic_stems = telling.map(|it| words::stem(it)).collect();
+        Statement {
+            file,
+            text: truncate_to_line(text, 240),
+            place: place.clone(),
+            topic_stems,
+            negative,
+            sides,
+            numbers,
+        }
     }
 
     /// Returns whether two statements share their topic.
     pub(crate) fn same_topic(&self, other: &Statement) -> bool {
-        overlap(&self.topic, &other.topic) >= SAME_TOPIC
+        jaccard(&self.topic_stems, &other.topic_stems) >= SAME_TOPIC
     }
 
     /// Returns why two statements on the same topic contradict, if they do.
-    pub(crate) fn opposes(&self, other: &Statement) -> Option<&'static str> {
+    pub(crate) fn contradicts(&self, other: &Statement) -> Option<&'static str> {
         let flipped = self
             .sides
             .iter()
@@ -142,22 +150,23 @@ impl Statement {
 }
 
 fn is_cue(word: &str) -> bool {
-    CUES.iter().any(|it| it.1.contains(&word)) || ["recommended", "advised", "suggested", "preferred"].contains(&word)
+    FIELD_CUES.iter().any(|it| it.1.contains(&word))
+        || ["recommended", "advised", "suggested", "preferred"].contains(&word)
 }
 
 /// Returns the statements of a view on a field, in document order: sentences with cue words of the field, sentences under
 /// a heading with its name, and a stated `field: value`.
-pub(crate) fn find(corpus: &Corpus, field: &str) -> Vec<Statement> {
-    corpus.papers.iter().flat_map(|it| of_paper(it, field)).collect()
+pub(crate) fn find_statements(corpus: &Corpus, field: &str) -> Vec<Statement> {
+    corpus.documents.iter().flat_map(|it| document_statements(it, field)).collect()
 }
 
 /// Like [`find`], for one document.
-pub(crate) fn of_paper(paper: &Paper, field: &str) -> Vec<Statement> {
-    let key = key_of(field);
-    let cues = CUES.iter().find(|it| it.0 == key || format!("{}s", it.0) == key).map(|it| it.1);
+pub(crate) fn document_statements(paper: &CorpusDocument, field: &str) -> Vec<Statement> {
+    let key = normalize_key(field);
+    let cues = FIELD_CUES.iter().find(|it| it.0 == key || format!("{}s", it.0) == key).map(|it| it.1);
     let stems = words::stems(field);
     let mut found = Vec::new();
-    for passage in paper.reading.prose() {
+    for passage in paper.parsed.prose() {
         let below = !stems.is_empty() && contains_all(&words::stems(&passage.section), &stems);
         for range in trimmed_sentences(&passage.text) {
             let sentence = &passage.text[range];
@@ -166,12 +175,12 @@ pub(crate) fn of_paper(paper: &Paper, field: &str) -> Vec<Statement> {
                 None => !stems.is_empty() && contains_all(&words::stems(sentence), &stems),
             };
             if (below || holds) && sentence.split_whitespace().count() >= 3 {
-                found.push(Statement::new(paper.file, sentence, &within(passage, sentence)));
+                found.push(Statement::new(paper.file, sentence, &sentence_place(passage, sentence)));
             }
         }
     }
     if found.is_empty()
-        && let Some((value, place)) = paper.reading.stated.get(&key)
+        && let Some((value, place)) = paper.parsed.stated.get(&key)
     {
         found.push(Statement::new(paper.file, &format!("{}: {value}", key.replace('_', " ")), place));
     }
@@ -191,7 +200,7 @@ fn has_cue(sentence: &str, cues: &[&str]) -> bool {
 }
 
 /// The place of a sentence in its passage, narrowed where lines or bytes can be counted.
-fn within(passage: &Kept, sentence: &str) -> Place {
+fn sentence_place(passage: &StoredPassage, sentence: &str) -> SourceLocation {
     let mut place = passage.place.clone();
     let at = sentence.as_ptr() as usize - passage.text.as_ptr() as usize;
     let breaks = || passage.text.matches('\n').count() as u32;
@@ -208,25 +217,25 @@ fn within(passage: &Kept, sentence: &str) -> Place {
 
 /// Statements on the same topic.
 #[derive(Clone, Debug)]
-pub(crate) struct Topic {
+pub(crate) struct StatementTopic {
     pub(crate) statements: Vec<Statement>,
     /// Number of further statements that are not compared.
     left_out: usize,
 }
 
 /// Groups statements by topic, in their order.
-pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
-    let mut topics: Vec<Topic> = Vec::new();
+pub(crate) fn group_by_topic(statements: Vec<Statement>) -> Vec<StatementTopic> {
+    let mut topics: Vec<StatementTopic> = Vec::new();
     let mut with_stem: HashMap<String, Vec<usize>> = HashMap::new();
-    for statement in statements.into_iter().filter(|it| !it.topic.is_empty()) {
-        let stems: BTreeSet<String> = statement.topic.iter().cloned().collect();
-        let found = candidates(&with_stem, &stems).into_iter().find(|it| topics[*it].is_on(&statement));
+    for statement in statements.into_iter().filter(|it| !it.topic_stems.is_empty()) {
+        let stems: BTreeSet<String> = statement.topic_stems.iter().cloned().collect();
+        let found = candidate_topics(&with_stem, &stems).into_iter().find(|it| topics[*it].is_on(&statement));
         match found.map(|it| &mut topics[it]) {
-            Some(topic) if topic.statements.len() >= MOST_COMPARED => topic.left_out += 1,
+            Some(topic) if topic.statements.len() >= MAX_COMPARED => topic.left_out += 1,
             Some(topic) => topic.statements.push(statement),
             None => {
                 stems.into_iter().for_each(|it| with_stem.entry(it).or_default().push(topics.len()));
-                topics.push(Topic { statements: vec![statement], left_out: 0 });
+                topics.push(StatementTopic { statements: vec![statement], left_out: 0 });
             }
         }
     }
@@ -235,7 +244,7 @@ pub(crate) fn topics(statements: Vec<Statement>) -> Vec<Topic> {
 
 /// The topics that can match these stems, in order. Comparing each statement with every topic would be quadratic. A
 /// matching topic shares at least one of the rarest stems, so only those are looked up.
-fn candidates(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>) -> BTreeSet<usize> {
+fn candidate_topics(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>) -> BTreeSet<usize> {
     let shared = (SAME_TOPIC * stems.len() as f64 - 1e-9).ceil() as usize;
     let mut topics: Vec<&[usize]> =
         stems.iter().map(|it| with_stem.get(it).map(Vec::as_slice).unwrap_or_default()).collect();
@@ -244,11 +253,11 @@ fn candidates(with_stem: &HashMap<String, Vec<usize>>, stems: &BTreeSet<String>)
 }
 
 /// Reports the number of statements that were not compared.
-pub(crate) fn note_left_out<'t>(answer: &mut Answer, topics: impl IntoIterator<Item = &'t Topic>) {
+pub(crate) fn report_not_compared<'t>(answer: &mut Answer, topics: impl IntoIterator<Item = &'t StatementTopic>) {
     let left_out: usize = topics.into_iter().map(|it| it.left_out).sum();
     if left_out > 0 {
-        let detail = format!("of one topic the first {MOST_COMPARED} are compared; name a smaller view");
-        answer.unknown(Unknown::new("statements_not_compared", left_out).detail(detail));
+        let detail = format!("of one topic the first {MAX_COMPARED} are compared; name a smaller view");
+        answer.push_unknown(Unknown::new("statements_not_compared", left_out).detail(detail));
     }
 }
 
@@ -266,20 +275,20 @@ impl Contradiction<'_> {
     }
 }
 
-impl Topic {
+impl StatementTopic {
     /// Returns whether a statement shares its topic with the first statement.
     fn is_on(&self, statement: &Statement) -> bool {
         self.statements[0].same_topic(statement)
     }
 
     /// The largest group of statements without a contradiction to its first one, and the rest.
-    pub(crate) fn sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
+    pub(crate) fn split_sides(&self) -> (Vec<&Statement>, Vec<&Statement>) {
         let (mut best, mut most): (Vec<&Statement>, usize) = (Vec::new(), 0);
         let mut tried = BTreeSet::new();
         // Equal stances have the same group.
         for first in self.statements.iter().filter(|it| tried.insert(it.stance())) {
-            let side: Vec<&Statement> = self.statements.iter().filter(|it| first.opposes(it).is_none()).collect();
-            let count = files(&side).len();
+            let side: Vec<&Statement> = self.statements.iter().filter(|it| first.contradicts(it).is_none()).collect();
+            let count = distinct_files(&side).len();
             if count > most {
                 (best, most) = (side, count);
             }
@@ -293,13 +302,13 @@ impl Topic {
     pub(crate) fn contradictions(&self) -> impl Iterator<Item = Contradiction<'_>> {
         self.statements.iter().enumerate().flat_map(move |(at, one)| {
             let others = self.statements[at + 1..].iter().filter(move |it| it.file != one.file);
-            others.filter_map(move |other| Some(Contradiction { one, other, why: one.opposes(other)? }))
+            others.filter_map(move |other| Some(Contradiction { one, other, why: one.contradicts(other)? }))
         })
     }
 }
 
 /// The documents of some statements.
-pub(crate) fn files(statements: &[&Statement]) -> BTreeSet<FileId> {
+pub(crate) fn distinct_files(statements: &[&Statement]) -> BTreeSet<FileId> {
     statements.iter().map(|it| it.file).collect()
 }
 
@@ -308,7 +317,7 @@ mod tests {
     use super::*;
 
     fn statement(file: FileId, text: &str) -> Statement {
-        Statement::new(file, text, &Place::default())
+        Statement::new(file, text, &SourceLocation::default())
     }
 
     #[test]
@@ -321,12 +330,12 @@ mod tests {
         ] {
             let other = statement(2, other);
             assert!(keep.same_topic(&other));
-            assert_eq!(keep.opposes(&other), why);
+            assert_eq!(keep.contradicts(&other), why);
         }
         let (high, low) = (statement(1, "Salt increases the drift"), statement(2, "Salt decreases the drift"));
-        assert_eq!(high.opposes(&low), Some("opposite words"));
+        assert_eq!(high.contradicts(&low), Some("opposite words"));
         let (five, six) = (statement(1, "Flush the pipe every 5 days"), statement(2, "Flush the pipe every 6 days"));
-        assert_eq!(five.opposes(&six), Some("different numbers"));
+        assert_eq!(five.contradicts(&six), Some("different numbers"));
         assert!(!keep.same_topic(&five));
     }
 
@@ -351,8 +360,8 @@ mod tests {
             }
         }
         assert!((20..500).contains(&expected.len()), "{}", expected.len());
-        let text = |it: &Topic| it.statements.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
-        assert_eq!(topics(statements).iter().map(text).collect::<Vec<_>>(), expected);
+        let text = |it: &StatementTopic| it.statements.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+        assert_eq!(group_by_topic(statements).iter().map(text).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -360,7 +369,7 @@ mod tests {
         let words = |it: usize| (0..6).map(|at| format!("w{}x ", it * 6 + at)).collect::<String>();
         let statements: Vec<Statement> = (0..20_000).map(|it| statement(1, &words(it))).collect();
         let begun = std::time::Instant::now();
-        assert_eq!(topics(statements).len(), 20_000);
+        assert_eq!(group_by_topic(statements).len(), 20_000);
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
@@ -372,15 +381,15 @@ mod tests {
 
     #[test]
     fn contradictions_are_lazy_and_bounded_per_topic() {
-        let topics = topics(reports(100, 24));
+        let topics = group_by_topic(reports(100, 24));
         assert_eq!(topics.len(), 1);
         assert_eq!(topics[0].contradictions().count(), 2_400 * 2_399 / 2 - 100 * 24 * 23 / 2);
         let mut answer = Answer::new("a method");
-        note_left_out(&mut answer, &topics);
+        report_not_compared(&mut answer, &topics);
         assert!(answer.unknowns.is_empty());
-        let topics = super::topics(reports(2, 2_510));
+        let topics = super::group_by_topic(reports(2, 2_510));
         assert_eq!((topics[0].statements.len(), topics[0].contradictions().count()), (5_000, 2_510 * 2_490));
-        note_left_out(&mut answer, &topics);
+        report_not_compared(&mut answer, &topics);
         assert_eq!(answer.unknowns[0].value()["type"], "statements_not_compared");
         assert_eq!(answer.unknowns[0].value()["count"], 20);
     }

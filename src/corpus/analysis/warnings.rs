@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::document::location::Place;
-use crate::corpus::text::words::short;
-use crate::corpus::views::documents::Paper;
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 use crate::text::trimmed_sentences;
 
@@ -34,7 +34,7 @@ impl Strength {
     }
 }
 
-const CUES: &[(Strength, &[&str])] = &[
+const WARNING_CUES: &[(Strength, &[&str])] = &[
     (
         Strength::High,
         &[
@@ -87,7 +87,7 @@ pub(crate) struct Warning {
     pub(crate) strength: Strength,
     cue: &'static str,
     text: String,
-    place: Place,
+    place: SourceLocation,
 }
 
 impl Warning {
@@ -102,18 +102,23 @@ impl Warning {
 }
 
 /// Finds the warnings of a document with at least this strength.
-pub(crate) fn find(paper: &Paper, least: Strength) -> Vec<Warning> {
+pub(crate) fn find_warnings(paper: &CorpusDocument, least: Strength) -> Vec<Warning> {
     let mut found = Vec::new();
-    for passage in paper.reading.prose() {
+    for passage in paper.parsed.prose() {
         for range in trimmed_sentences(&passage.text) {
             let sentence = &passage.text[range];
             let lower = format!(" {} ", sentence.to_lowercase().replace(|it: char| !it.is_alphanumeric(), " "));
-            let cue = CUES.iter().find_map(|(strength, cues)| {
+            let cue = WARNING_CUES.iter().find_map(|(strength, cues)| {
                 let cue = cues.iter().find(|it| lower.contains(&format!(" {it} ")))?;
                 Some((*strength, *cue))
             });
             if let Some((strength, cue)) = cue.filter(|it| it.0 >= least) {
-                found.push(Warning { strength, cue, text: short(sentence, 200), place: passage.place.clone() });
+                found.push(Warning {
+                    strength,
+                    cue,
+                    text: truncate_to_line(sentence, 200),
+                    place: passage.place.clone(),
+                });
             }
         }
     }

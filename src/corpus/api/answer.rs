@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::api::validate::Request;
-use crate::corpus::views::documents::Paper;
+use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 
 /// Most files named by one unknown; the count covers the rest.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 
 /// Something that the answer does not know, as data.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ impl Unknown {
 
     /// Names the affected files.
     pub(crate) fn files(mut self, files: &[FileId]) -> Unknown {
-        self.files = files.iter().copied().take(MOST_FILES).collect();
+        self.files = files.iter().copied().take(MAX_FILES).collect();
         self
     }
 
@@ -84,12 +84,12 @@ impl Answer {
         self.parameters.insert(name.into(), value.into());
     }
 
-    pub(crate) fn unknown(&mut self, unknown: Unknown) {
+    pub(crate) fn push_unknown(&mut self, unknown: Unknown) {
         self.unknowns.push(unknown);
     }
 
     /// Records a contributing document; a count of 0 is ignored.
-    pub(crate) fn evidence(&mut self, paper: &Paper, count: usize) {
+    pub(crate) fn push_evidence(&mut self, paper: &CorpusDocument, count: usize) {
         if count > 0 {
             let mut pointer = json!({"file": paper.file, "path": paper.path});
             if count > 1 {
@@ -100,7 +100,7 @@ impl Answer {
     }
 
     /// Cuts the requested page out of a list, and reports the number of further items.
-    pub(crate) fn page(&mut self, request: &Request, list: Vec<Value>) -> Vec<Value> {
+    pub(crate) fn page(&mut self, request: &ValidRequest, list: Vec<Value>) -> Vec<Value> {
         self.page_of(request, list, |it| it).1
     }
 
@@ -108,7 +108,7 @@ impl Answer {
     /// total.
     pub(crate) fn page_of<T>(
         &mut self,
-        request: &Request,
+        request: &ValidRequest,
         found: impl IntoIterator<Item = T>,
         shown: impl Fn(T) -> Value,
     ) -> (usize, Vec<Value>) {
@@ -122,14 +122,16 @@ impl Answer {
         }
         let left = all.saturating_sub(offset + page.len());
         if left > 0 {
-            self.unknown(Unknown::new("more_objects", left).detail(format!("go on at offset {}", offset + page.len())));
+            self.push_unknown(
+                Unknown::new("more_objects", left).detail(format!("go on at offset {}", offset + page.len())),
+            );
         }
         (all, page)
     }
 }
 
 /// A score rounded to three digits.
-pub(crate) fn rounded(value: f64) -> f64 {
+pub(crate) fn round_score(value: f64) -> f64 {
     // Turns -0.0 into 0.0.
     (value * 1000.0).round() / 1000.0 + 0.0
 }
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn page_of_renders_only_items_on_page() {
         let fields = json!({"schema": "Code", "limit": 2, "offset": 3});
-        let request = validate::request("EXTRACT", fields.as_object().unwrap().clone()).unwrap();
+        let request = validate::validate_request("EXTRACT", fields.as_object().unwrap().clone()).unwrap();
         let (mut answer, made) = (Answer::new("a method"), std::cell::Cell::new(0));
         let shown = |it: usize| {
             made.set(made.get() + 1);

@@ -4,84 +4,84 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::api::answer::{Answer, rounded};
-use crate::corpus::api::output_budget::{self, Ruler};
+use crate::corpus::api::answer::{Answer, round_score};
+use crate::corpus::api::output_budget::{self, TokenRuler};
 use crate::verbs::CONTRACT_VERSION;
 
 /// Shortens an answer: limits its prose unless `verbose` is set, and keeps evidence only for files on the page. A file
 /// that the data names with its path needs no evidence. An answer without files keeps all evidence.
-pub(crate) fn finish(envelope: &mut Value, verbose: bool, offset: usize, ruler: Ruler<'_>) {
+pub(crate) fn shorten(envelope: &mut Value, verbose: bool, offset: usize, ruler: TokenRuler<'_>) {
     if !verbose {
-        output_budget::limit(envelope, offset, ruler);
+        output_budget::limit_answer(envelope, offset, ruler);
     }
     let mut shown = BTreeSet::new();
-    files(&envelope["data"], &mut shown);
+    collect_files(&envelope["data"], &mut shown);
     let mut named = BTreeSet::new();
-    with_path(&envelope["data"], &mut named);
+    collect_files_with_path(&envelope["data"], &mut named);
     if let (false, Some(evidence)) = (shown.is_empty(), envelope["evidence"].as_array_mut()) {
         evidence.retain(|it| it["file"].as_i64().is_some_and(|it| shown.contains(&it) && !named.contains(&it)));
     }
 }
 
 /// Collects the ids of the files in a value.
-fn files(value: &Value, found: &mut BTreeSet<i64>) {
+fn collect_files(value: &Value, found: &mut BTreeSet<i64>) {
     const NAMES: [&str; 6] = ["file", "files", "doc_a", "doc_b", "source", "missing_from"];
     match value {
         Value::Object(map) => {
-            found.extend(of_rows(map));
+            found.extend(matrix_files(map));
             for (name, inner) in map {
                 match inner {
                     Value::Array(list) if NAMES.contains(&name.as_str()) => {
                         found.extend(list.iter().filter_map(Value::as_i64));
                     }
                     Value::Number(number) if NAMES.contains(&name.as_str()) => found.extend(number.as_i64()),
-                    _ => files(inner, found),
+                    _ => collect_files(inner, found),
                 }
             }
         }
-        Value::Array(list) => list.iter().for_each(|it| files(it, found)),
+        Value::Array(list) => list.iter().for_each(|it| collect_files(it, found)),
         _ => {}
     }
 }
 
 /// Collects the ids of the files that stand beside their path.
-fn with_path(value: &Value, found: &mut BTreeSet<i64>) {
+fn collect_files_with_path(value: &Value, found: &mut BTreeSet<i64>) {
     match value {
         Value::Object(map) => {
-            found.extend(of_rows(map));
+            found.extend(matrix_files(map));
             found.extend(map.get("path").and(map.get("file")).and_then(Value::as_i64));
-            map.values().for_each(|it| with_path(it, found));
+            map.values().for_each(|it| collect_files_with_path(it, found));
         }
-        Value::Array(list) => list.iter().for_each(|it| with_path(it, found)),
+        Value::Array(list) => list.iter().for_each(|it| collect_files_with_path(it, found)),
         _ => {}
     }
 }
 
 /// The file ids of a matrix; its first columns are file and path.
-fn of_rows(data: &Map<String, Value>) -> Vec<i64> {
+fn matrix_files(data: &Map<String, Value>) -> Vec<i64> {
     let is_matrix = data.get("columns").is_some_and(|it| it[0] == "file");
     let rows = data.get("rows").filter(|_| is_matrix).and_then(Value::as_array).into_iter().flatten();
     rows.filter_map(|it| it[0].as_i64()).collect()
 }
 
 /// Drops null fields of objects, because they cost tokens too. List items keep their position.
-fn slim(value: &mut Value) {
+fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|_, it| !it.is_null());
-            map.values_mut().for_each(slim);
+            map.values_mut().for_each(drop_nulls);
         }
-        Value::Array(list) => list.iter_mut().for_each(slim),
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
         _ => {}
     }
 }
 
 /// Wraps an answer. An answer that is not stored has no id.
-pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f64, answer: &Answer) -> Value {
+pub(crate) fn wrap_answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f64, answer: &Answer) -> Value {
     let mut method = Map::from_iter([("name".to_string(), json!(answer.method))]);
     method.extend(answer.parameters.clone());
     let mut data = answer.data.clone();
-    slim(&mut data);
+    drop_nulls(&mut data);
     json!({
         "contract_version": CONTRACT_VERSION,
         "id": if id.is_empty() { Value::Null } else { json!(id) },
@@ -89,8 +89,8 @@ pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f
         "form": if form.is_empty() { Value::Null } else { json!(form) },
         "view": view,
         "data": data,
-        "confidence": rounded(answer.confidence),
-        "coverage": rounded(answer.coverage.unwrap_or(coverage)),
+        "confidence": round_score(answer.confidence),
+        "coverage": round_score(answer.coverage.unwrap_or(coverage)),
         "unknowns": answer.unknowns.iter().map(|it| it.value()).collect::<Vec<_>>(),
         "method": method,
         "evidence": answer.evidence,
@@ -99,7 +99,7 @@ pub(crate) fn answer(id: &str, verb: &str, form: &str, view: &Value, coverage: f
 }
 
 /// Wraps an error.
-pub(crate) fn refusal(id: Option<&str>, verb: &str, view: &Value, error: Value) -> Value {
+pub(crate) fn wrap_error(id: Option<&str>, verb: &str, view: &Value, error: Value) -> Value {
     json!({
         "contract_version": CONTRACT_VERSION,
         "id": id,

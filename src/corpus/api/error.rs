@@ -6,11 +6,11 @@ use strsim::jaro_winkler;
 use crate::error::{Error, ErrorCode};
 
 /// Least similarity at which a name counts as a typo of another.
-const CLOSE: f64 = 0.75;
+const MIN_SIMILARITY: f64 = 0.75;
 
 /// The type of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum ApiErrorKind {
     UnknownVerb,
     UnknownForm,
     UnknownField,
@@ -35,73 +35,74 @@ pub(crate) enum Cause {
     Internal,
 }
 
-impl Cause {
+impl ApiErrorKind {
     /// Every type.
-    pub(crate) const ALL: [Cause; 21] = [
-        Cause::UnknownVerb,
-        Cause::UnknownForm,
-        Cause::UnknownField,
-        Cause::UnknownSchema,
-        Cause::UnknownView,
-        Cause::UnknownSession,
-        Cause::UnknownFile,
-        Cause::UnknownResult,
-        Cause::MissingField,
-        Cause::TypeError,
-        Cause::OutOfRange,
-        Cause::Ambiguous,
-        Cause::InvalidFilter,
-        Cause::SemanticFilter,
-        Cause::EmptyView,
-        Cause::VanishedFolder,
-        Cause::TooManyDocuments,
-        Cause::AlreadyExists,
-        Cause::Forbidden,
-        Cause::Unavailable,
-        Cause::Internal,
+    pub(crate) const ALL: [ApiErrorKind; 21] = [
+        ApiErrorKind::UnknownVerb,
+        ApiErrorKind::UnknownForm,
+        ApiErrorKind::UnknownField,
+        ApiErrorKind::UnknownSchema,
+        ApiErrorKind::UnknownView,
+        ApiErrorKind::UnknownSession,
+        ApiErrorKind::UnknownFile,
+        ApiErrorKind::UnknownResult,
+        ApiErrorKind::MissingField,
+        ApiErrorKind::TypeError,
+        ApiErrorKind::OutOfRange,
+        ApiErrorKind::Ambiguous,
+        ApiErrorKind::InvalidFilter,
+        ApiErrorKind::SemanticFilter,
+        ApiErrorKind::EmptyView,
+        ApiErrorKind::VanishedFolder,
+        ApiErrorKind::TooManyDocuments,
+        ApiErrorKind::AlreadyExists,
+        ApiErrorKind::Forbidden,
+        ApiErrorKind::Unavailable,
+        ApiErrorKind::Internal,
     ];
 
     /// Its name in the envelope.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Cause::UnknownVerb => "unknown_verb",
-            Cause::UnknownForm => "unknown_form",
-            Cause::UnknownField => "unknown_field",
-            Cause::UnknownSchema => "unknown_schema",
-            Cause::UnknownView => "unknown_view",
-            Cause::UnknownSession => "unknown_session",
-            Cause::UnknownFile => "unknown_file",
-            Cause::UnknownResult => "unknown_result",
-            Cause::MissingField => "missing_field",
-            Cause::TypeError => "type_error",
-            Cause::OutOfRange => "out_of_range",
-            Cause::Ambiguous => "ambiguous_request",
-            Cause::InvalidFilter => "invalid_filter",
-            Cause::SemanticFilter => "semantic_filter",
-            Cause::EmptyView => "empty_view",
-            Cause::VanishedFolder => "vanished_folder",
-            Cause::MetadataOnly => "metadata_only",
-            Cause::TooManyDocuments => "too_many_documents",
-            Cause::AlreadyExists => "already_exists",
-            Cause::Forbidden => "forbidden",
-            Cause::Unavailable => "unavailable",
-            Cause::Internal => "internal",
+            ApiErrorKind::UnknownVerb => "unknown_verb",
+            ApiErrorKind::UnknownForm => "unknown_form",
+            ApiErrorKind::UnknownField => "unknown_field",
+            ApiErrorKind::UnknownSchema => "unknown_schema",
+            ApiErrorKind::UnknownView => "unknown_view",
+            ApiErrorKind::UnknownSession => "unknown_session",
+            ApiErrorKind::UnknownFile => "unknown_file",
+            ApiErrorKind::UnknownResult => "unknown_result",
+            ApiErrorKind::MissingField => "missing_field",
+            ApiErrorKind::TypeError => "type_error",
+            ApiErrorKind::OutOfRange => "out_of_range",
+            ApiErrorKind::Ambiguous => "ambiguous_request",
+            ApiErrorKind::InvalidFilter => "invalid_filter",
+            ApiErrorKind::SemanticFilter => "semantic_filter",
+            ApiErrorKind::EmptyView => "empty_view",
+            ApiErrorKind::VanishedFolder => "vanished_folder",
+            ApiErrorKind::MetadataOnly => "metadata_only",
+            ApiErrorKind::TooManyDocuments => "too_many_documents",
+            ApiErrorKind::AlreadyExists => "already_exists",
+            ApiErrorKind::Forbidden => "forbidden",
+            ApiErrorKind::Unavailable => "unavailable",
+            ApiErrorKind::Internal => "internal",
         }
     }
 
     fn code(self) -> ErrorCode {
         match self {
-            Cause::UnknownView
-            | Cause::UnknownSession
-            | Cause::UnknownFile
-            | Cause::UnknownResult
-            | Cause::VanishedFolder => ErrorCode::NotFound,
-            Cause::EmptyView | Cause::MetadataOnly | Cause::TooManyDocuments | Cause::AlreadyExists => {
-                ErrorCode::FailedPrecondition
-            }
-            Cause::Forbidden => ErrorCode::PermissionDenied,
-            Cause::Unavailable => ErrorCode::Unavailable,
-            Cause::Internal => ErrorCode::Internal,
+            ApiErrorKind::UnknownView
+            | ApiErrorKind::UnknownSession
+            | ApiErrorKind::UnknownFile
+            | ApiErrorKind::UnknownResult
+            | ApiErrorKind::VanishedFolder => ErrorCode::NotFound,
+            ApiErrorKind::EmptyView
+            | ApiErrorKind::MetadataOnly
+            | ApiErrorKind::TooManyDocuments
+            | ApiErrorKind::AlreadyExists => ErrorCode::FailedPrecondition,
+            ApiErrorKind::Forbidden => ErrorCode::PermissionDenied,
+            ApiErrorKind::Unavailable => ErrorCode::Unavailable,
+            ApiErrorKind::Internal => ErrorCode::Internal,
             _ => ErrorCode::InvalidArgument,
         }
     }
@@ -109,8 +110,8 @@ impl Cause {
 
 /// The error of a rejected request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) cause: Cause,
+pub(crate) struct ApiError {
+    pub(crate) kind: ApiErrorKind,
     pub(crate) message: String,
     pub(crate) field: Option<String>,
     pub(crate) actions: Vec<String>,
@@ -118,30 +119,30 @@ pub(crate) struct Refusal {
 }
 
 /// The result of a step of the corpus API.
-pub(crate) type Outcome<T> = std::result::Result<T, Refusal>;
+pub(crate) type ApiResult<T> = std::result::Result<T, ApiError>;
 
-impl Refusal {
-    pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Refusal {
-        Refusal { cause, message: message.into(), field: None, actions: Vec::new(), code: cause.code() }
+impl ApiError {
+    pub(crate) fn new(kind: ApiErrorKind, message: impl Into<String>) -> ApiError {
+        ApiError { kind, message: message.into(), field: None, actions: Vec::new(), code: kind.code() }
     }
 
     /// Sets the field that is wrong.
-    pub(crate) fn field(mut self, field: impl Into<String>) -> Refusal {
+    pub(crate) fn field(mut self, field: impl Into<String>) -> ApiError {
         self.field = Some(field.into());
         self
     }
 
     /// Adds a suggested action.
-    pub(crate) fn action(mut self, action: impl Into<String>) -> Refusal {
+    pub(crate) fn action(mut self, action: impl Into<String>) -> ApiError {
         self.actions.push(action.into());
         self
     }
 
     /// An unknown name, with the nearest known name, or all known names if none is near.
-    pub(crate) fn unknown(cause: Cause, what: &str, name: &str, known: &[&str]) -> Refusal {
+    pub(crate) fn unknown_name(cause: ApiErrorKind, what: &str, name: &str, known: &[&str]) -> ApiError {
         let shown: String = name.chars().take(40).collect();
-        let refusal = Refusal::new(cause, format!("there is no {what} `{shown}`"));
-        match nearest(name, known) {
+        let refusal = ApiError::new(cause, format!("there is no {what} `{shown}`"));
+        match nearest_name(name, known) {
             Some(near) => refusal.action(format!("did you mean `{near}`?")),
             None if known.is_empty() => refusal,
             None => refusal.action(format!("use one of: {}", known.join(", "))),
@@ -154,7 +155,7 @@ impl Refusal {
         let help = ["`help` and `schema` say what the verb takes".to_string()];
         let actions = if self.actions.is_empty() { &help[..] } else { &self.actions };
         json!({
-            "type": self.cause.name(),
+            "type": self.kind.name(),
             "message": self.message,
             "field": self.field,
             "suggested_actions": actions,
@@ -162,17 +163,17 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
+impl From<Error> for ApiError {
+    fn from(error: Error) -> ApiError {
         let cause = match error.code {
-            ErrorCode::NotFound => Cause::UnknownFile,
-            ErrorCode::PermissionDenied => Cause::Forbidden,
-            ErrorCode::InvalidArgument => Cause::TypeError,
-            ErrorCode::Internal | ErrorCode::DataLoss => Cause::Internal,
-            _ => Cause::Unavailable,
+            ErrorCode::NotFound => ApiErrorKind::UnknownFile,
+            ErrorCode::PermissionDenied => ApiErrorKind::Forbidden,
+            ErrorCode::InvalidArgument => ApiErrorKind::TypeError,
+            ErrorCode::Internal | ErrorCode::DataLoss => ApiErrorKind::Internal,
+            _ => ApiErrorKind::Unavailable,
         };
-        Refusal {
-            cause,
+        ApiError {
+            kind: cause,
             message: error.message,
             field: error.field,
             actions: error.hint.into_iter().collect(),
@@ -182,11 +183,11 @@ impl From<Error> for Refusal {
 }
 
 /// Returns the known name that was probably meant.
-pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
+pub(crate) fn nearest_name<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let folded = name.to_lowercase().replace('-', "_");
     let score = |it: &&str| jaro_winkler(&folded, &it.to_lowercase().replace('-', "_"));
     let best = known.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)).then(b.cmp(a)))?;
-    (score(&best) >= CLOSE).then_some(best)
+    (score(&best) >= MIN_SIMILARITY).then_some(best)
 }
 
 #[cfg(test)]
@@ -196,8 +197,8 @@ mod tests {
     #[test]
     fn nearest_finds_typo_and_rejects_nonsense() {
         let known = ["EXTRACT", "COMPARE", "DETECT", "EXPLAIN_FAILURE"];
-        assert_eq!(nearest("extrct", &known), Some("EXTRACT"));
-        assert_eq!(nearest("explain-failures", &known), Some("EXPLAIN_FAILURE"));
-        assert_eq!(nearest("zzz", &known), None);
+        assert_eq!(nearest_name("extrct", &known), Some("EXTRACT"));
+        assert_eq!(nearest_name("explain-failures", &known), Some("EXPLAIN_FAILURE"));
+        assert_eq!(nearest_name("zzz", &known), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::corpus::api::error::Refusal;
+use crate::corpus::api::error::ApiError;
 use crate::corpus::text::words::words;
 use crate::model::TokenCounter;
 
@@ -15,39 +15,39 @@ pub(crate) const ERROR_TOKENS: usize = 100;
 pub(crate) const HELP_TOKENS: usize = 200;
 
 /// Share of [`PROSE_TOKENS`] for the method and the unknowns.
-const AROUND: usize = 200;
+const METHOD_AND_UNKNOWNS_TOKENS: usize = 200;
 
 /// A text with fewer words is a name or a label, not prose.
-const FEWEST_WORDS: usize = 6;
+const MIN_PROSE_WORDS: usize = 6;
 
 /// Token caps for one text of an answer, tried in order. The first cap is used that lets at least one object of each
 /// list fit. Under the last cap no text has [`FEWEST_WORDS`].
-const CAPS: [usize; 6] = [200, 100, 50, 25, 12, FEWEST_WORDS - 1];
+const CAPS: [usize; 6] = [200, 100, 50, 25, 12, MIN_PROSE_WORDS - 1];
 
 /// A token counts at least this many characters. Tokenizers count a word of a thousand letters as one unknown token,
 /// but it costs its reader a thousand letters.
-const WIDEST_TOKEN: usize = 8;
+const MAX_TOKEN_CHARS: usize = 8;
 
 /// Fields that hold a name, with any number of words.
-const NAMES: [&str; 3] = ["path", "failures_file", "filter"];
+const NAME_FIELDS: [&str; 3] = ["path", "failures_file", "filter"];
 
 /// Lists without an offset: other limits bound their length.
-const WHOLE: [&str; 8] =
+const UNPAGED_LISTS: [&str; 8] =
     ["options", "expected", "columns", "fields", "unknowns", "failures", "suggested_actions", "sessions"];
 
 /// Counts tokens with the tokenizer of the embedder.
 #[derive(Clone, Copy)]
-pub(crate) struct Ruler<'t>(pub(crate) &'t dyn TokenCounter);
+pub(crate) struct TokenRuler<'t>(pub(crate) &'t dyn TokenCounter);
 
-impl Ruler<'_> {
+impl TokenRuler<'_> {
     pub(crate) fn count(self, text: &str) -> usize {
-        self.0.token_spans(text).len().max(text.chars().count() / WIDEST_TOKEN)
+        self.0.token_spans(text).len().max(text.chars().count() / MAX_TOKEN_CHARS)
     }
 
     /// The first `most` tokens of a text.
     pub(crate) fn cut(self, text: &str, most: usize) -> String {
         let by_tokens = self.0.token_spans(text).get(most).map_or(text.len(), |it| it.0);
-        let by_letters = text.char_indices().nth(most * WIDEST_TOKEN).map_or(text.len(), |it| it.0);
+        let by_letters = text.char_indices().nth(most * MAX_TOKEN_CHARS).map_or(text.len(), |it| it.0);
         match by_tokens.min(by_letters) {
             all if all == text.len() => text.to_string(),
             end => text[..end].trim_end().to_string(),
@@ -57,40 +57,42 @@ impl Ruler<'_> {
 
 /// Returns whether a text reads as sentences.
 pub(crate) fn is_prose(text: &str) -> bool {
-    words(text).filter(|it| it.1.chars().any(char::is_alphabetic)).nth(FEWEST_WORDS - 1).is_some()
+    words(text).filter(|it| it.1.chars().any(char::is_alphabetic)).nth(MIN_PROSE_WORDS - 1).is_some()
 }
 
 /// Fields that hold program code, which does not count as prose.
 #[derive(Clone, Copy)]
-struct Exempt(&'static [&'static str]);
+struct ExemptFields(&'static [&'static str]);
 
-impl Exempt {
-    fn of(envelope: &Value) -> Exempt {
+impl ExemptFields {
+    fn from_envelope(envelope: &Value) -> ExemptFields {
         match (envelope["data"]["schema"].as_str(), envelope["form"].as_str()) {
-            (Some("Code"), _) => Exempt(&["text"]),
-            (None, Some("code")) => Exempt(&["original", "canonical"]),
-            _ => Exempt(&[]),
+            (Some("Code"), _) => ExemptFields(&["text"]),
+            (None, Some("code")) => ExemptFields(&["original", "canonical"]),
+            _ => ExemptFields(&[]),
         }
     }
 
     fn has(self, name: &str) -> bool {
-        NAMES.contains(&name) || self.0.contains(&name)
+        NAME_FIELDS.contains(&name) || self.0.contains(&name)
     }
 }
 
 /// Tokens of all prose in a value.
-fn tokens(value: &Value, exempt: Exempt, ruler: Ruler<'_>) -> usize {
+fn prose_tokens(value: &Value, exempt: ExemptFields, ruler: TokenRuler<'_>) -> usize {
     match value {
         Value::String(text) if is_prose(text) => ruler.count(text),
-        Value::Array(list) => list.iter().map(|it| tokens(it, exempt, ruler)).sum(),
-        Value::Object(map) => map.iter().filter(|it| !exempt.has(it.0)).map(|it| tokens(it.1, exempt, ruler)).sum(),
+        Value::Array(list) => list.iter().map(|it| prose_tokens(it, exempt, ruler)).sum(),
+        Value::Object(map) => {
+            map.iter().filter(|it| !exempt.has(it.0)).map(|it| prose_tokens(it.1, exempt, ruler)).sum()
+        }
         _ => 0,
     }
 }
 
 /// Subtracts the tokens of all prose in a value from `left` and returns whether they fit. Stops early, so a long list
 /// is not counted to its end.
-fn fits(value: &Value, left: &mut usize, exempt: Exempt, ruler: Ruler<'_>) -> bool {
+fn fits(value: &Value, left: &mut usize, exempt: ExemptFields, ruler: TokenRuler<'_>) -> bool {
     match value {
         Value::String(text) if is_prose(text) => match left.checked_sub(ruler.count(text)) {
             Some(rest) => {
@@ -105,7 +107,7 @@ fn fits(value: &Value, left: &mut usize, exempt: Exempt, ruler: Ruler<'_>) -> bo
     }
 }
 
-fn has_prose(value: &Value, exempt: Exempt) -> bool {
+fn has_prose(value: &Value, exempt: ExemptFields) -> bool {
     match value {
         Value::String(text) => is_prose(text),
         Value::Array(list) => list.iter().any(|it| has_prose(it, exempt)),
@@ -116,13 +118,13 @@ fn has_prose(value: &Value, exempt: Exempt) -> bool {
 
 /// Tokens of all prose of an answer.
 #[cfg(test)]
-pub(crate) fn of_envelope(envelope: &Value, ruler: Ruler<'_>) -> usize {
-    let exempt = Exempt::of(envelope);
-    ["data", "method", "unknowns"].iter().map(|it| tokens(&envelope[it], exempt, ruler)).sum()
+pub(crate) fn envelope_prose_tokens(envelope: &Value, ruler: TokenRuler<'_>) -> usize {
+    let exempt = ExemptFields::from_envelope(envelope);
+    ["data", "method", "unknowns"].iter().map(|it| prose_tokens(&envelope[it], exempt, ruler)).sum()
 }
 
 /// Cuts every text with more than `most` tokens; returns the number of cut texts.
-fn cap(value: &mut Value, most: usize, exempt: Exempt, ruler: Ruler<'_>) -> usize {
+fn cap_texts(value: &mut Value, most: usize, exempt: ExemptFields, ruler: TokenRuler<'_>) -> usize {
     match value {
         Value::String(text) if is_prose(text) => {
             let cut = ruler.cut(text, most);
@@ -132,28 +134,29 @@ fn cap(value: &mut Value, most: usize, exempt: Exempt, ruler: Ruler<'_>) -> usiz
             *text = format!("{cut}…");
             1
         }
-        Value::Array(list) => list.iter_mut().map(|it| cap(it, most, exempt, ruler)).sum(),
+        Value::Array(list) => list.iter_mut().map(|it| cap_texts(it, most, exempt, ruler)).sum(),
         Value::Object(map) => {
-            map.iter_mut().filter(|it| !exempt.has(it.0)).map(|it| cap(it.1, most, exempt, ruler)).sum()
+            map.iter_mut().filter(|it| !exempt.has(it.0)).map(|it| cap_texts(it.1, most, exempt, ruler)).sum()
         }
         _ => 0,
     }
 }
 
 /// Cuts the prose of an answer to [`PROSE_TOKENS`]. `offset` is the offset of the request; cut lists continue after it.
-pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
-    let (exempt, mut left) = (Exempt::of(envelope), PROSE_TOKENS);
+pub(crate) fn limit_answer(envelope: &mut Value, offset: usize, ruler: TokenRuler<'_>) {
+    let (exempt, mut left) = (ExemptFields::from_envelope(envelope), PROSE_TOKENS);
     if ["method", "unknowns", "data"].iter().all(|it| fits(&envelope[it], &mut left, exempt, ruler)) {
         return;
     }
-    limit_around(envelope, exempt, ruler);
-    let around = tokens(&envelope["method"], exempt, ruler) + tokens(&envelope["unknowns"], exempt, ruler);
-    let mut lists = lists(&mut envelope["data"], exempt);
+    limit_method_and_unknowns(envelope, exempt, ruler);
+    let around = prose_tokens(&envelope["method"], exempt, ruler) + prose_tokens(&envelope["unknowns"], exempt, ruler);
+    let mut lists = take_prose_lists(&mut envelope["data"], exempt);
     let longest = lists.iter().map(|it| it.1.len()).max().unwrap_or(0);
     let rest = envelope["data"].clone();
-    let mut fitted = Fitted::default();
+    let mut fitted = FittedLists::default();
     for most in CAPS {
-        fitted = Fitted::new(rest.clone(), &lists, Bounds { most, budget: PROSE_TOKENS - around, exempt, ruler });
+        fitted =
+            FittedLists::new(rest.clone(), &lists, FitLimits { most, budget: PROSE_TOKENS - around, exempt, ruler });
         if fitted.fits && (fitted.taken > 0 || longest == 0) {
             break;
         }
@@ -167,7 +170,7 @@ pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
         }
     }
     if left > 0 {
-        go_on(&mut envelope["unknowns"], left, offset + fitted.taken);
+        report_next_offset(&mut envelope["unknowns"], left, offset + fitted.taken);
     }
     if let (true, Some(unknowns)) = (fitted.cut > 0, envelope["unknowns"].as_array_mut()) {
         unknowns.push(json!({"type": "cut_text", "count": fitted.cut, "detail": "`verbose` gives all"}));
@@ -175,34 +178,35 @@ pub(crate) fn limit(envelope: &mut Value, offset: usize, ruler: Ruler<'_>) {
 }
 
 /// Shortens the method and the unknowns: first drops details from the last one backwards, then cuts long texts.
-fn limit_around(envelope: &mut Value, exempt: Exempt, ruler: Ruler<'_>) {
-    let around =
-        |envelope: &Value| tokens(&envelope["method"], exempt, ruler) + tokens(&envelope["unknowns"], exempt, ruler);
+fn limit_method_and_unknowns(envelope: &mut Value, exempt: ExemptFields, ruler: TokenRuler<'_>) {
+    let around = |envelope: &Value| {
+        prose_tokens(&envelope["method"], exempt, ruler) + prose_tokens(&envelope["unknowns"], exempt, ruler)
+    };
     let mut left = envelope["unknowns"].as_array().map_or(0, Vec::len);
-    while left > 0 && around(envelope) > AROUND {
+    while left > 0 && around(envelope) > METHOD_AND_UNKNOWNS_TOKENS {
         left -= 1;
         if let Some(unknown) = envelope["unknowns"][left].as_object_mut() {
             unknown.shift_remove("detail");
         }
     }
     for most in CAPS {
-        if around(envelope) <= AROUND {
+        if around(envelope) <= METHOD_AND_UNKNOWNS_TOKENS {
             break;
         }
-        cap(&mut envelope["method"], most, exempt, ruler);
+        cap_texts(&mut envelope["method"], most, exempt, ruler);
     }
 }
 
 /// A list of an answer: its JSON pointer and its items.
-type List = (String, Vec<Value>);
+type PagedList = (String, Vec<Value>);
 
 /// Takes the lists with prose out of the data: the top-level ones and those of each option.
-fn lists(data: &mut Value, exempt: Exempt) -> Vec<List> {
+fn take_prose_lists(data: &mut Value, exempt: ExemptFields) -> Vec<PagedList> {
     let mut pointers = Vec::new();
     for (name, value) in data.as_object().into_iter().flatten() {
         let escaped = |it: &str| it.replace('~', "~0").replace('/', "~1");
         match value {
-            Value::Array(_) if !WHOLE.contains(&name.as_str()) => pointers.push(format!("/{}", escaped(name))),
+            Value::Array(_) if !UNPAGED_LISTS.contains(&name.as_str()) => pointers.push(format!("/{}", escaped(name))),
             Value::Object(inner) if name.starts_with("evidence_") => {
                 pointers.extend(inner.keys().map(|it| format!("/{}/{}", escaped(name), escaped(it))));
             }
@@ -220,18 +224,18 @@ fn lists(data: &mut Value, exempt: Exempt) -> Vec<List> {
 }
 
 #[derive(Clone, Copy)]
-struct Bounds<'t> {
+struct FitLimits<'t> {
     /// Token cap of one text.
     most: usize,
     /// Token budget of the whole data.
     budget: usize,
-    exempt: Exempt,
-    ruler: Ruler<'t>,
+    exempt: ExemptFields,
+    ruler: TokenRuler<'t>,
 }
 
 /// The part of the lists that fits, with the same number of objects of each.
 #[derive(Default)]
-struct Fitted {
+struct FittedLists {
     rest: Value,
     shown: Vec<Vec<Value>>,
     taken: usize,
@@ -240,19 +244,19 @@ struct Fitted {
     fits: bool,
 }
 
-impl Fitted {
-    fn new(mut rest: Value, lists: &[List], bounds: Bounds<'_>) -> Fitted {
-        let Bounds { most, budget, exempt, ruler } = bounds;
-        let mut cut = cap(&mut rest, most, exempt, ruler);
-        let around = tokens(&rest, exempt, ruler);
+impl FittedLists {
+    fn new(mut rest: Value, lists: &[PagedList], bounds: FitLimits<'_>) -> FittedLists {
+        let FitLimits { most, budget, exempt, ruler } = bounds;
+        let mut cut = cap_texts(&mut rest, most, exempt, ruler);
+        let around = prose_tokens(&rest, exempt, ruler);
         let mut left = budget.saturating_sub(around);
         let mut shown: Vec<Vec<Value>> = vec![Vec::new(); lists.len()];
         let longest = lists.iter().map(|it| it.1.len()).max().unwrap_or(0);
         let mut taken = 0;
         while taken < longest {
             let mut row: Vec<Option<Value>> = lists.iter().map(|it| it.1.get(taken).cloned()).collect();
-            let own: usize = row.iter_mut().flatten().map(|it| cap(it, most, exempt, ruler)).sum();
-            let cost: usize = row.iter().flatten().map(|it| tokens(it, exempt, ruler)).sum();
+            let own: usize = row.iter_mut().flatten().map(|it| cap_texts(it, most, exempt, ruler)).sum();
+            let cost: usize = row.iter().flatten().map(|it| prose_tokens(it, exempt, ruler)).sum();
             // A page without any object would make a client repeat the same request for ever.
             let is_last_way = taken == 0 && most == CAPS[CAPS.len() - 1];
             if cost > left && !is_last_way {
@@ -263,12 +267,12 @@ impl Fitted {
             taken += 1;
             shown.iter_mut().zip(row).for_each(|(shown, it)| shown.extend(it));
         }
-        Fitted { rest, shown, taken, cut, fits: around <= budget }
+        FittedLists { rest, shown, taken, cut, fits: around <= budget }
     }
 }
 
 /// Reports the offset where the lists continue, in one `more_objects` entry for all lists.
-fn go_on(unknowns: &mut Value, left: usize, offset: usize) {
+fn report_next_offset(unknowns: &mut Value, left: usize, offset: usize) {
     let Some(list) = unknowns.as_array_mut() else { return };
     let known = list.iter().filter(|it| it["type"] == "more_objects");
     let all = left + known.filter_map(|it| it["count"].as_u64()).sum::<u64>() as usize;
@@ -277,9 +281,9 @@ fn go_on(unknowns: &mut Value, left: usize, offset: usize) {
 }
 
 /// The error within [`ERROR_TOKENS`]: drops the last actions first, then cuts the texts.
-pub(crate) fn short_error(refusal: &Refusal, ruler: Ruler<'_>) -> Value {
+pub(crate) fn limit_error(refusal: &ApiError, ruler: TokenRuler<'_>) -> Value {
     let mut shown = refusal.clone();
-    let fits = |it: &Refusal| ruler.count(&it.value().to_string()) <= ERROR_TOKENS;
+    let fits = |it: &ApiError| ruler.count(&it.value().to_string()) <= ERROR_TOKENS;
     while !fits(&shown) && shown.actions.len() > 1 {
         shown.actions.pop();
     }
@@ -298,12 +302,12 @@ pub(crate) fn short_error(refusal: &Refusal, ruler: Ruler<'_>) -> Value {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::corpus::api::error::Cause;
+    use crate::corpus::api::error::ApiErrorKind;
 
     /// A token counter with one token for every word and every punctuation mark.
-    pub(crate) struct Words;
+    pub(crate) struct WordTokenCounter;
 
-    impl TokenCounter for Words {
+    impl TokenCounter for WordTokenCounter {
         fn token_spans(&self, text: &str) -> Vec<(usize, usize)> {
             use unicode_segmentation::UnicodeSegmentation;
             text.split_word_bound_indices()
@@ -321,17 +325,23 @@ pub(crate) mod tests {
     fn long_error_is_cut_to_token_limit() {
         let long = "word ".repeat(500);
         let name = "x".repeat(4_000);
-        let ruler = Ruler(&Words);
+        let ruler = TokenRuler(&WordTokenCounter);
         for refusal in [
-            Refusal::new(Cause::TypeError, long.clone()).action(long.clone()).action(long.clone()).field("limit"),
-            Refusal::new(Cause::UnknownField, format!("there is no field `{name}`")).field(name.clone()).action(long),
-            Refusal::new(Cause::UnknownFile, name.clone()).field(name.clone()).action(name.clone()),
-            Refusal::new(Cause::UnknownFile, format!("there is no `{}`", "folder name/".repeat(340))).field("paths[0]"),
+            ApiError::new(ApiErrorKind::TypeError, long.clone())
+                .action(long.clone())
+                .action(long.clone())
+                .field("limit"),
+            ApiError::new(ApiErrorKind::UnknownField, format!("there is no field `{name}`"))
+                .field(name.clone())
+                .action(long),
+            ApiError::new(ApiErrorKind::UnknownFile, name.clone()).field(name.clone()).action(name.clone()),
+            ApiError::new(ApiErrorKind::UnknownFile, format!("there is no `{}`", "folder name/".repeat(340)))
+                .field("paths[0]"),
         ] {
-            let shown = short_error(&refusal, ruler);
+            let shown = limit_error(&refusal, ruler);
             assert!(ruler.count(&shown.to_string()) <= ERROR_TOKENS, "{shown}");
-            assert!(shown.to_string().len() <= ERROR_TOKENS * WIDEST_TOKEN, "{shown}");
-            assert_eq!(shown["type"], refusal.cause.name());
+            assert!(shown.to_string().len() <= ERROR_TOKENS * MAX_TOKEN_CHARS, "{shown}");
+            assert_eq!(shown["type"], refusal.kind.name());
         }
     }
 
@@ -344,7 +354,7 @@ pub(crate) mod tests {
     }
 
     /// An answer with a list of `objects` objects with `words` words each.
-    fn talk(objects: usize, words: usize) -> Value {
+    fn wordy_answer(objects: usize, words: usize) -> Value {
         let list = (0..objects).map(|at| json!({"file": at, "text": "word ".repeat(words).trim_end()}));
         json!({
             "form": null, "method": {"name": "a method"},
@@ -354,14 +364,14 @@ pub(crate) mod tests {
 
     #[test]
     fn long_list_is_paged_until_complete() {
-        let (all, ruler) = (talk(30, 60), Ruler(&Words));
+        let (all, ruler) = (wordy_answer(30, 60), TokenRuler(&WordTokenCounter));
         let mut seen = Vec::new();
         while seen.len() < 30 {
             let mut page = all.clone();
             let list = all["data"]["objects"].as_array().unwrap()[seen.len()..].to_vec();
             page["data"]["objects"] = Value::Array(list);
-            limit(&mut page, seen.len(), ruler);
-            assert!(of_envelope(&page, ruler) <= PROSE_TOKENS);
+            limit_answer(&mut page, seen.len(), ruler);
+            assert!(envelope_prose_tokens(&page, ruler) <= PROSE_TOKENS);
             let shown = page["data"]["objects"].as_array().unwrap();
             assert!(!shown.is_empty(), "{page}");
             seen.extend(shown.iter().cloned());
@@ -376,17 +386,17 @@ pub(crate) mod tests {
 
     #[test]
     fn long_single_text_is_cut_and_reported() {
-        let ruler = Ruler(&Words);
-        let mut answer = talk(2, 3_000);
-        limit(&mut answer, 0, ruler);
-        assert!(of_envelope(&answer, ruler) <= PROSE_TOKENS);
+        let ruler = TokenRuler(&WordTokenCounter);
+        let mut answer = wordy_answer(2, 3_000);
+        limit_answer(&mut answer, 0, ruler);
+        assert!(envelope_prose_tokens(&answer, ruler) <= PROSE_TOKENS);
         assert!(answer["data"]["objects"][0]["text"].as_str().unwrap().ends_with("word…"));
         assert_eq!(answer["unknowns"][0]["type"], "cut_text");
     }
 
     #[test]
     fn prose_in_nested_fields_counts_towards_limit() {
-        let ruler = Ruler(&Words);
+        let ruler = TokenRuler(&WordTokenCounter);
         let long = "one two three four five six seven ".repeat(30);
         let rows: Vec<Value> = (0..40).map(|_| json!(["short", long])).collect();
         let mut answer = json!({
@@ -394,17 +404,17 @@ pub(crate) mod tests {
             "data": {"schema": "Table", "objects": [{"rows": rows, "caption": long}], "topic": long,
                 "evidence_for": {"a/b": [{"text": long}, {"text": long}]}},
         });
-        limit(&mut answer, 0, ruler);
-        assert!(of_envelope(&answer, ruler) <= PROSE_TOKENS, "{}", of_envelope(&answer, ruler));
+        limit_answer(&mut answer, 0, ruler);
+        assert!(envelope_prose_tokens(&answer, ruler) <= PROSE_TOKENS, "{}", envelope_prose_tokens(&answer, ruler));
         assert_eq!(answer["data"]["objects"].as_array().unwrap().len(), 1);
     }
 
     #[test]
     fn code_is_not_cut() {
-        let mut answer = talk(30, 600);
+        let mut answer = wordy_answer(30, 600);
         answer["data"]["schema"] = json!("Code");
         let before = answer.clone();
-        limit(&mut answer, 0, Ruler(&Words));
+        limit_answer(&mut answer, 0, TokenRuler(&WordTokenCounter));
         assert_eq!(answer, before);
     }
 }

@@ -8,32 +8,32 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 
 /// The media type and the text of a rendered answer.
 pub(crate) type Rendered = (&'static str, String);
 
 /// The columns that come first.
-const FIRST: [&str; 3] = ["file", "page", "lines"];
+const LEADING_COLUMNS: [&str; 3] = ["file", "page", "lines"];
 
 /// Answers without a table, by verb and form.
-const NO_TABLE: [(&str, &str); 2] = [("SCORE", "confidence"), ("SUMMARIZE", "decision-inputs")];
+const FORMS_WITHOUT_TABLE: [(&str, &str); 2] = [("SCORE", "confidence"), ("SUMMARIZE", "decision-inputs")];
 
 /// Returns whether the answers of a form contain a table.
 pub(crate) fn has_table(verb: &str, form: &str) -> bool {
-    !NO_TABLE.contains(&(verb, form))
+    !FORMS_WITHOUT_TABLE.contains(&(verb, form))
 }
 
 /// The error for CSV of an answer without a table.
-pub(crate) fn no_table(what: &str) -> Refusal {
-    Refusal::new(Cause::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
+pub(crate) fn no_table_error(what: &str) -> ApiError {
+    ApiError::new(ApiErrorKind::OutOfRange, format!("{what} gives no table")).field("format").action("use json or yaml")
 }
 
 /// Renders an envelope. CSV needs an answer with a table; errors and started jobs are JSON instead.
-pub(crate) fn render(envelope: &Value, format: Option<&str>) -> Outcome<Rendered> {
+pub(crate) fn render_envelope(envelope: &Value, format: Option<&str>) -> ApiResult<Rendered> {
     let is_answer = envelope["error"].is_null() && envelope["data"]["job_id"].is_null();
     match format {
-        Some("csv") if is_answer => Ok(("text/csv", csv(envelope)?)),
+        Some("csv") if is_answer => Ok(("text/csv", render_csv(envelope)?)),
         Some("yaml") => {
             let text = serde_yaml_ng::to_string(envelope).map_err(|error| internal(&error))?;
             Ok(("application/yaml", text))
@@ -42,27 +42,30 @@ pub(crate) fn render(envelope: &Value, format: Option<&str>) -> Outcome<Rendered
     }
 }
 
-fn internal(error: &dyn std::fmt::Display) -> Refusal {
-    Refusal::new(Cause::Internal, error.to_string())
+fn internal(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::new(ApiErrorKind::Internal, error.to_string())
 }
 
-fn csv(envelope: &Value) -> Outcome<String> {
+fn render_csv(envelope: &Value) -> ApiResult<String> {
     let data = &envelope["data"];
     let (verb, form) = (envelope["verb"].as_str().unwrap_or_default(), envelope["form"].as_str().unwrap_or_default());
     let all: Vec<(&String, &Vec<Value>)> =
         data.as_object().into_iter().flatten().filter_map(|it| Some((it.0, it.1.as_array()?))).collect();
     if !has_table(verb, form) || all.is_empty() {
-        return Err(no_table(if verb.is_empty() { "the answer" } else { verb }));
+        return Err(no_table_error(if verb.is_empty() { "the answer" } else { verb }));
     }
-    let comment = comment(envelope);
+    let comment = comment_line(envelope);
     if data["schema"] == "Table" {
         let tables = data["objects"].as_array().into_iter().flatten();
-        let tables: Vec<String> = tables.map(table).collect::<Outcome<_>>()?;
+        let tables: Vec<String> = tables.map(write_table).collect::<ApiResult<_>>()?;
         return Ok(format!("{comment}{}", tables.join("\n")));
     }
     if let (Some(columns), Some(rows)) = (data["columns"].as_array(), data["rows"].as_array()) {
-        let rows = rows.iter().map(|it| it.as_array().into_iter().flatten().map(cell).collect());
-        return Ok(format!("{comment}{}", written(std::iter::once(columns.iter().map(cell).collect()).chain(rows))?));
+        let rows = rows.iter().map(|it| it.as_array().into_iter().flatten().map(cell_text).collect());
+        return Ok(format!(
+            "{comment}{}",
+            write_rows(std::iter::once(columns.iter().map(cell_text).collect()).chain(rows))?
+        ));
     }
     let holds = |kind: fn(&Value) -> bool| all.iter().filter(move |it| it.1.iter().any(kind)).copied().collect();
     let mut lists: Vec<(&String, &Vec<Value>)> = holds(Value::is_object);
@@ -70,12 +73,12 @@ fn csv(envelope: &Value) -> Outcome<String> {
         // The added and removed items of a watched list are texts.
         lists = holds(Value::is_string);
     }
-    Ok(format!("{comment}{}", listed(&lists)?))
+    Ok(format!("{comment}{}", write_lists(&lists)?))
 }
 
 /// `# id=r-1, confidence=0.9, coverage=1.0, go on at offset 100`.
-fn comment(envelope: &Value) -> String {
-    let fields = ["id", "confidence", "coverage"].map(|it| format!("{it}={}", cell(&envelope[it])));
+fn comment_line(envelope: &Value) -> String {
+    let fields = ["id", "confidence", "coverage"].map(|it| format!("{it}={}", cell_text(&envelope[it])));
     let unknowns = envelope["unknowns"].as_array().into_iter().flatten();
     let more = unknowns.filter(|it| it["type"] == "more_objects").find_map(|it| it["detail"].as_str());
     let told: Vec<&str> = fields.iter().map(String::as_str).chain(more).collect();
@@ -83,13 +86,13 @@ fn comment(envelope: &Value) -> String {
 }
 
 /// Writes lists of objects under one header.
-fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
+fn write_lists(lists: &[(&String, &Vec<Value>)]) -> ApiResult<String> {
     let objects = || lists.iter().flat_map(|it| it.1).filter_map(Value::as_object);
     let known: BTreeSet<&str> = objects().flat_map(|it| it.keys()).map(String::as_str).collect();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    let own = objects().flat_map(|it| it.keys()).map(String::as_str).filter(|it| !FIRST.contains(it));
+    let own = objects().flat_map(|it| it.keys()).map(String::as_str).filter(|it| !LEADING_COLUMNS.contains(it));
     let mut columns: Vec<&str> =
-        FIRST.into_iter().filter(|it| known.contains(it)).chain(own.filter(|it| seen.insert(it))).collect();
+        LEADING_COLUMNS.into_iter().filter(|it| known.contains(it)).chain(own.filter(|it| seen.insert(it))).collect();
     if columns.is_empty() && !lists.is_empty() {
         columns.push("text");
     }
@@ -99,30 +102,30 @@ fn listed(lists: &[(&String, &Vec<Value>)]) -> Outcome<String> {
     };
     let head = row("list", columns.iter().map(|it| it.to_string()).collect());
     let rows = lists.iter().flat_map(|(name, list)| {
-        list.iter().map(|object| row(name, columns.iter().map(|it| placed(object, it)).collect()))
+        list.iter().map(|object| row(name, columns.iter().map(|it| cell_of_column(object, it)).collect()))
     });
-    written(std::iter::once(head).filter(|it| !it.is_empty()).chain(rows))
+    write_rows(std::iter::once(head).filter(|it| !it.is_empty()).chain(rows))
 }
 
 /// The cell of a column; lines as `first-last`.
-fn placed(object: &Value, column: &str) -> String {
+fn cell_of_column(object: &Value, column: &str) -> String {
     let value = if object.is_object() { &object[column] } else { object };
     match (column, &value[0], &value[1]) {
         ("lines" | "bytes", Value::Number(first), Value::Number(last)) => format!("{first}-{last}"),
-        _ => cell(value),
+        _ => cell_text(value),
     }
 }
 
 /// Writes a table of a document, with its place before each row.
-fn table(object: &Value) -> Outcome<String> {
-    let cells = |row: &Value| row.as_array().into_iter().flatten().map(cell).collect::<Vec<_>>();
-    let place: Vec<String> = FIRST.iter().map(|it| placed(object, it)).collect();
-    let head: Vec<String> = FIRST.iter().map(|it| it.to_string()).chain(cells(&object["headers"])).collect();
+fn write_table(object: &Value) -> ApiResult<String> {
+    let cells = |row: &Value| row.as_array().into_iter().flatten().map(cell_text).collect::<Vec<_>>();
+    let place: Vec<String> = LEADING_COLUMNS.iter().map(|it| cell_of_column(object, it)).collect();
+    let head: Vec<String> = LEADING_COLUMNS.iter().map(|it| it.to_string()).chain(cells(&object["headers"])).collect();
     let rows = object["rows"].as_array().into_iter().flatten();
-    written(std::iter::once(head).chain(rows.map(|it| place.iter().cloned().chain(cells(it)).collect())))
+    write_rows(std::iter::once(head).chain(rows.map(|it| place.iter().cloned().chain(cells(it)).collect())))
 }
 
-fn cell(value: &Value) -> String {
+fn cell_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -130,7 +133,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn written(rows: impl Iterator<Item = Vec<String>>) -> Outcome<String> {
+fn write_rows(rows: impl Iterator<Item = Vec<String>>) -> ApiResult<String> {
     let mut writer = ::csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     for row in rows {
         let safe = row.into_iter().map(|it| if is_formula(&it) { format!("'{it}") } else { it });
@@ -158,7 +161,7 @@ mod tests {
 
     fn check(envelope: &Value, rows: &str) {
         let expected = format!("# id=r-1, confidence=0.9, coverage=1.0, go on at offset 1\n{rows}");
-        assert_eq!(render(envelope, Some("csv")).unwrap(), ("text/csv", expected));
+        assert_eq!(render_envelope(envelope, Some("csv")).unwrap(), ("text/csv", expected));
     }
 
     #[test]
@@ -203,7 +206,7 @@ mod tests {
         let list = |them: &[&str]| them.iter().map(|it| json!({"text": it})).collect::<Vec<Value>>();
         let rows = |them: &[&str]| -> Vec<String> {
             let told = told("DETECT", Some("warnings"), json!({"warnings": list(them)}));
-            let text = render(&told, Some("csv")).unwrap().1;
+            let text = render_envelope(&told, Some("csv")).unwrap().1;
             let mut reader = ::csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
             reader.records().map(|it| it.unwrap()[0].to_string()).collect()
         };
@@ -214,8 +217,11 @@ mod tests {
     #[test]
     fn csv_without_table_is_rejected_and_job_is_json() {
         let inputs = told("SUMMARIZE", Some("decision-inputs"), json!({"options": ["a"]}));
-        assert_eq!(render(&inputs, Some("csv")).unwrap_err().cause, Cause::OutOfRange);
-        assert_eq!(render(&told("INGEST", None, json!({"job_id": "j-1"})), Some("csv")).unwrap().0, "application/json");
+        assert_eq!(render_envelope(&inputs, Some("csv")).unwrap_err().kind, ApiErrorKind::OutOfRange);
+        assert_eq!(
+            render_envelope(&told("INGEST", None, json!({"job_id": "j-1"})), Some("csv")).unwrap().0,
+            "application/json"
+        );
     }
 
     #[test]
@@ -223,7 +229,7 @@ mod tests {
         let odd =
             json!({"a": "yes", "b": "1.0", "c": "# no comment", "d": "two\nlines: here\n", "e": ["- x", ""], "f": 1.0});
         let envelope = told("EXTRACT", None, odd);
-        let (media_type, text) = render(&envelope, Some("yaml")).unwrap();
+        let (media_type, text) = render_envelope(&envelope, Some("yaml")).unwrap();
         assert_eq!(media_type, "application/yaml");
         assert_eq!(serde_yaml_ng::from_str::<Value>(&text).unwrap(), envelope);
     }

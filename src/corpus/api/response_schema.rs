@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::filter::{self, Type};
+use crate::corpus::filter::{self, FieldType};
 use crate::verbs::{ObjectSchema, SCHEMAS};
 
 /// An object with exactly these fields; a field name with a final `?` is optional.
@@ -57,7 +57,7 @@ fn files() -> Value {
 }
 
 /// A text that a summary replaces by null if it is advice.
-fn shown() -> Value {
+fn withholdable_text() -> Value {
     json!({"type": ["string", "null"]})
 }
 
@@ -68,17 +68,17 @@ fn place() -> [(&'static str, Value); 4] {
 }
 
 /// A record with a file and a place in it.
-fn placed<const N: usize>(fields: [(&'static str, Value); N]) -> Value {
+fn located_record<const N: usize>(fields: [(&'static str, Value); N]) -> Value {
     record([("file", whole())].into_iter().chain(place()).chain(fields))
 }
 
 /// A statement or an argument of a document.
 fn statement() -> Value {
-    placed([("text?", text())])
+    located_record([("text?", text())])
 }
 
 /// The schema of `data` for a form.
-pub(crate) fn of(verb: &str, form: &str) -> Value {
+pub(crate) fn data_schema(verb: &str, form: &str) -> Value {
     match verb {
         "INGEST" => ingest(),
         "EXTRACT" => json!({"oneOf": SCHEMAS.iter().map(objects).collect::<Vec<_>>()}),
@@ -96,7 +96,7 @@ pub(crate) fn of(verb: &str, form: &str) -> Value {
             ("job_id", text()),
             ("state", one_of(&["running", "completed", "failed", "cancelled"])),
             ("result?", text()),
-            ("error?", error()),
+            ("error?", error_schema()),
         ]),
         "HELP" => record([("help", text())]),
         _ => schema(),
@@ -104,13 +104,13 @@ pub(crate) fn of(verb: &str, form: &str) -> Value {
 }
 
 /// The schema of `data` while a job runs.
-pub(crate) fn later() -> Value {
+pub(crate) fn job_schema() -> Value {
     record([("job_id", text()), ("state", json!({"const": "running"})), ("documents", count()), ("ask", text())])
 }
 
 /// The schema of `error`.
-pub(crate) fn error() -> Value {
-    let causes: Vec<&str> = crate::corpus::api::error::Cause::ALL.iter().map(|it| it.name()).collect();
+pub(crate) fn error_schema() -> Value {
+    let causes: Vec<&str> = crate::corpus::api::error::ApiErrorKind::ALL.iter().map(|it| it.name()).collect();
     record([
         ("type", one_of(&causes)),
         ("message", text()),
@@ -149,7 +149,7 @@ fn objects(schema: &ObjectSchema) -> Value {
 
 fn normalize(form: &str) -> Value {
     let row = match form {
-        "code" => placed([
+        "code" => located_record([
             ("original", text()),
             ("canonical", text()),
             ("style", one_of(&["plain", "black"])),
@@ -233,7 +233,7 @@ fn detect(form: &str) -> Value {
         }
         "warnings" => {
             let strength = one_of(&["low", "medium", "high"]);
-            let warning = placed([("strength", strength), ("cue", text()), ("text", text())]);
+            let warning = located_record([("strength", strength), ("cue", text()), ("text", text())]);
             record([("count", count()), ("warnings", list(warning))])
         }
         "gaps" => {
@@ -313,14 +313,14 @@ fn score(form: &str) -> Value {
 
 /// A document with the fields of the filter.
 fn query() -> Value {
-    let known: Vec<(String, Value)> = filter::FIELDS
+    let known: Vec<(String, Value)> = filter::FILTER_FIELDS
         .iter()
         .filter(|it| it.name != "path")
         .map(|it| {
             let shape = match it.kind {
-                Type::Text | Type::Moment => text(),
-                Type::Number => number(),
-                Type::Flag => flag(),
+                FieldType::Text | FieldType::Moment => text(),
+                FieldType::Number => number(),
+                FieldType::Flag => flag(),
             };
             (format!("{}?", it.name), shape)
         })
@@ -349,11 +349,11 @@ fn delta() -> Value {
     let contradictions = list(record([("field", text())].into_iter().chain(contradiction())));
     let new =
         [("count", count()), ("resolved", count()), ("undecided", count()), ("new_contradictions", contradictions)];
-    json!({"oneOf": [record(lists), record(new), watched()]})
+    json!({"oneOf": [record(lists), record(new), watched_field()]})
 }
 
 /// One field of one file, before and after.
-fn watched() -> Value {
+fn watched_field() -> Value {
     let value = || json!({"type": ["string", "number", "boolean", "null"]});
     record([
         ("file", whole()),
@@ -374,13 +374,17 @@ fn watched() -> Value {
 fn summarize(form: &str) -> Value {
     match form {
         "coverage" => {
-            let row =
-                record([("file", whole()), ("mentions", count()), ("sections", list(shown())), ("score", share())]);
+            let row = record([
+                ("file", whole()),
+                ("mentions", count()),
+                ("sections", list(withholdable_text())),
+                ("score", share()),
+            ]);
             record([("topic?", text()), ("documents_covering", count()), ("documents", count()), ("rows", list(row))])
         }
         "decision-inputs" => decision_inputs(),
         "timeline" => {
-            let event = placed([("date", text()), ("title?", text()), ("text?", text())]);
+            let event = located_record([("date", text()), ("title?", text()), ("text?", text())]);
             record([
                 ("field", text()),
                 ("count", count()),
@@ -401,7 +405,7 @@ fn decision_inputs() -> Value {
     let unknown = record([("type", text()), ("option?", text()), ("reason?", text())]);
     record([
         ("question?", text()),
-        ("options", list(shown())),
+        ("options", list(withholdable_text())),
         ("evidence_for", sides()),
         ("evidence_against", sides()),
         ("disagreements", list(record(contradiction()))),

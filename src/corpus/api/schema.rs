@@ -4,7 +4,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::corpus::api::response_schema;
-use crate::verbs::{ANY_FILTERS, BESIDE, CONTRACT_VERSION, Field, Form, Kind, SCHEMAS, VERBS, Verb, beside, verb};
+use crate::verbs::{
+    ANY_FILTERS, CONTRACT_VERSION, Field, FieldKind, Form, MANAGEMENT_CALLS, SCHEMAS, VERBS, Verb, management_call,
+    verb,
+};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -12,48 +15,48 @@ const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 pub const ADDRESS: &str = "vic://corpus/schema";
 
 /// The schemas of all verbs and management calls.
-pub fn all() -> Vec<Value> {
-    VERBS.iter().chain(BESIDE).map(of).collect()
+pub fn all_schemas() -> Vec<Value> {
+    VERBS.iter().chain(MANAGEMENT_CALLS).map(schemas_of_verb).collect()
 }
 
 /// The schemas of a verb or management call by name.
-pub fn named(name: &str) -> Option<Value> {
-    verb(name).or_else(|| beside(name)).map(of)
+pub fn schemas_by_name(name: &str) -> Option<Value> {
+    verb(name).or_else(|| management_call(name)).map(schemas_of_verb)
 }
 
 /// The schemas of a verb: the request with one alternative for each form, and the response.
-pub fn of(verb: &'static Verb) -> Value {
+pub fn schemas_of_verb(verb: &'static Verb) -> Value {
     json!({
-        "verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request(verb), "response": response(verb),
+        "verb": verb.name, "contract_version": CONTRACT_VERSION, "request": request_schema(verb), "response": response_schema(verb),
     })
 }
 
 /// The address of a schema of a verb.
-fn address(verb: &Verb, which: &str) -> String {
+fn schema_address(verb: &Verb, which: &str) -> String {
     format!("{ADDRESS}/{}/{which}", verb.name.to_lowercase())
 }
 
-fn titled(verb: &Verb, which: &str) -> Value {
-    json!({"$schema": DRAFT, "$id": address(verb, which), "title": format!("{} {which}", verb.name)})
+fn schema_header(verb: &Verb, which: &str) -> Value {
+    json!({"$schema": DRAFT, "$id": schema_address(verb, which), "title": format!("{} {which}", verb.name)})
 }
 
 /// The field that selects a form.
-fn names_form(verb: &Verb) -> &'static str {
+fn form_field(verb: &Verb) -> &'static str {
     if verb.name == "VIEW" { "action" } else { "form" }
 }
 
-fn is_beside(verb: &Verb) -> bool {
-    BESIDE.iter().any(|it| it.name == verb.name)
+fn is_management_call(verb: &Verb) -> bool {
+    MANAGEMENT_CALLS.iter().any(|it| it.name == verb.name)
 }
 
 /// The fields that a form takes.
-fn fields(verb: &Verb, form: &'static Form) -> Vec<&'static Field> {
-    if is_beside(verb) { form.fields.iter().collect() } else { Verb::fields(form).collect() }
+fn form_fields(verb: &Verb, form: &'static Form) -> Vec<&'static Field> {
+    if is_management_call(verb) { form.fields.iter().collect() } else { Verb::fields(form).collect() }
 }
 
-fn request(verb: &'static Verb) -> Value {
-    let forms: Vec<Value> = verb.forms.iter().map(|it| form(verb, it)).collect();
-    let mut request = titled(verb, "request");
+fn request_schema(verb: &'static Verb) -> Value {
+    let forms: Vec<Value> = verb.forms.iter().map(|it| form_schema(verb, it)).collect();
+    let mut request = schema_header(verb, "request");
     match forms.as_slice() {
         [only] => merge(&mut request, only),
         _ => request["oneOf"] = Value::Array(forms),
@@ -67,93 +70,93 @@ fn merge(target: &mut Value, from: &Value) {
     }
 }
 
-fn form(verb: &Verb, form: &'static Form) -> Value {
+fn form_schema(verb: &Verb, form: &'static Form) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<&str> = Vec::new();
     if !form.name.is_empty() {
-        properties.insert(names_form(verb).into(), json!({"const": form.name, "description": form.about}));
-        required.push(names_form(verb));
+        properties.insert(form_field(verb).into(), json!({"const": form.name, "description": form.about}));
+        required.push(form_field(verb));
     }
-    for field in fields(verb, form) {
-        properties.insert(field.name.into(), one(field));
+    for field in form_fields(verb, form) {
+        properties.insert(field.name.into(), field_schema(field));
     }
     required.extend(form.fields.iter().filter(|it| it.required).map(|it| it.name));
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-fn object(fields: &[Field]) -> Value {
-    let properties: Map<String, Value> = fields.iter().map(|it| (it.name.to_string(), one(it))).collect();
+fn object_schema(fields: &[Field]) -> Value {
+    let properties: Map<String, Value> = fields.iter().map(|it| (it.name.to_string(), field_schema(it))).collect();
     json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
-fn one(field: &Field) -> Value {
+fn field_schema(field: &Field) -> Value {
     let mut schema = match field.kind {
-        Kind::Text(most) => json!({"type": "string", "minLength": 1, "maxLength": most}),
-        Kind::Flag => json!({"type": "boolean"}),
-        Kind::Whole(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
-        Kind::Number(low, high) => json!({"type": "number", "minimum": low, "maximum": high}),
-        Kind::Choice(names) => json!({"enum": names}),
-        Kind::Moment => json!({"type": "string", "minLength": 4}),
-        Kind::Filter => json!({"type": "string", "minLength": 1, "maxLength": 2000}),
-        Kind::File => file(),
-        Kind::Baseline => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^r-"}),
-        Kind::Texts(most) => {
+        FieldKind::Text(most) => json!({"type": "string", "minLength": 1, "maxLength": most}),
+        FieldKind::Flag => json!({"type": "boolean"}),
+        FieldKind::Whole(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
+        FieldKind::Number(low, high) => json!({"type": "number", "minimum": low, "maximum": high}),
+        FieldKind::Choice(names) => json!({"enum": names}),
+        FieldKind::Moment => json!({"type": "string", "minLength": 4}),
+        FieldKind::Filter => json!({"type": "string", "minLength": 1, "maxLength": 2000}),
+        FieldKind::File => file_schema(),
+        FieldKind::Baseline => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^r-"}),
+        FieldKind::Texts(most) => {
             json!({"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": most})
         }
-        Kind::Files(most) => json!({"type": "array", "items": file(), "minItems": 1, "maxItems": most}),
-        Kind::Object(fields) => object(fields),
-        Kind::SchemaFilters => {
+        FieldKind::Files(most) => json!({"type": "array", "items": file_schema(), "minItems": 1, "maxItems": most}),
+        FieldKind::Object(fields) => object_schema(fields),
+        FieldKind::SchemaFilters => {
             let filters = SCHEMAS.iter().map(|it| {
                 let fields: Vec<Field> = it.filters.iter().chain(ANY_FILTERS).copied().collect();
-                let mut schema = object(&fields);
+                let mut schema = object_schema(&fields);
                 schema["title"] = json!(it.name);
                 schema
             });
             json!({"anyOf": filters.collect::<Vec<_>>()})
         }
     };
-    let about = if field.kind == Kind::Moment { format!("{}; ISO 8601", field.about) } else { field.about.to_string() };
+    let about =
+        if field.kind == FieldKind::Moment { format!("{}; ISO 8601", field.about) } else { field.about.to_string() };
     schema["description"] = json!(about);
     schema
 }
 
 /// The schema of a file: its id, its path or the end of its path.
-fn file() -> Value {
+fn file_schema() -> Value {
     json!({"type": ["integer", "string"], "minimum": 0, "minLength": 1})
 }
 
 /// The response schema: an answer of one of the forms, a started job, or an error. RESULT returns another verb's answer.
-fn response(verb: &'static Verb) -> Value {
-    let mut schema = titled(verb, "response");
+fn response_schema(verb: &'static Verb) -> Value {
+    let mut schema = schema_header(verb, "response");
     let refused =
-        json!({"title": "refused", "properties": {"data": {"type": "null"}, "error": response_schema::error()}});
+        json!({"title": "refused", "properties": {"data": {"type": "null"}, "error": response_schema::error_schema()}});
     if verb.name == "RESULT" {
-        let kept = VERBS.iter().map(|it| json!({"$ref": address(it, "response")}));
-        let mut own = envelope(verb);
+        let kept = VERBS.iter().map(|it| json!({"$ref": schema_address(it, "response")}));
+        let mut own = envelope_schema(verb);
         own["oneOf"] = json!([refused]);
         schema["anyOf"] = kept.chain([own]).collect();
         return schema;
     }
-    let mut outcomes: Vec<Value> = verb.forms.iter().map(|it| answered(verb, it)).collect();
-    if !is_beside(verb) {
-        let given = json!({"data": response_schema::later(), "error": {"type": "null"}});
+    let mut outcomes: Vec<Value> = verb.forms.iter().map(|it| answer_schema(verb, it)).collect();
+    if !is_management_call(verb) {
+        let given = json!({"data": response_schema::job_schema(), "error": {"type": "null"}});
         outcomes.push(json!({"title": "goes on in a job", "properties": given}));
     }
     outcomes.push(refused);
-    merge(&mut schema, &envelope(verb));
+    merge(&mut schema, &envelope_schema(verb));
     schema["oneOf"] = Value::Array(outcomes);
     schema
 }
 
-fn answered(verb: &Verb, form: &Form) -> Value {
+fn answer_schema(verb: &Verb, form: &Form) -> Value {
     let name = if form.name.is_empty() || verb.name == "VIEW" { Value::Null } else { json!(form.name) };
-    let given =
-        json!({"form": {"const": name}, "data": response_schema::of(verb.name, form.name), "error": {"type": "null"}});
+    let given = json!({"form": {"const": name}, "data": response_schema::data_schema(verb.name, form.name), "error": {"type": "null"}});
     json!({"title": if form.name.is_empty() { "answered" } else { form.name }, "properties": given})
 }
 
 /// The fields of every envelope.
-fn envelope(verb: &Verb) -> Value {
+fn envelope_schema(verb: &Verb) -> Value {
     let some_text = || json!({"type": ["string", "null"]});
     let forms: Vec<Value> = match verb.forms {
         [_] => Vec::new(),

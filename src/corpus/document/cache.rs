@@ -5,109 +5,109 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::document::parsed::{Kept, Reading};
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::document::parsed::{ParsedDocument, StoredPassage};
 use crate::corpus::views::documents::Corpus;
 
 /// Byte limit of the cache. Most parsed documents take tens of kilobytes, the largest take megabytes.
-const MOST_KEPT: usize = 64 << 20;
+const CACHE_BYTES: usize = 64 << 20;
 
 /// Byte limit of one view: a verb holds all of its documents in memory.
-const MOST_OF_VIEW: usize = 1 << 30;
+const VIEW_BYTES: usize = 1 << 30;
 
 /// A cache of parsed documents by key, bounded by bytes.
-pub(crate) struct Memory {
-    kept: HashMap<String, Arc<Reading>>,
+pub(crate) struct DocumentCache {
+    kept: HashMap<String, Arc<ParsedDocument>>,
     bytes: usize,
-    most: usize,
+    capacity: usize,
 }
 
-impl Default for Memory {
-    fn default() -> Memory {
-        Memory { kept: HashMap::new(), bytes: 0, most: MOST_KEPT }
+impl Default for DocumentCache {
+    fn default() -> DocumentCache {
+        DocumentCache { kept: HashMap::new(), bytes: 0, capacity: CACHE_BYTES }
     }
 }
 
-impl Memory {
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<Reading>> {
+impl DocumentCache {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<ParsedDocument>> {
         self.kept.get(key).cloned()
     }
 
     /// Adds a parsed document. When the cache is full it is cleared; the database still has the documents.
-    pub(crate) fn remember(&mut self, key: String, reading: &Arc<Reading>) {
-        let bytes = bytes_of_reading(reading);
-        if bytes > self.most {
+    pub(crate) fn insert(&mut self, key: String, reading: &Arc<ParsedDocument>) {
+        let bytes = parsed_document_bytes(reading);
+        if bytes > self.capacity {
             return;
         }
-        if self.bytes + bytes > self.most {
+        if self.bytes + bytes > self.capacity {
             self.kept.clear();
             self.bytes = 0;
         }
         let before = self.kept.insert(key, reading.clone());
-        self.bytes = (self.bytes + bytes).saturating_sub(before.map_or(0, |it| bytes_of_reading(&it)));
+        self.bytes = (self.bytes + bytes).saturating_sub(before.map_or(0, |it| parsed_document_bytes(&it)));
     }
 }
 
 /// The remaining byte budget of a view.
-pub(crate) struct Room {
+pub(crate) struct ViewBudget {
     left: usize,
 }
 
-impl Room {
+impl ViewBudget {
     /// The budget of an empty view.
-    pub(crate) fn for_view() -> Room {
-        Room { left: MOST_OF_VIEW }
+    pub(crate) fn new() -> ViewBudget {
+        ViewBudget { left: VIEW_BYTES }
     }
 
     /// The budget that the documents of a view leave.
-    pub(crate) fn beside(corpus: &Corpus) -> Room {
-        let taken: usize = corpus.papers.iter().map(|it| bytes_of_reading(&it.reading)).sum();
-        Room { left: MOST_OF_VIEW.saturating_sub(taken) }
+    pub(crate) fn remaining_for(corpus: &Corpus) -> ViewBudget {
+        let taken: usize = corpus.documents.iter().map(|it| parsed_document_bytes(&it.parsed)).sum();
+        ViewBudget { left: VIEW_BYTES.saturating_sub(taken) }
     }
 
     /// Subtracts the size of a parsed document.
     ///
     /// # Errors
     /// The budget is exceeded; the error says what to do.
-    pub(crate) fn take(&mut self, reading: &Reading) -> Outcome<()> {
-        self.left = self.left.checked_sub(bytes_of_reading(reading)).ok_or_else(too_large)?;
+    pub(crate) fn reserve(&mut self, reading: &ParsedDocument) -> ApiResult<()> {
+        self.left = self.left.checked_sub(parsed_document_bytes(reading)).ok_or_else(too_large)?;
         Ok(())
     }
 }
 
-fn too_large() -> Refusal {
-    let most = MOST_OF_VIEW >> 30;
-    Refusal::new(Cause::TooManyDocuments, format!("the texts of the view take more than {most} GiB of memory"))
+fn too_large() -> ApiError {
+    let most = VIEW_BYTES >> 30;
+    ApiError::new(ApiErrorKind::TooManyDocuments, format!("the texts of the view take more than {most} GiB of memory"))
         .field("view")
         .action("name a smaller `view`, and ask about the parts one by one")
 }
 
 /// The approximate memory of a parsed document: its texts, and a fixed overhead for each item.
-fn bytes_of_reading(reading: &Reading) -> usize {
+fn parsed_document_bytes(reading: &ParsedDocument) -> usize {
     const EACH: usize = 128;
-    let passage = |it: &Kept| it.text.len() + it.section.len() + it.place.part.as_ref().map_or(0, String::len);
+    let passage = |it: &StoredPassage| it.text.len() + it.section.len() + it.place.part.as_ref().map_or(0, String::len);
     let passages: usize = reading.passages.iter().map(|it| EACH + passage(it)).sum();
-    let objects: usize = reading.objects.values().flatten().map(|it| EACH + bytes_of_fields(&it.fields)).sum();
+    let objects: usize = reading.objects.values().flatten().map(|it| EACH + fields_bytes(&it.fields)).sum();
     let links: usize = reading.links.iter().map(|it| EACH + it.target.len()).sum();
     let stated: usize = reading.stated.iter().map(|(key, (value, _))| EACH + key.len() + value.len()).sum();
     let terms: usize = reading.terms.keys().map(|it| EACH / 2 + it.len()).sum();
     EACH + passages + objects + links + stated + terms
 }
 
-fn bytes_of(value: &Value) -> usize {
+fn value_bytes(value: &Value) -> usize {
     let beside = match value {
         Value::String(text) => text.len(),
-        Value::Array(list) => list.iter().map(bytes_of).sum(),
-        Value::Object(fields) => bytes_of_fields(fields),
+        Value::Array(list) => list.iter().map(value_bytes).sum(),
+        Value::Object(fields) => fields_bytes(fields),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
     size_of::<Value>() + beside
 }
 
-fn bytes_of_fields(fields: &Map<String, Value>) -> usize {
+fn fields_bytes(fields: &Map<String, Value>) -> usize {
     // A key with its slot in the table.
     const EACH: usize = 64;
-    fields.iter().map(|(name, value)| EACH + name.len() + bytes_of(value)).sum()
+    fields.iter().map(|(name, value)| EACH + name.len() + value_bytes(value)).sum()
 }
 
 #[cfg(test)]
@@ -115,41 +115,41 @@ mod tests {
     use super::*;
     use crate::corpus::tests::reading;
 
-    fn of(words: usize) -> Arc<Reading> {
+    fn document_of_words(words: usize) -> Arc<ParsedDocument> {
         Arc::new(reading("a.txt", "word ".repeat(words).as_bytes()))
     }
 
     #[test]
     fn cache_evicts_when_bytes_exceed_limit() {
-        let (small, large) = (of(10), of(10_000));
+        let (small, large) = (document_of_words(10), document_of_words(10_000));
         assert!(
-            bytes_of_reading(&large) > 50_000 && bytes_of_reading(&small) < 5_000,
+            parsed_document_bytes(&large) > 50_000 && parsed_document_bytes(&small) < 5_000,
             "{} {}",
-            bytes_of_reading(&large),
-            bytes_of_reading(&small)
+            parsed_document_bytes(&large),
+            parsed_document_bytes(&small)
         );
-        let most = bytes_of_reading(&large) + 2 * bytes_of_reading(&small);
-        let mut memory = Memory { most, ..Memory::default() };
+        let most = parsed_document_bytes(&large) + 2 * parsed_document_bytes(&small);
+        let mut memory = DocumentCache { capacity: most, ..DocumentCache::default() };
         for key in ["a", "b", "a", "a", "a"] {
-            memory.remember(key.into(), &small);
+            memory.insert(key.into(), &small);
         }
-        memory.remember("large".into(), &large);
-        let known = |memory: &Memory| ["a", "b", "large", "other"].map(|it| memory.get(it).is_some());
+        memory.insert("large".into(), &large);
+        let known = |memory: &DocumentCache| ["a", "b", "large", "other"].map(|it| memory.get(it).is_some());
         assert_eq!(known(&memory), [true, true, true, false], "the same document is counted once");
-        memory.remember("other".into(), &large);
+        memory.insert("other".into(), &large);
         assert_eq!(known(&memory), [false, false, false, true]);
-        memory.remember("huge".into(), &of(100_000));
+        memory.insert("huge".into(), &document_of_words(100_000));
         assert_eq!(known(&memory), [false, false, false, true], "an oversized document evicts nothing");
         assert!(memory.get("huge").is_none());
     }
 
     #[test]
     fn view_over_memory_limit_is_rejected_with_action() {
-        let one = of(1_000);
-        let mut room = Room { left: 2 * bytes_of_reading(&one) };
-        assert_eq!((room.take(&one), room.take(&one)), (Ok(()), Ok(())));
-        let refusal = room.take(&one).unwrap_err();
-        assert_eq!((refusal.cause, refusal.field.as_deref()), (Cause::TooManyDocuments, Some("view")));
+        let one = document_of_words(1_000);
+        let mut room = ViewBudget { left: 2 * parsed_document_bytes(&one) };
+        assert_eq!((room.reserve(&one), room.reserve(&one)), (Ok(()), Ok(())));
+        let refusal = room.reserve(&one).unwrap_err();
+        assert_eq!((refusal.kind, refusal.field.as_deref()), (ApiErrorKind::TooManyDocuments, Some("view")));
         assert!(refusal.actions[0].contains("a smaller `view`"), "{refusal:?}");
     }
 }

@@ -6,26 +6,26 @@ use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::catalog::{Catalog, CorpusBook};
-use crate::corpus::document::cache::Memory;
+use crate::catalog::{Catalog, CorpusStore};
+use crate::corpus::document::cache::DocumentCache;
 use crate::corpus::document::metadata::Facts;
-use crate::corpus::document::parsed::{READER, Reading};
-use crate::corpus::views::snapshot::Past;
+use crate::corpus::document::parsed::{PARSER_VERSION, ParsedDocument};
+use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::embed::Embedder;
 use crate::error::Result;
 use crate::extract::WorkerPool;
 use crate::files::{OpenProblem, open_beneath};
-use crate::index::{Before, Index, at_file, blocking, hash_of};
+use crate::index::{Index, StatBefore, blocking, blocking_at_file, content_hash};
 use crate::model::{ContentHash, Document, FileKind, FileRecord, PrivacyMode, Reason, Redaction};
 
 /// Number of session snapshots kept in memory.
-const PASTS: usize = 4;
+const MAX_CACHED_SNAPSHOTS: usize = 4;
 
 /// Most bytes of a text file that is read in addition to its parser, to find exact places.
-const MOST_RAW: u64 = 4 << 20;
+const MAX_RAW_BYTES: u64 = 4 << 20;
 
 /// The services that the corpus API is built on.
-pub struct Parts {
+pub struct CorpusServices {
     /// The record of every file.
     pub catalog: Catalog,
     /// Indexes files, and holds the OCR text of pictures.
@@ -35,7 +35,7 @@ pub struct Parts {
     /// Its tokenizer counts the tokens of answers.
     pub embedder: Arc<dyn Embedder>,
     /// Stores views, sessions and results.
-    pub book: Arc<CorpusBook>,
+    pub book: Arc<CorpusStore>,
     /// Whether pages may be fetched.
     pub privacy: PrivacyMode,
     /// Which secrets are redacted.
@@ -47,31 +47,31 @@ pub struct Parts {
 }
 
 /// Loads documents and caches them.
-pub(crate) struct Reader {
-    pub(crate) parts: Parts,
-    memory: Mutex<Memory>,
+pub(crate) struct DocumentLoader {
+    pub(crate) parts: CorpusServices,
+    cache: Mutex<DocumentCache>,
     facts: Mutex<Option<Arc<HashMap<ContentHash, Facts>>>>,
     /// The session snapshots used last, with their owners; a snapshot does not change.
-    pasts: Mutex<Vec<(String, Arc<Past>)>>,
+    snapshots: Mutex<Vec<(String, Arc<SessionSnapshot>)>>,
 }
 
 /// A loaded document.
-pub(crate) struct Read1 {
+pub(crate) struct LoadedDocument {
     pub(crate) hash: ContentHash,
-    pub(crate) reading: Arc<Reading>,
+    pub(crate) reading: Arc<ParsedDocument>,
 }
 
 /// A file opened for parsing.
-struct Opened {
+struct OpenedFile {
     file: File,
-    before: Before,
+    before: StatBefore,
     hash: ContentHash,
     raw: Option<String>,
 }
 
 /// The cache key of a parsed document: content hash, extension and parser version.
-pub(crate) fn key(hash: ContentHash, extension: &str) -> String {
-    format!("{hash}-{extension}-{READER}")
+pub(crate) fn document_key(hash: ContentHash, extension: &str) -> String {
+    format!("{hash}-{extension}-{PARSER_VERSION}")
 }
 
 /// The extension that selects the parser for a path.
@@ -84,31 +84,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Reader {
-    pub(crate) fn new(parts: Parts) -> Reader {
-        Reader { parts, memory: Mutex::default(), facts: Mutex::default(), pasts: Mutex::default() }
+impl DocumentLoader {
+    pub(crate) fn new(parts: CorpusServices) -> DocumentLoader {
+        DocumentLoader { parts, cache: Mutex::default(), facts: Mutex::default(), snapshots: Mutex::default() }
     }
 
     /// Returns the cached document of a [`key`], if any.
-    pub(crate) fn kept(&self, key: &str) -> Option<Arc<Reading>> {
-        if let Some(found) = lock(&self.memory).get(key) {
+    pub(crate) fn cached(&self, key: &str) -> Option<Arc<ParsedDocument>> {
+        if let Some(found) = lock(&self.cache).get(key) {
             return Some(found);
         }
-        let text = self.parts.book.reading(key).ok().flatten()?;
-        let reading = Arc::new(serde_json::from_str::<Reading>(&text).ok()?);
-        lock(&self.memory).remember(key.to_string(), &reading);
+        let text = self.parts.book.document(key).ok().flatten()?;
+        let reading = Arc::new(serde_json::from_str::<ParsedDocument>(&text).ok()?);
+        lock(&self.cache).insert(key.to_string(), &reading);
         Some(reading)
     }
 
     /// Returns a session snapshot of an owner.
-    pub(crate) fn past(&self, owner: &str, session: i64) -> Result<Option<Arc<Past>>> {
+    pub(crate) fn session_snapshot(&self, owner: &str, session: i64) -> Result<Option<Arc<SessionSnapshot>>> {
         let Some((body, _)) = self.parts.book.session(owner, session)? else { return Ok(None) };
-        if let Some((_, past)) = lock(&self.pasts).iter().find(|it| it.0 == owner && it.1.session == session) {
+        if let Some((_, past)) = lock(&self.snapshots).iter().find(|it| it.0 == owner && it.1.session == session) {
             return Ok(Some(past.clone()));
         }
-        let past = Arc::new(Past::new(session, &body, self.parts.book.session_files(owner, session)?));
-        let mut pasts = lock(&self.pasts);
-        if pasts.len() >= PASTS {
+        let past = Arc::new(SessionSnapshot::new(session, &body, self.parts.book.session_files(owner, session)?));
+        let mut pasts = lock(&self.snapshots);
+        if pasts.len() >= MAX_CACHED_SNAPSHOTS {
             pasts.remove(0);
         }
         pasts.push((owner.to_string(), past.clone()));
@@ -116,20 +116,20 @@ impl Reader {
     }
 
     /// Drops the cached snapshot of a session that was changed or deleted.
-    pub(crate) fn forget_past(&self, owner: &str, session: i64) {
-        lock(&self.pasts).retain(|it| it.0 != owner || it.1.session != session);
+    pub(crate) fn forget_snapshot(&self, owner: &str, session: i64) {
+        lock(&self.snapshots).retain(|it| it.0 != owner || it.1.session != session);
     }
 
     /// Parses a file as it is now. The error is a reason as the catalog names it, or `gone`.
-    pub(crate) async fn read(self: &Arc<Reader>, record: &FileRecord) -> Result<Read1, String> {
+    pub(crate) async fn load(self: &Arc<DocumentLoader>, record: &FileRecord) -> Result<LoadedDocument, String> {
         let (reader, own) = (self.clone(), record.clone());
-        let opened = at_file(record, move || Ok(reader.open(&own))).await.map_err(|_| "io".to_string())?;
+        let opened = blocking_at_file(record, move || Ok(reader.open(&own))).await.map_err(|_| "io".to_string())?;
         let opened = opened.ok_or_else(|| "io".to_string())??;
-        let Opened { file, before, hash, raw } = match opened {
-            Ready::Kept(read) => return Ok(read),
-            Ready::Open(opened) => opened,
+        let OpenedFile { file, before, hash, raw } = match opened {
+            OpenOutcome::Kept(read) => return Ok(read),
+            OpenOutcome::Open(opened) => opened,
         };
-        let document = extracted(&self.parts.pool, record, file, before).await?;
+        let document = extract_unchanged(&self.parts.pool, record, file, before).await?;
         let document = self
             .parts
             .index
@@ -138,24 +138,24 @@ impl Reader {
             .map_err(|error| error.code.name().to_string())?;
         let (reader, extension, kind) = (self.clone(), record.extension.clone(), record.kind);
         let made = blocking(move || {
-            let reading = Arc::new(Reading::of(&extension, kind, document, raw, reader.parts.redaction));
-            reader.keep(hash, &extension, &reading)?;
+            let reading = Arc::new(ParsedDocument::parse(&extension, kind, document, raw, reader.parts.redaction));
+            reader.store(hash, &extension, &reading)?;
             Ok(reading)
         });
         let reading = made.await.map_err(|error| error.code.name().to_string())?;
-        Ok(Read1 { hash, reading })
+        Ok(LoadedDocument { hash, reading })
     }
 
-    fn keep(&self, hash: ContentHash, extension: &str, reading: &Arc<Reading>) -> Result<()> {
-        let key = key(hash, extension);
+    fn store(&self, hash: ContentHash, extension: &str, reading: &Arc<ParsedDocument>) -> Result<()> {
+        let key = document_key(hash, extension);
         let text = serde_json::to_string(&**reading).map_err(crate::error::Error::internal)?;
-        self.parts.book.put_reading(&key, &text)?;
+        self.parts.book.put_document(&key, &text)?;
         let facts = serde_json::to_string(&reading.facts).map_err(crate::error::Error::internal)?;
         self.parts.book.put_facts(hash, &facts)?;
         if let Some(known) = lock(&self.facts).as_mut() {
             Arc::make_mut(known).insert(hash, reading.facts.clone());
         }
-        lock(&self.memory).remember(key, reading);
+        lock(&self.cache).insert(key, reading);
         Ok(())
     }
 
@@ -168,45 +168,50 @@ impl Reader {
         let rows = self.parts.book.facts()?;
         let known = rows.into_iter().filter_map(|(hash, text)| {
             let facts = serde_json::from_str::<Facts>(&text).ok()?;
-            (facts.reader == READER).then_some((hash, facts))
+            (facts.reader == PARSER_VERSION).then_some((hash, facts))
         });
         let known = Arc::new(known.collect::<HashMap<ContentHash, Facts>>());
         *facts = Some(known.clone());
         Ok(known)
     }
 
-    fn open(&self, record: &FileRecord) -> Result<Ready, String> {
+    fn open(&self, record: &FileRecord) -> Result<OpenOutcome, String> {
         let file = open_beneath(&record.root, &record.found.path).map_err(|problem| match problem {
             OpenProblem::Gone => "gone".to_string(),
             OpenProblem::Bad(failure) => failure.reason.name().to_string(),
         })?;
-        let before = Before::of(&file);
-        let hash = hash_of(record, &file).map_err(|error| match error.kind() {
+        let before = StatBefore::new(&file);
+        let hash = content_hash(record, &file).map_err(|error| match error.kind() {
             ErrorKind::FileTooLarge => Reason::TooLarge.name().to_string(),
             _ => Reason::Io.name().to_string(),
         })?;
-        if let Some(reading) = self.kept(&key(hash, &record.extension)) {
-            return Ok(Ready::Kept(Read1 { hash, reading }));
+        if let Some(reading) = self.cached(&document_key(hash, &record.extension)) {
+            return Ok(OpenOutcome::Kept(LoadedDocument { hash, reading }));
         }
-        let raw = is_text(record).then(|| raw(&file)).flatten();
-        Ok(Ready::Open(Opened { file, before, hash, raw }))
+        let raw = is_text(record).then(|| read_text(&file)).flatten();
+        Ok(OpenOutcome::Open(OpenedFile { file, before, hash, raw }))
     }
 }
 
 /// Parses a file in the worker.
-async fn extracted(pool: &WorkerPool, record: &FileRecord, file: File, before: Before) -> Result<Document, String> {
+async fn extract_unchanged(
+    pool: &WorkerPool,
+    record: &FileRecord,
+    file: File,
+    before: StatBefore,
+) -> Result<Document, String> {
     let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let document = pool.extract(file, &name).await.map_err(|failure| failure.reason.name().to_string())?;
     // If the file was written to meanwhile, the text would be stored under the wrong hash.
-    match before.still_holds(record).await {
+    match before.is_unchanged(record).await {
         Ok(Some(true)) => Ok(document),
         Ok(_) | Err(_) => Err(Reason::Io.name().to_string()),
     }
 }
 
-enum Ready {
-    Kept(Read1),
-    Open(Opened),
+enum OpenOutcome {
+    Kept(LoadedDocument),
+    Open(OpenedFile),
 }
 
 fn is_text(record: &FileRecord) -> bool {
@@ -220,15 +225,15 @@ fn is_text(record: &FileRecord) -> bool {
 }
 
 /// The whole text of a file; the file position is reset.
-fn raw(file: &File) -> Option<String> {
+fn read_text(file: &File) -> Option<String> {
     use std::io::{Seek, SeekFrom};
     let mut file = file.try_clone().ok()?;
     let mut bytes = Vec::new();
-    if file.metadata().ok()?.len() > MOST_RAW {
+    if file.metadata().ok()?.len() > MAX_RAW_BYTES {
         return None;
     }
     file.seek(SeekFrom::Start(0)).ok()?;
-    file.by_ref().take(MOST_RAW).read_to_end(&mut bytes).ok()?;
+    file.by_ref().take(MAX_RAW_BYTES).read_to_end(&mut bytes).ok()?;
     file.seek(SeekFrom::Start(0)).ok()?;
     String::from_utf8(bytes).ok()
 }
@@ -249,10 +254,10 @@ mod tests {
         ] {
             std::fs::write(&path, "text").unwrap();
             let file = File::open(&path).unwrap();
-            let (before, hash) = (Before::of(&file), crate::files::hash(&file).unwrap());
+            let (before, hash) = (StatBefore::new(&file), crate::files::hash(&file).unwrap());
             let record = crate::model::samples::indexed_file(&root, "a.md", FileKind::Markup, hash);
-            let pool = scripted_worker::pool(folder.path(), &does, &Ok(Document::default()));
-            assert_eq!(extracted(&pool, &record, file, before).await, expected, "{does}");
+            let pool = scripted_worker::scripted_pool(folder.path(), &does, &Ok(Document::default()));
+            assert_eq!(extract_unchanged(&pool, &record, file, before).await, expected, "{does}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{Anchor, Block, BlockKind};
 /// A place. Lines are 1-based and inclusive; bytes are 0-based, the second is past the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Place {
+pub(crate) struct SourceLocation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) page: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) part: Option<String>,
 }
 
-impl Place {
+impl SourceLocation {
     /// Writes the place into a JSON object.
     pub(crate) fn write(&self, object: &mut Map<String, Value>) {
         if let Some(page) = self.page {
@@ -40,11 +40,11 @@ impl Place {
     }
 
     /// The smallest place that covers both, in the same part.
-    pub(crate) fn with(&self, other: &Place) -> Place {
+    pub(crate) fn merge(&self, other: &SourceLocation) -> SourceLocation {
         fn join<T: Ord + Copy>(a: Option<(T, T)>, b: Option<(T, T)>) -> Option<(T, T)> {
             Some((a?.0.min(b?.0), a?.1.max(b?.1)))
         }
-        Place {
+        SourceLocation {
             page: self.page,
             lines: join(self.lines, other.lines),
             bytes: join(self.bytes, other.bytes),
@@ -66,7 +66,7 @@ pub(crate) enum Markup {
 
 /// The text of a file on disk, with an index of its letters and digits. Letters are the common ground of all readers,
 /// which treat white space and markup differently.
-pub(crate) struct Raw {
+pub(crate) struct SourceText {
     pub(crate) text: String,
     line_starts: Vec<usize>,
     /// All letters and digits in order.
@@ -75,8 +75,8 @@ pub(crate) struct Raw {
     offsets: Vec<u32>,
 }
 
-impl Raw {
-    pub(crate) fn new(text: String, markup: Markup) -> Raw {
+impl SourceText {
+    pub(crate) fn new(text: String, markup: Markup) -> SourceText {
         let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|it| it.0 + 1)).collect();
         let (mut letters, mut offsets) = (String::new(), Vec::new());
         let mut skip_until = 0;
@@ -95,7 +95,7 @@ impl Raw {
                 _ => {}
             }
         }
-        Raw { text, line_starts, letters, offsets }
+        SourceText { text, line_starts, letters, offsets }
     }
 
     /// The line of a byte, from 1.
@@ -113,17 +113,17 @@ impl Raw {
     }
 
     /// The place of a byte range.
-    pub(crate) fn place(&self, bytes: &Range<usize>) -> Place {
+    pub(crate) fn place(&self, bytes: &Range<usize>) -> SourceLocation {
         let last = bytes.end.saturating_sub(1).max(bytes.start);
-        Place {
+        SourceLocation {
             lines: Some((self.line(bytes.start), self.line(last))),
             bytes: Some((bytes.start as u64, bytes.end as u64)),
-            ..Place::default()
+            ..SourceLocation::default()
         }
     }
 
     /// Finds the letters of `text` at or after position `from` of `letters`.
-    fn find(&self, text: &str, from: usize) -> Option<Range<usize>> {
+    fn find_letters(&self, text: &str, from: usize) -> Option<Range<usize>> {
         let wanted: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
         if wanted.is_empty() {
             return None;
@@ -190,46 +190,49 @@ fn escape_length(text: &str) -> usize {
 }
 
 /// Finds the blocks of a document in its file, in order.
-pub(crate) struct Finder<'r> {
-    raw: Option<&'r Raw>,
+pub(crate) struct BlockFinder<'r> {
+    raw: Option<&'r SourceText>,
     cursor: usize,
     misses: usize,
 }
 
 /// Failed searches before the finder gives up: each scans the rest of the file. So many mean that the file has changed.
-pub(crate) const MOST_MISSES: usize = 200;
+pub(crate) const MAX_MISSES: usize = 200;
 
 /// The position of a block in its file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spot {
+pub(crate) struct BlockPosition {
     anchor: Anchor,
     letters: Option<Range<usize>>,
     /// Bytes at the start of the block that its reader added: the number of a list item.
-    written: usize,
+    reader_prefix_len: usize,
     /// Whether only the ends match, because the reader repeated some of the text.
     ends_only: bool,
 }
 
-impl<'r> Finder<'r> {
-    pub(crate) fn new(raw: Option<&'r Raw>) -> Finder<'r> {
-        Finder { raw, cursor: 0, misses: 0 }
+impl<'r> BlockFinder<'r> {
+    pub(crate) fn new(raw: Option<&'r SourceText>) -> BlockFinder<'r> {
+        BlockFinder { raw, cursor: 0, misses: 0 }
     }
 
     /// Locates the next block.
-    pub(crate) fn next(&mut self, block: &Block) -> Spot {
-        let spot = Spot { anchor: block.anchor.clone(), ..Spot::default() };
-        let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none() && self.misses < MOST_MISSES) else {
+    pub(crate) fn next(&mut self, block: &Block) -> BlockPosition {
+        let spot = BlockPosition { anchor: block.anchor.clone(), ..BlockPosition::default() };
+        let Some(raw) = self.raw.filter(|_| block.anchor.member.is_none() && self.misses < MAX_MISSES) else {
             return spot;
         };
         let from = block.anchor.byte_start.map_or(self.cursor, |it| raw.letter_at(it as usize));
         let bare = block.text.trim_start_matches(|it: char| it.is_ascii_digit());
         let written = block.text.len() - bare.len();
-        let (letters, written) = match raw.find(&block.text, from) {
-            None if written > 0 && bare.starts_with(". ") => (raw.find(bare, from), written),
+        let (letters, written) = match raw.find_letters(&block.text, from) {
+            None if written > 0 && bare.starts_with(". ") => (raw.find_letters(bare, from), written),
             found => (found, 0),
         };
-        let ends =
-            if letters.is_none() && block.kind == BlockKind::Table { corners(raw, &block.text, from) } else { None };
+        let ends = if letters.is_none() && block.kind == BlockKind::Table {
+            table_range(raw, &block.text, from)
+        } else {
+            None
+        };
         let ends_only = ends.is_some();
         let letters = letters.or(ends);
         // A wrong match must not mislead the blocks after it: they start from the last good one.
@@ -239,21 +242,21 @@ impl<'r> Finder<'r> {
             Some(found) => self.cursor = found.end,
             None => self.misses += 1,
         }
-        Spot { letters, written, ends_only, ..spot }
+        BlockPosition { letters, reader_prefix_len: written, ends_only, ..spot }
     }
 }
 
 /// Candidates tried as the first cell of a table.
-const MOST_TRIES: usize = 50;
+const MAX_TABLE_CANDIDATES: usize = 50;
 
 /// The range from the first cell of a table to the last. A spanning cell repeats in the text, but not in the file.
-fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
+fn table_range(raw: &SourceText, table: &str, mut from: usize) -> Option<Range<usize>> {
     let letters = |it: &str| it.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
     let rows: Vec<Vec<String>> = table.lines().map(|it| it.split(" | ").map(letters).collect()).collect();
     let first = rows.iter().flatten().find(|it| !it.is_empty())?;
-    for _ in 0..MOST_TRIES {
-        let start = raw.find(first, from)?.start;
-        if let Some(end) = cells_at(&raw.letters, &rows, start) {
+    for _ in 0..MAX_TABLE_CANDIDATES {
+        let start = raw.find_letters(first, from)?.start;
+        if let Some(end) = match_cells(&raw.letters, &rows, start) {
             return Some(start..end);
         }
         from = start + raw.letters[start..].chars().next()?.len_utf8();
@@ -262,7 +265,7 @@ fn corners(raw: &Raw, table: &str, mut from: usize) -> Option<Range<usize>> {
 }
 
 /// The end of consecutive cells from a position; a cell that repeats its neighbour may be absent.
-fn cells_at(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize> {
+fn match_cells(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize> {
     for (number, row) in rows.iter().enumerate() {
         for (column, cell) in row.iter().enumerate() {
             let above = number.checked_sub(1).and_then(|it| rows[it].get(column));
@@ -277,9 +280,9 @@ fn cells_at(letters: &str, rows: &[Vec<String>], mut at: usize) -> Option<usize>
     Some(at)
 }
 
-impl Spot {
+impl BlockPosition {
     /// The bytes of a part of the block's text.
-    pub(crate) fn bytes(&self, raw: Option<&Raw>, text: &str, part: &Range<usize>) -> Option<Range<usize>> {
+    pub(crate) fn bytes(&self, raw: Option<&SourceText>, text: &str, part: &Range<usize>) -> Option<Range<usize>> {
         if let (true, Some(start)) = (self.anchor.verbatim, self.anchor.byte_start) {
             let start = start as usize;
             return Some(start + part.start..start + part.end);
@@ -293,29 +296,33 @@ impl Spot {
             return raw.filter(|_| *part == (0..text.len()))?.bytes(letters, text);
         }
         let count = |text: &str| text.chars().filter(|it| it.is_alphanumeric()).map(char::len_utf8).sum::<usize>();
-        let at = |byte: usize| letters.start + count(&text[..byte]).saturating_sub(self.written);
-        let start = if self.written > part.start { self.written.min(part.end) } else { part.start };
+        let at = |byte: usize| letters.start + count(&text[..byte]).saturating_sub(self.reader_prefix_len);
+        let start = if self.reader_prefix_len > part.start { self.reader_prefix_len.min(part.end) } else { part.start };
         raw?.bytes(&(at(part.start)..at(part.end)), text[start..part.end].trim_start_matches(". "))
     }
 
     /// The place of a part of the block's text, as exact as the format allows.
-    pub(crate) fn place(&self, raw: Option<&Raw>, text: &str, part: &Range<usize>) -> Place {
-        let anchor = self.anchor.narrowed_to(text, part.clone());
+    pub(crate) fn place(&self, raw: Option<&SourceText>, text: &str, part: &Range<usize>) -> SourceLocation {
+        let anchor = self.anchor.narrow_to(text, part.clone());
         let lines = anchor.line_start.map(|it| (it, anchor.line_end.unwrap_or(it)));
         let mut place = match (self.bytes(raw, text, part), raw) {
             (Some(bytes), Some(raw)) if bytes.end <= raw.text.len() => raw.place(&bytes),
-            (Some(bytes), _) => {
-                Place { lines, bytes: Some((bytes.start as u64, bytes.end as u64)), ..Place::default() }
+            (Some(bytes), _) => SourceLocation {
+                lines,
+                bytes: Some((bytes.start as u64, bytes.end as u64)),
+                ..SourceLocation::default()
+            },
+            (None, _) => {
+                SourceLocation { lines, bytes: anchor.byte_start.zip(anchor.byte_end), ..SourceLocation::default() }
             }
-            (None, _) => Place { lines, bytes: anchor.byte_start.zip(anchor.byte_end), ..Place::default() },
         };
         place.page = anchor.page;
-        place.part = named_part(&anchor);
+        place.part = part_name(&anchor);
         place
     }
 }
 
-fn named_part(anchor: &Anchor) -> Option<String> {
+fn part_name(anchor: &Anchor) -> Option<String> {
     let sheet = anchor.sheet.as_ref().map(|it| format!("sheet {it}"));
     let parts = [anchor.member.clone(), anchor.part.clone(), sheet, anchor.cell.clone()];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -333,8 +340,8 @@ mod tests {
     #[test]
     fn html_text_is_located_by_bytes_and_lines() {
         let html = "<html>\n<p>One &amp; <b>two</b> [3].</p>\n<script>var One = 2;</script>\n<p>One again.</p>";
-        let raw = Raw::new(html.into(), Markup::Tags);
-        let mut finder = Finder::new(Some(&raw));
+        let raw = SourceText::new(html.into(), Markup::Tags);
+        let mut finder = BlockFinder::new(Some(&raw));
         let first = "One & two [3].";
         let spot = finder.next(&block(first));
         let at = first.find("[3]").unwrap();
@@ -348,7 +355,7 @@ mod tests {
 
     #[test]
     fn verbatim_part_is_offset_from_block() {
-        let raw = Raw::new("zero\nfirst [1]\n".into(), Markup::None);
+        let raw = SourceText::new("zero\nfirst [1]\n".into(), Markup::None);
         let anchor = Anchor {
             line_start: Some(2),
             line_end: Some(2),
@@ -357,7 +364,7 @@ mod tests {
             verbatim: true,
             ..Anchor::default()
         };
-        let spot = Finder::new(Some(&raw)).next(&Block { anchor, ..block("first [1]") });
+        let spot = BlockFinder::new(Some(&raw)).next(&Block { anchor, ..block("first [1]") });
         let place = spot.place(Some(&raw), "first [1]", &(6..9));
         assert_eq!((place.lines, place.bytes), (Some((2, 2)), Some((11, 14))));
     }
@@ -365,9 +372,9 @@ mod tests {
     #[test]
     fn table_with_spanning_cells_is_located() {
         let html = "<p>One a b.</p><table><tr><td rowspan=2>a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d</td></tr></table>";
-        let raw = Raw::new(html.into(), Markup::Tags);
+        let raw = SourceText::new(html.into(), Markup::Tags);
         let table = Block { kind: BlockKind::Table, ..block("a | b | b\na | c | d") };
-        let spot = Finder::new(Some(&raw)).next(&table);
+        let spot = BlockFinder::new(Some(&raw)).next(&table);
         let bytes = spot.bytes(Some(&raw), &table.text, &(0..table.text.len())).unwrap();
         assert_eq!(&html[bytes], "a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d");
         assert_eq!(spot.bytes(Some(&raw), &table.text, &(0..1)), None, "parts of a table are not located");
@@ -376,7 +383,7 @@ mod tests {
     #[test]
     fn unlocated_part_keeps_place_of_block() {
         let anchor = Anchor { page: Some(3), ..Anchor::default() };
-        let spot = Finder::new(None).next(&Block { anchor, ..block("a page") });
+        let spot = BlockFinder::new(None).next(&Block { anchor, ..block("a page") });
         let place = spot.place(None, "a page", &(0..1));
         assert_eq!((place.page, place.lines, place.bytes), (Some(3), None, None));
     }

@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::corpus::document::location::Place;
-use crate::corpus::document::parsed::{Kept, Part, READER};
-use crate::corpus::document::passages::Source;
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::document::parsed::{PARSER_VERSION, PassageKind, StoredPassage};
+use crate::corpus::document::passages::SourceDocument;
 use crate::corpus::document::publication_date;
-use crate::corpus::filter::Datum;
+use crate::corpus::filter::FieldValue;
 use crate::corpus::objects::Objects;
 use crate::corpus::text::dates;
 use crate::model::FileKind;
@@ -43,18 +43,18 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// The value of a field by name.
-    pub(crate) fn datum(&self, name: &str) -> Option<Datum> {
-        let text = |it: &Option<String>| it.clone().map(Datum::Text);
+    pub(crate) fn value_of(&self, name: &str) -> Option<FieldValue> {
+        let text = |it: &Option<String>| it.clone().map(FieldValue::Text);
         Some(match name {
-            "content_type" => Datum::Text(self.content_type.clone()),
+            "content_type" => FieldValue::Text(self.content_type.clone()),
             "title" => return text(&self.title),
             "author" => return text(&self.author),
             "domain_type" => return text(&self.domain_type),
-            "published_at" => Datum::Moment(dates::moment(self.published_at.as_deref()?)?),
-            "has_abstract" => Datum::Flag(self.has_abstract),
-            "has_code_examples" => Datum::Flag(self.code_count > 0),
-            "has_methodology" => Datum::Flag(self.has_methodology),
-            _ => Datum::Number(self.number(name)?),
+            "published_at" => FieldValue::Moment(dates::parse_moment(self.published_at.as_deref()?)?),
+            "has_abstract" => FieldValue::Flag(self.has_abstract),
+            "has_code_examples" => FieldValue::Flag(self.code_count > 0),
+            "has_methodology" => FieldValue::Flag(self.has_methodology),
+            _ => FieldValue::Number(self.number(name)?),
         })
     }
 
@@ -79,31 +79,31 @@ impl Facts {
 }
 
 /// The input for the facts of a document.
-pub(crate) struct Given<'a> {
-    pub(crate) source: &'a Source,
+pub(crate) struct FactsInput<'a> {
+    pub(crate) source: &'a SourceDocument,
     pub(crate) kind: FileKind,
     pub(crate) pages: Option<u32>,
     pub(crate) objects: &'a Objects,
-    pub(crate) stated: &'a BTreeMap<String, (String, Place)>,
-    pub(crate) passages: &'a [Kept],
+    pub(crate) stated: &'a BTreeMap<String, (String, SourceLocation)>,
+    pub(crate) passages: &'a [StoredPassage],
     pub(crate) links: usize,
 }
 
 /// Computes the facts of a document.
-pub(crate) fn of(given: &Given<'_>) -> Facts {
+pub(crate) fn compute_facts(given: &FactsInput<'_>) -> Facts {
     let count = |schema: &str| given.objects.get(schema).map_or(0, |it| it.len() as u64);
     let stated = |keys: &[&str]| keys.iter().find_map(|it| given.stated.get(*it)).map(|it| it.0.clone());
     let words = given.passages.iter().map(|it| it.text.split_whitespace().count() as u64).sum();
     let mut facts = Facts {
-        reader: READER,
+        reader: PARSER_VERSION,
         content_type: String::new(),
         title: stated(&["title", "subject"]).or_else(|| given.source.title.clone()),
         author: stated(&["author", "authors", "creator", "from", "by"]),
-        published_at: publication_date::of(given.source, given.passages),
-        domain_type: domain(given),
+        published_at: publication_date::publication_date(given.source, given.passages),
+        domain_type: top_level_domain(given),
         word_count: words,
         page_count: given.pages.map(u64::from),
-        heading_count: given.passages.iter().filter(|it| it.part == Part::Heading).count() as u64,
+        heading_count: given.passages.iter().filter(|it| it.part == PassageKind::Heading).count() as u64,
         citation_count: count("Citation"),
         reference_count: count("Reference"),
         code_count: count("Code"),
@@ -118,16 +118,16 @@ pub(crate) fn of(given: &Given<'_>) -> Facts {
     facts
 }
 
-fn is_abstract(passage: &Kept) -> bool {
+fn is_abstract(passage: &StoredPassage) -> bool {
     let text = passage.text.trim();
     let word = text.get(..8).is_some_and(|it| it.eq_ignore_ascii_case("abstract"));
     match passage.part {
-        Part::Heading => text.trim_end_matches([':', '.']).eq_ignore_ascii_case("abstract"),
+        PassageKind::Heading => text.trim_end_matches([':', '.']).eq_ignore_ascii_case("abstract"),
         _ => text.contains("\\begin{abstract}") || word && text[8..].starts_with(['.', ':', '\n', ' ', '—']),
     }
 }
 
-fn content_type(given: &Given<'_>, facts: &Facts) -> &'static str {
+fn content_type(given: &FactsInput<'_>, facts: &Facts) -> &'static str {
     match given.kind {
         FileKind::Code => return "code",
         FileKind::Mail => return "mail",
@@ -150,7 +150,7 @@ fn content_type(given: &Given<'_>, facts: &Facts) -> &'static str {
 }
 
 /// The top-level domain of the host that a page came from.
-fn domain(given: &Given<'_>) -> Option<String> {
+fn top_level_domain(given: &FactsInput<'_>) -> Option<String> {
     static CANONICAL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"(?i)<(?:link|meta)[^>]*(?:canonical|og:url)[^>]*(?:href|content)\s*=\s*["'](https?://[^"']+)"#)
             .expect("a constant")

@@ -6,27 +6,27 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::corpus::document::location::Place;
+use crate::corpus::document::location::SourceLocation;
 use crate::corpus::document::metadata::{self, Facts};
-use crate::corpus::document::passages::{Role, Source};
+use crate::corpus::document::passages::{PassageRole, SourceDocument};
 use crate::corpus::objects::{self, Objects};
 use crate::corpus::text::words;
 use crate::model::{Document, FileKind, Redaction};
-use crate::secrets::Censor;
+use crate::secrets::Redactor;
 
 /// Version of the parsed form. Raise it with every change of the parser: older cached documents are parsed again.
-pub(crate) const READER: u32 = 6;
+pub(crate) const PARSER_VERSION: u32 = 6;
 
 /// Most bytes of text kept of one document, including the headings and places that its passages repeat.
-const MOST_TEXT: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// Most passages kept of one document: a passage has a fixed overhead, and many hold a single word.
-const MOST_PASSAGES: usize = 50_000;
+const MAX_PASSAGES: usize = 50_000;
 
 /// The kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Part {
+pub(crate) enum PassageKind {
     Heading,
     Text,
     Item,
@@ -37,58 +37,58 @@ pub(crate) enum Part {
 
 /// A passage as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    pub(crate) part: Part,
+pub(crate) struct StoredPassage {
+    pub(crate) part: PassageKind,
     pub(crate) text: String,
     /// The heading above it.
     pub(crate) section: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// A link out of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Link {
     pub(crate) target: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// A parsed document; see the module docs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Reading {
+pub(crate) struct ParsedDocument {
     pub(crate) facts: Facts,
     pub(crate) objects: Objects,
-    pub(crate) passages: Vec<Kept>,
+    pub(crate) passages: Vec<StoredPassage>,
     pub(crate) links: Vec<Link>,
     /// `key: value` pairs that the document states.
-    pub(crate) stated: BTreeMap<String, (String, Place)>,
+    pub(crate) stated: BTreeMap<String, (String, SourceLocation)>,
     /// Stems with their number of occurrences.
     pub(crate) terms: BTreeMap<String, u32>,
     /// Parts that could not be read.
     pub(crate) problems: Vec<String>,
 }
 
-impl Reading {
+impl ParsedDocument {
     /// Parses a document. `raw` is the file's text, if the file is text.
-    pub(crate) fn of(
+    pub(crate) fn parse(
         extension: &str,
         kind: FileKind,
         document: Document,
         raw: Option<String>,
         redaction: Redaction,
-    ) -> Reading {
+    ) -> ParsedDocument {
         let (pages, mut problems) = (document.pages, document.problems.clone());
         if document.truncated {
             problems.push("the text was cut at its limit".into());
         }
-        let source = Source::new(extension, document, raw);
-        let objects = objects::objects(&source, redaction);
-        let passages = kept(&source);
+        let source = SourceDocument::new(extension, document, raw);
+        let objects = objects::find_objects(&source, redaction);
+        let passages = stored_passages(&source);
         if passages.len() < source.passages.len() {
             problems.push(format!("only the first {} passages of {} are kept", passages.len(), source.passages.len()));
         }
-        let links = links(&source, redaction);
-        let stated = stated(&passages);
-        let facts = metadata::of(&metadata::Given {
+        let links = find_links(&source, redaction);
+        let stated = find_key_values(&passages);
+        let facts = metadata::compute_facts(&metadata::FactsInput {
             source: &source,
             kind,
             pages,
@@ -98,49 +98,49 @@ impl Reading {
             links: links.len(),
         });
         let mut terms = BTreeMap::new();
-        for passage in passages.iter().filter(|it| it.part != Part::Code) {
+        for passage in passages.iter().filter(|it| it.part != PassageKind::Code) {
             for (stem, count) in words::terms(&passage.text) {
                 *terms.entry(stem).or_default() += count;
             }
         }
-        Reading { facts, objects, passages, links, stated, terms, problems }
+        ParsedDocument { facts, objects, passages, links, stated, terms, problems }
     }
 
     /// The headings in order.
-    pub(crate) fn headings(&self) -> impl Iterator<Item = &Kept> {
-        self.passages.iter().filter(|it| it.part == Part::Heading)
+    pub(crate) fn headings(&self) -> impl Iterator<Item = &StoredPassage> {
+        self.passages.iter().filter(|it| it.part == PassageKind::Heading)
     }
 
     /// Passages that hold running text.
-    pub(crate) fn prose(&self) -> impl Iterator<Item = &Kept> {
-        self.passages.iter().filter(|it| matches!(it.part, Part::Text | Part::Item))
+    pub(crate) fn prose(&self) -> impl Iterator<Item = &StoredPassage> {
+        self.passages.iter().filter(|it| matches!(it.part, PassageKind::Text | PassageKind::Item))
     }
 }
 
-fn kept(source: &Source) -> Vec<Kept> {
-    let mut left = MOST_TEXT;
+fn stored_passages(source: &SourceDocument) -> Vec<StoredPassage> {
+    let mut left = MAX_TEXT_BYTES;
     let mut kept = Vec::new();
-    for passage in source.passages.iter().take(MOST_PASSAGES) {
-        let (section, place) = (source.heading(passage), source.whole(passage));
+    for passage in source.passages.iter().take(MAX_PASSAGES) {
+        let (section, place) = (source.heading(passage), source.place_of(passage));
         let repeated = section.len() + place.part.as_ref().map_or(0, String::len);
         let Some(rest) = left.checked_sub(passage.text.len() + repeated) else { break };
         left = rest;
         let part = match passage.role {
-            Role::Heading(_) => Part::Heading,
-            Role::Prose => Part::Text,
-            Role::Item => Part::Item,
-            Role::Table => Part::Table,
-            Role::Code => Part::Code,
-            Role::Facts => Part::Facts,
+            PassageRole::Heading(_) => PassageKind::Heading,
+            PassageRole::Prose => PassageKind::Text,
+            PassageRole::Item => PassageKind::Item,
+            PassageRole::Table => PassageKind::Table,
+            PassageRole::Code => PassageKind::Code,
+            PassageRole::Facts => PassageKind::Facts,
         };
         let (text, section) = (passage.text.clone(), section.to_string());
-        kept.push(Kept { part, text, section, place });
+        kept.push(StoredPassage { part, text, section, place });
     }
     kept
 }
 
 /// Links in the text, and on web pages those of `<a>` tags.
-fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
+fn find_links(source: &SourceDocument, redaction: Redaction) -> Vec<Link> {
     static TEXT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|\[\[([^\]|#]+)[^\]]*\]\]|\\(?:href|url)\{([^}]+)\}|\b(https?://[^\s<>")\]}]+)"#).expect("a constant")
     });
@@ -159,12 +159,12 @@ fn links(source: &Source, redaction: Redaction) -> Vec<Link> {
         links.extend(anchors.map(|it| Link { target: it.as_str().to_string(), place: raw.place(&it.range()) }));
     }
     // Addresses can contain keys, and those of a web page come from the file itself, before redaction.
-    links.iter_mut().for_each(|it| it.target = Censor::new(redaction).clean(&it.target).into_owned());
+    links.iter_mut().for_each(|it| it.target = Redactor::new(redaction).redact(&it.target).into_owned());
     links
 }
 
 /// The first `key: value` pair of each key, from metadata, list items and tables with two columns.
-fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
+fn find_key_values(passages: &[StoredPassage]) -> BTreeMap<String, (String, SourceLocation)> {
     static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^\s*(?:[-*] )?(?:\*\*|__)?([\p{L}][\p{L}\d _/-]{1,40}?)(?:\*\*|__)?\s*[:=](?:\*\*)?\s+(.{1,300})$")
             .expect("a constant")
@@ -173,15 +173,15 @@ fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
     for passage in passages {
         for line in passage.text.lines() {
             let pair = match passage.part {
-                Part::Table => line.split_once(" | ").filter(|it| !it.1.contains(" | ")),
-                Part::Text | Part::Item | Part::Facts => {
+                PassageKind::Table => line.split_once(" | ").filter(|it| !it.1.contains(" | ")),
+                PassageKind::Text | PassageKind::Item | PassageKind::Facts => {
                     PAIR.captures(line).and_then(|it| Some((it.get(1)?.as_str(), it.get(2)?.as_str())))
                 }
-                Part::Heading | Part::Code => None,
+                PassageKind::Heading | PassageKind::Code => None,
             };
             if let Some((key, value)) = pair {
                 let value = value.trim().trim_matches(['"', '\'', '*']).to_string();
-                found.entry(key_of(key)).or_insert_with(|| (value, passage.place.clone()));
+                found.entry(normalize_key(key)).or_insert_with(|| (value, passage.place.clone()));
             }
         }
     }
@@ -189,7 +189,7 @@ fn stated(passages: &[Kept]) -> BTreeMap<String, (String, Place)> {
 }
 
 /// A key in lookup form: lower case, words joined by `_`.
-pub(crate) fn key_of(text: &str) -> String {
+pub(crate) fn normalize_key(text: &str) -> String {
     let words: Vec<String> = words::words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
     words.join("_")
 }
@@ -197,34 +197,34 @@ pub(crate) fn key_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::document::passages::MOST_HEADING;
+    use crate::corpus::document::passages::MAX_HEADING_BYTES;
     use crate::model::{Anchor, Block, BlockKind};
 
     /// Parses a word-processor document with this heading and this many one-letter paragraphs below it.
-    fn read(heading: &str, paragraphs: usize) -> Reading {
+    fn parse_rtf(heading: &str, paragraphs: usize) -> ParsedDocument {
         let block = |kind, text: &str| Block { kind, text: text.into(), anchor: Anchor::default(), rows: Vec::new() };
         let heading = (!heading.is_empty()).then(|| block(BlockKind::Heading(1), heading));
         let blocks = heading.into_iter().chain((0..paragraphs).map(|_| block(BlockKind::Paragraph, "a")));
         let document = Document { blocks: blocks.collect(), ..Document::default() };
-        Reading::of("rtf", FileKind::Document, document, None, Redaction::default())
+        ParsedDocument::parse("rtf", FileKind::Document, document, None, Redaction::default())
     }
 
     #[test]
     fn huge_heading_is_cut_in_passages_below() {
-        let reading = read(&"ä".repeat(250_000), 2_000);
-        assert_eq!((reading.passages[0].text.len(), reading.passages[1].section.len()), (500_000, MOST_HEADING));
+        let reading = parse_rtf(&"ä".repeat(250_000), 2_000);
+        assert_eq!((reading.passages[0].text.len(), reading.passages[1].section.len()), (500_000, MAX_HEADING_BYTES));
         let kept: usize = reading.passages.iter().map(|it| it.text.len() + it.section.len()).sum();
-        assert!((MOST_TEXT - 1_000..=MOST_TEXT).contains(&kept), "{kept}");
+        assert!((MAX_TEXT_BYTES - 1_000..=MAX_TEXT_BYTES).contains(&kept), "{kept}");
         let told = format!("only the first {} passages of 2001 are kept", reading.passages.len());
         assert_eq!(reading.problems, [told]);
-        assert_eq!(read("Tides", 3).passages[3].section, "Tides");
+        assert_eq!(parse_rtf("Tides", 3).passages[3].section, "Tides");
     }
 
     #[test]
     fn passages_over_limit_are_dropped_and_reported() {
-        let reading = read("", MOST_PASSAGES + 1);
-        assert_eq!(reading.passages.len(), MOST_PASSAGES);
+        let reading = parse_rtf("", MAX_PASSAGES + 1);
+        assert_eq!(reading.passages.len(), MAX_PASSAGES);
         assert_eq!(reading.problems, ["only the first 50000 passages of 50001 are kept"]);
-        assert!(read("", 1_000).problems.is_empty());
+        assert!(parse_rtf("", 1_000).problems.is_empty());
     }
 }

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::corpus::document::location::{Finder, MOST_MISSES, Markup, Place, Raw, Spot};
+use crate::corpus::document::location::{BlockFinder, BlockPosition, MAX_MISSES, Markup, SourceLocation, SourceText};
 use crate::corpus::text::code_blocks;
 use crate::model::{Anchor, Block, BlockKind, Document};
 
 /// The role of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum PassageRole {
     Heading(u8),
     Prose,
     Item,
@@ -23,7 +23,7 @@ pub(crate) enum Role {
 /// A passage of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
-    pub(crate) role: Role,
+    pub(crate) role: PassageRole,
     pub(crate) text: String,
     /// Index of the nearest heading passage above.
     pub(crate) heading: Option<usize>,
@@ -36,41 +36,41 @@ pub(crate) struct Passage {
     /// Text of the whole block that contains the passage, and the offset of the passage in it.
     block: String,
     offset: usize,
-    spot: Spot,
+    spot: BlockPosition,
 }
 
 impl Passage {
     /// Returns whether the passage is running text of a normal length.
     pub(crate) fn is_prose(&self) -> bool {
-        matches!(self.role, Role::Prose | Role::Item) && self.text.len() <= MOST_PROSE
+        matches!(self.role, PassageRole::Prose | PassageRole::Item) && self.text.len() <= MAX_PARAGRAPH_BYTES
     }
 }
 
 /// Most nested tags that open a paragraph.
-const MOST_TAGS: usize = 4;
+const MAX_NESTED_TAGS: usize = 4;
 
 /// Most bytes of a tag; a tag with an address is long.
-const LONGEST_TAG: usize = 2_000;
+const MAX_TAG_BYTES: usize = 2_000;
 
 /// Bytes searched for the tag around code or a table. A tag farther away belongs to something else, and an unbounded
 /// search would scan the whole file for each passage.
-pub(crate) const NEAR: usize = 64 << 10;
+pub(crate) const TAG_SEARCH_BYTES: usize = 64 << 10;
 
 /// Most bytes kept of a heading. Some formats take whole paragraphs for headings, and all passages below repeat them.
-pub(crate) const MOST_HEADING: usize = 640;
+pub(crate) const MAX_HEADING_BYTES: usize = 640;
 
 /// Most bytes of a paragraph.
-const MOST_PROSE: usize = 16 << 10;
+const MAX_PARAGRAPH_BYTES: usize = 16 << 10;
 
 /// The input of the extractors.
-pub(crate) struct Source {
+pub(crate) struct SourceDocument {
     /// Lowercase extension.
     pub(crate) extension: String,
     pub(crate) title: Option<String>,
     pub(crate) passages: Vec<Passage>,
-    pub(crate) raw: Option<Raw>,
+    pub(crate) raw: Option<SourceText>,
     /// Code in light markup other than Markdown, which its reader took for prose.
-    pub(crate) snippets: Vec<code_blocks::Snippet>,
+    pub(crate) snippets: Vec<code_blocks::CodeBlock>,
 }
 
 /// Common headings of plain text, which has no heading marks.
@@ -79,31 +79,31 @@ static PLAIN_HEADING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:{names})\s*:?$")).expect("the pattern is a constant")
 });
 
-impl Source {
+impl SourceDocument {
     /// Splits a document into passages. `raw` is the file's text, if the file is text.
-    pub(crate) fn new(extension: &str, document: Document, raw: Option<String>) -> Source {
+    pub(crate) fn new(extension: &str, document: Document, raw: Option<String>) -> SourceDocument {
         let markup = match extension {
             "html" | "htm" | "xhtml" | "xml" => Markup::Tags,
             "ipynb" | "json" => Markup::Escapes,
             _ => Markup::None,
         };
-        let raw = raw.map(|it| Raw::new(it, markup));
-        let snippets = raw.as_ref().map(|it| code_blocks::find(&it.text, extension)).unwrap_or_default();
+        let raw = raw.map(|it| SourceText::new(it, markup));
+        let snippets = raw.as_ref().map(|it| code_blocks::find_code_blocks(&it.text, extension)).unwrap_or_default();
         let quotes =
             raw.as_ref().filter(|_| markup == Markup::Tags).map(|it| blockquotes(&it.text)).unwrap_or_default();
         let mut source =
-            Source { extension: extension.into(), title: document.title, passages: Vec::new(), raw, snippets };
-        let kernel = source.raw.as_ref().filter(|_| extension == "ipynb").map(|it| kernel(&it.text));
-        let mut finder = Finder::new(None);
+            SourceDocument { extension: extension.into(), title: document.title, passages: Vec::new(), raw, snippets };
+        let kernel = source.raw.as_ref().filter(|_| extension == "ipynb").map(|it| notebook_language(&it.text));
+        let mut finder = BlockFinder::new(None);
         let raw = source.raw.take();
         if raw.is_some() {
-            finder = Finder::new(raw.as_ref());
+            finder = BlockFinder::new(raw.as_ref());
         }
         let page = raw.as_ref().filter(|it| extension == "eml" && it.text.contains("<table"));
-        let page = page.map(|it| Raw::new(it.text.clone(), Markup::Tags));
+        let page = page.map(|it| SourceText::new(it.text.clone(), Markup::Tags));
         let (mut page_at, mut misses) = (0, 0);
         for mut block in document.blocks {
-            let is_of_page = block.kind == BlockKind::Table && block.anchor.member.is_none() && misses < MOST_MISSES;
+            let is_of_page = block.kind == BlockKind::Table && block.anchor.member.is_none() && misses < MAX_MISSES;
             if let Some(page) = page.as_ref().filter(|_| is_of_page) {
                 match place_in_page(page, &mut block, page_at) {
                     Some(end) => page_at = end,
@@ -111,7 +111,7 @@ impl Source {
                 }
             }
             let spot = finder.next(&block);
-            let role = role(block.kind, extension, block.anchor.symbol.is_some());
+            let role = role_of(block.kind, extension, block.anchor.symbol.is_some());
             let mut passage = Passage {
                 role,
                 heading: None,
@@ -126,16 +126,16 @@ impl Source {
             let bytes = passage.spot.bytes(raw.as_ref(), &passage.block, &(0..passage.block.len()));
             if let (Some(bytes), Some(raw)) = (&bytes, &raw) {
                 passage.quoted |= is_quoted(raw, bytes, extension, &quotes);
-                if role == Role::Code {
+                if role == PassageRole::Code {
                     passage.language = kernel.clone().or_else(|| stated_language(raw, bytes, extension));
                 }
                 let at = source.snippets.partition_point(|it| it.outer.end < bytes.end);
                 if source.snippets.get(at).is_some_and(|it| it.covers(bytes)) {
-                    passage.role = Role::Code;
+                    passage.role = PassageRole::Code;
                     passage.language = Some(String::new());
                 }
             }
-            source.add(passage);
+            source.add_passage(passage);
         }
         source.raw = raw;
         source.link_headings();
@@ -143,9 +143,9 @@ impl Source {
     }
 
     /// Adds a passage. A heading line at the start of plain text becomes a passage of its own.
-    fn add(&mut self, passage: Passage) {
+    fn add_passage(&mut self, passage: Passage) {
         let first_line = passage.text.lines().next().unwrap_or_default();
-        let plain = matches!(passage.role, Role::Prose) && PLAIN_HEADING.is_match(first_line.trim());
+        let plain = matches!(passage.role, PassageRole::Prose) && PLAIN_HEADING.is_match(first_line.trim());
         if !plain {
             self.passages.push(passage);
             return;
@@ -154,7 +154,7 @@ impl Source {
         let rest = &passage.text[end..];
         let skipped = end + rest.len() - rest.trim_start().len();
         let body = passage.text[skipped..].to_string();
-        self.passages.push(Passage { role: Role::Heading(2), text, ..passage.clone() });
+        self.passages.push(Passage { role: PassageRole::Heading(2), text, ..passage.clone() });
         if !body.is_empty() {
             self.passages.push(Passage { text: body, offset: skipped, ..passage });
         }
@@ -163,7 +163,7 @@ impl Source {
     fn link_headings(&mut self) {
         let mut heading = None;
         for at in 0..self.passages.len() {
-            if matches!(self.passages[at].role, Role::Heading(_)) {
+            if matches!(self.passages[at].role, PassageRole::Heading(_)) {
                 heading = Some(at);
             } else {
                 self.passages[at].heading = heading;
@@ -174,17 +174,17 @@ impl Source {
     /// The heading above a passage, cut to its maximum length.
     pub(crate) fn heading(&self, passage: &Passage) -> &str {
         let text = passage.heading.map_or("", |at| self.passages[at].text.as_str());
-        &text[..text.floor_char_boundary(MOST_HEADING)]
+        &text[..text.floor_char_boundary(MAX_HEADING_BYTES)]
     }
 
     /// The place of a part of a passage.
-    pub(crate) fn place(&self, passage: &Passage, part: &Range<usize>) -> Place {
+    pub(crate) fn place(&self, passage: &Passage, part: &Range<usize>) -> SourceLocation {
         let part = part.start + passage.offset..part.end + passage.offset;
         passage.spot.place(self.raw.as_ref(), &passage.block, &part)
     }
 
     /// The place of a whole passage.
-    pub(crate) fn whole(&self, passage: &Passage) -> Place {
+    pub(crate) fn place_of(&self, passage: &Passage) -> SourceLocation {
         self.place(passage, &(0..passage.text.len()))
     }
 
@@ -204,19 +204,19 @@ impl Source {
         let bytes = self.bytes(passage, &(0..passage.text.len()))?;
         let text = &self.raw.as_ref()?.text;
         let (mut start, mut end) = (bytes.start, bytes.end);
-        for _ in 0..MOST_TAGS {
+        for _ in 0..MAX_NESTED_TAGS {
             let before = text[..start].trim_end();
-            let near = before.ceil_char_boundary(before.len().saturating_sub(LONGEST_TAG));
+            let near = before.ceil_char_boundary(before.len().saturating_sub(MAX_TAG_BYTES));
             let open = before.ends_with('>').then(|| before[near..].rfind('<')).flatten();
             match open.map(|it| near + it) {
                 Some(open) if !before[open..].starts_with("</") => start = open,
                 _ => break,
             }
         }
-        for _ in 0..MOST_TAGS {
+        for _ in 0..MAX_NESTED_TAGS {
             let after = text[end..].trim_start();
             let begin = text.len() - after.len();
-            let near = &after[..after.floor_char_boundary(LONGEST_TAG + 1)];
+            let near = &after[..after.floor_char_boundary(MAX_TAG_BYTES + 1)];
             let close = near.starts_with('<').then(|| near.find('>')).flatten();
             match close {
                 Some(close) if !ends_block(after) => end = begin + close + 1,
@@ -227,7 +227,7 @@ impl Source {
     }
 
     /// The range of `words` in a passage for the occurrence inside these bytes of the file.
-    pub(crate) fn words_at(&self, passage: &Passage, words: &str, bytes: &Range<usize>) -> Option<Range<usize>> {
+    pub(crate) fn locate_words(&self, passage: &Passage, words: &str, bytes: &Range<usize>) -> Option<Range<usize>> {
         let mut found = passage.text.match_indices(words).map(|it| it.0..it.0 + words.len());
         found.find(|it| !it.is_empty() && self.bytes(passage, it).is_some_and(|it| bytes.contains(&it.start)))
     }
@@ -239,15 +239,15 @@ impl Source {
     }
 }
 
-fn role(kind: BlockKind, extension: &str, has_symbol: bool) -> Role {
+fn role_of(kind: BlockKind, extension: &str, has_symbol: bool) -> PassageRole {
     match kind {
-        BlockKind::Heading(level) => Role::Heading(level),
-        BlockKind::Paragraph if has_symbol && extension != "md" => Role::Code,
-        BlockKind::Paragraph => Role::Prose,
-        BlockKind::ListItem => Role::Item,
-        BlockKind::Table => Role::Table,
-        BlockKind::Code => Role::Code,
-        BlockKind::Metadata => Role::Facts,
+        BlockKind::Heading(level) => PassageRole::Heading(level),
+        BlockKind::Paragraph if has_symbol && extension != "md" => PassageRole::Code,
+        BlockKind::Paragraph => PassageRole::Prose,
+        BlockKind::ListItem => PassageRole::Item,
+        BlockKind::Table => PassageRole::Table,
+        BlockKind::Code => PassageRole::Code,
+        BlockKind::Metadata => PassageRole::Facts,
     }
 }
 
@@ -288,7 +288,7 @@ fn ends_block(tag: &str) -> bool {
 }
 
 /// HTML without its tags, on one line.
-pub(crate) fn plain(html: &str) -> String {
+pub(crate) fn strip_tags(html: &str) -> String {
     static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new("<[^>]*>").expect("a constant"));
     let text = TAG.replace_all(html, "").replace("&amp;", "&").replace("&nbsp;", " ").replace("&#39;", "'");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -309,11 +309,11 @@ fn blockquotes(html: &str) -> Vec<Range<usize>> {
 
 /// Gives a table of a mail its place in the HTML part, at or after a byte, and returns its end. An encoded HTML part has
 /// no such places.
-fn place_in_page(page: &Raw, block: &mut Block, from: usize) -> Option<usize> {
+fn place_in_page(page: &SourceText, block: &mut Block, from: usize) -> Option<usize> {
     let start = from + page.text[from..].find("<table")?;
     let anchor = Anchor { byte_start: Some(start as u64), ..Anchor::default() };
     let looked_for = Block { anchor, ..block.clone() };
-    let spot = Finder::new(Some(page)).next(&looked_for);
+    let spot = BlockFinder::new(Some(page)).next(&looked_for);
     let bytes = spot.bytes(Some(page), &block.text, &(0..block.text.len()))?;
     let place = page.place(&bytes);
     (block.anchor.line_start, block.anchor.line_end) = place.lines.unzip();
@@ -326,7 +326,7 @@ fn is_quote_part(part: &str) -> bool {
     part.rsplit(", ").next() == Some("quote")
 }
 
-fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<usize>]) -> bool {
+fn is_quoted(raw: &SourceText, bytes: &Range<usize>, extension: &str, quotes: &[Range<usize>]) -> bool {
     if !quotes.is_empty() {
         let at = quotes.partition_point(|it| it.end <= bytes.start);
         return quotes.get(at).is_some_and(|it| it.contains(&bytes.start));
@@ -340,13 +340,13 @@ fn is_quoted(raw: &Raw, bytes: &Range<usize>, extension: &str, quotes: &[Range<u
 }
 
 /// The language stated by a fence, a class or a notebook.
-fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<String> {
+fn stated_language(raw: &SourceText, bytes: &Range<usize>, extension: &str) -> Option<String> {
     static CLASS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?:language|lang|highlight-source)-([A-Za-z0-9+#]+)").expect("a constant"));
     let named = match extension {
         "html" | "htm" | "xhtml" => {
             let before = raw.text.get(..bytes.start)?;
-            let before = &before[before.ceil_char_boundary(before.len().saturating_sub(NEAR))..];
+            let before = &before[before.ceil_char_boundary(before.len().saturating_sub(TAG_SEARCH_BYTES))..];
             let start = before.rfind("<pre")?;
             CLASS.captures(&before[start..]).map(|it| it[1].to_lowercase())
         }
@@ -361,7 +361,7 @@ fn stated_language(raw: &Raw, bytes: &Range<usize>, extension: &str) -> Option<S
 }
 
 /// The programming language of a notebook.
-fn kernel(notebook: &str) -> String {
+fn notebook_language(notebook: &str) -> String {
     static KERNEL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#""(?:language|language_info)"\s*:\s*(?:\{[^}]*"name"\s*:\s*)?"([a-z+#]+)"#).expect("a constant")
     });

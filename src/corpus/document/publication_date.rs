@@ -5,18 +5,18 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::corpus::document::parsed::{Kept, Part, key_of};
-use crate::corpus::document::passages::Source;
+use crate::corpus::document::parsed::{PassageKind, StoredPassage, normalize_key};
+use crate::corpus::document::passages::SourceDocument;
 use crate::corpus::text::dates;
 
 /// Bytes at the start of a document in which a date label is about all of it; further down it can be about a part.
-const HEAD: usize = 2_000;
+const MAX_LABEL_OFFSET: usize = 2_000;
 
 /// Bytes of a web page that are searched: pages state their date in the head or above the text.
-const PAGE_HEAD: usize = 512 << 10;
+const PAGE_HEAD_BYTES: usize = 512 << 10;
 
 /// Keys of metadata, front matter and mail headers, the most specific first.
-const KEYS: [&str; 16] = [
+const METADATA_KEYS: [&str; 16] = [
     "published",
     "published_at",
     "published_on",
@@ -36,7 +36,7 @@ const KEYS: [&str; 16] = [
 ];
 
 /// Names of `meta` tags that hold the date.
-const META: [&str; 24] = [
+const META_NAMES: [&str; 24] = [
     "article:published_time",
     "og:published_time",
     "datepublished",
@@ -93,31 +93,33 @@ static YEAR: LazyLock<Regex> =
 
 /// Returns the publication date that a document states, as ISO 8601 and as precise as written. An ambiguous date (two
 /// possible days) gives `None`.
-pub(crate) fn of(source: &Source, passages: &[Kept]) -> Option<String> {
-    metadata(passages).or_else(|| page(source)).or_else(|| labelled(passages))
+pub(crate) fn publication_date(source: &SourceDocument, passages: &[StoredPassage]) -> Option<String> {
+    date_in_metadata(passages).or_else(|| date_in_page(source)).or_else(|| labelled_date(passages))
 }
 
 /// The date in metadata, front matter or mail headers.
-fn metadata(passages: &[Kept]) -> Option<String> {
-    let facts = passages.iter().filter(|it| it.part == Part::Facts);
+fn date_in_metadata(passages: &[StoredPassage]) -> Option<String> {
+    let facts = passages.iter().filter(|it| it.part == PassageKind::Facts);
     let pairs: Vec<(String, &str)> = facts
         .flat_map(|it| it.text.lines())
         .filter_map(|it| it.split_once([':', '=']))
-        .map(|(key, value)| (key_of(key), value))
+        .map(|(key, value)| (normalize_key(key), value))
         .collect();
-    KEYS.iter().find_map(|key| pairs.iter().filter(|it| it.0 == *key).find_map(|it| date(it.1)))
+    METADATA_KEYS.iter().find_map(|key| pairs.iter().filter(|it| it.0 == *key).find_map(|it| leading_date(it.1)))
 }
 
 /// The date of a web page: its `meta` tags, else JSON-LD, else the first `time` tag, preferring one marked as published.
-fn page(source: &Source) -> Option<String> {
+fn date_in_page(source: &SourceDocument) -> Option<String> {
     let raw = source.raw.as_ref().filter(|_| matches!(source.extension.as_str(), "html" | "htm" | "xhtml"))?;
-    let html = &raw.text[..raw.text.floor_char_boundary(PAGE_HEAD)];
-    let metas: Vec<(String, &str)> = META_TAG.captures_iter(html).filter_map(|it| meta(it.get(1)?.as_str())).collect();
-    let named = META.iter().find_map(|name| metas.iter().filter(|it| it.0 == *name).find_map(|it| date(it.1)));
+    let html = &raw.text[..raw.text.floor_char_boundary(PAGE_HEAD_BYTES)];
+    let metas: Vec<(String, &str)> =
+        META_TAG.captures_iter(html).filter_map(|it| meta_content(it.get(1)?.as_str())).collect();
+    let named =
+        META_NAMES.iter().find_map(|name| metas.iter().filter(|it| it.0 == *name).find_map(|it| leading_date(it.1)));
     if named.is_some() {
         return named;
     }
-    let linked = LINKED_DATA.captures_iter(html).find_map(|it| date(it.get(1)?.as_str()));
+    let linked = LINKED_DATA.captures_iter(html).find_map(|it| leading_date(it.get(1)?.as_str()));
     if linked.is_some() {
         return linked;
     }
@@ -127,35 +129,35 @@ fn page(source: &Source) -> Option<String> {
         let attributes = it.0.to_ascii_lowercase();
         ["pubdate", "datepublished", "dt-published", "published", "entry-date"].iter().any(|it| attributes.contains(it))
     };
-    let own = times.iter().filter(is_own).find_map(time);
-    own.or_else(|| times.iter().find_map(time))
+    let own = times.iter().filter(is_own).find_map(time_tag_date);
+    own.or_else(|| times.iter().find_map(time_tag_date))
 }
 
 /// The name and the content of a `meta` tag.
-fn meta(attributes: &str) -> Option<(String, &str)> {
-    let name = ["name", "property", "itemprop"].iter().find_map(|it| attribute(attributes, it))?;
-    Some((name.to_ascii_lowercase(), attribute(attributes, "content")?))
+fn meta_content(attributes: &str) -> Option<(String, &str)> {
+    let name = ["name", "property", "itemprop"].iter().find_map(|it| attribute_value(attributes, it))?;
+    Some((name.to_ascii_lowercase(), attribute_value(attributes, "content")?))
 }
 
-fn attribute<'t>(attributes: &'t str, name: &str) -> Option<&'t str> {
+fn attribute_value<'t>(attributes: &'t str, name: &str) -> Option<&'t str> {
     let found = ATTRIBUTE.captures_iter(attributes).find(|it| it[1].eq_ignore_ascii_case(name))?;
     found.iter().skip(2).flatten().next().map(|it| it.as_str())
 }
 
-fn time(&(attributes, text): &(&str, &str)) -> Option<String> {
-    date(attribute(attributes, "datetime").unwrap_or(text))
+fn time_tag_date(&(attributes, text): &(&str, &str)) -> Option<String> {
+    leading_date(attribute_value(attributes, "datetime").unwrap_or(text))
 }
 
 /// A label near the start of the text, directly followed by a date.
-fn labelled(passages: &[Kept]) -> Option<String> {
+fn labelled_date(passages: &[StoredPassage]) -> Option<String> {
     let mut seen = 0;
     for passage in passages {
-        if seen > HEAD {
+        if seen > MAX_LABEL_OFFSET {
             break;
         }
         seen += passage.text.len();
-        if passage.part != Part::Code
-            && let Some(found) = LABEL.captures_iter(&passage.text).find_map(|it| behind(&passage.text, &it))
+        if passage.part != PassageKind::Code
+            && let Some(found) = LABEL.captures_iter(&passage.text).find_map(|it| date_after_label(&passage.text, &it))
         {
             return Some(found);
         }
@@ -163,7 +165,7 @@ fn labelled(passages: &[Kept]) -> Option<String> {
     None
 }
 
-fn behind(text: &str, label: &regex::Captures<'_>) -> Option<String> {
+fn date_after_label(text: &str, label: &regex::Captures<'_>) -> Option<String> {
     let rest = text[label.get(0)?.end()..].lines().next()?;
     match dates::find(rest).into_iter().next() {
         Some(found) => found.iso.filter(|_| BETWEEN.is_match(&rest[..found.range.start])),
@@ -173,7 +175,7 @@ fn behind(text: &str, label: &regex::Captures<'_>) -> Option<String> {
 }
 
 /// The date that a value consists of or starts with.
-fn date(value: &str) -> Option<String> {
+fn leading_date(value: &str) -> Option<String> {
     let value = value.trim().trim_matches(['"', '\'']);
     match dates::find(value).into_iter().next() {
         Some(found) => found.iso,
@@ -185,21 +187,21 @@ fn date(value: &str) -> Option<String> {
 mod tests {
     use crate::corpus::tests::reading;
 
-    fn check(name: &str, text: &str, expected: Option<&str>) {
+    fn check_date(name: &str, text: &str, expected: Option<&str>) {
         assert_eq!(reading(name, text.as_bytes()).facts.published_at.as_deref(), expected, "{name}: {text}");
     }
 
     #[test]
     fn date_in_running_text_is_ignored() {
-        check("a.md", "# Fair\n\nIt is held on 3 March 2024 at the pier.\n", None);
-        check("a.txt", "2024-03-03 level 4.1\n2024-03-04 level 4.2\n", None);
-        check("a.txt", "Date palms were planted on 3 March 2024.\n", None);
-        check("a.txt", "Published figures from 3 March 2024 show a rise.\n", None);
-        check("a.txt", "The report, published 3 March 2024, is late.\n", None);
-        check("a.csv", "Date,Amount\n2024-03-03,4\n2024-03-04,5\n", None);
-        check("a.html", "<p>It came on 3 March 2024.</p>", None);
+        check_date("a.md", "# Fair\n\nIt is held on 3 March 2024 at the pier.\n", None);
+        check_date("a.txt", "2024-03-03 level 4.1\n2024-03-04 level 4.2\n", None);
+        check_date("a.txt", "Date palms were planted on 3 March 2024.\n", None);
+        check_date("a.txt", "Published figures from 3 March 2024 show a rise.\n", None);
+        check_date("a.txt", "The report, published 3 March 2024, is late.\n", None);
+        check_date("a.csv", "Date,Amount\n2024-03-03,4\n2024-03-04,5\n", None);
+        check_date("a.html", "<p>It came on 3 March 2024.</p>", None);
         let late = format!("# T\n\n{}\n\nPublished: 2024-03-03\n", "A line about nothing.\n\n".repeat(200));
-        check("a.md", &late, None);
+        check_date("a.md", &late, None);
     }
 
     #[test]
@@ -219,25 +221,25 @@ mod tests {
             ("Published 1984", "1984"),
             ("Publication date: 1984.", "1984"),
         ] {
-            check("a.txt", &format!("A title\n\n{text}\n\nIt was fine on 1 May 2001.\n"), Some(expected));
+            check_date("a.txt", &format!("A title\n\n{text}\n\nIt was fine on 1 May 2001.\n"), Some(expected));
         }
-        check("a.txt", "A title\n\nPublished 19٢٤\n", None);
-        check("a.rst", "Title\n=====\n\n:Author: Ann\n:Date: 2024-03-04\n", Some("2024-03-04"));
-        check("a.tex", "\\title{On it}\n\\author{Ann}\n\\date{4 March 2024}\n", Some("2024-03-04"));
-        check("a.org", "#+TITLE: On it\n#+DATE: <2024-03-04 Mon>\n", Some("2024-03-04"));
+        check_date("a.txt", "A title\n\nPublished 19٢٤\n", None);
+        check_date("a.rst", "Title\n=====\n\n:Author: Ann\n:Date: 2024-03-04\n", Some("2024-03-04"));
+        check_date("a.tex", "\\title{On it}\n\\author{Ann}\n\\date{4 March 2024}\n", Some("2024-03-04"));
+        check_date("a.org", "#+TITLE: On it\n#+DATE: <2024-03-04 Mon>\n", Some("2024-03-04"));
     }
 
     #[test]
     fn metadata_wins_over_text_and_specific_key_over_general() {
-        check("a.md", "---\ntitle: T\ndate: \"2024-03-04\"\n---\n\nPublished: 2020-01-01\n", Some("2024-03-04"));
-        check(
+        check_date("a.md", "---\ntitle: T\ndate: \"2024-03-04\"\n---\n\nPublished: 2020-01-01\n", Some("2024-03-04"));
+        check_date(
             "a.md",
             "---\ncreated: 2020-01-01\npublished: 2024-03-04T10:00:00Z\n---\n\nText\n",
             Some("2024-03-04T10:00:00Z"),
         );
-        check("a.md", "---\nyear: 1984\n---\n\nText of 3 March 2024\n", Some("1984"));
+        check_date("a.md", "---\nyear: 1984\n---\n\nText of 3 March 2024\n", Some("1984"));
         let mail = "From: Ann <ann@example.org>\nDate: Mon, 4 Mar 2024 10:00:00 +0100\nSubject: Late\n\nSee you on 9 May 2025.\n";
-        check("a.eml", mail, Some("2024-03-04T10:00:00+01:00"));
+        check_date("a.eml", mail, Some("2024-03-04T10:00:00+01:00"));
     }
 
     #[test]
@@ -257,13 +259,13 @@ mod tests {
             ("", "<time>4 March 2024</time>"),
             ("", "<p>Published: 4 March 2024</p>"),
         ] {
-            check("a.html", &page(head, body), Some("2024-03-04"));
+            check_date("a.html", &page(head, body), Some("2024-03-04"));
         }
     }
 
     #[test]
     fn ambiguous_date_is_none() {
-        check("a.md", "# T\n\nPublished: 03/04/2024\n", None);
-        check("a.md", "# T\n\nDate: 03/04/2024\n\nPublished: 2024-04-03\n", Some("2024-04-03"));
+        check_date("a.md", "# T\n\nPublished: 03/04/2024\n", None);
+        check_date("a.md", "# T\n\nDate: 03/04/2024\n\nPublished: 2024-04-03\n", Some("2024-04-03"));
     }
 }

@@ -4,7 +4,7 @@ use crate::catalog::Column;
 
 /// The type of a filter field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Type {
+pub(crate) enum FieldType {
     Text,
     Number,
     Flag,
@@ -13,7 +13,7 @@ pub(crate) enum Type {
 
 /// The source of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum FieldSource {
     /// A catalog column, known for every file.
     Catalog(Column),
     /// A fact, known once the document was parsed.
@@ -22,52 +22,52 @@ pub(crate) enum Origin {
 
 /// A filter field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct FilterField {
     pub(crate) name: &'static str,
-    pub(crate) kind: Type,
-    pub(crate) origin: Origin,
+    pub(crate) kind: FieldType,
+    pub(crate) origin: FieldSource,
 }
 
-const fn column(name: &'static str, kind: Type, column: Column) -> Known {
-    Known { name, kind, origin: Origin::Catalog(column) }
+const fn column(name: &'static str, kind: FieldType, column: Column) -> FilterField {
+    FilterField { name, kind, origin: FieldSource::Catalog(column) }
 }
 
-const fn fact(name: &'static str, kind: Type) -> Known {
-    Known { name, kind, origin: Origin::Fact(name) }
+const fn fact(name: &'static str, kind: FieldType) -> FilterField {
+    FilterField { name, kind, origin: FieldSource::Fact(name) }
 }
 
 /// Every filter field.
-pub(crate) const FIELDS: &[Known] = &[
-    column("path", Type::Text, Column::Path),
-    column("name", Type::Text, Column::Name),
-    column("extension", Type::Text, Column::Extension),
-    column("size", Type::Number, Column::Size),
-    column("modified", Type::Moment, Column::Modified),
-    column("kind", Type::Text, Column::Kind),
-    column("media_type", Type::Text, Column::MediaType),
-    column("state", Type::Text, Column::State),
-    column("reason", Type::Text, Column::Reason),
-    column("owner", Type::Text, Column::Owner),
-    column("chunks", Type::Number, Column::Chunks),
-    fact("content_type", Type::Text),
-    fact("title", Type::Text),
-    fact("author", Type::Text),
-    fact("domain_type", Type::Text),
-    fact("published_at", Type::Moment),
-    fact("year", Type::Number),
-    fact("word_count", Type::Number),
-    fact("page_count", Type::Number),
-    fact("heading_count", Type::Number),
-    fact("citation_count", Type::Number),
-    fact("reference_count", Type::Number),
-    fact("code_count", Type::Number),
-    fact("table_count", Type::Number),
-    fact("quote_count", Type::Number),
-    fact("definition_count", Type::Number),
-    fact("link_count", Type::Number),
-    fact("has_abstract", Type::Flag),
-    fact("has_code_examples", Type::Flag),
-    fact("has_methodology", Type::Flag),
+pub(crate) const FILTER_FIELDS: &[FilterField] = &[
+    column("path", FieldType::Text, Column::Path),
+    column("name", FieldType::Text, Column::Name),
+    column("extension", FieldType::Text, Column::Extension),
+    column("size", FieldType::Number, Column::Size),
+    column("modified", FieldType::Moment, Column::Modified),
+    column("kind", FieldType::Text, Column::Kind),
+    column("media_type", FieldType::Text, Column::MediaType),
+    column("state", FieldType::Text, Column::State),
+    column("reason", FieldType::Text, Column::Reason),
+    column("owner", FieldType::Text, Column::Owner),
+    column("chunks", FieldType::Number, Column::Chunks),
+    fact("content_type", FieldType::Text),
+    fact("title", FieldType::Text),
+    fact("author", FieldType::Text),
+    fact("domain_type", FieldType::Text),
+    fact("published_at", FieldType::Moment),
+    fact("year", FieldType::Number),
+    fact("word_count", FieldType::Number),
+    fact("page_count", FieldType::Number),
+    fact("heading_count", FieldType::Number),
+    fact("citation_count", FieldType::Number),
+    fact("reference_count", FieldType::Number),
+    fact("code_count", FieldType::Number),
+    fact("table_count", FieldType::Number),
+    fact("quote_count", FieldType::Number),
+    fact("definition_count", FieldType::Number),
+    fact("link_count", FieldType::Number),
+    fact("has_abstract", FieldType::Flag),
+    fact("has_code_examples", FieldType::Flag),
+    fact("has_methodology", FieldType::Flag),
 ];
 
 /// Aliases of fields.
@@ -82,8 +82,8 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// Returns a field by its name or alias.
-pub(crate) fn known(name: &str) -> Option<&'static Known> {
+pub(crate) fn field_by_name(name: &str) -> Option<&'static FilterField> {
     let name = name.to_lowercase();
     let name = ALIASES.iter().find(|it| it.0 == name).map_or(name.as_str(), |it| it.1);
-    FIELDS.iter().find(|it| it.name == name)
+    FILTER_FIELDS.iter().find(|it| it.name == name)
 }

@@ -10,78 +10,80 @@ mod parse;
 use globset::GlobMatcher;
 use serde_json::{Value, json};
 
-use crate::corpus::api::error::Outcome;
+use crate::corpus::api::error::ApiResult;
 use crate::corpus::text::dates;
-use crate::filter::{Node, Operator, same_text};
+use crate::filter::{Node, Operator, equals_ignoring_case};
 
-pub(crate) use crate::corpus::filter::fields::{FIELDS, Known, Origin, Type, known};
+pub(crate) use crate::corpus::filter::fields::{FILTER_FIELDS, FieldSource, FieldType, FilterField, field_by_name};
 
 /// A value of a document.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Datum {
+pub(crate) enum FieldValue {
     Text(String),
     Number(f64),
     Flag(bool),
     Moment(i64),
 }
 
-impl Datum {
+impl FieldValue {
     /// The value as shown in an answer: a moment as its day.
     pub(crate) fn value(&self) -> Value {
         match self {
-            Datum::Text(text) => json!(text),
-            Datum::Number(number) => json!(*number as i64),
-            Datum::Flag(flag) => json!(flag),
-            Datum::Moment(moment) => json!(dates::day_of(*moment)),
+            FieldValue::Text(text) => json!(text),
+            FieldValue::Number(number) => json!(*number as i64),
+            FieldValue::Flag(flag) => json!(flag),
+            FieldValue::Moment(moment) => json!(dates::day_of(*moment)),
         }
     }
 }
 
 #[derive(Clone, Debug)]
-enum Wanted {
-    Is(Datum),
+enum FilterOperand {
+    Is(FieldValue),
     /// A text with `*`.
     Glob(GlobMatcher),
 }
 
 #[derive(Clone, Debug)]
-struct Compare {
-    field: &'static Known,
+struct FieldComparison {
+    field: &'static FilterField,
     operator: Operator,
-    wanted: Wanted,
+    wanted: FilterOperand,
 }
 
 /// A parsed filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
-    root: Node<Compare>,
-    fields: Vec<&'static Known>,
+    root: Node<FieldComparison>,
+    fields: Vec<&'static FilterField>,
 }
 
 impl Filter {
     /// Parses a filter.
-    pub(crate) fn parse(text: &str) -> Outcome<Filter> {
-        parse::filter(text)
+    pub(crate) fn parse(text: &str) -> ApiResult<Filter> {
+        parse::parse_document_filter(text)
     }
 
     /// The fields that it reads.
-    pub(crate) fn fields(&self) -> &[&'static Known] {
+    pub(crate) fn fields(&self) -> &[&'static FilterField] {
         &self.fields
     }
 
     /// Returns whether a document matches; `None` if a missing value leaves it undecided.
-    pub(crate) fn evaluate(&self, value: &dyn Fn(&'static Known) -> Option<Datum>) -> Option<bool> {
+    pub(crate) fn evaluate(&self, value: &dyn Fn(&'static FilterField) -> Option<FieldValue>) -> Option<bool> {
         self.root.evaluate(&|it| value(it.field).map(|datum| compare(&datum, it.operator, &it.wanted)))
     }
 }
 
-fn compare(value: &Datum, operator: Operator, wanted: &Wanted) -> bool {
+fn compare(value: &FieldValue, operator: Operator, wanted: &FilterOperand) -> bool {
     match (value, wanted) {
-        (Datum::Text(text), Wanted::Glob(glob)) => glob.is_match(text) == (operator == Operator::Equal),
-        (Datum::Text(a), Wanted::Is(Datum::Text(b))) => same_text(a, b) == (operator == Operator::Equal),
-        (Datum::Number(a), Wanted::Is(Datum::Number(b))) => operator.holds(a.total_cmp(b)),
-        (Datum::Moment(a), Wanted::Is(Datum::Moment(b))) => operator.holds(a.cmp(b)),
-        (Datum::Flag(a), Wanted::Is(Datum::Flag(b))) => operator.holds(a.cmp(b)),
+        (FieldValue::Text(text), FilterOperand::Glob(glob)) => glob.is_match(text) == (operator == Operator::Equal),
+        (FieldValue::Text(a), FilterOperand::Is(FieldValue::Text(b))) => {
+            equals_ignoring_case(a, b) == (operator == Operator::Equal)
+        }
+        (FieldValue::Number(a), FilterOperand::Is(FieldValue::Number(b))) => operator.accepts(a.total_cmp(b)),
+        (FieldValue::Moment(a), FilterOperand::Is(FieldValue::Moment(b))) => operator.accepts(a.cmp(b)),
+        (FieldValue::Flag(a), FilterOperand::Is(FieldValue::Flag(b))) => operator.accepts(a.cmp(b)),
         _ => false,
     }
 }
@@ -89,17 +91,17 @@ fn compare(value: &Datum, operator: Operator, wanted: &Wanted) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::api::error::Cause;
+    use crate::corpus::api::error::ApiErrorKind;
 
     fn holds(filter: &str) -> Option<bool> {
-        let value = |field: &'static Known| match field.name {
-            "content_type" => Some(Datum::Text("academic".into())),
-            "domain_type" => Some(Datum::Text(".edu".into())),
-            "citation_count" => Some(Datum::Number(51.0)),
-            "word_count" => Some(Datum::Number(5_000.0)),
-            "has_abstract" => Some(Datum::Flag(true)),
-            "has_code_examples" => Some(Datum::Flag(false)),
-            "modified" => Some(Datum::Moment(dates::moment("2024-06-01").unwrap())),
+        let value = |field: &'static FilterField| match field.name {
+            "content_type" => Some(FieldValue::Text("academic".into())),
+            "domain_type" => Some(FieldValue::Text(".edu".into())),
+            "citation_count" => Some(FieldValue::Number(51.0)),
+            "word_count" => Some(FieldValue::Number(5_000.0)),
+            "has_abstract" => Some(FieldValue::Flag(true)),
+            "has_code_examples" => Some(FieldValue::Flag(false)),
+            "modified" => Some(FieldValue::Moment(dates::parse_moment("2024-06-01").unwrap())),
             _ => None,
         };
         Filter::parse(filter).unwrap().evaluate(&value)
@@ -146,32 +148,32 @@ mod tests {
     #[test]
     fn invalid_filter_is_rejected_with_reason() {
         for (filter, cause) in [
-            ("", Cause::InvalidFilter),
-            ("citations >", Cause::InvalidFilter),
-            ("citations", Cause::InvalidFilter),
-            ("(citations>5", Cause::InvalidFilter),
-            ("citations>5)", Cause::InvalidFilter),
-            ("citations>5 year>3", Cause::InvalidFilter),
-            ("AND citations>5", Cause::UnknownField),
-            ("title=\"open", Cause::InvalidFilter),
-            ("citation_cont>5", Cause::UnknownField),
-            ("citations>many", Cause::TypeError),
-            ("has_abstract=maybe", Cause::TypeError),
-            ("content_type>academic", Cause::TypeError),
-            ("modified>soon", Cause::TypeError),
-            ("text argues against regulation", Cause::SemanticFilter),
-            ("introduces transformers", Cause::SemanticFilter),
-            ("content ~ transformers", Cause::SemanticFilter),
-            ("argues_against=tax", Cause::SemanticFilter),
-            ("similar_to(\"x\")", Cause::SemanticFilter),
-            ("has_abstract>3", Cause::TypeError),
-            ("year>=abc", Cause::TypeError),
-            ("year>=NaN", Cause::TypeError),
-            (&"(".repeat(200), Cause::InvalidFilter),
+            ("", ApiErrorKind::InvalidFilter),
+            ("citations >", ApiErrorKind::InvalidFilter),
+            ("citations", ApiErrorKind::InvalidFilter),
+            ("(citations>5", ApiErrorKind::InvalidFilter),
+            ("citations>5)", ApiErrorKind::InvalidFilter),
+            ("citations>5 year>3", ApiErrorKind::InvalidFilter),
+            ("AND citations>5", ApiErrorKind::UnknownField),
+            ("title=\"open", ApiErrorKind::InvalidFilter),
+            ("citation_cont>5", ApiErrorKind::UnknownField),
+            ("citations>many", ApiErrorKind::TypeError),
+            ("has_abstract=maybe", ApiErrorKind::TypeError),
+            ("content_type>academic", ApiErrorKind::TypeError),
+            ("modified>soon", ApiErrorKind::TypeError),
+            ("text argues against regulation", ApiErrorKind::SemanticFilter),
+            ("introduces transformers", ApiErrorKind::SemanticFilter),
+            ("content ~ transformers", ApiErrorKind::SemanticFilter),
+            ("argues_against=tax", ApiErrorKind::SemanticFilter),
+            ("similar_to(\"x\")", ApiErrorKind::SemanticFilter),
+            ("has_abstract>3", ApiErrorKind::TypeError),
+            ("year>=abc", ApiErrorKind::TypeError),
+            ("year>=NaN", ApiErrorKind::TypeError),
+            (&"(".repeat(200), ApiErrorKind::InvalidFilter),
         ] {
-            assert_eq!(Filter::parse(filter).unwrap_err().cause, cause, "{filter}");
+            assert_eq!(Filter::parse(filter).unwrap_err().kind, cause, "{filter}");
         }
         let long = format!("title=*{}", "?".repeat(500_000));
-        assert_eq!(Filter::parse(&long).unwrap_err().cause, Cause::InvalidFilter);
+        assert_eq!(Filter::parse(&long).unwrap_err().kind, ApiErrorKind::InvalidFilter);
     }
 }

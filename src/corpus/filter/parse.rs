@@ -2,14 +2,16 @@
 
 use globset::GlobBuilder;
 
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::filter::{Compare, Datum, FIELDS, Filter, Known, Type, Wanted, known};
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::filter::{
+    FILTER_FIELDS, FieldComparison, FieldType, FieldValue, Filter, FilterField, FilterOperand, field_by_name,
+};
 use crate::corpus::text::dates;
-use crate::filter::{Comparison, Mistake, Operator, parse, words};
+use crate::filter::{Comparison, FilterError, Operator, parse_filter, unquoted_words};
 use crate::model::MAX_GLOB;
 
 /// Words that ask for meaning.
-const SEMANTIC: &[&str] = &[
+const SEMANTIC_WORDS: &[&str] = &[
     "about",
     "argues",
     "believes",
@@ -36,91 +38,105 @@ const SEMANTIC: &[&str] = &[
 ];
 
 /// Parses a filter.
-pub(super) fn filter(text: &str) -> Outcome<Filter> {
+pub(super) fn parse_document_filter(text: &str) -> ApiResult<Filter> {
     let mut fields = Vec::new();
-    let parsed = parse(text, &mut |comparison| compare(comparison, &mut fields));
+    let parsed = parse_filter(text, &mut |comparison| parse_comparison(comparison, &mut fields));
     match parsed {
         Ok(root) => Ok(Filter { root, fields }),
-        Err(_) if text.contains('~') || words(text).iter().any(|it| is_semantic(it)) => Err(meaning()),
+        Err(_) if text.contains('~') || unquoted_words(text).iter().any(|it| is_semantic(it)) => {
+            Err(semantic_filter_error())
+        }
         Err(refusal) => Err(refusal),
     }
 }
 
-fn compare(comparison: Comparison, fields: &mut Vec<&'static Known>) -> Outcome<Compare> {
-    let Comparison { field: name, is_quoted, wanted: given } = comparison;
+fn parse_comparison(comparison: Comparison, fields: &mut Vec<&'static FilterField>) -> ApiResult<FieldComparison> {
+    let Comparison { field: name, is_quoted, condition: given } = comparison;
     if is_quoted {
-        return Err(wrong(format!("a field is missing before `{}`", name.chars().take(40).collect::<String>())));
+        return Err(invalid_filter(format!(
+            "a field is missing before `{}`",
+            name.chars().take(40).collect::<String>()
+        )));
     }
-    let field = known(&name).ok_or_else(|| {
-        let names: Vec<&str> = FIELDS.iter().map(|it| it.name).collect();
-        Refusal::unknown(Cause::UnknownField, "metadata field", &name, &names).field("filter")
+    let field = field_by_name(&name).ok_or_else(|| {
+        let names: Vec<&str> = FILTER_FIELDS.iter().map(|it| it.name).collect();
+        ApiError::unknown_name(ApiErrorKind::UnknownField, "metadata field", &name, &names).field("filter")
     })?;
     if !fields.contains(&field) {
         fields.push(field);
     }
     match given {
-        Some((operator, value)) => Ok(Compare { field, operator, wanted: wanted(field, operator, &value)? }),
-        None if field.kind == Type::Flag => {
-            Ok(Compare { field, operator: Operator::Equal, wanted: Wanted::Is(Datum::Flag(true)) })
+        Some((operator, value)) => {
+            Ok(FieldComparison { field, operator, wanted: parse_operand(field, operator, &value)? })
         }
-        None => Err(wrong(format!("`{name}` needs an operator and a value"))),
+        None if field.kind == FieldType::Flag => {
+            Ok(FieldComparison { field, operator: Operator::Equal, wanted: FilterOperand::Is(FieldValue::Flag(true)) })
+        }
+        None => Err(invalid_filter(format!("`{name}` needs an operator and a value"))),
     }
 }
 
-impl From<Mistake> for Refusal {
-    fn from(mistake: Mistake) -> Refusal {
-        wrong(mistake.0)
+impl From<FilterError> for ApiError {
+    fn from(mistake: FilterError) -> ApiError {
+        invalid_filter(mistake.0)
     }
 }
 
 /// Also matches names such as `argues_against`.
 fn is_semantic(word: &str) -> bool {
-    word.to_lowercase().split('_').any(|it| SEMANTIC.contains(&it))
+    word.to_lowercase().split('_').any(|it| SEMANTIC_WORDS.contains(&it))
 }
 
-fn meaning() -> Refusal {
-    Refusal::new(Cause::SemanticFilter, "a filter reads metadata only; conditions about meaning are reserved for 2.0")
-        .field("filter")
-        .action("filter by metadata, e.g. title=*tides*, then use EXTRACT or COMPARE on the view")
-        .action("for meaning use `vic ask`")
+fn semantic_filter_error() -> ApiError {
+    ApiError::new(
+        ApiErrorKind::SemanticFilter,
+        "a filter reads metadata only; conditions about meaning are reserved for 2.0",
+    )
+    .field("filter")
+    .action("filter by metadata, e.g. title=*tides*, then use EXTRACT or COMPARE on the view")
+    .action("for meaning use `vic ask`")
 }
 
-fn wrong(message: impl Into<String>) -> Refusal {
-    Refusal::new(Cause::InvalidFilter, message)
+fn invalid_filter(message: impl Into<String>) -> ApiError {
+    ApiError::new(ApiErrorKind::InvalidFilter, message)
         .field("filter")
         .action("write e.g. content_type=academic AND (year>=2020 OR NOT has_abstract)")
 }
 
-fn wanted(field: &Known, operator: Operator, value: &str) -> Outcome<Wanted> {
+fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiResult<FilterOperand> {
     let mistyped = |what: &str| {
-        Refusal::new(Cause::TypeError, format!("`{}` is compared with {what}, not `{value}`", field.name))
+        ApiError::new(ApiErrorKind::TypeError, format!("`{}` is compared with {what}, not `{value}`", field.name))
             .field("filter")
             .action(format!("compare `{}` with {what}", field.name))
     };
     let datum = match field.kind {
-        Type::Text | Type::Flag if !operator.is_equality() => {
-            let refusal = Refusal::new(Cause::TypeError, format!("`{}` has no order", field.name));
+        FieldType::Text | FieldType::Flag if !operator.is_equality() => {
+            let refusal = ApiError::new(ApiErrorKind::TypeError, format!("`{}` has no order", field.name));
             return Err(refusal.field("filter").action("use = or !="));
         }
         // A longer glob would make the matcher panic.
-        Type::Text if value.contains('*') && value.len() > MAX_GLOB => {
-            return Err(wrong(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())));
+        FieldType::Text if value.contains('*') && value.len() > MAX_GLOB => {
+            return Err(invalid_filter(format!("a value with `*` has {} bytes, and may have {MAX_GLOB}", value.len())));
         }
-        Type::Text if value.contains('*') => {
+        FieldType::Text if value.contains('*') => {
             let glob = GlobBuilder::new(value).case_insensitive(true).build();
-            return glob.map(|it| Wanted::Glob(it.compile_matcher())).map_err(|error| wrong(error.to_string()));
+            return glob
+                .map(|it| FilterOperand::Glob(it.compile_matcher()))
+                .map_err(|error| invalid_filter(error.to_string()));
         }
-        Type::Text => Datum::Text(value.to_string()),
-        Type::Number => {
+        FieldType::Text => FieldValue::Text(value.to_string()),
+        FieldType::Number => {
             let number = value.parse().ok().filter(|it: &f64| it.is_finite());
-            Datum::Number(number.ok_or_else(|| mistyped("a number"))?)
+            FieldValue::Number(number.ok_or_else(|| mistyped("a number"))?)
         }
-        Type::Moment => Datum::Moment(dates::moment(value).ok_or_else(|| mistyped("a date such as 2024-01-31"))?),
-        Type::Flag => match value.to_lowercase().as_str() {
-            "true" | "yes" | "1" => Datum::Flag(true),
-            "false" | "no" | "0" => Datum::Flag(false),
+        FieldType::Moment => {
+            FieldValue::Moment(dates::parse_moment(value).ok_or_else(|| mistyped("a date such as 2024-01-31"))?)
+        }
+        FieldType::Flag => match value.to_lowercase().as_str() {
+            "true" | "yes" | "1" => FieldValue::Flag(true),
+            "false" | "no" | "0" => FieldValue::Flag(false),
             _ => return Err(mistyped("true or false")),
         },
     };
-    Ok(Wanted::Is(datum))
+    Ok(FilterOperand::Is(datum))
 }

@@ -6,21 +6,21 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::corpus::document::passages::{Passage, Source};
+use crate::corpus::document::passages::{Passage, SourceDocument};
 use crate::corpus::objects::doi_links::overlap;
 use crate::corpus::objects::reference::NUMBERED;
 use crate::corpus::objects::{Object, doi_links, is_reference_heading};
-use crate::corpus::text::words::short;
+use crate::corpus::text::words::truncate_to_line;
 use crate::text::trimmed_sentences;
 
 /// Longest range of numbers in one citation: `[3-40]` is not a citation.
-const WIDEST_RANGE: u32 = 30;
+const MAX_RANGE: u32 = 30;
 
 /// Most citations of one paragraph; a paragraph with more is a list of numbers.
-const MOST_MARKS: usize = 200;
+const MAX_CITATIONS: usize = 200;
 
 /// A paragraph of links to works counts as citing only with this many other words.
-const FEWEST_AROUND: usize = 4;
+const MIN_OTHER_WORDS: usize = 4;
 
 /// A family name with its particles.
 const NAME: &str = r"(?:(?:van|von|de|der|den|del|della|di|da|du|la|le|ten|ter)\s+){0,3}\p{Lu}[\p{L}’'-]+";
@@ -79,7 +79,7 @@ static STATUTE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// A cheap test that every match of the three legal patterns passes.
-static LAW: LazyLock<Regex> = LazyLock::new(|| {
+static LAW_PREFILTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\sv\.?\s|\[(?:1[6-9]|20)\d\d\]|U\.?\s?S\.?\s?C|C\.?\s?F\.?\s?R").expect("a constant")
 });
 
@@ -87,7 +87,7 @@ fn authors() -> String {
     format!(r"{NAME}(?:(?:,\s+{NAME})*,?\s+(?:and|&|und)\s+{NAME}|\s+et\s+al\.?)?")
 }
 
-const MONTHS: &[&str] = &[
+const NOT_AUTHORS: &[&str] = &[
     "January",
     "February",
     "March",
@@ -114,28 +114,30 @@ const MONTHS: &[&str] = &[
 ];
 
 /// Finds the citations of a document, outside of its reference list.
-pub(crate) fn find(source: &Source) -> Vec<Object> {
+pub(crate) fn find_citations(source: &SourceDocument) -> Vec<Object> {
     let mut found = Vec::new();
-    let last = last_number(source);
+    let last = highest_reference_number(source);
     for passage in source.prose().filter(|it| !is_reference_heading(source.heading(it))) {
         if is_note(&passage.text) {
             continue;
         }
-        let mut marks = marks(&passage.text, last);
+        let mut marks = find_marks(&passage.text, last);
         if matches!(source.extension.as_str(), "rst" | "rest") {
             marks.retain(|it| !passage.text[it.0.end..].starts_with('_'));
-            marks.extend(underlined(&passage.text));
+            marks.extend(rst_marks(&passage.text));
         }
-        let works = works(source, passage);
+        let works = linked_works(source, passage);
         let is_new = |it: &Range<usize>| !marks.iter().any(|mark| overlap(&mark.0, it));
-        let added: Vec<Mark> = works.iter().filter(|it| is_new(&it.0)).map(|it| (it.0.clone(), None, 0.95)).collect();
+        let added: Vec<CitationMark> =
+            works.iter().filter(|it| is_new(&it.0)).map(|it| (it.0.clone(), None, 0.95)).collect();
         marks.extend(added);
         marks.sort_by_key(|it| (it.0.start, it.1));
-        marks.truncate(MOST_MARKS);
+        marks.truncate(MAX_CITATIONS);
         found.extend(marks.into_iter().map(|(range, number, confidence)| {
             let text = &passage.text[range.clone()];
             let doi = works.iter().find(|it| overlap(&it.0, &range)).map(|it| &it.1);
-            let fields = json!({"number": number, "text": text, "context": context(passage, &range), "doi": doi});
+            let fields =
+                json!({"number": number, "text": text, "context": sentence_around(passage, &range), "doi": doi});
             Object::new(source.place(passage, &range), confidence, fields)
         }));
     }
@@ -143,9 +145,9 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 }
 
 /// Links to works by DOI. A paragraph that holds nothing else gives the DOI of its own document.
-fn works(source: &Source, passage: &Passage) -> Vec<(Range<usize>, String)> {
-    let found = doi_links::find(source, passage);
-    if found.is_empty() || doi_links::words_around(&passage.text, &found) < FEWEST_AROUND {
+fn linked_works(source: &SourceDocument, passage: &Passage) -> Vec<(Range<usize>, String)> {
+    let found = doi_links::find_doi_links(source, passage);
+    if found.is_empty() || doi_links::count_unlinked_words(&passage.text, &found) < MIN_OTHER_WORDS {
         return Vec::new();
     }
     found.into_iter().filter_map(|it| Some((it.words?, it.doi))).collect()
@@ -159,13 +161,13 @@ fn is_note(text: &str) -> bool {
 }
 
 /// The highest reference number, if references are numbered. Notes do not count: a text can have both.
-fn last_number(source: &Source) -> Option<u32> {
+fn highest_reference_number(source: &SourceDocument) -> Option<u32> {
     let entries = source.passages.iter().filter(|it| is_reference_heading(source.heading(it)));
     let number = |found: regex::Captures<'_>| found.iter().skip(1).flatten().next()?.as_str().parse().ok();
     entries.flat_map(|it| NUMBERED.captures_iter(&it.text)).filter_map(number).max()
 }
 
-fn underlined(text: &str) -> Vec<Mark> {
+fn rst_marks(text: &str) -> Vec<CitationMark> {
     let mark = |found: regex::Captures<'_>| {
         let inner = found.get(1)?.range();
         Some((inner.start - 1..inner.end + 2, found[1].trim_start_matches('#').parse().ok(), 0.97))
@@ -173,17 +175,17 @@ fn underlined(text: &str) -> Vec<Mark> {
     UNDERLINED.captures_iter(text).filter_map(mark).collect()
 }
 
-type Mark = (Range<usize>, Option<u32>, f64);
+type CitationMark = (Range<usize>, Option<u32>, f64);
 
 /// The citation marks of a paragraph. A pair such as `[10, 20]` beyond the last reference is an interval.
-fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
-    let mut found = numbered(text);
+fn find_marks(text: &str, last: Option<u32>) -> Vec<CitationMark> {
+    let mut found = numbered_marks(text);
     if let Some(last) = last {
         let beyond: Vec<usize> = found.iter().filter(|it| it.1 > Some(last)).map(|it| it.0.start).collect();
         let is_pair = |it: &Range<usize>| text[it.clone()].split(',').count() == 2;
         found.retain(|it| !(is_pair(&it.0) && beyond.contains(&it.0.start)));
     }
-    found.extend(named(text));
+    found.extend(named_marks(text));
     for mark in FOOTNOTE.captures_iter(text) {
         found.push((mark.get(0).map_or(0..0, |it| it.range()), mark[1].parse().ok(), 0.97));
     }
@@ -191,12 +193,12 @@ fn marks(text: &str, last: Option<u32>) -> Vec<Mark> {
 }
 
 /// `[3]`, `[2, 5-7]` and `[1]–[3]`: one mark for each number.
-fn numbered(text: &str) -> Vec<Mark> {
-    let mut found: Vec<Mark> = Vec::new();
+fn numbered_marks(text: &str) -> Vec<CitationMark> {
+    let mut found: Vec<CitationMark> = Vec::new();
     let mut spans: Vec<Range<usize>> = Vec::new();
     for span in SPAN.captures_iter(text) {
         let range = span.get(0).map_or(0..0, |it| it.range());
-        let named = numbers(&format!("{}-{}", &span[1], &span[2]));
+        let named = parse_numbers(&format!("{}-{}", &span[1], &span[2]));
         if !named.is_empty() && !is_index(text, &range) {
             found.extend(named.into_iter().map(|it| (range.clone(), Some(it), 0.95)));
             spans.push(range);
@@ -208,37 +210,37 @@ fn numbered(text: &str) -> Vec<Mark> {
         let range = mark.get(0).map_or(0..0, |it| it.range());
         let in_span = spans.iter().any(|it| it.contains(&range.start));
         let is_index = match before {
-            Some((end, is_index)) if end == range.start => is_index || leads(text, range.end),
+            Some((end, is_index)) if end == range.start => is_index || makes_link(text, range.end),
             _ => is_index(text, &range),
         };
         before = Some((range.end, is_index));
         if !in_span && !is_index {
-            found.extend(numbers(&mark[1]).into_iter().map(|it| (range.clone(), Some(it), 0.95)));
+            found.extend(parse_numbers(&mark[1]).into_iter().map(|it| (range.clone(), Some(it), 0.95)));
         }
     }
     found
 }
 
 /// Authors with a year, citation keys, and legal citations.
-fn named(text: &str) -> Vec<Mark> {
+fn named_marks(text: &str) -> Vec<CitationMark> {
     let common = [(&*AUTHOR_YEAR, 0.95), (&*NARRATIVE, 0.9), (&*KEYS, 0.99)];
     let law = [(&*CASE, 0.93), (&*NEUTRAL, 0.93), (&*STATUTE, 0.95)];
     // The legal patterns are slow: they only run on paragraphs that pass a cheap test.
-    let law = law.into_iter().filter(|_| LAW.is_match(text));
+    let law = law.into_iter().filter(|_| LAW_PREFILTER.is_match(text));
     let is_named = |it: &Range<usize>| {
         let first = text[it.clone()].trim_start_matches('(').split([' ', ',']).next().unwrap_or_default();
-        !MONTHS.contains(&first)
+        !NOT_AUTHORS.contains(&first)
     };
     let mut found = Vec::new();
     for (pattern, confidence) in common.into_iter().chain(law) {
-        let marks = pattern.find_iter(text).map(|it| without_lead(text, it.range())).filter(is_named);
+        let marks = pattern.find_iter(text).map(|it| strip_lead(text, it.range())).filter(is_named);
         found.extend(marks.map(|it| (it, None, confidence)));
     }
     found
 }
 
 /// Strips a leading `See` and the like from a case name, and the bracket and `;` from a group with a remark.
-fn without_lead(text: &str, range: Range<usize>) -> Range<usize> {
+fn strip_lead(text: &str, range: Range<usize>) -> Range<usize> {
     let lead = ["See also ", "See ", "In ", "Compare ", "But see ", "Cf. "]
         .iter()
         .find(|it| text[range.clone()].starts_with(**it));
@@ -257,12 +259,12 @@ fn is_index(text: &str, range: &Range<usize>) -> bool {
     let word = word.trim_start_matches(['(', '"', '“']).trim_end_matches(['.', ',', ';', ':', '”', '"']);
     let short = !ends_sentence && word.chars().count() <= 2;
     let variable = !word.is_empty() && (word.contains(['_', '(', '=', '.']) || short);
-    leads(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
+    makes_link(text, range.end) || before.ends_with(['!', ']']) || in_code || variable || before.is_empty()
 }
 
 /// Returns whether the text after brackets makes them a link: `(`, `:` and `[name]` do; `[3]` and `[citation needed]` do
 /// not.
-fn leads(text: &str, end: usize) -> bool {
+fn makes_link(text: &str, end: usize) -> bool {
     match text[end..].chars().next() {
         Some('(' | ':') => true,
         Some('[') => {
@@ -279,7 +281,7 @@ fn next_bracket(text: &str) -> &str {
 }
 
 /// The numbers of `3, 5-7`.
-fn numbers(text: &str) -> Vec<u32> {
+fn parse_numbers(text: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for part in text.split([',', ';']) {
         let ends: Vec<u32> = part.split(['-', '–']).filter_map(|it| it.trim().parse().ok()).collect();
@@ -287,15 +289,15 @@ fn numbers(text: &str) -> Vec<u32> {
             // Counts from 0 are program indexes, and intervals begin at 0.
             [0] | [0, _] => return Vec::new(),
             [one] => found.push(*one),
-            [first, last] if first < last && last - first <= WIDEST_RANGE => found.extend(*first..=*last),
+            [first, last] if first < last && last - first <= MAX_RANGE => found.extend(*first..=*last),
             _ => {}
         }
     }
     found
 }
 
-fn context(passage: &Passage, range: &Range<usize>) -> String {
+fn sentence_around(passage: &Passage, range: &Range<usize>) -> String {
     let sentence =
         trimmed_sentences(&passage.text).into_iter().find(|it| it.start <= range.start && range.start < it.end);
-    short(&passage.text[sentence.unwrap_or(range.clone())], 240)
+    truncate_to_line(&passage.text[sentence.unwrap_or(range.clone())], 240)
 }

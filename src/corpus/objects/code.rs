@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::corpus::document::location::Place;
-use crate::corpus::document::passages::{Passage, Role, Source};
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
 use crate::corpus::objects::Object;
 use crate::corpus::text::code_blocks;
-use crate::corpus::text::words::short;
+use crate::corpus::text::words::truncate_to_line;
 
 /// Most characters kept of the heading or sentence above the code.
 const CONTEXT: usize = 120;
@@ -15,22 +15,22 @@ const CONTEXT: usize = 120;
 const LINE_BY_LINE: &str = "docx";
 
 /// Finds the code of a document.
-pub(crate) fn find(source: &Source) -> Vec<Object> {
+pub(crate) fn find_code(source: &SourceDocument) -> Vec<Object> {
     let own_language = code_blocks::language_of_extension(&source.extension);
     let mut found: Vec<Object> = Vec::new();
     let mut last: Option<&Passage> = None;
     for (at, passage) in source.passages.iter().enumerate() {
-        if passage.role != Role::Code || passage.language.as_deref() == Some("") {
+        if passage.role != PassageRole::Code || passage.language.as_deref() == Some("") {
             last = None;
             continue;
         }
-        let place = source.whole(passage);
-        if source.extension == "ipynb" && last.is_some_and(|it| source.whole(it).part == place.part) {
+        let place = source.place_of(passage);
+        if source.extension == "ipynb" && last.is_some_and(|it| source.place_of(it).part == place.part) {
             // The second part of a notebook cell is its output.
             continue;
         }
         if own_language.is_none()
-            && last.is_some_and(|it| goes_on(source, it, passage))
+            && last.is_some_and(|it| is_same_listing(source, it, passage))
             && let Some(object) = found.last_mut()
         {
             let between = if source.extension == LINE_BY_LINE { "\n" } else { "\n\n" };
@@ -38,17 +38,17 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
             last = Some(passage);
             continue;
         }
-        found.push(piece(source, at, place, own_language));
+        found.push(code_object(source, at, place, own_language));
         last = Some(passage);
     }
-    let headings = Headings::of(source);
-    found.extend(source.snippets.iter().filter_map(|it| marked(source, &headings, it)));
+    let headings = Headings::new(source);
+    found.extend(source.snippets.iter().filter_map(|it| snippet_object(source, &headings, it)));
     found.sort_by_key(|it| it.place.bytes);
     found
 }
 
 /// Returns whether two code passages are parts of the same listing: only white space lies between them.
-fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
+fn is_same_listing(source: &SourceDocument, before: &Passage, after: &Passage) -> bool {
     if source.extension == LINE_BY_LINE {
         return true;
     }
@@ -61,8 +61,8 @@ fn goes_on(source: &Source, before: &Passage, after: &Passage) -> bool {
     }
 }
 
-fn append(object: &mut Object, between: &str, passage: &Passage, place: &Place) {
-    object.place = object.place.with(place);
+fn append(object: &mut Object, between: &str, passage: &Passage, place: &SourceLocation) {
+    object.place = object.place.merge(place);
     // Appends in place: a listing can have as many parts as lines.
     if let Some(Value::String(text)) = object.fields.get_mut("text") {
         text.push_str(between);
@@ -71,7 +71,7 @@ fn append(object: &mut Object, between: &str, passage: &Passage, place: &Place) 
     object.fields.insert("line_numbers".into(), json!(object.place.lines.map(|it| [it.0, it.1])));
 }
 
-fn piece(source: &Source, at: usize, place: Place, own_language: Option<&str>) -> Object {
+fn code_object(source: &SourceDocument, at: usize, place: SourceLocation, own_language: Option<&str>) -> Object {
     let passage = &source.passages[at];
     let (language, confidence) = match (own_language, passage.language.as_deref()) {
         (Some(own), _) => (Some(own), 0.99),
@@ -83,24 +83,30 @@ fn piece(source: &Source, at: usize, place: Place, own_language: Option<&str>) -
     };
     let context = match &passage.symbol {
         Some(symbol) => symbol.clone(),
-        None => above(source, at),
+        None => code_context(source, at),
     };
-    object(place, confidence, language, &context, &passage.text)
+    new_code_object(place, confidence, language, &context, &passage.text)
 }
 
-fn object(place: Place, confidence: f64, language: Option<&str>, context: &str, text: &str) -> Object {
+fn new_code_object(
+    place: SourceLocation,
+    confidence: f64,
+    language: Option<&str>,
+    context: &str,
+    text: &str,
+) -> Object {
     let lines = place.lines.map(|it| [it.0, it.1]);
     let fields = json!({"language": language, "context": context, "line_numbers": lines, "text": text});
     Object::new(place, confidence, fields)
 }
 
 /// The heading above the code, else the text before it.
-fn above(source: &Source, at: usize) -> String {
+fn code_context(source: &SourceDocument, at: usize) -> String {
     let heading = source.heading(&source.passages[at]);
     if !heading.is_empty() {
-        return short(heading, CONTEXT);
+        return truncate_to_line(heading, CONTEXT);
     }
-    at.checked_sub(1).map_or(String::new(), |it| short(&source.passages[it].text, CONTEXT))
+    at.checked_sub(1).map_or(String::new(), |it| truncate_to_line(&source.passages[it].text, CONTEXT))
 }
 
 /// The headings of a document and their positions in the file.
@@ -111,8 +117,8 @@ struct Headings<'s> {
 }
 
 impl<'s> Headings<'s> {
-    fn of(source: &'s Source) -> Headings<'s> {
-        let headings = source.passages.iter().filter(|it| matches!(it.role, Role::Heading(_)));
+    fn new(source: &'s SourceDocument) -> Headings<'s> {
+        let headings = source.passages.iter().filter(|it| matches!(it.role, PassageRole::Heading(_)));
         let start = |it: &'s Passage| Some((it.text.as_str(), source.bytes(it, &(0..it.text.len()))?.start));
         let (texts, mut lowest): (Vec<_>, Vec<_>) = headings.filter_map(start).unzip();
         for at in (1..lowest.len()).rev() {
@@ -128,7 +134,11 @@ impl<'s> Headings<'s> {
     }
 }
 
-fn marked(source: &Source, headings: &Headings<'_>, snippet: &code_blocks::Snippet) -> Option<Object> {
+fn snippet_object(
+    source: &SourceDocument,
+    headings: &Headings<'_>,
+    snippet: &code_blocks::CodeBlock,
+) -> Option<Object> {
     let raw = source.raw.as_ref()?;
     let text = &raw.text[snippet.inner.clone()];
     let (language, confidence) = match snippet.language.as_deref() {
@@ -136,5 +146,5 @@ fn marked(source: &Source, headings: &Headings<'_>, snippet: &code_blocks::Snipp
         None => (code_blocks::guess_language(text), 0.75),
     };
     let heading = headings.before(snippet.outer.start);
-    Some(object(raw.place(&snippet.inner), confidence, language, &short(heading, CONTEXT), text))
+    Some(new_code_object(raw.place(&snippet.inner), confidence, language, &truncate_to_line(heading, CONTEXT), text))
 }

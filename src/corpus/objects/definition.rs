@@ -6,26 +6,26 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::corpus::document::passages::{Passage, Role, Source};
+use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
 use crate::corpus::objects::{Object, html_terms, is_reference_heading};
-use crate::corpus::text::words::short;
+use crate::corpus::text::words::truncate_to_line;
 use crate::text::trimmed_sentences;
 
 /// Most words of a term.
-const MOST_WORDS: usize = 6;
+const MAX_TERM_WORDS: usize = 6;
 
 /// Confidence from which a sentence states itself that it defines.
-const CLEAR: f64 = 0.8;
+const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
 
 /// `(a) ` at the start of a line.
 static CLAUSE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^[ \t]*\((?:\p{Ll}{1,4}|\d{1,2})\)[ \t]+").expect("a constant"));
 
 /// Lines searched backwards for the directive above a passage.
-const MOST_ABOVE: usize = 1_000;
+const MAX_LINES_ABOVE: usize = 1_000;
 
 /// Words that refer to something else or open a remark.
-const NO_TERMS: &[&str] = &[
+const NON_TERMS: &[&str] = &[
     "it",
     "this",
     "that",
@@ -153,12 +153,12 @@ static SENTENCES: LazyLock<Vec<(Regex, f64)>> = LazyLock::new(|| {
         (format!(r"^(?P<d>.{{15,300}}?),? (?:is|are) (?:called|termed|known as) (?:an? |the )?(?:{marked}|{term})[.]?$"), 0.9),
     ]
     .into_iter()
-    .map(|(pattern, confidence)| (named_once(&pattern), confidence))
+    .map(|(pattern, confidence)| (compile_pattern(&pattern), confidence))
     .collect()
 });
 
 /// Gives the second `t` group of a pattern the name `u`: a regex may not repeat a group name.
-fn named_once(pattern: &str) -> Regex {
+fn compile_pattern(pattern: &str) -> Regex {
     let second = pattern.match_indices("(?P<t>").nth(1).map(|it| it.0);
     let pattern = match second {
         Some(at) => format!("{}(?P<u>{}", &pattern[..at], &pattern[at + "(?P<t>".len()..]),
@@ -168,39 +168,39 @@ fn named_once(pattern: &str) -> Regex {
 }
 
 /// Finds the definitions of a document.
-pub(crate) fn find(source: &Source) -> Vec<Object> {
+pub(crate) fn find_definitions(source: &SourceDocument) -> Vec<Object> {
     let mut found = Vec::new();
     for (at, passage) in source.passages.iter().enumerate() {
         let heading = source.heading(passage);
-        if passage.role == Role::Table {
-            found.extend(tabled(source, passage));
+        if passage.role == PassageRole::Table {
+            found.extend(table_definitions(source, passage));
         }
         if !passage.is_prose() || is_reference_heading(heading) {
             continue;
         }
-        let listed = html_terms::listed(source, at);
-        let named = if listed.is_none() { html_terms::named(source, passage) } else { Vec::new() };
+        let listed = html_terms::dt_definition(source, at);
+        let named = if listed.is_none() { html_terms::dfn_definitions(source, passage) } else { Vec::new() };
         if !named.is_empty() {
-            let is_new = |it: &Object| !named.iter().any(|other| share(other.place.bytes, it.place.bytes));
-            found.extend(stated(source, passage).into_iter().filter(is_new));
+            let is_new = |it: &Object| !named.iter().any(|other| overlap(other.place.bytes, it.place.bytes));
+            found.extend(sentence_definitions(source, passage).into_iter().filter(is_new));
             found.extend(named);
             continue;
         }
-        let whole = listed.or_else(|| marked(source, passage)).or_else(|| environment(source, passage));
+        let whole = listed.or_else(|| marked_definition(source, passage)).or_else(|| tex_definition(source, passage));
         if let Some(object) = whole {
             found.push(object);
         } else if LISTED.is_match(&passage.text) {
-            found.extend(entries(source, passage, &LISTED));
+            found.extend(entry_definitions(source, passage, &LISTED));
         } else if passage.text.contains("\\begin{description}") {
-            found.extend(entries(source, passage, &ITEM));
+            found.extend(entry_definitions(source, passage, &ITEM));
         } else if in_glossary_directive(source, passage) {
-            found.extend(entries(source, passage, &DIRECTED));
+            found.extend(entry_definitions(source, passage, &DIRECTED));
         } else if is_hanging(source, passage) {
-            found.extend(entries(source, passage, &HANGING));
+            found.extend(entry_definitions(source, passage, &HANGING));
         } else {
-            let stated = stated(source, passage);
+            let stated = sentence_definitions(source, passage);
             let is_glossary = GLOSSARY.is_match(heading.trim());
-            let entries = if is_glossary { entries(source, passage, &ENTRY) } else { Vec::new() };
+            let entries = if is_glossary { entry_definitions(source, passage, &ENTRY) } else { Vec::new() };
             found.extend(if entries.is_empty() || entries.len() < stated.len() { stated } else { entries });
         }
     }
@@ -208,12 +208,12 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 }
 
 /// Returns whether two places overlap.
-fn share(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
+fn overlap(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.0 < other.1 && other.0 < one.1)
 }
 
 /// A paragraph or item that begins with a bold or italic term.
-fn marked(source: &Source, passage: &Passage) -> Option<Object> {
+fn marked_definition(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     let is_page = source.is_page();
     let found = if is_page { TAGGED.captures(&passage.text)? } else { MARKED.captures(&passage.text)? };
     let (term, text) = (found.get(1)?, found.get(2)?);
@@ -224,23 +224,23 @@ fn marked(source: &Source, passage: &Passage) -> Option<Object> {
             return None;
         }
     }
-    let fields = fields(term.as_str(), text.as_str(), source.heading(passage));
+    let fields = definition_fields(term.as_str(), text.as_str(), source.heading(passage));
     let range = term.start()..text.start() + text.as_str().trim_end().len();
     is_term(term.as_str()).then(|| Object::new(source.place(passage, &range), 0.9, fields))
 }
 
 /// A TeX `definition` environment.
-fn environment(source: &Source, passage: &Passage) -> Option<Object> {
+fn tex_definition(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     let found = ENVIRONMENT.captures(&passage.text)?;
     let text = found.get(2)?;
     let emphasised = || EMPHASIS.captures(text.as_str()).and_then(|it| it.get(1));
     let term = found.get(1).or_else(emphasised)?.as_str().to_lowercase();
-    let fields = fields(&term, text.as_str(), source.heading(passage));
+    let fields = definition_fields(&term, text.as_str(), source.heading(passage));
     is_term(&term).then(|| Object::new(source.place(passage, &text.range()), 0.95, fields))
 }
 
 /// Returns whether a passage can be a reStructuredText term: its first line is at the margin and ends no sentence.
-fn is_hanging(source: &Source, passage: &Passage) -> bool {
+fn is_hanging(source: &SourceDocument, passage: &Passage) -> bool {
     let first = passage.text.lines().next().unwrap_or_default();
     let at_margin = || {
         let bytes = source.bytes(passage, &(0..passage.text.len()))?;
@@ -255,24 +255,24 @@ fn is_hanging(source: &Source, passage: &Passage) -> bool {
 }
 
 /// Returns whether a passage lies in a `.. glossary::` block.
-fn in_glossary_directive(source: &Source, passage: &Passage) -> bool {
+fn in_glossary_directive(source: &SourceDocument, passage: &Passage) -> bool {
     let before = || {
         let bytes = source.bytes(passage, &(0..passage.text.len()))?;
         let above = source.raw.as_ref()?.text.get(..bytes.start)?;
         let directive =
-            above.lines().rev().take(MOST_ABOVE).find(|it| !it.is_empty() && !it.starts_with([' ', '\t']))?;
+            above.lines().rev().take(MAX_LINES_ABOVE).find(|it| !it.is_empty() && !it.starts_with([' ', '\t']))?;
         Some(directive.starts_with(".. glossary::"))
     };
     matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)
 }
 
 /// The fields of the schema.
-pub(super) fn fields(term: &str, text: &str, context: &str) -> serde_json::Value {
-    json!({"term": short(term, 80), "definition_text": short(text, 600), "source_context": short(context, 120)})
+pub(super) fn definition_fields(term: &str, text: &str, context: &str) -> serde_json::Value {
+    json!({"term": truncate_to_line(term, 80), "definition_text": truncate_to_line(text, 600), "source_context": truncate_to_line(context, 120)})
 }
 
 /// The rows of a glossary table.
-fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
+fn table_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let heading = source.heading(passage);
     let mut lines = passage.text.lines();
     let Some((first, second)) = lines.next().and_then(|it| it.split_once(" | ")) else { return Vec::new() };
@@ -285,13 +285,14 @@ fn tabled(source: &Source, passage: &Passage) -> Vec<Object> {
         let (term, text) = line.split_once(" | ")?;
         let start = line.as_ptr() as usize - passage.text.as_ptr() as usize;
         let place = source.place(passage, &(start..start + line.len()));
-        (is_term(term) && !text.trim().is_empty()).then(|| Object::new(place, 0.95, fields(term, text, heading)))
+        (is_term(term) && !text.trim().is_empty())
+            .then(|| Object::new(place, 0.95, definition_fields(term, text, heading)))
     };
     lines.filter_map(object).collect()
 }
 
 /// Entries found by a pattern: group 1 is the term, group 2 its meaning.
-fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
+fn entry_definitions(source: &SourceDocument, passage: &Passage, pattern: &Regex) -> Vec<Object> {
     let object = |found: regex::Captures<'_>| {
         let (term, text) = (found.get(1)?, found.get(2)?);
         // A TeX item has its mark before the term, and the next line after the text.
@@ -301,7 +302,7 @@ fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
             Object::new(
                 source.place(passage, &range),
                 0.95,
-                fields(term.as_str(), text.as_str(), source.heading(passage)),
+                definition_fields(term.as_str(), text.as_str(), source.heading(passage)),
             )
         };
         is_term(term.as_str()).then(object)
@@ -310,7 +311,7 @@ fn entries(source: &Source, passage: &Passage, pattern: &Regex) -> Vec<Object> {
 }
 
 /// Splits a sentence at line-initial marks such as `(a)`, without the marks, as in laws.
-fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
+fn split_clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = sentence.start;
     for mark in CLAUSE.find_iter(&text[sentence.clone()]) {
@@ -323,20 +324,20 @@ fn clauses(text: &str, sentence: Range<usize>) -> Vec<Range<usize>> {
 }
 
 /// A sentence without note numbers at its end.
-fn uncited(sentence: &str) -> &str {
+fn strip_note_numbers(sentence: &str) -> &str {
     static NOTES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\[[\d, –-]+\])+$").expect("a constant"));
     NOTES.find(sentence).map_or(sentence, |it| &sentence[..it.start()])
 }
 
-fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
+fn sentence_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let mut found = Vec::new();
-    for range in trimmed_sentences(&passage.text).into_iter().flat_map(|it| clauses(&passage.text, it)) {
-        let sentence = uncited(&passage.text[range.clone()]);
+    for range in trimmed_sentences(&passage.text).into_iter().flat_map(|it| split_clauses(&passage.text, it)) {
+        let sentence = strip_note_numbers(&passage.text[range.clone()]);
         let range = range.start..range.start + sentence.len();
         let defined =
             SENTENCES.iter().find_map(|(pattern, confidence)| Some((pattern.captures(sentence)?, *confidence)));
         let Some((parts, confidence)) = defined else { continue };
-        if passage.quoted && confidence < CLEAR {
+        if passage.quoted && confidence < MIN_CLEAR_CONFIDENCE {
             // A saying: `A bore is a man who ...`.
             continue;
         }
@@ -344,7 +345,7 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
         let text = parts.name("d").or(parts.name("e")).map_or("", |it| it.as_str());
         let text = text.trim_end_matches(" and").trim_end_matches(" or").trim_end_matches(['.', ';', ',']);
         if is_term(term) && text.split_whitespace().count() >= 3 {
-            let fields = fields(term, text, source.heading(passage));
+            let fields = definition_fields(term, text, source.heading(passage));
             found.push(Object::new(source.place(passage, &range), confidence, fields));
         }
     }
@@ -355,8 +356,8 @@ fn stated(source: &Source, passage: &Passage) -> Vec<Object> {
 pub(super) fn is_term(term: &str) -> bool {
     let lower = term.trim().to_lowercase();
     let words = lower.split_whitespace().count();
-    (1..=MOST_WORDS).contains(&words)
-        && !NO_TERMS.contains(&lower.as_str())
-        && !lower.split_whitespace().next().is_some_and(|it| NO_TERMS.contains(&it))
+    (1..=MAX_TERM_WORDS).contains(&words)
+        && !NON_TERMS.contains(&lower.as_str())
+        && !lower.split_whitespace().next().is_some_and(|it| NON_TERMS.contains(&it))
         && lower.chars().any(char::is_alphabetic)
 }

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use percent_encoding::percent_decode_str;
 use regex::{Captures, Regex};
 
-use crate::corpus::document::passages::{Passage, Source, plain};
+use crate::corpus::document::passages::{Passage, SourceDocument, strip_tags};
 use crate::corpus::objects::reference::doi_of;
 use crate::corpus::text::words::words;
 
 /// A link to a work by its DOI.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Linked {
+pub(super) struct DoiLink {
     /// The link text in the passage; `None` if the link has no text.
     pub(super) words: Option<Range<usize>>,
     pub(super) doi: String,
@@ -39,15 +39,15 @@ static BARE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"https?://(?:dx\.|www\.)?doi\.org/10\.\d{4,9}/[^\s<>{}|`]+").expect("a constant"));
 
 /// Finds the DOI links of a passage.
-pub(super) fn find(source: &Source, passage: &Passage) -> Vec<Linked> {
-    let mut found = if source.is_page() { of_page(source, passage) } else { of_markup(&passage.text) };
+pub(super) fn find_doi_links(source: &SourceDocument, passage: &Passage) -> Vec<DoiLink> {
+    let mut found = if source.is_page() { page_links(source, passage) } else { markup_links(&passage.text) };
     // A bare address inside a marked link is already found.
     let mut told: Vec<Range<usize>> = found.iter().filter_map(|it| it.words.clone()).collect();
     told.extend(MARKED.find_iter(&passage.text).map(|it| it.range()));
     for bare in BARE.find_iter(&passage.text).filter(|it| !told.iter().any(|other| overlap(other, &it.range()))) {
         if let Some(doi) = doi_of(bare.as_str()) {
             let length = bare.as_str().find(&doi).map_or(bare.len(), |it| it + doi.len());
-            found.push(Linked { words: Some(bare.start()..bare.start() + length), doi });
+            found.push(DoiLink { words: Some(bare.start()..bare.start() + length), doi });
         }
     }
     found.sort_by_key(|it| it.words.as_ref().map(|it| it.start));
@@ -55,7 +55,7 @@ pub(super) fn find(source: &Source, passage: &Passage) -> Vec<Linked> {
 }
 
 /// The number of words that belong neither to an address nor to a link.
-pub(super) fn words_around(text: &str, found: &[Linked]) -> usize {
+pub(super) fn count_unlinked_words(text: &str, found: &[DoiLink]) -> usize {
     let linked = found.iter().filter_map(|it| text.get(it.words.clone()?)).filter(|it| !BARE.is_match(it));
     let linked: usize = linked.map(|it| words(it).count()).sum();
     words(&BARE.replace_all(text, " ")).count().saturating_sub(linked)
@@ -67,7 +67,7 @@ pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
 }
 
 /// The links of a passage of a web page, including an image link behind the last word.
-fn of_page(source: &Source, passage: &Passage) -> Vec<Linked> {
+fn page_links(source: &SourceDocument, passage: &Passage) -> Vec<DoiLink> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let html = &raw.text[bytes.clone()];
     if !html.contains("doi") {
@@ -78,15 +78,15 @@ fn of_page(source: &Source, passage: &Passage) -> Vec<Linked> {
         let length = html[start..].find("</a").or_else(|| html[start..].find("</A")).unwrap_or(html.len() - start);
         let inner = bytes.start + start..bytes.start + start + length;
         let doi = percent_decode_str(found[1].split(['?', '#']).next()?).decode_utf8().ok()?.replace("&amp;", "&");
-        Some(Linked { words: source.words_at(passage, &plain(&raw.text[inner.clone()]), &inner), doi })
+        Some(DoiLink { words: source.locate_words(passage, &strip_tags(&raw.text[inner.clone()]), &inner), doi })
     };
     ANCHOR.captures_iter(html).filter_map(link).collect()
 }
 
-fn of_markup(text: &str) -> Vec<Linked> {
+fn markup_links(text: &str) -> Vec<DoiLink> {
     let link = |found: Captures<'_>| {
         let (words, doi) = [(1, 2), (3, 4), (6, 5)].into_iter().find_map(|it| found.get(it.0).zip(found.get(it.1)))?;
-        Some(Linked { words: Some(words.range()), doi: doi.as_str().to_string() })
+        Some(DoiLink { words: Some(words.range()), doi: doi.as_str().to_string() })
     };
     MARKED.captures_iter(text).filter_map(link).collect()
 }

@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::corpus::document::passages::{Passage, Source, plain};
+use crate::corpus::document::passages::{Passage, SourceDocument, strip_tags};
 use crate::corpus::objects::Object;
-use crate::corpus::objects::definition::{fields, is_term};
+use crate::corpus::objects::definition::{definition_fields, is_term};
 use crate::text::trimmed_sentences;
 
 /// Bytes before a passage that are searched for its opening tag.
-const TAGS: usize = 300;
+const TAG_SEARCH_BYTES: usize = 300;
 
 /// Most `dt` terms that share one `dd`.
-const MOST_TERMS: usize = 4;
+const MAX_SHARED_TERMS: usize = 4;
 
 static DFN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<dfn\b([^>]*)>(.{1,400}?)</dfn\s*>").expect("a constant"));
@@ -22,36 +22,36 @@ static DFN: LazyLock<Regex> =
 static TITLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"(?i)\btitle\s*=\s*(?:"([^"]+)"|'([^']+)')"#).expect("a constant"));
 /// The words between a term and its meaning.
-static LINKING: LazyLock<Regex> = LazyLock::new(|| {
+static TERM_TO_MEANING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\s*\([^)]*\))?[\s,:–—-]*(?:(?:is|are|was|were) (?:defined as|the (?:term|name|word) for)|(?:is|are|was|were|means|denotes|describes) |refers to|stands for|is short for)?\s*")
         .expect("a constant")
 });
 /// The words between a meaning and its term.
-static CALLED: LazyLock<Regex> = LazyLock::new(|| {
+static MEANING_TO_TERM: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)[\s,]*(?:(?:is|are|was|were) )?(?:often |usually |also )?(?:called|termed|named|known as)(?: an?| the)?\s*$")
         .expect("a constant")
 });
 
 /// A `<dt>` with the `<dd>` behind it; several terms may share one `<dd>`.
-pub(super) fn listed(source: &Source, at: usize) -> Option<Object> {
+pub(super) fn dt_definition(source: &SourceDocument, at: usize) -> Option<Object> {
     let term = &source.passages[at];
-    if !source.is_page() || tag(source, term)? != "<dt" {
+    if !source.is_page() || enclosing_tag(source, term)? != "<dt" {
         return None;
     }
-    let mut below = source.passages[at + 1..].iter().take(MOST_TERMS);
-    let text = below.find(|it| tag(source, it).as_deref() != Some("<dt"))?;
-    if tag(source, text)? != "<dd" {
+    let mut below = source.passages[at + 1..].iter().take(MAX_SHARED_TERMS);
+    let text = below.find(|it| enclosing_tag(source, it).as_deref() != Some("<dt"))?;
+    if enclosing_tag(source, text)? != "<dd" {
         return None;
     }
-    let place = source.whole(term).with(&source.whole(text));
-    Some(Object::new(place, 0.96, fields(&term.text, &text.text, source.heading(term))))
+    let place = source.place_of(term).merge(&source.place_of(text));
+    Some(Object::new(place, 0.96, definition_fields(&term.text, &text.text, source.heading(term))))
 }
 
 /// The open tag around a passage: `<dt` or `<dd`.
-fn tag(source: &Source, passage: &Passage) -> Option<String> {
+fn enclosing_tag(source: &SourceDocument, passage: &Passage) -> Option<String> {
     let bytes = source.bytes(passage, &(0..passage.text.len()))?;
     let before = &source.raw.as_ref()?.text[..bytes.start];
-    let before = &before[before.floor_char_boundary(before.len().saturating_sub(TAGS))..];
+    let before = &before[before.floor_char_boundary(before.len().saturating_sub(TAG_SEARCH_BYTES))..];
     let open = ["<dt", "<dd", "<DT", "<DD"].iter().filter_map(|it| before.rfind(it)).max()?;
     // An element that was closed before the passage does not contain it.
     let between = before[open..].to_ascii_lowercase();
@@ -60,7 +60,7 @@ fn tag(source: &Source, passage: &Passage) -> Option<String> {
 }
 
 /// The `dfn` terms of a paragraph, each with its sentence.
-pub(super) fn named(source: &Source, passage: &Passage) -> Vec<Object> {
+pub(super) fn dfn_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     if !source.is_page() {
         return Vec::new();
     }
@@ -68,27 +68,27 @@ pub(super) fn named(source: &Source, passage: &Passage) -> Vec<Object> {
     let html = &raw.text[bytes.clone()];
     let object = |found: regex::Captures<'_>| {
         let inner = found.get(2)?;
-        let words = plain(inner.as_str());
-        let at = source.words_at(passage, &words, &(bytes.start + inner.start()..bytes.start + inner.end()))?;
+        let words = strip_tags(inner.as_str());
+        let at = source.locate_words(passage, &words, &(bytes.start + inner.start()..bytes.start + inner.end()))?;
         let title = TITLE.captures(found.get(1)?.as_str()).or_else(|| TITLE.captures(inner.as_str()));
         let term = title.and_then(|it| it.iter().skip(1).flatten().next().map(|it| it.as_str().to_string()));
         let sentence = trimmed_sentences(&passage.text).into_iter().find(|it| it.contains(&at.start))?;
-        defined(source, passage, &term.unwrap_or(words), &at, &sentence)
+        dfn_object(source, passage, &term.unwrap_or(words), &at, &sentence)
     };
     DFN.captures_iter(html).filter_map(object).collect()
 }
 
-fn defined(
-    source: &Source,
+fn dfn_object(
+    source: &SourceDocument,
     passage: &Passage,
     term: &str,
     at: &Range<usize>,
     sentence: &Range<usize>,
 ) -> Option<Object> {
     let after = &passage.text[at.end.min(sentence.end)..sentence.end];
-    let meaning = &after[LINKING.find(after).map_or(0, |it| it.end())..];
+    let meaning = &after[TERM_TO_MEANING.find(after).map_or(0, |it| it.end())..];
     let before = &passage.text[sentence.start..at.start];
-    let called = CALLED.find(before).map(|it| &before[..it.start()]);
+    let called = MEANING_TO_TERM.find(before).map(|it| &before[..it.start()]);
     let text = match called {
         Some(text) => text,
         None if meaning.split_whitespace().count() >= 3 => meaning,
@@ -97,5 +97,5 @@ fn defined(
     let text = text.trim().trim_end_matches(['.', ';', ',']);
     let place = source.place(passage, sentence);
     (is_term(term) && text.split_whitespace().count() >= 3)
-        .then(|| Object::new(place, 0.95, fields(term, text, source.heading(passage))))
+        .then(|| Object::new(place, 0.95, definition_fields(term, text, source.heading(passage))))
 }

@@ -6,17 +6,17 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::corpus::document::location::Place;
-use crate::corpus::document::passages::{Passage, Role, Source, plain};
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument, strip_tags};
 use crate::corpus::objects::{Object, is_reference_heading};
-use crate::corpus::text::words::{short, words};
+use crate::corpus::text::words::{truncate_to_line, words};
 use crate::text::trimmed_sentences;
 
 /// Fewer words in quotation marks are a name or a scare quote.
-const FEWEST_WORDS: usize = 5;
+const MIN_WORDS: usize = 5;
 
 /// The minimum if the speaker is named.
-const FEWEST_ATTRIBUTED: usize = 3;
+const MIN_ATTRIBUTED_WORDS: usize = 3;
 
 const NAME: &str = r"(?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)(?: (?:\p{Lu}[\p{L}’'.-]*|van|von|de|der|of)){0,4}";
 const SAID: &str = "said|says|wrote|writes|noted|notes|argued|argues|explained|explains|asked|replied|added|remarked|put it|told us|warned|recalled|observed|testified|stated|declared|claimed|insisted|concluded|reported|sagte|schrieb|meinte|erklärte|fragte|a dit|disait|écrit|a écrit";
@@ -57,7 +57,7 @@ static DIRECTIVE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\.\. (?:epigraph|pull-quote|highlights)::\s*$").expect("a constant"));
 
 /// Finds the quotes of a document.
-pub(crate) fn find(source: &Source) -> Vec<Object> {
+pub(crate) fn find_quotes(source: &SourceDocument) -> Vec<Object> {
     let mut found = Vec::new();
     for (at, passage) in source.passages.iter().enumerate() {
         if !passage.is_prose() {
@@ -66,21 +66,21 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
         let lines_quoted = || passage.text.lines().all(|it| it.trim_start().starts_with('>'));
         let directed = || at.checked_sub(1).is_some_and(|it| DIRECTIVE.is_match(&source.passages[it].text));
         if passage.quoted || lines_quoted() || directed() {
-            found.extend(block(source, at));
-        } else if let Some(object) = answered(source, passage) {
+            found.extend(block_quote(source, at));
+        } else if let Some(object) = reply_quote(source, passage) {
             found.push(object);
         } else if let Some(tex) = TEX_QUOTE.captures(&passage.text) {
             let text = tex.get(1).map_or(0..0, |it| it.range());
-            found.extend(object(source.place(passage, &text), &tex[1], None, source.heading(passage), 0.96));
+            found.extend(quote_object(source.place(passage, &text), &tex[1], None, source.heading(passage), 0.96));
         } else if !is_reference_heading(source.heading(passage)) {
-            found.extend(inline(source, passage));
+            found.extend(inline_quotes(source, passage));
         }
     }
     found
 }
 
 /// A block quotation, with its author from the signature after it or the introduction before it.
-fn block(source: &Source, at: usize) -> Option<Object> {
+fn block_quote(source: &SourceDocument, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let bare: Vec<&str> = passage.text.lines().map(|it| it.trim_start().trim_start_matches(['>', ' '])).collect();
     let bare = bare.join("\n");
@@ -99,26 +99,26 @@ fn block(source: &Source, at: usize) -> Option<Object> {
         None => (bare.clone(), None),
     };
     if author.is_none() {
-        let next = source.passages.get(at + 1).filter(|it| matches!(it.role, Role::Prose | Role::Item));
+        let next = source.passages.get(at + 1).filter(|it| matches!(it.role, PassageRole::Prose | PassageRole::Item));
         author = next.and_then(|it| signature(&it.text)).filter(|it| it.1 == 0).map(|it| it.0);
     }
     if author.is_none() {
         let before = at.checked_sub(1).map(|it| source.passages[it].text.as_str()).unwrap_or_default();
-        author = WROTE.captures(before).or_else(|| BEFORE.captures(before)).and_then(|it| named(&it));
+        author = WROTE.captures(before).or_else(|| BEFORE.captures(before)).and_then(|it| speaker_name(&it));
     }
     let context = if source.heading(passage).is_empty() { "" } else { source.heading(passage) };
-    object(source.whole(passage), &text, author, context, 0.96)
+    quote_object(source.place_of(passage), &text, author, context, 0.96)
 }
 
 /// `Ann wrote:` directly above quoted lines, as in mails.
-fn answered(source: &Source, passage: &Passage) -> Option<Object> {
+fn reply_quote(source: &SourceDocument, passage: &Passage) -> Option<Object> {
     let text = &passage.text;
     let start = text.find("\n>")? + 1;
-    let named = WROTE.captures(&text[..start]).and_then(|it| named(&it))?;
+    let named = WROTE.captures(&text[..start]).and_then(|it| speaker_name(&it))?;
     let length: usize = text[start..].split_inclusive('\n').take_while(|it| it.starts_with('>')).map(str::len).sum();
     let range = start..start + text[start..start + length].trim_end().len();
     let bare: Vec<&str> = text[range.clone()].lines().map(|it| it.trim_start_matches(['>', ' '])).collect();
-    object(source.place(passage, &range), &bare.join("\n"), Some(named), source.heading(passage), 0.95)
+    quote_object(source.place(passage, &range), &bare.join("\n"), Some(named), source.heading(passage), 0.95)
 }
 
 /// The signature of a text: the name, and the length of the text before it.
@@ -130,7 +130,7 @@ fn signature(text: &str) -> Option<(String, usize)> {
     (begins_upper && name.split(' ').count() <= 6 && !name.ends_with('.')).then_some((name, length))
 }
 
-fn named(found: &regex::Captures<'_>) -> Option<String> {
+fn speaker_name(found: &regex::Captures<'_>) -> Option<String> {
     let name = (1..found.len()).find_map(|it| found.get(it))?.as_str();
     let name =
         ["As ", "But ", "And ", "When ", "Then ", "Later "].iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name);
@@ -138,7 +138,7 @@ fn named(found: &regex::Captures<'_>) -> Option<String> {
 }
 
 /// Quotations between marks in running text, or in `<q>` tags of a web page.
-fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
+fn inline_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let text = &passage.text;
     let object = |found: regex::Captures<'_>| {
         let all = found.get(0)?;
@@ -152,51 +152,63 @@ fn inline(source: &Source, passage: &Passage) -> Vec<Object> {
         // French marks are separated from the text by a space.
         let leading = inner.as_str().len() - inner.as_str().trim_start().len();
         let part = inner.start() + leading..inner.start() + inner.as_str().trim_end().len();
-        said(source, passage, &all.range(), &part)
+        running_text_quote(source, passage, &all.range(), &part)
     };
     let mut found: Vec<Object> = INLINE.captures_iter(text).filter_map(object).collect();
     if source.is_page() {
-        found.extend(tagged(source, passage));
+        found.extend(q_tag_quotes(source, passage));
     }
     found
 }
 
 /// Quotations in `<q>` tags. One that also has quotation marks is found as inline text.
-fn tagged(source: &Source, passage: &Passage) -> Vec<Object> {
+fn q_tag_quotes(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
     let object = |found: regex::Captures<'_>| {
         let inner = found.get(1)?;
-        let words = plain(inner.as_str());
-        let part = source.words_at(passage, &words, &(bytes.start + inner.start()..bytes.start + inner.end()))?;
+        let words = strip_tags(inner.as_str());
+        let part = source.locate_words(passage, &words, &(bytes.start + inner.start()..bytes.start + inner.end()))?;
         let is_marked = words.starts_with(|it: char| "“\"„«»".contains(it));
-        said(source, passage, &part, &part).filter(|_| !is_marked)
+        running_text_quote(source, passage, &part, &part).filter(|_| !is_marked)
     };
     TAGGED.captures_iter(&raw.text[bytes.clone()]).filter_map(object).collect()
 }
 
 /// A quotation in running text: `part` is its words, `all` includes the marks.
-fn said(source: &Source, passage: &Passage, all: &Range<usize>, part: &Range<usize>) -> Option<Object> {
+fn running_text_quote(
+    source: &SourceDocument,
+    passage: &Passage,
+    all: &Range<usize>,
+    part: &Range<usize>,
+) -> Option<Object> {
     let (text, inner) = (&passage.text, &passage.text[part.clone()]);
     let after = AFTER.captures(&text[all.end..]);
     let before = BEFORE.captures(&text[..all.start]).filter(|_| after.is_none());
     // A name in parentheses can refer to something else.
     let is_said = before.is_some() || after.as_ref().is_some_and(|it| it.get(1).or(it.get(4)).is_some());
-    let author = after.or(before).and_then(|it| named(&it));
-    let fewest = if is_said { FEWEST_ATTRIBUTED } else { FEWEST_WORDS };
+    let author = after.or(before).and_then(|it| speaker_name(&it));
+    let fewest = if is_said { MIN_ATTRIBUTED_WORDS } else { MIN_WORDS };
     if words(inner).count() < fewest || inner.contains("://") {
         return None;
     }
     let confidence = if author.is_some() { 0.93 } else { 0.8 };
-    object(source.place(passage, part), inner, author, &sentence_with(text, all), confidence)
+    quote_object(source.place(passage, part), inner, author, &sentence_around(text, all), confidence)
 }
 
-fn sentence_with(text: &str, part: &Range<usize>) -> String {
+fn sentence_around(text: &str, part: &Range<usize>) -> String {
     let sentence = trimmed_sentences(text).into_iter().find(|it| it.contains(&part.start)).unwrap_or(part.clone());
-    short(&text[sentence.start..sentence.end.max(part.end)], 200)
+    truncate_to_line(&text[sentence.start..sentence.end.max(part.end)], 200)
 }
 
-fn object(place: Place, text: &str, author: Option<String>, context: &str, confidence: f64) -> Option<Object> {
+fn quote_object(
+    place: SourceLocation,
+    text: &str,
+    author: Option<String>,
+    context: &str,
+    confidence: f64,
+) -> Option<Object> {
     let count = words(text).count();
-    let fields = json!({"text": text.trim(), "author": author, "context": short(context, 200), "word_count": count});
+    let fields =
+        json!({"text": text.trim(), "author": author, "context": truncate_to_line(context, 200), "word_count": count});
     (count > 0).then(|| Object::new(place, confidence, fields))
 }

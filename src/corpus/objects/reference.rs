@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::corpus::document::passages::{Passage, Role, Source};
+use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
 use crate::corpus::objects::{Object, doi_links};
-use crate::corpus::text::words::short;
+use crate::corpus::text::words::truncate_to_line;
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:references|bibliography|works cited|literature(?: cited)?|sources|cited works|reference list)\s*:?$")
@@ -45,26 +45,30 @@ pub(crate) fn is_reference_heading(heading: &str) -> bool {
 }
 
 /// Finds the references of a document.
-pub(crate) fn find(source: &Source) -> Vec<Object> {
+pub(crate) fn find_references(source: &SourceDocument) -> Vec<Object> {
     let mut found = Vec::new();
     let mut position = 0;
-    for passage in source.passages.iter().filter(|it| matches!(it.role, Role::Prose | Role::Item | Role::Code)) {
+    for passage in source
+        .passages
+        .iter()
+        .filter(|it| matches!(it.role, PassageRole::Prose | PassageRole::Item | PassageRole::Code))
+    {
         let text = &passage.text;
-        if passage.role == Role::Code && source.extension != "bib" {
+        if passage.role == PassageRole::Code && source.extension != "bib" {
             continue;
         }
         if BIBITEM.is_match(text) {
-            found.extend(entries(source, passage, &BIBITEM));
+            found.extend(marked_entries(source, passage, &BIBITEM));
         } else if BIBTEX.is_match(text) {
-            found.extend(entries(source, passage, &BIBTEX));
+            found.extend(marked_entries(source, passage, &BIBTEX));
         } else if DIRECTIVE.is_match(text) {
-            found.extend(entries(source, passage, &DIRECTIVE));
+            found.extend(marked_entries(source, passage, &DIRECTIVE));
         } else if NOTE.is_match(text) {
-            found.extend(entries(source, passage, &NOTE));
+            found.extend(marked_entries(source, passage, &NOTE));
         } else if is_reference_heading(source.heading(passage)) {
             match NUMBERED.is_match(text) {
-                true => found.extend(entries(source, passage, &NUMBERED)),
-                false => found.extend(unnumbered(source, passage, &mut position)),
+                true => found.extend(marked_entries(source, passage, &NUMBERED)),
+                false => found.extend(unnumbered_entries(source, passage, &mut position)),
             }
         }
     }
@@ -72,7 +76,7 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 }
 
 /// Splits a passage into entries at each match of `mark`.
-fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
+fn marked_entries(source: &SourceDocument, passage: &Passage, mark: &Regex) -> Vec<Object> {
     let text = &passage.text;
     let marks: Vec<(Range<usize>, String)> = mark
         .captures_iter(text)
@@ -86,14 +90,14 @@ fn entries(source: &Source, passage: &Passage, mark: &Regex) -> Vec<Object> {
         let whole = range.start + leading..range.end + body.trim_end().len();
         let shown = if std::ptr::eq(mark, &*BIBTEX) { &text[whole.clone()] } else { body };
         let index = index.trim_start_matches(['^', '#']);
-        found.extend(object(source, passage, whole, index, shown, 0.96));
+        found.extend(reference_object(source, passage, whole, index, shown, 0.96));
     }
     found
 }
 
 /// Splits a passage into entries without numbers. A new entry starts at a line that begins with a name, if the text before
 /// it and the text from it on both hold a year, DOI or arXiv id.
-fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<Object> {
+fn unnumbered_entries(source: &SourceDocument, passage: &Passage, position: &mut usize) -> Vec<Object> {
     let text = &passage.text;
     let is_entry = |it: &str| YEAR.is_match(it) || DOI.is_match(it) || ARXIV.is_match(it);
     let mut starts = vec![0];
@@ -107,23 +111,30 @@ fn unnumbered(source: &Source, passage: &Passage, position: &mut usize) -> Vec<O
     for (at, start) in starts.iter().enumerate() {
         let end = starts.get(at + 1).map_or(text.len(), |it| *it);
         let body = text[*start..end].trim_end();
-        if !is_entry(body) && passage.role != Role::Item {
+        if !is_entry(body) && passage.role != PassageRole::Item {
             continue;
         }
         *position += 1;
-        let confidence = if passage.role == Role::Item { 0.93 } else { 0.85 };
-        found.extend(object(source, passage, *start..start + body.len(), &position.to_string(), body, confidence));
+        let confidence = if passage.role == PassageRole::Item { 0.93 } else { 0.85 };
+        found.extend(reference_object(
+            source,
+            passage,
+            *start..start + body.len(),
+            &position.to_string(),
+            body,
+            confidence,
+        ));
     }
     found
 }
 
 /// The DOI behind a link in an entry, for entries without a DOI in their text.
-fn linked_doi(source: &Source, passage: &Passage, range: &Range<usize>) -> Option<String> {
-    let is_inside = |it: &doi_links::Linked| match &it.words {
+fn linked_doi(source: &SourceDocument, passage: &Passage, range: &Range<usize>) -> Option<String> {
+    let is_inside = |it: &doi_links::DoiLink| match &it.words {
         Some(words) => doi_links::overlap(words, range),
         None => range.end == passage.text.len(),
     };
-    doi_links::find(source, passage).into_iter().find(is_inside).map(|it| it.doi)
+    doi_links::find_doi_links(source, passage).into_iter().find(is_inside).map(|it| it.doi)
 }
 
 /// The DOI in a text, without characters that only close the sentence or a bracket around it.
@@ -146,15 +157,15 @@ pub(super) fn doi_of(text: &str) -> Option<String> {
     Some(doi.to_string())
 }
 
-fn object(
-    source: &Source,
+fn reference_object(
+    source: &SourceDocument,
     passage: &Passage,
     range: Range<usize>,
     index: &str,
     text: &str,
     confidence: f64,
 ) -> Option<Object> {
-    let full_text = short(text, 2_000);
+    let full_text = truncate_to_line(text, 2_000);
     if full_text.is_empty() {
         return None;
     }

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::json;
 
-use crate::corpus::document::location::Place;
-use crate::corpus::document::passages::{NEAR, Passage, Role, Source};
+use crate::corpus::document::location::SourceLocation;
+use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument, TAG_SEARCH_BYTES};
 use crate::corpus::objects::Object;
-use crate::corpus::text::words::short;
+use crate::corpus::text::words::truncate_to_line;
 
 /// Readers split tables into blocks of this many rows; a table block directly after a full one continues it.
-const FULL_BLOCK: usize = 30;
+const READER_BLOCK_ROWS: usize = 30;
 
 static CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?i:table|tab\.)\s*\w*[.:)\s-]").expect("a constant"));
 static TABULAR: LazyLock<Regex> = LazyLock::new(|| {
@@ -21,15 +21,15 @@ static TABULAR: LazyLock<Regex> = LazyLock::new(|| {
 static TEX_CAPTION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\caption\{([^}]*)\}").expect("a constant"));
 
 /// Finds the tables of a document.
-pub(crate) fn find(source: &Source) -> Vec<Object> {
+pub(crate) fn find_tables(source: &SourceDocument) -> Vec<Object> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < source.passages.len() {
         let passage = &source.passages[at];
         let next = match passage.role {
-            Role::Table => stated(source, at, &mut found),
-            Role::Prose | Role::Item => {
-                found.extend(written(source, at));
+            PassageRole::Table => stated_table(source, at, &mut found),
+            PassageRole::Prose | PassageRole::Item => {
+                found.extend(plain_text_table(source, at));
                 at + 1
             }
             _ => at + 1,
@@ -40,44 +40,46 @@ pub(crate) fn find(source: &Source) -> Vec<Object> {
 }
 
 /// A table stated by the format; returns the index of the passage after it.
-fn stated(source: &Source, first: usize, found: &mut Vec<Object>) -> usize {
+fn stated_table(source: &SourceDocument, first: usize, found: &mut Vec<Object>) -> usize {
     let mut rows = stated_rows(source, &source.passages[first]);
-    let mut place = source.whole(&source.passages[first]);
+    let mut place = source.place_of(&source.passages[first]);
     let mut next = first + 1;
     let mut count = rows.len();
-    while let Some(passage) = source.passages.get(next).filter(|it| it.role == Role::Table && count + 1 >= FULL_BLOCK) {
+    while let Some(passage) =
+        source.passages.get(next).filter(|it| it.role == PassageRole::Table && count + 1 >= READER_BLOCK_ROWS)
+    {
         let more = stated_rows(source, passage);
         count = more.len();
         rows.extend(more);
-        place = place.with(&source.whole(passage));
+        place = place.merge(&source.place_of(passage));
         next += 1;
     }
-    let caption = caption(source, first, next);
-    let place = element(source, &place).unwrap_or(place);
-    found.extend(object(place, rows, caption, 0.96));
+    let caption = find_caption(source, first, next);
+    let place = table_element_place(source, &place).unwrap_or(place);
+    found.extend(table_object(place, rows, caption, 0.96));
     next
 }
 
 /// The place of the whole table element of a web page or a mail.
-fn element(source: &Source, place: &Place) -> Option<Place> {
+fn table_element_place(source: &SourceDocument, place: &SourceLocation) -> Option<SourceLocation> {
     let raw = source.raw.as_ref().filter(|_| source.is_page() || source.extension == "eml")?;
     let (start, end) = place.bytes?;
     let (before, after) = (raw.text.get(..start as usize)?, raw.text.get(end as usize..)?);
-    let near = before.ceil_char_boundary(before.len().saturating_sub(NEAR));
-    let (before, after) = (&before[near..], &after[..after.floor_char_boundary(NEAR)]);
+    let near = before.ceil_char_boundary(before.len().saturating_sub(TAG_SEARCH_BYTES));
+    let (before, after) = (&before[near..], &after[..after.floor_char_boundary(TAG_SEARCH_BYTES)]);
     let open = near + before.rfind("<table").or_else(|| before.rfind("<TABLE"))?;
     let close = after.find("</table>").or_else(|| after.find("</TABLE>"))? + "</table>".len();
-    Some(Place { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
+    Some(SourceLocation { part: place.part.clone(), ..raw.place(&(open..end as usize + close)) })
 }
 
 /// The rows of a table. Markdown rows are read from the file, because its reader joins cells with bars and so hides bars
 /// inside of cells.
-fn stated_rows(source: &Source, passage: &Passage) -> Vec<Vec<String>> {
+fn stated_rows(source: &SourceDocument, passage: &Passage) -> Vec<Vec<String>> {
     if matches!(source.extension.as_str(), "md" | "markdown" | "mdx" | "qmd" | "rmd")
         && let (Some(raw), Some(bytes)) = (&source.raw, source.bytes(passage, &(0..passage.text.len())))
         && let Some(text) = raw.text.get(bytes)
     {
-        return text.lines().filter(|it| !is_rule(it.trim())).map(cells).collect();
+        return text.lines().filter(|it| !is_rule(it.trim())).map(split_bar_row).collect();
     }
     // Empty cells at the line ends have lost their space.
     let row = |line: &str| format!(" {line} ").split(" | ").map(|it| it.trim().to_string()).collect();
@@ -85,7 +87,12 @@ fn stated_rows(source: &Source, passage: &Passage) -> Vec<Vec<String>> {
 }
 
 /// Builds the table object. The first row is the header unless it holds numbers.
-fn object(place: Place, mut rows: Vec<Vec<String>>, caption: Option<String>, confidence: f64) -> Option<Object> {
+fn table_object(
+    place: SourceLocation,
+    mut rows: Vec<Vec<String>>,
+    caption: Option<String>,
+    confidence: f64,
+) -> Option<Object> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.is_empty() || width < 2 && rows.len() < 2 {
         return None;
@@ -100,13 +107,13 @@ fn object(place: Place, mut rows: Vec<Vec<String>>, caption: Option<String>, con
 }
 
 /// The caption before or after a table.
-fn caption(source: &Source, first: usize, next: usize) -> Option<String> {
+fn find_caption(source: &SourceDocument, first: usize, next: usize) -> Option<String> {
     let around = [first.checked_sub(1).and_then(|it| source.passages.get(it)), source.passages.get(next)];
-    around.into_iter().flatten().find(|it| is_caption(source, it)).map(|it| short(&it.text, 300))
+    around.into_iter().flatten().find(|it| is_caption(source, it)).map(|it| truncate_to_line(&it.text, 300))
 }
 
-fn is_caption(source: &Source, passage: &Passage) -> bool {
-    if passage.text.chars().count() > 300 || !matches!(passage.role, Role::Prose) {
+fn is_caption(source: &SourceDocument, passage: &Passage) -> bool {
+    if passage.text.chars().count() > 300 || !matches!(passage.role, PassageRole::Prose) {
         return false;
     }
     let tagged = || {
@@ -122,41 +129,43 @@ fn is_caption(source: &Source, passage: &Passage) -> bool {
 }
 
 /// A table in plain text.
-fn written(source: &Source, at: usize) -> Option<Object> {
+fn plain_text_table(source: &SourceDocument, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     if let Some(found) = TABULAR.captures(&passage.text) {
-        let rows = tabular(&found[1]);
+        let rows = split_tex_rows(&found[1]);
         let caption = TEX_CAPTION.captures(&passage.text).map(|it| it[1].to_string());
         let range = found.get(0)?.range();
         let end = passage.text[range.end..].find('}').map_or(range.end, |it| range.end + it + 1);
-        return object(source.place(passage, &(range.start..end)), rows, caption, 0.93);
+        return table_object(source.place(passage, &(range.start..end)), rows, caption, 0.93);
     }
-    if let Some(found) = aligned(source, at) {
+    if let Some(found) = aligned_table(source, at) {
         return Some(found);
     }
     let lines: Vec<&str> = passage.text.lines().map(str::trim).collect();
     let first = lines.iter().position(|it| is_bar_row(it))?;
     let length = lines[first..].iter().position(|it| !is_bar_row(it)).unwrap_or(lines.len() - first);
     let rows: Vec<Vec<String>> =
-        lines[first..first + length].iter().filter(|it| !is_rule(it)).map(|it| cells(it)).collect();
+        lines[first..first + length].iter().filter(|it| !is_rule(it)).map(|it| split_bar_row(it)).collect();
     if rows.len() < 2 || rows.iter().any(|it| it.len() != rows[0].len()) {
         return None;
     }
-    let (start, end) =
-        (offset(passage, lines[first]), offset(passage, lines[first + length - 1]) + lines[first + length - 1].len());
-    let own = (first > 0 && CAPTION.is_match(lines[0])).then(|| short(&lines[..first].join(" "), 300));
-    let caption = own.or_else(|| caption(source, at, at + 1));
-    object(source.place(passage, &(start..end)), rows, caption, 0.88)
+    let (start, end) = (
+        line_offset(passage, lines[first]),
+        line_offset(passage, lines[first + length - 1]) + lines[first + length - 1].len(),
+    );
+    let own = (first > 0 && CAPTION.is_match(lines[0])).then(|| truncate_to_line(&lines[..first].join(" "), 300));
+    let caption = own.or_else(|| find_caption(source, at, at + 1));
+    table_object(source.place(passage, &(start..end)), rows, caption, 0.88)
 }
 
 /// A table with aligned columns and a line of dashes or equal signs under its header.
-fn aligned(source: &Source, at: usize) -> Option<Object> {
+fn aligned_table(source: &SourceDocument, at: usize) -> Option<Object> {
     let passage = &source.passages[at];
     let lines: Vec<&str> = passage.text.lines().collect();
-    let rule = lines.iter().position(|it| columns(it).is_some())?;
-    let starts = columns(lines[rule])?;
+    let rule = lines.iter().position(|it| column_starts(it).is_some())?;
+    let starts = column_starts(lines[rule])?;
     let row = |line: &&str| aligned_cells(line, &starts);
-    let second = lines[rule + 1..].iter().position(|it| columns(it).is_some()).map(|it| rule + 1 + it);
+    let second = lines[rule + 1..].iter().position(|it| column_starts(it).is_some()).map(|it| rule + 1 + it);
     // reStructuredText also has a line above the header and one after the rows.
     let (first, body) = match second {
         Some(second) if lines[rule].starts_with('=') => (rule, second + 1),
@@ -165,20 +174,21 @@ fn aligned(source: &Source, at: usize) -> Option<Object> {
     let head = if first == rule { &lines[rule + 1..body - 1] } else { &lines[first..rule] };
     let mut rows: Vec<Vec<String>> = head.iter().filter_map(row).collect();
     let below: Vec<Vec<String>> = lines[body..].iter().map_while(row).collect();
-    let closed = lines.get(body + below.len()).is_some_and(|it| columns(it).is_some());
+    let closed = lines.get(body + below.len()).is_some_and(|it| column_starts(it).is_some());
     let last = body + below.len() - usize::from(!closed);
     rows.extend(below);
     if rows.len() < 2 || head.is_empty() {
         return None;
     }
-    let range = offset(passage, lines[first])..offset(passage, lines[last]) + lines[last].trim_end().len();
-    let own = (first > 0 && CAPTION.is_match(lines[0].trim())).then(|| short(&lines[..first].join(" "), 300));
-    let caption = own.or_else(|| caption(source, at, at + 1));
-    object(source.place(passage, &range), rows, caption, 0.85)
+    let range = line_offset(passage, lines[first])..line_offset(passage, lines[last]) + lines[last].trim_end().len();
+    let own =
+        (first > 0 && CAPTION.is_match(lines[0].trim())).then(|| truncate_to_line(&lines[..first].join(" "), 300));
+    let caption = own.or_else(|| find_caption(source, at, at + 1));
+    table_object(source.place(passage, &range), rows, caption, 0.85)
 }
 
 /// The column starts drawn by a line of dashes.
-fn columns(line: &str) -> Option<Vec<usize>> {
+fn column_starts(line: &str) -> Option<Vec<usize>> {
     let line = line.trim_end();
     let mark = line.trim_start().chars().next().filter(|it| matches!(it, '-' | '='))?;
     if !line.chars().all(|it| it == mark || it == ' ') {
@@ -194,7 +204,7 @@ fn columns(line: &str) -> Option<Vec<usize>> {
 fn aligned_cells(line: &str, starts: &[usize]) -> Option<Vec<String>> {
     let letters: Vec<char> = line.trim_end().chars().collect();
     let crosses = |it: &usize| *it > 0 && letters.get(*it - 1).is_some_and(|it| *it != ' ');
-    if letters.is_empty() || columns(line).is_some() || starts.iter().any(crosses) {
+    if letters.is_empty() || column_starts(line).is_some() || starts.iter().any(crosses) {
         return None;
     }
     let ends = starts.iter().skip(1).copied().chain([letters.len()]);
@@ -205,7 +215,7 @@ fn aligned_cells(line: &str, starts: &[usize]) -> Option<Vec<String>> {
     Some(starts.iter().copied().zip(ends).map(cell).collect())
 }
 
-fn offset(passage: &Passage, line: &str) -> usize {
+fn line_offset(passage: &Passage, line: &str) -> usize {
     line.as_ptr() as usize - passage.text.as_ptr() as usize
 }
 
@@ -219,7 +229,7 @@ fn is_rule(line: &str) -> bool {
 }
 
 /// The cells of a row separated by bars; an escaped bar is text.
-fn cells(line: &str) -> Vec<String> {
+fn split_bar_row(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
     let (mut cells, mut cell, mut letters) = (Vec::new(), String::new(), line.chars().peekable());
@@ -237,7 +247,7 @@ fn cells(line: &str) -> Vec<String> {
 }
 
 /// Rows of `a & b \\`.
-fn tabular(body: &str) -> Vec<Vec<String>> {
+fn split_tex_rows(body: &str) -> Vec<Vec<String>> {
     const RULES: [&str; 5] = ["\\hline", "\\toprule", "\\midrule", "\\bottomrule", "\\endhead"];
     // A private-use character that stands for an escaped ampersand while a row is split.
     const AMPERSAND: &str = "\u{e000}";

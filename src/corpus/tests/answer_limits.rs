@@ -3,28 +3,35 @@
 use serde_json::{Value, json};
 
 use crate::corpus::api::answer::Answer;
-use crate::corpus::api::output_budget::{PROSE_TOKENS, Ruler};
+use crate::corpus::api::output_budget::{PROSE_TOKENS, TokenRuler};
 use crate::corpus::api::{envelope, output_budget, validate};
-use crate::corpus::run;
+use crate::corpus::run_verb_on_corpus;
 use crate::corpus::tests::determinism::{ADVICE, ask, every_form, told};
 use crate::corpus::tests::{corpus, labelled, tokenizer};
-use crate::corpus::verbs::summarize::FORBIDDEN;
+use crate::corpus::verbs::summarize::FORBIDDEN_PHRASES;
 use crate::corpus::views::documents::Corpus;
 
 #[test]
 fn prose_is_limited_and_summaries_give_no_advice() {
     let tokenizer = tokenizer();
-    for corpus in [labelled(), crate::corpus::tests::corpus(ADVICE), talkative()] {
+    for corpus in [labelled(), crate::corpus::tests::corpus(ADVICE), wordy_corpus()] {
         for (verb, request) in every_form() {
             let told: Value = serde_json::from_str(&told(&corpus, verb, &request)).unwrap();
             let mut cut = told.clone();
-            output_budget::limit(&mut cut, 0, Ruler(&tokenizer));
-            assert!(output_budget::of_envelope(&cut, Ruler(&tokenizer)) <= PROSE_TOKENS, "{verb} {request}");
-            let own = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
-            assert_eq!(validate::wording(own.verb, &run(&own, &corpus, None).unwrap()), Ok(()), "{verb} {request}");
+            output_budget::limit_answer(&mut cut, 0, TokenRuler(&tokenizer));
+            assert!(
+                output_budget::envelope_prose_tokens(&cut, TokenRuler(&tokenizer)) <= PROSE_TOKENS,
+                "{verb} {request}"
+            );
+            let own = validate::validate_request(verb, request.as_object().unwrap().clone()).unwrap();
+            assert_eq!(
+                validate::check_wording(own.verb, &run_verb_on_corpus(&own, &corpus, None).unwrap()),
+                Ok(()),
+                "{verb} {request}"
+            );
             if verb == "SUMMARIZE" {
                 let data = told["data"].to_string().to_lowercase();
-                assert!(FORBIDDEN.iter().all(|it| !data.contains(it)), "{request}: {data}");
+                assert!(FORBIDDEN_PHRASES.iter().all(|it| !data.contains(it)), "{request}: {data}");
             }
             for field in ["confidence", "coverage"] {
                 let value = told[field].as_f64().unwrap();
@@ -35,7 +42,7 @@ fn prose_is_limited_and_summaries_give_no_advice() {
 }
 
 /// Documents that exceed every limit of an answer: long sentences, quotes, cells, headings and lists.
-fn talkative() -> Corpus {
+fn wordy_corpus() -> Corpus {
     let sentence =
         |at: usize| format!("You should clean gauge number {at} at the pier before every storm of the winter. ");
     let mut one = String::from("# A heading that goes on for as long as the line has any room left for words\n\n");
@@ -63,13 +70,13 @@ fn summary_with_advice_is_withheld() {
     ] {
         let mut answer = Answer::new("a method");
         answer.data = data;
-        assert_eq!(validate::wording(verb, &answer).unwrap_err().cause.name(), "internal", "{}", answer.data);
-        assert_eq!(validate::wording(crate::verbs::verb("EXTRACT").unwrap(), &answer), Ok(()));
+        assert_eq!(validate::check_wording(verb, &answer).unwrap_err().kind.name(), "internal", "{}", answer.data);
+        assert_eq!(validate::check_wording(crate::verbs::verb("EXTRACT").unwrap(), &answer), Ok(()));
     }
     let corpus = crate::corpus::tests::corpus(ADVICE);
     let asked = json!({"form": "decision-inputs", "question": "Which gauge is the best choice?"});
     let answer = ask(&corpus, "SUMMARIZE", asked);
-    assert_eq!(validate::wording(verb, &answer), Ok(()), "{} {:?}", answer.data, answer.parameters);
+    assert_eq!(validate::check_wording(verb, &answer), Ok(()), "{} {:?}", answer.data, answer.parameters);
 }
 
 #[test]
@@ -89,7 +96,7 @@ fn paging_reaches_every_object() {
             let mut own = request.clone();
             own["offset"] = json!(offset);
             let mut page: Value = serde_json::from_str(&told(&corpus, verb, &own)).unwrap();
-            output_budget::limit(&mut page, offset, Ruler(&tokenizer));
+            output_budget::limit_answer(&mut page, offset, TokenRuler(&tokenizer));
             let shown = page["data"][list].as_array().unwrap();
             assert!(!shown.is_empty() || whole["data"][list].as_array().unwrap().is_empty(), "{verb} {own}");
             seen.extend(shown.iter().map(|it| it["bytes"].clone()));
@@ -137,29 +144,29 @@ fn tasks() -> Vec<(&'static str, Value)> {
 }
 
 /// Tokens of the passages of the documents that an answer replaces.
-fn cost(corpus: &Corpus, ruler: Ruler<'_>, replaced: impl Fn(&str) -> bool) -> usize {
-    let papers = corpus.papers.iter().filter(|it| replaced(&it.path));
-    papers.flat_map(|it| &it.reading.passages).map(|it| ruler.count(&it.text)).sum()
+fn cost(corpus: &Corpus, ruler: TokenRuler<'_>, replaced: impl Fn(&str) -> bool) -> usize {
+    let papers = corpus.documents.iter().filter(|it| replaced(&it.path));
+    papers.flat_map(|it| &it.parsed.passages).map(|it| ruler.count(&it.text)).sum()
 }
 
 #[test]
 fn answer_costs_tenth_of_replaced_documents() {
     let tokenizer = tokenizer();
-    let (ruler, all, versions) = (Ruler(&tokenizer), labelled(), two_versions());
+    let (ruler, all, versions) = (TokenRuler(&tokenizer), labelled(), two_versions());
     let every = cost(&all, ruler, |_| true);
     let mut tasks: Vec<(&Corpus, &str, Value, usize)> =
         tasks().into_iter().map(|(verb, request)| (&all, verb, request, every)).collect();
     let compare = json!({"form": "versions", "doc_a": "old.md", "doc_b": "new.md"});
     tasks.push((&versions, "COMPARE", compare, cost(&versions, ruler, |_| true)));
     // A matrix replaces only the documents of its rows.
-    let items: Vec<&str> = all.papers.iter().map(|it| it.path.as_str()).filter(|it| it.ends_with(".md")).collect();
+    let items: Vec<&str> = all.documents.iter().map(|it| it.path.as_str()).filter(|it| it.ends_with(".md")).collect();
     let matrix = json!({"form": "comparison-matrix", "items": items, "schema": ["year", "table_count"]});
     tasks.push((&all, "SUMMARIZE", matrix, cost(&all, ruler, |it| it.ends_with(".md"))));
     assert_eq!(tasks.len(), 20);
     let mut dear = Vec::new();
     for (corpus, verb, request, documents) in tasks {
         let mut answer: Value = serde_json::from_str(&told(corpus, verb, &request)).unwrap();
-        envelope::finish(&mut answer, false, 0, ruler);
+        envelope::shorten(&mut answer, false, 0, ruler);
         let cost = ruler.count(&answer.to_string());
         println!("{cost} of {documents}: {verb} {request}");
         if cost * 10 > documents {

@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::catalog::SessionFile;
 use crate::corpus::api::answer::Answer;
-use crate::corpus::api::error::Outcome;
+use crate::corpus::api::error::ApiResult;
 use crate::corpus::api::validate;
-use crate::corpus::run;
+use crate::corpus::run_verb_on_corpus;
 use crate::corpus::tests::{corpus, reading};
-use crate::corpus::verbs::delta::Earlier;
+use crate::corpus::verbs::delta::DeltaBaseline;
 use crate::corpus::views::documents::Corpus;
 use crate::model::ContentHash;
 
 /// A session of these files and texts, numbered from 1.
-fn session(files: &[(&str, &str)]) -> Earlier {
-    let mut earlier = Earlier { name: "session 4".into(), keeps_text: true, ..Earlier::default() };
+fn baseline_of(files: &[(&str, &str)]) -> DeltaBaseline {
+    let mut earlier = DeltaBaseline { name: "session 4".into(), has_text: true, ..DeltaBaseline::default() };
     for (number, (name, text)) in (1..).zip(files) {
         let own = Arc::new(reading(name, text.as_bytes()));
         let file = SessionFile {
@@ -25,20 +25,20 @@ fn session(files: &[(&str, &str)]) -> Earlier {
             size: text.len() as u64,
             modified_ns: number * 1_000_000_000,
             facts: serde_json::to_string(&own.facts).ok(),
-            ..SessionFile::page(number, name.to_string(), String::new())
+            ..SessionFile::failed_page(number, name.to_string(), String::new())
         };
         earlier.files.insert(number, file);
-        earlier.readings.insert(number, own);
+        earlier.parsed.insert(number, own);
     }
     earlier
 }
 
-fn told(request: Value, now: &Corpus, earlier: &Earlier) -> Outcome<Answer> {
-    run(&validate::request("DELTA", request.as_object().unwrap().clone())?, now, Some(earlier))
+fn run_delta(request: Value, now: &Corpus, earlier: &DeltaBaseline) -> ApiResult<Answer> {
+    run_verb_on_corpus(&validate::validate_request("DELTA", request.as_object().unwrap().clone())?, now, Some(earlier))
 }
 
-fn data(request: Value, now: &Corpus, earlier: &Earlier) -> Value {
-    told(request, now, earlier).unwrap().data
+fn delta_data(request: Value, now: &Corpus, earlier: &DeltaBaseline) -> Value {
+    run_delta(request, now, earlier).unwrap().data
 }
 
 const BEFORE: &[(&str, &str)] = &[
@@ -55,66 +55,66 @@ fn after() -> Corpus {
         ("x.md", "Not there."),
         ("d.md", "# New\n\nA new one.\n"),
     ]);
-    now.papers.retain(|it| it.path != "x.md");
+    now.documents.retain(|it| it.path != "x.md");
     now
 }
 
 #[test]
 fn delta_lists_changes_and_is_deterministic() {
-    let (now, earlier) = (after(), session(BEFORE));
-    let told = data(json!({"baseline": 4}), &now, &earlier);
+    let (now, earlier) = (after(), baseline_of(BEFORE));
+    let told = delta_data(json!({"baseline": 4}), &now, &earlier);
     assert_eq!(told["counts"], json!({"added": 1, "removed": 1, "modified": 1}), "{told:#}");
     assert_eq!((&told["added"][0]["path"], &told["removed"][0]["path"]), (&json!("d.md"), &json!("c.md")));
     let modified = &told["modified"][0];
     assert_eq!((&modified["path"], &modified["sections"]), (&json!("b.md"), &json!(["More", "Tin"])), "{modified}");
     assert!(modified["changes"].as_u64().unwrap() >= 2 && modified["size"].is_array(), "{modified}");
-    assert_eq!(data(json!({"baseline": 4}), &now, &earlier), told);
-    let none = data(json!({"baseline": 4}), &corpus(BEFORE), &earlier);
+    assert_eq!(delta_data(json!({"baseline": 4}), &now, &earlier), told);
+    let none = delta_data(json!({"baseline": 4}), &corpus(BEFORE), &earlier);
     assert_eq!(none["counts"], json!({"added": 0, "removed": 0, "modified": 0}));
 }
 
 #[test]
 fn empty_view_is_all_removed_and_move_is_reported() {
-    let earlier = session(BEFORE);
-    let told = data(json!({"baseline": 4}), &Corpus::default(), &earlier);
+    let earlier = baseline_of(BEFORE);
+    let told = delta_data(json!({"baseline": 4}), &Corpus::default(), &earlier);
     assert_eq!(told["counts"], json!({"added": 0, "removed": 3, "modified": 0}));
     let mut now = corpus(BEFORE);
-    now.papers[1].path = "moved/b.md".into();
-    let told = data(json!({"baseline": 4}), &now, &earlier);
+    now.documents[1].path = "moved/b.md".into();
+    let told = delta_data(json!({"baseline": 4}), &now, &earlier);
     assert_eq!(told["modified"], json!([{"file": 2, "path": "moved/b.md", "moved_from": "b.md", "changes": 0}]));
 }
 
 #[test]
 fn new_contradictions_exclude_earlier_ones() {
-    let (now, earlier) = (after(), session(BEFORE));
+    let (now, earlier) = (after(), baseline_of(BEFORE));
     let only = json!({"baseline": 4, "only": "new-contradictions"});
-    let found = data(only.clone(), &now, &earlier);
+    let found = delta_data(only.clone(), &now, &earlier);
     assert_eq!((&found["count"], &found["undecided"]), (&json!(1), &json!(0)), "{found:#}");
     let sides = [&found["new_contradictions"][0]["a"]["file"], &found["new_contradictions"][0]["b"]["file"]];
     assert_eq!(sides, [&json!(1), &json!(2)]);
     let same: Vec<(&str, &str)> =
         vec![BEFORE[0], ("b.md", "# Tin\n\nYou should not store the gauge indoors in winter.\n")];
-    let found = data(only.clone(), &corpus(&same), &session(&same));
+    let found = delta_data(only.clone(), &corpus(&same), &baseline_of(&same));
     assert_eq!(found["count"], 0, "the contradiction existed before: {found:#}");
-    let mut lost = session(BEFORE);
-    lost.readings.remove(&2);
-    let answer = told(only, &now, &lost).unwrap();
+    let mut lost = baseline_of(BEFORE);
+    lost.parsed.remove(&2);
+    let answer = run_delta(only, &now, &lost).unwrap();
     assert_eq!((&answer.data["count"], &answer.data["undecided"]), (&json!(0), &json!(1)), "{:#}", answer.data);
     assert_eq!(answer.unknowns[0].value()["files"], json!([2]));
 }
 
 /// The state of one file.
-fn only(earlier: Earlier, file: i64) -> Earlier {
+fn only(earlier: DeltaBaseline, file: i64) -> DeltaBaseline {
     let files: BTreeMap<_, _> = earlier.files.into_iter().filter(|it| it.0 == file).collect();
-    Earlier { files, ..earlier }
+    DeltaBaseline { files, ..earlier }
 }
 
 #[test]
 fn watch_compares_any_field_of_file() {
     let text = "---\nversion: 2\n---\n\n# Tin\n\nIt lasts for years.\n\nUntouched.\n";
-    let earlier = only(session(&[("a.md", text)]), 1);
+    let earlier = only(baseline_of(&[("a.md", text)]), 1);
     let now = corpus(&[("a.md", &text.replace("years", "months").replace("version: 2", "version: 3"))]);
-    let watch = |field: &str| data(json!({"watch": 1, "field": field}), &now, &earlier);
+    let watch = |field: &str| delta_data(json!({"watch": 1, "field": field}), &now, &earlier);
     let content = watch("content");
     assert_eq!(
         (&content["changed"], &content["lines_added"], &content["lines_removed"]),
@@ -130,27 +130,27 @@ fn watch_compares_any_field_of_file() {
     let title = watch("title");
     assert_eq!((&title["changed"], &title["before"]), (&json!(false), &title["after"]));
     assert_eq!(watch("headings")["changed"], false);
-    let refused = told(json!({"watch": 1, "field": "versoin"}), &now, &earlier).unwrap_err();
-    assert_eq!((refused.cause.name(), refused.actions), ("unknown_field", vec!["did you mean `version`?".to_string()]));
+    let refused = run_delta(json!({"watch": 1, "field": "versoin"}), &now, &earlier).unwrap_err();
+    assert_eq!((refused.kind.name(), refused.actions), ("unknown_field", vec!["did you mean `version`?".to_string()]));
 }
 
 #[test]
 fn watch_of_deleted_file_shows_earlier_value() {
-    let earlier = only(session(BEFORE), 2);
-    let told = data(json!({"watch": 2, "field": "content"}), &Corpus::default(), &earlier);
+    let earlier = only(baseline_of(BEFORE), 2);
+    let told = delta_data(json!({"watch": 2, "field": "content"}), &Corpus::default(), &earlier);
     assert_eq!((&told["vanished"], &told["changed"], &told["path"]), (&json!(true), &json!(true), &json!("b.md")));
     assert!(told["diff"].to_string().contains("-It lasts for years."), "{told}");
-    let told = data(json!({"watch": 2, "field": "size"}), &Corpus::default(), &earlier);
+    let told = delta_data(json!({"watch": 2, "field": "size"}), &Corpus::default(), &earlier);
     assert_eq!((&told["after"], &told["changed"]), (&Value::Null, &json!(true)));
 }
 
 #[test]
 fn watch_without_stored_text_is_unknown() {
-    let mut earlier = only(session(BEFORE), 2);
-    earlier.readings.clear();
+    let mut earlier = only(baseline_of(BEFORE), 2);
+    earlier.parsed.clear();
     let mut now = after();
-    now.papers.retain(|it| it.file == 2);
-    let answer = told(json!({"watch": 2, "field": "content"}), &now, &earlier).unwrap();
+    now.documents.retain(|it| it.file == 2);
+    let answer = run_delta(json!({"watch": 2, "field": "content"}), &now, &earlier).unwrap();
     assert_eq!((&answer.data["changed"], &answer.data["diff"]), (&json!(true), &Value::Null));
     assert_eq!(answer.unknowns[0].value()["type"], "earlier_content_not_kept");
 }

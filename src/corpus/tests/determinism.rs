@@ -7,21 +7,21 @@ use serde_json::{Map, Value, json};
 
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::{envelope, render, validate};
-use crate::corpus::run;
+use crate::corpus::run_verb_on_corpus;
 use crate::corpus::tests::{corpus, labelled};
 use crate::corpus::views::documents::Corpus;
 use crate::corpus::views::select;
 
 pub(super) fn ask(corpus: &Corpus, verb: &str, request: Value) -> Answer {
-    let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
-    run(&request, corpus, None).unwrap()
+    let request = validate::validate_request(verb, request.as_object().unwrap().clone()).unwrap();
+    run_verb_on_corpus(&request, corpus, None).unwrap()
 }
 
 pub(super) fn told(corpus: &Corpus, verb: &str, request: &Value) -> String {
-    let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
-    let answer = run(&request, corpus, None).unwrap();
-    let id = select::id(&request, corpus, None);
-    envelope::answer(&id, verb, request.form.name, &corpus.view, corpus.coverage(), &answer).to_string()
+    let request = validate::validate_request(verb, request.as_object().unwrap().clone()).unwrap();
+    let answer = run_verb_on_corpus(&request, corpus, None).unwrap();
+    let id = select::view_result_id(&request, corpus, None);
+    envelope::wrap_answer(&id, verb, request.form.name, &corpus.view, corpus.coverage(), &answer).to_string()
 }
 
 pub(super) const ADVICE: &[(&str, &str)] = &[
@@ -107,7 +107,7 @@ fn same_view_and_request_give_same_bytes() {
 fn by_path(corpus: &Corpus, verb: &str, request: &Value) -> Value {
     let mut told: Value = serde_json::from_str(&told(corpus, verb, request)).unwrap();
     told["id"] = Value::Null;
-    let paths = corpus.papers.iter().map(|it| (it.file, it.path.as_str())).collect();
+    let paths = corpus.documents.iter().map(|it| (it.file, it.path.as_str())).collect();
     name_files(&mut told, &paths);
     told
 }
@@ -156,7 +156,7 @@ fn name_rows(map: &mut Map<String, Value>, paths: &BTreeMap<i64, &str>) {
 /// A request with paths in place of file numbers.
 fn with_names(corpus: &Corpus, request: &Value) -> Value {
     let path = |it: &Value| {
-        let paper = corpus.papers.iter().find(|paper| Some(paper.file) == it.as_i64());
+        let paper = corpus.documents.iter().find(|paper| Some(paper.file) == it.as_i64());
         paper.map_or_else(|| it.clone(), |it| json!(it.path))
     };
     let mut request = request.clone();
@@ -174,8 +174,8 @@ fn with_names(corpus: &Corpus, request: &Value) -> Value {
 fn answers_are_independent_of_file_order() {
     for one in [labelled(), corpus(ADVICE)] {
         let mut other = one.clone();
-        let most = other.papers.len() as i64;
-        for paper in &mut other.papers {
+        let most = other.documents.len() as i64;
+        for paper in &mut other.documents {
             paper.file = 1_000 + most - paper.file;
         }
         other.sort();
@@ -203,7 +203,7 @@ fn rendering_is_deterministic_in_every_format() {
     for (verb, request) in every_form() {
         let envelope: Value = serde_json::from_str(&told(&corpus, verb, &request)).unwrap();
         for format in ["json", "yaml", "csv"] {
-            let render = || render::render(&envelope, Some(format)).map_err(|it| it.cause);
+            let render = || render::render_envelope(&envelope, Some(format)).map_err(|it| it.kind);
             assert_eq!(render(), render(), "{verb} {request} as {format}");
         }
     }
@@ -213,7 +213,7 @@ fn rendering_is_deterministic_in_every_format() {
 #[ignore = "measures: what it prints depends on the machine"]
 fn measure_each_verb_on_50_documents() {
     let mut corpus = labelled();
-    corpus.papers.truncate(50);
+    corpus.documents.truncate(50);
     for (verb, request) in every_form() {
         let begun = Instant::now();
         told(&corpus, verb, &request);

@@ -2,49 +2,50 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::BookedResult;
-use crate::corpus::api::error::Refusal;
+use crate::catalog::StoredResult;
+use crate::corpus::api::error::ApiError;
 use crate::corpus::api::{envelope, help, validate};
 use crate::corpus::tests::determinism::{ADVICE, every_form};
 use crate::corpus::tests::{corpus, labelled};
 use crate::corpus::verbs::explain_failure;
-use crate::corpus::views::documents::{Corpus, Unread};
+use crate::corpus::views::documents::{Corpus, UnreadDocument};
 use crate::corpus::views::{saved_view, select};
-use crate::corpus::{bounded, run};
+use crate::corpus::{bounded_request, run_verb_on_corpus};
 
 /// A request and its answer, as stored.
-fn booked(corpus: &Corpus, verb: &str, request: &Value) -> BookedResult {
+fn stored_result(corpus: &Corpus, verb: &str, request: &Value) -> StoredResult {
     let fields = request.as_object().unwrap().clone();
-    let kept = |asked: Value, envelope: Value| BookedResult {
+    let kept = |asked: Value, envelope: Value| StoredResult {
         request: asked.to_string(),
         envelope: envelope.to_string(),
-        ..BookedResult::default()
+        ..StoredResult::default()
     };
-    let refused = |refusal: &Refusal| {
-        let told = envelope::refusal(Some("r-1"), verb, &Value::Null, refusal.value());
+    let refused = |refusal: &ApiError| {
+        let told = envelope::wrap_error(Some("r-1"), verb, &Value::Null, refusal.value());
         kept(json!({"verb": verb, "fields": request}), told)
     };
-    let checked = match validate::request(verb, fields) {
+    let checked = match validate::validate_request(verb, fields) {
         Ok(checked) => checked,
         Err(refusal) => return refused(&refusal),
     };
-    match run(&checked, corpus, None) {
+    match run_verb_on_corpus(&checked, corpus, None) {
         Err(refusal) => refused(&refusal),
         Ok(mut answer) => {
-            select::note_unread(&mut answer, corpus);
-            let told = envelope::answer("r-1", verb, checked.form.name, &corpus.view, corpus.coverage(), &answer);
+            select::report_unread(&mut answer, corpus);
+            let told = envelope::wrap_answer("r-1", verb, checked.form.name, &corpus.view, corpus.coverage(), &answer);
             kept(checked.canonical(), told)
         }
     }
 }
 
-fn explained(booked: &BookedResult) -> Value {
-    let request = validate::request("EXPLAIN_FAILURE", json!({"id": "r-1"}).as_object().unwrap().clone()).unwrap();
-    explain_failure::result(&request, booked).unwrap().data
+fn explanation_of(booked: &StoredResult) -> Value {
+    let request =
+        validate::validate_request("EXPLAIN_FAILURE", json!({"id": "r-1"}).as_object().unwrap().clone()).unwrap();
+    explain_failure::explain_result(&request, booked).unwrap().data
 }
 
 /// Asserts that every suggestion is a valid request; returns the suggestions.
-fn accepted(told: &Value) -> Vec<String> {
+fn valid_suggestions(told: &Value) -> Vec<String> {
     let actions: Vec<String> = serde_json::from_value(told["suggested_actions"].clone()).unwrap();
     for action in &actions {
         let (verb, fields) = action.split_once(' ').unwrap();
@@ -52,8 +53,8 @@ fn accepted(told: &Value) -> Vec<String> {
         let fields = fields.as_object().unwrap().clone();
         match verb {
             "HELP" => assert!(help::text(fields.get("verb").and_then(Value::as_str), None).is_ok()),
-            "VIEW" => assert!(saved_view::asked(&fields).is_ok(), "{action}"),
-            verb => assert!(validate::request(verb, fields).is_ok(), "{action}"),
+            "VIEW" => assert!(saved_view::parse_request(&fields).is_ok(), "{action}"),
+            verb => assert!(validate::validate_request(verb, fields).is_ok(), "{action}"),
         }
     }
     actions
@@ -62,12 +63,12 @@ fn accepted(told: &Value) -> Vec<String> {
 #[test]
 fn every_answer_is_explained_with_valid_requests() {
     let mut damaged = corpus(ADVICE);
-    damaged.unread.push(Unread { file: 9, path: "z.pdf".into(), reason: "damaged".into() });
+    damaged.unread.push(UnreadDocument { file: 9, path: "z.pdf".into(), reason: "damaged".into() });
     let empty = corpus(&[("a.txt", "Nothing."), ("b.txt", "Nothing either.")]);
     for corpus in [labelled(), damaged, empty] {
         for (verb, request) in every_form() {
-            let told = explained(&booked(&corpus, verb, &request));
-            accepted(&told);
+            let told = explanation_of(&stored_result(&corpus, verb, &request));
+            valid_suggestions(&told);
             let issues = told["issues"].as_array().unwrap();
             for issue in issues {
                 assert!(issue["type"].is_string() && !issue["recommendation"].is_null(), "{verb} {request}: {issue}");
@@ -84,8 +85,8 @@ fn every_answer_is_explained_with_valid_requests() {
 fn thin_results_suggest_wider_requests() {
     let corpus = corpus(&[("a.md", "# T\n\n```python\nx = 1\n```\n"), ("b.md", "# U\n\nText.\n")]);
     let request = json!({"schema": "Code", "session": 3, "filters": {"language": "cobol"}});
-    let told = explained(&booked(&corpus, "EXTRACT", &request));
-    let actions = accepted(&told);
+    let told = explanation_of(&stored_result(&corpus, "EXTRACT", &request));
+    let actions = valid_suggestions(&told);
     for expected in [
         r#"EXTRACT {"schema":"Code","session":3}"#,
         r#"QUERY {"filter":"code_count>0","session":3}"#,
@@ -95,15 +96,19 @@ fn thin_results_suggest_wider_requests() {
     }
     assert!(told["fixable"] == true && told["target"] == "Code", "{told}");
     let many: String = (0..150).map(|it| format!("```python\nx = {it}\n```\n\n")).collect();
-    let told =
-        explained(&booked(&crate::corpus::tests::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"})));
+    let told = explanation_of(&stored_result(
+        &crate::corpus::tests::corpus(&[("a.md", &many)]),
+        "EXTRACT",
+        &json!({"schema": "Code"}),
+    ));
     let next = r#"EXTRACT {"schema":"Code","offset":100}"#.to_string();
-    assert!(accepted(&told).contains(&next), "{told:#}");
+    assert!(valid_suggestions(&told).contains(&next), "{told:#}");
     // Prose can end a page before its limit: the next page starts at the offset in the answer.
-    let mut kept = booked(&crate::corpus::tests::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"}));
+    let mut kept =
+        stored_result(&crate::corpus::tests::corpus(&[("a.md", &many)]), "EXTRACT", &json!({"schema": "Code"}));
     kept.envelope = kept.envelope.replace("go on at offset 100", "go on at offset 7");
     let next = r#"EXTRACT {"schema":"Code","offset":7}"#.to_string();
-    assert!(accepted(&explained(&kept)).contains(&next), "{}", kept.envelope);
+    assert!(valid_suggestions(&explanation_of(&kept)).contains(&next), "{}", kept.envelope);
 }
 
 #[test]
@@ -117,35 +122,35 @@ fn rejected_request_suggests_correction() {
         ("TRACE", json!({"form": "influence", "source": "none.md"}), r#"QUERY {"filter":"size>=0"}"#),
         ("QUERY", json!({"filter": "size>big"}), r#"HELP {"verb":"QUERY"}"#),
     ] {
-        let told = explained(&booked(&corpus, verb, &request));
+        let told = explanation_of(&stored_result(&corpus, verb, &request));
         assert_eq!(told["issues"][0]["type"], "refused", "{told}");
-        assert!(accepted(&told).iter().any(|it| it == expected), "{expected} is not in {told:#}");
+        assert!(valid_suggestions(&told).iter().any(|it| it == expected), "{expected} is not in {told:#}");
     }
 }
 
 #[test]
 fn readable_and_unreadable_file_are_explained() {
     let asked = |corpus: &Corpus, request: Value| {
-        let request = validate::request("EXPLAIN_FAILURE", request.as_object().unwrap().clone()).unwrap();
-        explain_failure::document(&request, corpus).unwrap().data
+        let request = validate::validate_request("EXPLAIN_FAILURE", request.as_object().unwrap().clone()).unwrap();
+        explain_failure::explain_document(&request, corpus).unwrap().data
     };
     let told = asked(&corpus(&[("a.txt", "Nothing.")]), json!({"url_id": 1}));
     assert_eq!((&told["read"], &told["path"]), (&json!(true), &json!("a.txt")));
-    assert_eq!(accepted(&told), [r#"SUMMARIZE {"form":"timeline","field":"modified"}"#]);
-    let unread = Unread { file: 9, path: "z.pdf".into(), reason: "encrypted".into() };
+    assert_eq!(valid_suggestions(&told), [r#"SUMMARIZE {"form":"timeline","field":"modified"}"#]);
+    let unread = UnreadDocument { file: 9, path: "z.pdf".into(), reason: "encrypted".into() };
     let told = asked(&Corpus { unread: vec![unread], ..Corpus::default() }, json!({"url_id": 9, "session": 4}));
     assert_eq!((&told["read"], &told["issues"][0]["reason"]), (&json!(false), &json!("encrypted")));
-    assert_eq!(accepted(&told), [r#"INGEST {"session":4,"refetch_failed":true}"#]);
+    assert_eq!(valid_suggestions(&told), [r#"INGEST {"session":4,"refetch_failed":true}"#]);
 }
 
 #[test]
 fn long_rejected_request_is_stored_truncated() {
     let request = json!({"schema": "Code", "colour": "red ".repeat(100_000)});
-    let mut kept = booked(&corpus(ADVICE), "EXTRACT", &request);
-    kept.request = bounded(&json!({"verb": "EXTRACT", "fields": request}));
+    let mut kept = stored_result(&corpus(ADVICE), "EXTRACT", &request);
+    kept.request = bounded_request(&json!({"verb": "EXTRACT", "fields": request}));
     assert!(kept.request.len() < 10_000, "{}", kept.request.len());
-    let told = explained(&kept).to_string();
+    let told = explanation_of(&kept).to_string();
     assert!(told.contains("request_cut") && told.contains("unknown_field"), "{told}");
     let small = json!({"verb": "EXTRACT", "fields": {"colour": "red"}});
-    assert_eq!(bounded(&small), small.to_string());
+    assert_eq!(bounded_request(&small), small.to_string());
 }

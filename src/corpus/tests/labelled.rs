@@ -18,14 +18,14 @@ const FIGURES: [(&str, f64, f64); 7] = [
     ("Methodology", 0.85, 0.0),
 ];
 
-fn plain(text: &str) -> String {
+fn normalize_text(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns whether an object is the expected one, by its identifying fields.
-fn is(schema: &str, object: &Object, wanted: &Value) -> bool {
+fn is_expected(schema: &str, object: &Object, wanted: &Value) -> bool {
     let text = |field: &str| wanted[field].as_str().unwrap_or_default();
-    let same = |field: &str, name: &str| plain(object.text(field)) == plain(text(name));
+    let same = |field: &str, name: &str| normalize_text(object.text(field)) == normalize_text(text(name));
     let optional = |field: &str| object.fields[field].as_str() == wanted[field].as_str();
     match schema {
         "Code" => same("text", "text") && optional("language"),
@@ -64,14 +64,14 @@ fn tallies() -> BTreeMap<String, Tally> {
         expected.entry(key).or_default().push(object);
     }
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    for paper in labelled().papers {
-        for (schema, objects) in &paper.reading.objects {
+    for paper in labelled().documents {
+        for (schema, objects) in &paper.parsed.objects {
             let mut wanted = expected.remove(&(paper.path.clone(), schema.clone())).unwrap_or_default();
             let tally = tallies.entry(schema.clone()).or_default();
             tally.expected += wanted.len();
             tally.found += objects.len();
             for object in objects {
-                let Some(at) = wanted.iter().position(|it| is(schema, object, &it["fields"])) else {
+                let Some(at) = wanted.iter().position(|it| is_expected(schema, object, &it["fields"])) else {
                     tally.spurious.push(format!(
                         "{}: {:?} {}",
                         paper.path,
@@ -123,7 +123,7 @@ fn labelled_objects_reach_precision_and_recall() {
 
 #[test]
 fn labelled_set_covers_every_format() {
-    let papers = labelled().papers;
+    let papers = labelled().documents;
     let formats: std::collections::BTreeSet<&str> = papers.iter().filter_map(|it| it.path.rsplit('.').next()).collect();
     assert!(papers.len() >= 90, "{}", papers.len());
     for format in ["md", "html", "txt", "tex", "rst", "py", "rs", "csv", "xlsx", "docx", "pdf", "eml", "ipynb", "epub"]

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::corpus::document::parsed::Reading;
-use crate::corpus::views::documents::{Corpus, Paper};
+use crate::corpus::document::parsed::ParsedDocument;
+use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::embed::tokenizer::ModelTokenizer;
 use crate::extract::{Tools, extract_bytes, kind_of_name};
 use crate::model::{ContentHash, ExtractLimits, Redaction};
@@ -35,25 +35,32 @@ pub(super) fn tokenizer() -> ModelTokenizer {
 }
 
 /// Parses a text as a file with this name.
-pub(super) fn reading(name: &str, bytes: &[u8]) -> Reading {
+pub(super) fn reading(name: &str, bytes: &[u8]) -> ParsedDocument {
     let document = extract_bytes(bytes, name, &ExtractLimits::default(), &Tools::default()).unwrap();
     let extension = name.rsplit('.').next().unwrap().to_string();
     let raw =
         String::from_utf8(bytes.to_vec()).ok().filter(|_| !["docx", "xlsx", "epub", "pdf"].contains(&&*extension));
-    Reading::of(&extension, kind_of_name(name), document, raw, Redaction::default())
+    ParsedDocument::parse(&extension, kind_of_name(name), document, raw, Redaction::default())
 }
 
 /// A document of a test.
-pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> Paper {
+pub(super) fn paper(file: i64, name: &str, bytes: &[u8]) -> CorpusDocument {
     let hash = ContentHash(*blake3::hash(bytes).as_bytes());
     let reading = Arc::new(reading(name, bytes));
-    Paper { file, path: name.into(), modified_ns: file * 1_000_000_000, size: bytes.len() as u64, hash, reading }
+    CorpusDocument {
+        file,
+        path: name.into(),
+        modified_ns: file * 1_000_000_000,
+        size: bytes.len() as u64,
+        hash,
+        parsed: reading,
+    }
 }
 
 /// A view of some documents.
 pub(in crate::corpus) fn corpus(files: &[(&str, &str)]) -> Corpus {
     let papers = (1..).zip(files).map(|(number, (name, text))| paper(number, name, text.as_bytes())).collect();
-    Corpus { view: Value::Null, papers, ..Corpus::default() }
+    Corpus { view: Value::Null, documents: papers, ..Corpus::default() }
 }
 
 /// A view of the labelled documents, by name.
@@ -64,5 +71,5 @@ pub(super) fn labelled() -> Corpus {
     let read = |(number, path): (i64, &PathBuf)| {
         paper(number, path.file_name().unwrap().to_str().unwrap(), &std::fs::read(path).unwrap())
     };
-    Corpus { view: Value::Null, papers: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
+    Corpus { view: Value::Null, documents: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
 }

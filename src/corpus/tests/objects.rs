@@ -48,8 +48,9 @@ fn filters_accept_any_name_style_and_headless_tables() {
         assert_eq!(found.data["count"], count, "{least}");
     }
     let twice = json!({"schema": "Quote", "filters": {"min_words": 8, "min-words": 2}});
-    let refused = crate::corpus::api::validate::request("EXTRACT", twice.as_object().unwrap().clone()).unwrap_err();
-    assert_eq!(refused.cause.name(), "ambiguous_request");
+    let refused =
+        crate::corpus::api::validate::validate_request("EXTRACT", twice.as_object().unwrap().clone()).unwrap_err();
+    assert_eq!(refused.kind.name(), "ambiguous_request");
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn tables_read_from_file_are_redacted() {
     let rows: Vec<&Value> = found.data["objects"].as_array().unwrap().iter().map(|it| &it["rows"]).collect();
     let cleaned = json!([["github", "[redacted]"], ["API token", "[redacted]"], ["build", value]]);
     assert_eq!(rows, [&cleaned, &json!([["github", "[redacted]"]])]);
-    let kept = serde_json::to_string(&*corpus.papers[0].reading).unwrap();
+    let kept = serde_json::to_string(&*corpus.documents[0].parsed).unwrap();
     assert!(!kept.contains(token), "{kept}");
 }
 

@@ -4,29 +4,29 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::{BookedResult, SessionFile};
-use crate::corpus::api::output_budget::{PROSE_TOKENS, Ruler};
+use crate::catalog::{SessionFile, StoredResult};
+use crate::corpus::api::output_budget::{PROSE_TOKENS, TokenRuler};
 use crate::corpus::api::{envelope, output_budget, render, schema, validate};
-use crate::corpus::run;
-use crate::corpus::tests::schema_check::{lacking, misfit};
+use crate::corpus::run_verb_on_corpus;
+use crate::corpus::tests::schema_check::{missing_part, schema_violation};
 use crate::corpus::tests::{corpus, labelled, paper, tokenizer};
-use crate::corpus::verbs::delta::Earlier;
+use crate::corpus::verbs::delta::DeltaBaseline;
 use crate::corpus::verbs::{explain_failure, score};
 use crate::corpus::views::documents::Corpus;
 use crate::corpus::views::select;
-use crate::verbs::{self, BESIDE, EXAMPLES, Example, VERBS};
+use crate::verbs::{self, EXAMPLES, Example, MANAGEMENT_CALLS, VERBS};
 
 /// Returns the schema at an address.
 fn known(address: &str) -> Value {
     let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is no schema address"));
     let (name, which) = path.trim_start_matches('/').split_once('/').unwrap();
-    schema::named(name).unwrap_or_else(|| panic!("no schema is published at {address}"))[which].clone()
+    schema::schemas_by_name(name).unwrap_or_else(|| panic!("no schema is published at {address}"))[which].clone()
 }
 
 fn check(value: &Value, verb: &str, which: &str) {
     let address = format!("{}/{}/{which}", schema::ADDRESS, verb.to_lowercase());
     assert_eq!(known(&address)["$id"], address.as_str());
-    if let Some(why) = misfit(value, &known(&address), &known) {
+    if let Some(why) = schema_violation(value, &known(&address), &known) {
         panic!("{verb} {which}{why}\n{value:#}");
     }
 }
@@ -36,68 +36,69 @@ fn map(value: &Value) -> Map<String, Value> {
 }
 
 /// The documents of the examples, numbered by name.
-fn examples() -> Corpus {
+fn example_corpus() -> Corpus {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
     let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path()).collect();
     names.sort();
     let read = |(number, path): (i64, &std::path::PathBuf)| {
         paper(number, path.file_name().unwrap().to_str().unwrap(), &std::fs::read(path).unwrap())
     };
-    Corpus { view: json!({"type": "warehouse"}), papers: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
+    Corpus { view: json!({"type": "warehouse"}), documents: (1..).zip(&names).map(read).collect(), ..Corpus::default() }
 }
 
 /// The baseline: the examples before the last one was changed.
-fn earlier(corpus: &Corpus) -> Earlier {
+fn example_baseline(corpus: &Corpus) -> DeltaBaseline {
     let mut before = corpus.clone();
-    before.papers[2] = paper(3, "storing.md", b"# Storing\n\n## Drawer\n\nThe drawer is damp.\n");
-    let file = |it: &crate::corpus::views::documents::Paper| SessionFile {
+    before.documents[2] = paper(3, "storing.md", b"# Storing\n\n## Drawer\n\nThe drawer is damp.\n");
+    let file = |it: &crate::corpus::views::documents::CorpusDocument| SessionFile {
         hash: Some(it.hash),
         size: it.size,
         modified_ns: it.modified_ns,
-        facts: serde_json::to_string(&it.reading.facts).ok(),
-        ..SessionFile::page(it.file, it.path.clone(), String::new())
+        facts: serde_json::to_string(&it.parsed.facts).ok(),
+        ..SessionFile::failed_page(it.file, it.path.clone(), String::new())
     };
-    Earlier {
+    DeltaBaseline {
         name: "session 1".into(),
-        keeps_text: true,
-        files: before.papers.iter().map(|it| (it.file, file(it))).collect(),
-        readings: before.papers.iter().map(|it| (it.file, it.reading.clone())).collect(),
-        ..Earlier::default()
+        has_text: true,
+        files: before.documents.iter().map(|it| (it.file, file(it))).collect(),
+        parsed: before.documents.iter().map(|it| (it.file, it.parsed.clone())).collect(),
+        ..DeltaBaseline::default()
     }
 }
 
 /// The envelope of a request on documents.
-fn told(corpus: &Corpus, verb: &str, request: &Value) -> Value {
-    let request = validate::request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
-    let before = (request.verb.name == "DELTA").then(|| earlier(corpus));
+fn answer_envelope(corpus: &Corpus, verb: &str, request: &Value) -> Value {
+    let request =
+        validate::validate_request(verb, map(request)).unwrap_or_else(|it| panic!("{verb} {request}: {it:?}"));
+    let before = (request.verb.name == "DELTA").then(|| example_baseline(corpus));
     let answer = match (request.verb.name, request.form.name) {
         ("SCORE", "confidence") => {
-            score::run(&request, corpus, Some(&serde_json::from_str(&extracted(corpus).envelope).unwrap()))
+            score::run(&request, corpus, Some(&serde_json::from_str(&extract_result(corpus).envelope).unwrap()))
         }
         ("EXPLAIN_FAILURE", _) if explain_failure::result_id(&request).is_some() => {
-            explain_failure::result(&request, &extracted(corpus))
+            explain_failure::explain_result(&request, &extract_result(corpus))
         }
-        _ => run(&request, corpus, before.as_ref()),
+        _ => run_verb_on_corpus(&request, corpus, before.as_ref()),
     };
     let answer = answer.unwrap_or_else(|it| panic!("{verb}: {it:?}"));
-    let id = select::id(&request, corpus, before.as_ref());
+    let id = select::view_result_id(&request, corpus, before.as_ref());
     let tokenizer = tokenizer();
     let mut told =
-        envelope::answer(&id, request.verb.name, request.form.name, &corpus.view, corpus.coverage(), &answer);
-    faces(&told, &request);
-    envelope::finish(&mut told, request.flag("verbose"), request.page().1, Ruler(&tokenizer));
+        envelope::wrap_answer(&id, request.verb.name, request.form.name, &corpus.view, corpus.coverage(), &answer);
+    assert_renderings(&told, &request);
+    envelope::shorten(&mut told, request.flag("verbose"), request.page().1, TokenRuler(&tokenizer));
     if !request.flag("verbose") {
-        let prose = output_budget::of_envelope(&told, Ruler(&tokenizer));
+        let prose = output_budget::envelope_prose_tokens(&told, TokenRuler(&tokenizer));
         assert!(prose <= PROSE_TOKENS, "{prose} tokens of prose: {told:#}");
     }
     told
 }
 
 /// Asserts that YAML equals JSON, and that CSV of a table starts with the id.
-fn faces(told: &Value, request: &validate::Request) {
-    let (_, yaml) = render::render(told, Some("yaml")).unwrap();
+fn assert_renderings(told: &Value, request: &validate::ValidRequest) {
+    let (_, yaml) = render::render_envelope(told, Some("yaml")).unwrap();
     assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
-    let csv = render::render(told, Some("csv"));
+    let csv = render::render_envelope(told, Some("csv"));
     match render::has_table(request.verb.name, request.form.name) {
         true => assert!(csv.unwrap().1.starts_with(&format!("# id={}, ", told["id"].as_str().unwrap())), "{told}"),
         false => assert_eq!(csv.unwrap_err().field.as_deref(), Some("format"), "{told}"),
@@ -105,27 +106,27 @@ fn faces(told: &Value, request: &validate::Request) {
 }
 
 /// The stored result of the EXTRACT example.
-fn extracted(corpus: &Corpus) -> BookedResult {
+fn extract_result(corpus: &Corpus) -> StoredResult {
     let example = EXAMPLES.iter().find(|it| it.verb == "EXTRACT").unwrap();
     let fields: Value = serde_json::from_str(example.request).unwrap();
-    let told = told(corpus, "EXTRACT", &fields);
+    let told = answer_envelope(corpus, "EXTRACT", &fields);
     let request = json!({"verb": "EXTRACT", "form": "", "fields": fields});
-    BookedResult { request: request.to_string(), envelope: told.to_string(), documents: String::new() }
+    StoredResult { request: request.to_string(), envelope: told.to_string(), documents: String::new() }
 }
 
 fn fields(example: &Example) -> Value {
-    serde_json::from_str(&verbs::request_of(example)).unwrap()
+    serde_json::from_str(&verbs::full_request(example)).unwrap()
 }
 
 #[test]
 fn help_examples_match_real_answers() {
-    let corpus = examples();
+    let corpus = example_corpus();
     let mut wrong = Vec::new();
     // The tests with a real daemon run the examples of INGEST and QUERY.
     for example in EXAMPLES.iter().filter(|it| !["INGEST", "QUERY"].contains(&it.verb)) {
-        let told = told(&corpus, example.verb, &fields(example));
+        let told = answer_envelope(&corpus, example.verb, &fields(example));
         let expected: Value = serde_json::from_str(example.response).unwrap();
-        if let Some(why) = lacking(&expected, &told["data"]) {
+        if let Some(why) = missing_part(&expected, &told["data"]) {
             wrong.push(format!("{} {}: data{why}\n  {}", example.verb, example.form, told["data"]));
         }
     }
@@ -136,7 +137,7 @@ fn help_examples_match_real_answers() {
 fn help_requests_match_schema() {
     for example in EXAMPLES {
         let request = fields(example);
-        assert!(validate::request(example.verb, map(&request)).is_ok(), "{request}");
+        assert!(validate::validate_request(example.verb, map(&request)).is_ok(), "{request}");
         check(&request, example.verb, "request");
     }
 }
@@ -145,7 +146,7 @@ fn help_requests_match_schema() {
 fn validator_and_schema_agree() {
     let good = crate::corpus::tests::validation::good_requests();
     for (verb, request) in &good {
-        let taken = validate::request(verb, map(request)).unwrap();
+        let taken = validate::validate_request(verb, map(request)).unwrap();
         let mut plain = taken.fields.clone();
         if !taken.form.name.is_empty() {
             plain.insert("form".into(), taken.form.name.into());
@@ -154,7 +155,7 @@ fn validator_and_schema_agree() {
     }
     for ((verb, request), cause) in crate::corpus::tests::validation::bad_requests() {
         let Some(verb) = verbs::verb(verb) else { continue };
-        let fits = misfit(&request, &schema::of(verb)["request"], &known).is_none();
+        let fits = schema_violation(&request, &schema::schemas_of_verb(verb)["request"], &known).is_none();
         // A schema cannot express rules on two fields or a grammar.
         let name = cause.name();
         let is_shape = ["unknown_form", "unknown_schema"].contains(&name) || (name == "missing_field" && !fits);
@@ -165,19 +166,19 @@ fn validator_and_schema_agree() {
 #[test]
 fn answers_match_schema() {
     let (labelled, advice) = (labelled(), corpus(crate::corpus::tests::determinism::ADVICE));
-    for mut corpus in [labelled, advice, examples()] {
+    for mut corpus in [labelled, advice, example_corpus()] {
         corpus.view = json!({"type": "warehouse"});
         for (verb, mut request) in crate::corpus::tests::determinism::every_form() {
-            check(&told(&corpus, verb, &request), verb, "response");
+            check(&answer_envelope(&corpus, verb, &request), verb, "response");
             request["verbose"] = json!(true);
-            check(&told(&corpus, verb, &request), verb, "response");
+            check(&answer_envelope(&corpus, verb, &request), verb, "response");
         }
         for schema in verbs::SCHEMA_NAMES {
-            check(&told(&corpus, "EXTRACT", &json!({"schema": schema})), "EXTRACT", "response");
+            check(&answer_envelope(&corpus, "EXTRACT", &json!({"schema": schema})), "EXTRACT", "response");
         }
     }
     for example in EXAMPLES.iter().filter(|it| !["INGEST", "QUERY"].contains(&it.verb)) {
-        check(&told(&examples(), example.verb, &fields(example)), example.verb, "response");
+        check(&answer_envelope(&example_corpus(), example.verb, &fields(example)), example.verb, "response");
     }
 }
 
@@ -186,25 +187,25 @@ fn errors_match_schema_of_verb() {
     let tokenizer = tokenizer();
     for ((verb, request), _) in crate::corpus::tests::validation::bad_requests() {
         let Some(verb) = verbs::verb(verb) else { continue };
-        let refused = validate::request(verb.name, map(&request)).unwrap_err();
-        let error = output_budget::short_error(&refused, Ruler(&tokenizer));
-        check(&envelope::refusal(Some("r-1"), verb.name, &Value::Null, error), verb.name, "response");
+        let refused = validate::validate_request(verb.name, map(&request)).unwrap_err();
+        let error = output_budget::limit_error(&refused, TokenRuler(&tokenizer));
+        check(&envelope::wrap_error(Some("r-1"), verb.name, &Value::Null, error), verb.name, "response");
     }
 }
 
 #[test]
 fn every_call_has_request_and_response_schema() {
-    let all = schema::all();
-    assert_eq!(all.len(), VERBS.len() + BESIDE.len());
+    let all = schema::all_schemas();
+    assert_eq!(all.len(), VERBS.len() + MANAGEMENT_CALLS.len());
     for one in &all {
         for which in ["request", "response"] {
             assert_eq!(known(one[which]["$id"].as_str().unwrap()), one[which], "{}", one["verb"]);
         }
     }
     // An answer of another shape does not match.
-    let mut told = told(&examples(), "EXTRACT", &json!({"schema": "Code"}));
-    assert!(misfit(&told, &known("vic://corpus/schema/extract/response"), &known).is_none());
-    assert!(misfit(&told, &known("vic://corpus/schema/result/response"), &known).is_none());
+    let mut told = answer_envelope(&example_corpus(), "EXTRACT", &json!({"schema": "Code"}));
+    assert!(schema_violation(&told, &known("vic://corpus/schema/extract/response"), &known).is_none());
+    assert!(schema_violation(&told, &known("vic://corpus/schema/result/response"), &known).is_none());
     told["data"]["objects"][0]["colour"] = json!("red");
-    assert!(misfit(&told, &known("vic://corpus/schema/extract/response"), &known).is_some());
+    assert!(schema_violation(&told, &known("vic://corpus/schema/extract/response"), &known).is_some());
 }

@@ -9,18 +9,23 @@ pub(crate) type Known<'k> = &'k dyn Fn(&str) -> Value;
 const SAYS_NOTHING: [&str; 4] = ["$schema", "$id", "title", "description"];
 
 /// Returns why a value does not match a schema, or `None`.
-pub(crate) fn misfit(value: &Value, schema: &Value, known: Known<'_>) -> Option<String> {
+pub(crate) fn schema_violation(value: &Value, schema: &Value, known: Known<'_>) -> Option<String> {
     let rules = schema.as_object().unwrap_or_else(|| panic!("no schema: {schema}"));
-    let failed = rules.iter().find_map(|(name, rule)| broken(value, schema, (name, rule), known));
+    let failed = rules.iter().find_map(|(name, rule)| keyword_violation(value, schema, (name, rule), known));
     failed.map(|it| it.chars().take(2_000).collect())
 }
 
-fn broken(value: &Value, schema: &Value, (name, rule): (&String, &Value), known: Known<'_>) -> Option<String> {
+fn keyword_violation(
+    value: &Value,
+    schema: &Value,
+    (name, rule): (&String, &Value),
+    known: Known<'_>,
+) -> Option<String> {
     let number = || value.as_f64().zip(rule.as_f64());
     let length = |count: usize, fits: fn(u64, u64) -> bool| fits(count as u64, rule.as_u64().unwrap());
     let fits = match name.as_str() {
         name if SAYS_NOTHING.contains(&name) => true,
-        "type" => types(rule).any(|it| is(value, it)),
+        "type" => types(rule).any(|it| has_type(value, it)),
         "const" => value == rule,
         "enum" => rule.as_array().unwrap().contains(value),
         "minimum" => number().is_none_or(|it| it.0 >= it.1),
@@ -34,22 +39,25 @@ fn broken(value: &Value, schema: &Value, (name, rule): (&String, &Value), known:
             let has = |it: &Value| value.get(it.as_str().unwrap()).is_some();
             !value.is_object() || rule.as_array().unwrap().iter().all(has)
         }
-        "items" => return value.as_array()?.iter().find_map(|it| misfit(it, rule, known)),
+        "items" => return value.as_array()?.iter().find_map(|it| schema_violation(it, rule, known)),
         "properties" => {
             let inner = rule.as_object().unwrap().iter();
             let found = inner.filter_map(|(name, rule)| Some((name, value.get(name)?, rule)));
-            return found.filter_map(|(name, it, rule)| Some(format!(".{name}{}", misfit(it, rule, known)?))).next();
+            return found
+                .filter_map(|(name, it, rule)| Some(format!(".{name}{}", schema_violation(it, rule, known)?)))
+                .next();
         }
         "additionalProperties" => return additional(value, schema, rule, known),
-        "$ref" => return misfit(value, &known(rule.as_str().unwrap()), known),
-        "anyOf" | "oneOf" => return chosen(value, name, rule, known),
+        "$ref" => return schema_violation(value, &known(rule.as_str().unwrap()), known),
+        "anyOf" | "oneOf" => return alternatives_violation(value, name, rule, known),
         other => panic!("the schema keyword `{other}` is not known to the test"),
     };
     (!fits).then(|| format!(" is not {name} {rule}: {value}"))
 }
 
-fn chosen(value: &Value, name: &str, rule: &Value, known: Known<'_>) -> Option<String> {
-    let misfits: Vec<Option<String>> = rule.as_array().unwrap().iter().map(|it| misfit(value, it, known)).collect();
+fn alternatives_violation(value: &Value, name: &str, rule: &Value, known: Known<'_>) -> Option<String> {
+    let misfits: Vec<Option<String>> =
+        rule.as_array().unwrap().iter().map(|it| schema_violation(value, it, known)).collect();
     let fitting = misfits.iter().filter(|it| it.is_none()).count();
     let fits = if name == "oneOf" { fitting == 1 } else { fitting > 0 };
     let why: Vec<String> = misfits.into_iter().flatten().collect();
@@ -61,7 +69,7 @@ fn additional(value: &Value, schema: &Value, rule: &Value, known: Known<'_>) -> 
     more.filter_map(|(name, it)| match rule {
         Value::Bool(true) => None,
         Value::Bool(false) => Some(format!(" may not have `{name}`")),
-        rule => Some(format!(".{name}{}", misfit(it, rule, known)?)),
+        rule => Some(format!(".{name}{}", schema_violation(it, rule, known)?)),
     })
     .next()
 }
@@ -71,7 +79,7 @@ fn types(rule: &Value) -> impl Iterator<Item = &str> {
     rule.as_str().into_iter().chain(many)
 }
 
-fn is(value: &Value, kind: &str) -> bool {
+fn has_type(value: &Value, kind: &str) -> bool {
     match kind {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -85,15 +93,16 @@ fn is(value: &Value, kind: &str) -> bool {
 }
 
 /// Returns the part of an example that an answer lacks.
-pub(crate) fn lacking(example: &Value, answer: &Value) -> Option<String> {
+pub(crate) fn missing_part(example: &Value, answer: &Value) -> Option<String> {
     match (example, answer) {
         (Value::Object(part), Value::Object(whole)) => part.iter().find_map(|(name, it)| match whole.get(name) {
-            Some(found) => Some(format!(".{name}{}", lacking(it, found)?)),
+            Some(found) => Some(format!(".{name}{}", missing_part(it, found)?)),
             None => Some(format!(".{name} is not there")),
         }),
-        (Value::Array(part), Value::Array(whole)) if part.iter().all(Value::is_object) => {
-            part.iter().find(|it| whole.iter().all(|found| lacking(it, found).is_some())).map(|it| format!(": no {it}"))
-        }
+        (Value::Array(part), Value::Array(whole)) if part.iter().all(Value::is_object) => part
+            .iter()
+            .find(|it| whole.iter().all(|found| missing_part(it, found).is_some()))
+            .map(|it| format!(": no {it}")),
         (one, other) => (one != other).then(|| format!(" is {other}, not {one}")),
     }
 }

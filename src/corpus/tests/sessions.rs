@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::catalog::{Belief, Catalog, SessionFile};
+use crate::catalog::{Catalog, DeletionPolicy, SessionFile};
 use crate::corpus::api::validate;
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::Filter;
 use crate::corpus::tests::reading;
-use crate::corpus::verbs::query::{Found, sift};
+use crate::corpus::verbs::query::{FilterResult, apply_filter};
 use crate::corpus::views::saved_view::{Selection, View};
-use crate::corpus::views::snapshot::{Past, refuse_without_text};
+use crate::corpus::views::snapshot::{SessionSnapshot, check_has_text};
 use crate::model::{ContentHash, FileState, Scope};
 
 fn file(number: i64, name: &str, text: &str) -> SessionFile {
@@ -23,7 +23,7 @@ fn file(number: i64, name: &str, text: &str) -> SessionFile {
         state: FileState::Indexed,
         extension: crate::corpus::document::loader::extension(name),
         facts: serde_json::to_string(&reading(name, text.as_bytes()).facts).ok(),
-        ..SessionFile::page(number, name.to_string(), String::new())
+        ..SessionFile::failed_page(number, name.to_string(), String::new())
     }
 }
 
@@ -33,18 +33,19 @@ fn catalog(dir: &std::path::Path) -> Catalog {
 
 fn past(mode: &str, files: Vec<SessionFile>) -> Selection {
     let body = json!({"paths": ["/w"], "mode": mode}).to_string();
-    Selection::session(&Scope::All, Arc::new(Past::new(4, &body, files)))
+    Selection::session(&Scope::All, Arc::new(SessionSnapshot::new(4, &body, files)))
 }
 
-fn found(selection: &Selection, filter: &str) -> Found {
+fn found(selection: &Selection, filter: &str) -> FilterResult {
     let dir = tempfile::tempdir().unwrap();
-    sift(&catalog(dir.path()), &HashMap::new(), selection, &Filter::parse(filter).unwrap()).unwrap()
+    apply_filter(&catalog(dir.path()), &HashMap::new(), selection, &Filter::parse(filter).unwrap()).unwrap()
 }
 
 #[test]
 fn session_query_uses_own_metadata_not_catalog() {
-    let failed = SessionFile { state: FileState::Failed, ..SessionFile::page(3, "c.pdf".into(), "damaged".into()) };
-    let page = SessionFile::page(-1, "https://example.org/a".into(), "the server answered 503".into());
+    let failed =
+        SessionFile { state: FileState::Failed, ..SessionFile::failed_page(3, "c.pdf".into(), "damaged".into()) };
+    let page = SessionFile::failed_page(-1, "https://example.org/a".into(), "the server answered 503".into());
     let own =
         vec![page, file(1, "a.md", "# T\n\nDate: 2020-01-02\n\nOne two three.\n"), file(2, "b.md", "Short."), failed];
     let selection = past("full", own.clone());
@@ -55,10 +56,10 @@ fn session_query_uses_own_metadata_not_catalog() {
         ("state=failed AND reason=damaged", vec![3], vec![]),
         ("size>=0", vec![1, 2, 3], vec![]),
     ] {
-        assert_eq!(found(&selection, filter), Found { ids, seen: 3, open }, "{filter}");
+        assert_eq!(found(&selection, filter), FilterResult { ids, seen: 3, undecided: open }, "{filter}");
     }
     let bare = own.into_iter().map(|it| SessionFile { facts: None, ..it }).collect();
-    assert_eq!(found(&past("minimal", bare), "word_count>0").open, [1, 2, 3], "texts were not read");
+    assert_eq!(found(&past("minimal", bare), "word_count>0").undecided, [1, 2, 3], "texts were not read");
 }
 
 #[test]
@@ -70,9 +71,9 @@ fn minimal_session_rejects_verbs_on_texts() {
         ("minimal", "DELTA", json!({"baseline": 4}), false),
         ("full", "EXTRACT", json!({"schema": "Code"}), false),
     ] {
-        let request = validate::request(verb, request.as_object().unwrap().clone()).unwrap();
-        let refused = refuse_without_text(&request, &past(mode, Vec::new()));
-        assert_eq!(refused.is_err_and(|it| it.cause.name() == "metadata_only"), is_refused, "{mode} {verb}");
+        let request = validate::validate_request(verb, request.as_object().unwrap().clone()).unwrap();
+        let refused = check_has_text(&request, &past(mode, Vec::new()));
+        assert_eq!(refused.is_err_and(|it| it.kind.name() == "metadata_only"), is_refused, "{mode} {verb}");
     }
 }
 
@@ -87,7 +88,7 @@ fn past_membership_uses_session_metadata() {
         (View::Query { filter: "size>0".into(), since: None, upto: 1 }, [true, false]),
     ] {
         let selection = Selection::saved(&Scope::All, "v", &view, 0).unwrap();
-        assert_eq!([selection.held(&small), selection.held(&large)], expected, "{view:?}");
+        assert_eq!([selection.contained_then(&small), selection.contained_then(&large)], expected, "{view:?}");
     }
 }
 
@@ -124,7 +125,7 @@ fn measure_query_over_100000_files() {
             skip: None,
         })
         .collect();
-    catalog.apply_scan(id, None, files, &[], true, Belief::All).unwrap();
+    catalog.apply_scan(id, None, files, &[], true, DeletionPolicy::All).unwrap();
     let mut facts = HashMap::new();
     facts.insert(ContentHash([0; 32]), Facts::default());
     let selection = Selection::all(&Scope::All);
@@ -134,7 +135,7 @@ fn measure_query_over_100000_files() {
         let mut count = 0;
         for _ in 0..20 {
             let begun = Instant::now();
-            count = sift(&catalog, &facts, &selection, &filter.1).unwrap().ids.len();
+            count = apply_filter(&catalog, &facts, &selection, &filter.1).unwrap().ids.len();
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);

@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::api::error::Cause;
-use crate::corpus::api::output_budget::{ERROR_TOKENS, HELP_TOKENS, Ruler};
+use crate::corpus::api::error::ApiErrorKind;
+use crate::corpus::api::output_budget::{ERROR_TOKENS, HELP_TOKENS, TokenRuler};
 use crate::corpus::api::{help, output_budget, render, validate};
-use crate::corpus::spelled;
+use crate::corpus::canonical_verb;
 use crate::corpus::tests::tokenizer;
-use crate::verbs::{ANY_FILTERS, BESIDE, Field, Form, Kind, SCHEMAS, VERBS, Verb};
+use crate::verbs::{ANY_FILTERS, Field, FieldKind, Form, MANAGEMENT_CALLS, SCHEMAS, VERBS, Verb};
 
 pub(super) type Case = (&'static str, Value);
 
 /// The smallest valid request of a form.
-fn least(verb: &'static Verb, form: &'static Form) -> Map<String, Value> {
+fn smallest_request(verb: &'static Verb, form: &'static Form) -> Map<String, Value> {
     let mut request = Map::new();
     if !form.name.is_empty() {
         request.insert("form".into(), form.name.into());
@@ -23,52 +23,56 @@ fn least(verb: &'static Verb, form: &'static Form) -> Map<String, Value> {
         "EXPLAIN_FAILURE" => json!({"id": "r-1"}),
         _ if form.name == "versions" && verb.name == "COMPARE" => json!({"doc_a": "a.md", "doc_b": "b.md"}),
         _ => Value::Object(
-            form.fields.iter().filter(|it| it.required).map(|it| (it.name.to_string(), good(it.kind))).collect(),
+            form.fields.iter().filter(|it| it.required).map(|it| (it.name.to_string(), valid_value(it.kind))).collect(),
         ),
     };
     request.extend(chosen.as_object().unwrap().clone());
     request
 }
 
-fn good(kind: Kind) -> Value {
+fn valid_value(kind: FieldKind) -> Value {
     match kind {
-        Kind::Text(_) => json!("look at documents"),
-        Kind::Flag => json!(true),
-        Kind::Whole(low, _) => json!(low.max(1)),
-        Kind::Number(low, high) => json!((low + high) / 2.0),
-        Kind::Choice(names) => json!(names[0]),
-        Kind::Moment => json!("2024-01-31"),
-        Kind::Filter => json!("size>3 AND NOT extension=pdf"),
-        Kind::File => json!(3),
-        Kind::Baseline => json!("r-41c0ffee0badcafe"),
-        Kind::Texts(_) => json!(["word count"]),
-        Kind::Files(_) => json!([1, "a.md"]),
-        Kind::Object(_) | Kind::SchemaFilters => json!({}),
+        FieldKind::Text(_) => json!("look at documents"),
+        FieldKind::Flag => json!(true),
+        FieldKind::Whole(low, _) => json!(low.max(1)),
+        FieldKind::Number(low, high) => json!((low + high) / 2.0),
+        FieldKind::Choice(names) => json!(names[0]),
+        FieldKind::Moment => json!("2024-01-31"),
+        FieldKind::Filter => json!("size>3 AND NOT extension=pdf"),
+        FieldKind::File => json!(3),
+        FieldKind::Baseline => json!("r-41c0ffee0badcafe"),
+        FieldKind::Texts(_) => json!(["word count"]),
+        FieldKind::Files(_) => json!([1, "a.md"]),
+        FieldKind::Object(_) | FieldKind::SchemaFilters => json!({}),
     }
 }
 
 /// A value of a wrong type.
-fn mistyped(kind: Kind) -> Value {
+fn mistyped(kind: FieldKind) -> Value {
     match kind {
-        Kind::Flag | Kind::Whole(..) | Kind::Number(..) | Kind::Object(_) | Kind::SchemaFilters => json!("seven"),
-        Kind::Texts(_) | Kind::Files(_) => json!("not a list"),
-        Kind::File | Kind::Baseline => json!(1.5),
+        FieldKind::Flag
+        | FieldKind::Whole(..)
+        | FieldKind::Number(..)
+        | FieldKind::Object(_)
+        | FieldKind::SchemaFilters => json!("seven"),
+        FieldKind::Texts(_) | FieldKind::Files(_) => json!("not a list"),
+        FieldKind::File | FieldKind::Baseline => json!(1.5),
         _ => json!(7),
     }
 }
 
 /// A value out of range, if the kind has a range.
-fn outside(kind: Kind) -> Option<Value> {
+fn out_of_range(kind: FieldKind) -> Option<Value> {
     match kind {
-        Kind::Text(most) => Some(json!("x".repeat(most + 1))),
-        Kind::Whole(low, _) => Some(json!(low - 1)),
-        Kind::Number(_, high) => Some(json!(high + 0.5)),
+        FieldKind::Text(most) => Some(json!("x".repeat(most + 1))),
+        FieldKind::Whole(low, _) => Some(json!(low - 1)),
+        FieldKind::Number(_, high) => Some(json!(high + 0.5)),
         _ => None,
     }
 }
 
 /// Returns whether a field would turn the smallest request into another kind of request.
-fn excluded(verb: &Verb, field: &Field) -> bool {
+fn changes_request(verb: &Verb, field: &Field) -> bool {
     match verb.name {
         "INGEST" => ["urls", "session", "refetch_failed", "view", "paths"].contains(&field.name),
         "DELTA" => ["baseline", "only", "field", "since"].contains(&field.name),
@@ -90,21 +94,21 @@ fn with(request: &Map<String, Value>, name: &str, value: Value) -> Value {
 pub(super) fn good_requests() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for (verb, form) in all_forms() {
-        let base = least(verb, form);
+        let base = smallest_request(verb, form);
         cases.push((verb.name, Value::Object(base.clone())));
-        for field in Verb::fields(form).filter(|it| !excluded(verb, it)) {
+        for field in Verb::fields(form).filter(|it| !changes_request(verb, it)) {
             match field.kind {
-                Kind::Choice(names) => {
+                FieldKind::Choice(names) => {
                     let fits = |it: &&&str| **it != "csv" || render::has_table(verb.name, form.name);
                     cases.extend(names.iter().filter(fits).map(|it| (verb.name, with(&base, field.name, json!(it)))));
                 }
-                Kind::Object(inner) => cases.extend(
+                FieldKind::Object(inner) => cases.extend(
                     inner
                         .iter()
                         .filter(|it| it.name != "field")
-                        .map(|it| (verb.name, with(&base, field.name, json!({it.name: good(it.kind)})))),
+                        .map(|it| (verb.name, with(&base, field.name, json!({it.name: valid_value(it.kind)})))),
                 ),
-                kind => cases.push((verb.name, with(&base, field.name, good(kind)))),
+                kind => cases.push((verb.name, with(&base, field.name, valid_value(kind)))),
             }
         }
     }
@@ -112,16 +116,16 @@ pub(super) fn good_requests() -> Vec<Case> {
         for filter in schema.filters.iter().chain(ANY_FILTERS) {
             cases.push((
                 "extract",
-                json!({"schema": schema.name.to_lowercase(), "filters": {filter.name: good(filter.kind)}}),
+                json!({"schema": schema.name.to_lowercase(), "filters": {filter.name: valid_value(filter.kind)}}),
             ));
         }
     }
-    cases.extend(spelled_out());
+    cases.extend(realistic_requests());
     cases
 }
 
 /// Requests as people write them.
-fn spelled_out() -> Vec<Case> {
+fn realistic_requests() -> Vec<Case> {
     vec![
         ("Explain-Failure", json!({"verb": "extract", "extraction-id": "r-1"})),
         ("explain_failure", json!({"session": 3, "url_id": 4})),
@@ -160,95 +164,97 @@ fn spelled_out() -> Vec<Case> {
     ]
 }
 
-pub(super) fn bad_requests() -> Vec<(Case, Cause)> {
-    let mut cases: Vec<(Case, Cause)> = Vec::new();
+pub(super) fn bad_requests() -> Vec<(Case, ApiErrorKind)> {
+    let mut cases: Vec<(Case, ApiErrorKind)> = Vec::new();
     for (verb, form) in all_forms() {
-        let base = least(verb, form);
-        cases.push(((verb.name, with(&base, "colour", json!(1))), Cause::UnknownField));
-        cases.push(((verb.name, with(&base, "limitt", json!(1))), Cause::UnknownField));
+        let base = smallest_request(verb, form);
+        cases.push(((verb.name, with(&base, "colour", json!(1))), ApiErrorKind::UnknownField));
+        cases.push(((verb.name, with(&base, "limitt", json!(1))), ApiErrorKind::UnknownField));
         if !form.name.is_empty() {
-            cases.push(((verb.name, with(&base, "form", json!(format!("{}x", form.name)))), Cause::UnknownForm));
+            cases.push(((verb.name, with(&base, "form", json!(format!("{}x", form.name)))), ApiErrorKind::UnknownForm));
         }
-        for field in Verb::fields(form).filter(|it| !excluded(verb, it)) {
-            cases.push(((verb.name, with(&base, field.name, mistyped(field.kind))), Cause::TypeError));
-            cases.extend(outside(field.kind).map(|it| ((verb.name, with(&base, field.name, it)), Cause::OutOfRange)));
+        for field in Verb::fields(form).filter(|it| !changes_request(verb, it)) {
+            cases.push(((verb.name, with(&base, field.name, mistyped(field.kind))), ApiErrorKind::TypeError));
+            cases.extend(
+                out_of_range(field.kind).map(|it| ((verb.name, with(&base, field.name, it)), ApiErrorKind::OutOfRange)),
+            );
             if field.required {
                 let mut without = base.clone();
                 without.remove(field.name);
-                cases.push(((verb.name, Value::Object(without)), Cause::MissingField));
+                cases.push(((verb.name, Value::Object(without)), ApiErrorKind::MissingField));
             }
         }
     }
     cases.extend(wrong_names());
-    cases.extend(wrong_together());
+    cases.extend(conflicting_fields());
     cases.extend(wrong_values());
     cases
 }
 
 /// Unknown verbs, forms, schemas and fields.
-fn wrong_names() -> Vec<(Case, Cause)> {
+fn wrong_names() -> Vec<(Case, ApiErrorKind)> {
     vec![
-        (("search", json!({})), Cause::UnknownVerb),
-        (("ingest", json!({"form": "docs", "paths": ["/w"]})), Cause::UnknownForm),
-        (("extrac", json!({"schema": "Code"})), Cause::UnknownVerb),
-        (("", json!({})), Cause::UnknownVerb),
-        (("extract", json!({"schema": "Picture"})), Cause::UnknownSchema),
-        (("extract", json!({"schema": "Code", "filters": {"min_words": 3}})), Cause::UnknownField),
-        (("compare", json!({"form": "consensus", "field": "x", "doc_a": 3})), Cause::UnknownField),
-        (("query", json!({"filter": "sise>3"})), Cause::UnknownField),
-        (("detect", json!({"form": "clusters", "constraints": {"max_cluster": 3}})), Cause::UnknownField),
-        (("detect", json!({"form": "anomalies", "constraints": {"field": "colour"}})), Cause::UnknownField),
-        (("summarize", json!({"form": "decision-brief", "question": "x"})), Cause::UnknownForm),
+        (("search", json!({})), ApiErrorKind::UnknownVerb),
+        (("ingest", json!({"form": "docs", "paths": ["/w"]})), ApiErrorKind::UnknownForm),
+        (("extrac", json!({"schema": "Code"})), ApiErrorKind::UnknownVerb),
+        (("", json!({})), ApiErrorKind::UnknownVerb),
+        (("extract", json!({"schema": "Picture"})), ApiErrorKind::UnknownSchema),
+        (("extract", json!({"schema": "Code", "filters": {"min_words": 3}})), ApiErrorKind::UnknownField),
+        (("compare", json!({"form": "consensus", "field": "x", "doc_a": 3})), ApiErrorKind::UnknownField),
+        (("query", json!({"filter": "sise>3"})), ApiErrorKind::UnknownField),
+        (("detect", json!({"form": "clusters", "constraints": {"max_cluster": 3}})), ApiErrorKind::UnknownField),
+        (("detect", json!({"form": "anomalies", "constraints": {"field": "colour"}})), ApiErrorKind::UnknownField),
+        (("summarize", json!({"form": "decision-brief", "question": "x"})), ApiErrorKind::UnknownForm),
     ]
 }
 
 /// Conflicting and missing fields.
-fn wrong_together() -> Vec<(Case, Cause)> {
+fn conflicting_fields() -> Vec<(Case, ApiErrorKind)> {
     vec![
-        (("extract", json!({"schema": "Code", "view": "v", "session": 1})), Cause::Ambiguous),
-        (("compare", json!({"field": "x"})), Cause::Ambiguous),
-        (("delta", json!({})), Cause::Ambiguous),
-        (("delta", json!({"since": "2024-01-01", "baseline": 3})), Cause::Ambiguous),
-        (("delta", json!({"since": "2024-01-01", "only": "added"})), Cause::MissingField),
-        (("delta", json!({"since": "2024-01-01", "field": "content"})), Cause::MissingField),
-        (("ingest", json!({})), Cause::MissingField),
-        (("ingest", json!({"paths": ["/w"], "urls": ["https://example.org"]})), Cause::Ambiguous),
-        (("ingest", json!({"paths": ["/w"], "refetch_failed": true})), Cause::MissingField),
-        (("ingest", json!({"session": 3})), Cause::Ambiguous),
-        (("ingest", json!({"paths": []})), Cause::MissingField),
-        (("explain_failure", json!({})), Cause::MissingField),
-        (("explain_failure", json!({"id": "a", "extraction_id": "b"})), Cause::Ambiguous),
-        (("explain_failure", json!({"verb": "detect", "extraction_id": "b"})), Cause::Ambiguous),
-        (("query", json!({"filter": " "})), Cause::MissingField),
-        (("detect", json!({"form": "clusters", "objective": "find outliers"})), Cause::Ambiguous),
-        (("score", json!({"form": "coverage"})), Cause::MissingField),
+        (("extract", json!({"schema": "Code", "view": "v", "session": 1})), ApiErrorKind::Ambiguous),
+        (("compare", json!({"field": "x"})), ApiErrorKind::Ambiguous),
+        (("delta", json!({})), ApiErrorKind::Ambiguous),
+        (("delta", json!({"since": "2024-01-01", "baseline": 3})), ApiErrorKind::Ambiguous),
+        (("delta", json!({"since": "2024-01-01", "only": "added"})), ApiErrorKind::MissingField),
+        (("delta", json!({"since": "2024-01-01", "field": "content"})), ApiErrorKind::MissingField),
+        (("ingest", json!({})), ApiErrorKind::MissingField),
+        (("ingest", json!({"paths": ["/w"], "urls": ["https://example.org"]})), ApiErrorKind::Ambiguous),
+        (("ingest", json!({"paths": ["/w"], "refetch_failed": true})), ApiErrorKind::MissingField),
+        (("ingest", json!({"session": 3})), ApiErrorKind::Ambiguous),
+        (("ingest", json!({"paths": []})), ApiErrorKind::MissingField),
+        (("explain_failure", json!({})), ApiErrorKind::MissingField),
+        (("explain_failure", json!({"id": "a", "extraction_id": "b"})), ApiErrorKind::Ambiguous),
+        (("explain_failure", json!({"verb": "detect", "extraction_id": "b"})), ApiErrorKind::Ambiguous),
+        (("query", json!({"filter": " "})), ApiErrorKind::MissingField),
+        (("detect", json!({"form": "clusters", "objective": "find outliers"})), ApiErrorKind::Ambiguous),
+        (("score", json!({"form": "coverage"})), ApiErrorKind::MissingField),
     ]
 }
 
 /// Values with a wrong type, out of range, or unparsable.
-fn wrong_values() -> Vec<(Case, Cause)> {
+fn wrong_values() -> Vec<(Case, ApiErrorKind)> {
     vec![
-        (("extract", json!({"schema": "Quote", "filters": {"min_words": "ten"}})), Cause::TypeError),
-        (("extract", json!({"schema": "Quote", "filters": {"min_words": 0}})), Cause::OutOfRange),
-        (("extract", json!({"schema": "Code", "format": "xml"})), Cause::OutOfRange),
-        (("score", json!({"form": "confidence", "extraction": "r-1", "format": "csv"})), Cause::OutOfRange),
-        (("summarize", json!({"form": "decision-inputs", "question": "x", "format": "csv"})), Cause::OutOfRange),
-        (("compare", json!({"form": "versions", "doc_a": 3, "doc_b": 3})), Cause::OutOfRange),
-        (("compare", json!({"form": "consensus", "field": "x", "threshold": 1.5})), Cause::OutOfRange),
-        (("delta", json!({"since": "yesterday"})), Cause::TypeError),
-        (("delta", json!({"baseline": "last"})), Cause::TypeError),
-        (("delta", json!({"baseline": 0})), Cause::OutOfRange),
-        (("query", json!({"filter": "text argues against tax"})), Cause::SemanticFilter),
-        (("query", json!({"filter": "size>big"})), Cause::TypeError),
-        (("query", json!({"filter": "(size>3"})), Cause::InvalidFilter),
-        (("detect", json!({"form": "clusters", "constraints": {"max_clusters": 0}})), Cause::OutOfRange),
-        (("detect", json!({"form": "anomalies", "constraints": {"field": "title"}})), Cause::TypeError),
-        (("detect", json!({"form": "trends", "constraints": {"field": "title"}})), Cause::TypeError),
-        (("detect", json!({"form": "trends", "constraints": {"field": "chunks"}})), Cause::TypeError),
-        (("detect", json!({"form": "gaps", "constraints": {"expected_topics": "intro"}})), Cause::TypeError),
-        (("normalize", json!({"form": "entities", "concept": "--"})), Cause::OutOfRange),
-        (("normalize", json!({"form": "code", "style": "ugly"})), Cause::OutOfRange),
-        (("trace", json!({"form": 3})), Cause::TypeError),
+        (("extract", json!({"schema": "Quote", "filters": {"min_words": "ten"}})), ApiErrorKind::TypeError),
+        (("extract", json!({"schema": "Quote", "filters": {"min_words": 0}})), ApiErrorKind::OutOfRange),
+        (("extract", json!({"schema": "Code", "format": "xml"})), ApiErrorKind::OutOfRange),
+        (("score", json!({"form": "confidence", "extraction": "r-1", "format": "csv"})), ApiErrorKind::OutOfRange),
+        (("summarize", json!({"form": "decision-inputs", "question": "x", "format": "csv"})), ApiErrorKind::OutOfRange),
+        (("compare", json!({"form": "versions", "doc_a": 3, "doc_b": 3})), ApiErrorKind::OutOfRange),
+        (("compare", json!({"form": "consensus", "field": "x", "threshold": 1.5})), ApiErrorKind::OutOfRange),
+        (("delta", json!({"since": "yesterday"})), ApiErrorKind::TypeError),
+        (("delta", json!({"baseline": "last"})), ApiErrorKind::TypeError),
+        (("delta", json!({"baseline": 0})), ApiErrorKind::OutOfRange),
+        (("query", json!({"filter": "text argues against tax"})), ApiErrorKind::SemanticFilter),
+        (("query", json!({"filter": "size>big"})), ApiErrorKind::TypeError),
+        (("query", json!({"filter": "(size>3"})), ApiErrorKind::InvalidFilter),
+        (("detect", json!({"form": "clusters", "constraints": {"max_clusters": 0}})), ApiErrorKind::OutOfRange),
+        (("detect", json!({"form": "anomalies", "constraints": {"field": "title"}})), ApiErrorKind::TypeError),
+        (("detect", json!({"form": "trends", "constraints": {"field": "title"}})), ApiErrorKind::TypeError),
+        (("detect", json!({"form": "trends", "constraints": {"field": "chunks"}})), ApiErrorKind::TypeError),
+        (("detect", json!({"form": "gaps", "constraints": {"expected_topics": "intro"}})), ApiErrorKind::TypeError),
+        (("normalize", json!({"form": "entities", "concept": "--"})), ApiErrorKind::OutOfRange),
+        (("normalize", json!({"form": "code", "style": "ugly"})), ApiErrorKind::OutOfRange),
+        (("trace", json!({"form": 3})), ApiErrorKind::TypeError),
     ]
 }
 
@@ -262,7 +268,7 @@ fn valid_requests_are_accepted() {
     let refused: Vec<String> = cases
         .iter()
         .filter_map(|(verb, request)| {
-            Some(format!("{verb} {request}: {:?}", validate::request(verb, map(request)).err()?))
+            Some(format!("{verb} {request}: {:?}", validate::validate_request(verb, map(request)).err()?))
         })
         .collect();
     assert!(cases.len() >= 200, "{}", cases.len());
@@ -275,14 +281,14 @@ fn malformed_requests_give_expected_error_in_token_limit() {
     let cases = bad_requests();
     let mut wrong = Vec::new();
     for ((verb, request), cause) in &cases {
-        match validate::request(verb, map(request)) {
+        match validate::validate_request(verb, map(request)) {
             Ok(_) => wrong.push(format!("{verb} {request}: accepted")),
             Err(refused) => {
-                if refused.cause != *cause || refused.message.is_empty() {
-                    wrong.push(format!("{verb} {request}: {:?} is not {cause:?}", refused.cause));
+                if refused.kind != *cause || refused.message.is_empty() {
+                    wrong.push(format!("{verb} {request}: {:?} is not {cause:?}", refused.kind));
                 }
-                let error = output_budget::short_error(&refused, Ruler(&tokenizer));
-                assert!(Ruler(&tokenizer).count(&error.to_string()) <= ERROR_TOKENS, "{error}");
+                let error = output_budget::limit_error(&refused, TokenRuler(&tokenizer));
+                assert!(TokenRuler(&tokenizer).count(&error.to_string()) <= ERROR_TOKENS, "{error}");
             }
         }
     }
@@ -293,7 +299,7 @@ fn malformed_requests_give_expected_error_in_token_limit() {
 }
 
 /// A line of `tests/data/requests/refused.txt`: verb, request, error type, and the field that it names.
-fn written_down() -> Vec<(&'static str, Value, &'static str, &'static str)> {
+fn listed_requests() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let lines = include_str!("../../../tests/data/requests/refused.txt").lines().filter(|it| !it.starts_with('#'));
     let parse = |line: &'static str| {
         let (verb, rest) = line.split_once(' ').unwrap();
@@ -306,10 +312,10 @@ fn written_down() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 
 #[test]
 fn listed_malformed_requests_give_listed_error_and_field() {
-    let cases = written_down();
+    let cases = listed_requests();
     let mut wrong = Vec::new();
     for (verb, request, cause, field) in &cases {
-        match validate::request(verb, map(request)) {
+        match validate::validate_request(verb, map(request)) {
             Ok(_) => wrong.push(format!("{verb} {request}: accepted")),
             Err(refused) => {
                 let told = refused.value();
@@ -337,17 +343,18 @@ fn listed_malformed_requests_give_listed_error_and_field() {
 
 #[test]
 fn typo_suggests_nearest_name() {
-    let refused = validate::request("extrct", Map::new()).unwrap_err();
+    let refused = validate::validate_request("extrct", Map::new()).unwrap_err();
     assert_eq!(refused.actions, ["did you mean `EXTRACT`?"]);
-    let refused = validate::request("extract", map(&json!({"schema": "Tabel"}))).unwrap_err();
+    let refused = validate::validate_request("extract", map(&json!({"schema": "Tabel"}))).unwrap_err();
     assert_eq!(refused.actions, ["did you mean `Table`?"]);
-    let refused = validate::request("compare", map(&json!({"form": "concensus", "field": "x"}))).unwrap_err();
+    let refused = validate::validate_request("compare", map(&json!({"form": "concensus", "field": "x"}))).unwrap_err();
     assert_eq!(refused.actions, ["did you mean `consensus`?"]);
 }
 
 #[test]
 fn equal_requests_share_canonical_form() {
-    let canonical = |request: Value| validate::request("EXTRACT", map(&request)).unwrap().canonical().to_string();
+    let canonical =
+        |request: Value| validate::validate_request("EXTRACT", map(&request)).unwrap().canonical().to_string();
     let one = canonical(json!({"schema": "table", "limit": 3, "format": "csv"}));
     assert_eq!(one, canonical(json!({"limit": 3, "schema": "Table", "async": true, "verbose": false})));
     // One id holds one answer: the answer with all of its prose is a different one.
@@ -359,13 +366,13 @@ fn help_texts_fit_token_limit() {
     let tokenizer = tokenizer();
     let check = |verb: Option<&str>, form: Option<&str>| {
         let text = help::text(verb, form).unwrap();
-        let tokens = Ruler(&tokenizer).count(&text);
+        let tokens = TokenRuler(&tokenizer).count(&text);
         assert!(tokens <= HELP_TOKENS, "{verb:?} {form:?} has {tokens}:\n{text}");
         text
     };
     check(None, None);
     assert!(check(Some("fields"), None).contains("word_count"));
-    for verb in VERBS.iter().chain(BESIDE) {
+    for verb in VERBS.iter().chain(MANAGEMENT_CALLS) {
         let text = check(Some(verb.name), None);
         assert!(text.contains(verb.when) && text.contains(verb.never) && text.contains(verb.refuses), "{text}");
         for form in verb.forms.iter().filter(|it| !it.name.is_empty()) {
@@ -383,9 +390,9 @@ fn help_texts_fit_token_limit() {
 
 #[test]
 fn lookalike_letters_are_no_verb() {
-    assert_eq!(spelled(" explain-failure "), "EXPLAIN_FAILURE");
+    assert_eq!(canonical_verb(" explain-failure "), "EXPLAIN_FAILURE");
     for verb in ["\u{131}ngest", "inge\u{17f}t"] {
-        let refused = validate::request(&spelled(verb), map(&json!({"paths": ["/w"]}))).unwrap_err();
-        assert_eq!(refused.cause, Cause::UnknownVerb, "{verb}");
+        let refused = validate::validate_request(&canonical_verb(verb), map(&json!({"paths": ["/w"]}))).unwrap_err();
+        assert_eq!(refused.kind, ApiErrorKind::UnknownVerb, "{verb}");
     }
 }

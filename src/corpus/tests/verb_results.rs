@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::corpus::analysis::clustering::MOST_DOCUMENTS;
-use crate::corpus::api::error::Cause;
+use crate::corpus::analysis::clustering::MAX_DOCUMENTS;
+use crate::corpus::api::error::ApiErrorKind;
 use crate::corpus::api::validate;
-use crate::corpus::run;
+use crate::corpus::run_verb_on_corpus;
 use crate::corpus::tests::corpus;
 use crate::corpus::tests::determinism::{ADVICE, ask};
-use crate::corpus::views::documents::Paper;
+use crate::corpus::views::documents::CorpusDocument;
 
 #[test]
 fn compare_counts_contradictions_and_consensus() {
@@ -70,8 +70,12 @@ fn compare_lists_differences_and_none_for_copy() {
     let answer = ask(&corpus, "COMPARE", json!({"form": "versions", "doc_a": 1, "doc_b": 3}));
     assert_eq!((&answer.data["identical"], answer.data["changes"].as_array().unwrap().len()), (&json!(true), 0));
     let request = json!({"form": "versions", "doc_a": "a.md", "doc_b": 1});
-    let request = validate::request("COMPARE", request.as_object().unwrap().clone()).unwrap();
-    assert_eq!(run(&request, &corpus, None).unwrap_err().cause.name(), "out_of_range", "one document by two names");
+    let request = validate::validate_request("COMPARE", request.as_object().unwrap().clone()).unwrap();
+    assert_eq!(
+        run_verb_on_corpus(&request, &corpus, None).unwrap_err().kind.name(),
+        "out_of_range",
+        "one document by two names"
+    );
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn normalize_maps_dates_and_versions() {
 fn timeline_splits_passage_once() {
     let line = |it: usize| format!("The gauge was read on 2024-03-{:02} in round {it}.\n", it % 28 + 1);
     let mut corpus = corpus(&[("log.txt", &line(0))]);
-    Arc::make_mut(&mut corpus.papers[0].reading).passages[0].text = (0..20_000).map(line).collect();
+    Arc::make_mut(&mut corpus.documents[0].parsed).passages[0].text = (0..20_000).map(line).collect();
     let begun = Instant::now();
     let answer = ask(&corpus, "SUMMARIZE", json!({"form": "timeline", "field": "mentioned", "offset": 19_999}));
     // Splitting once for each date would take minutes.
@@ -151,15 +155,19 @@ fn timeline_splits_passage_once() {
 #[test]
 fn clusters_reject_too_many_documents() {
     let mut corpus = corpus(&[("a.md", "# Tides\n\nThe gauge drifts.\n")]);
-    let one = corpus.papers.remove(0);
-    let paper = |it: usize| Paper { file: it as i64, path: format!("{it}.md"), ..one.clone() };
-    corpus.papers = (0..=MOST_DOCUMENTS).map(paper).collect();
+    let one = corpus.documents.remove(0);
+    let paper = |it: usize| CorpusDocument { file: it as i64, path: format!("{it}.md"), ..one.clone() };
+    corpus.documents = (0..=MAX_DOCUMENTS).map(paper).collect();
     let asked = |objective: &str| {
         let fields = json!({"form": "clusters", "objective": objective, "async": true});
-        run(&validate::request("DETECT", fields.as_object().unwrap().clone()).unwrap(), &corpus, None)
+        run_verb_on_corpus(
+            &validate::validate_request("DETECT", fields.as_object().unwrap().clone()).unwrap(),
+            &corpus,
+            None,
+        )
     };
     let refusal = asked("group by topical similarity").unwrap_err();
-    assert_eq!((refusal.cause, refusal.field.as_deref()), (Cause::TooManyDocuments, Some("view")));
+    assert_eq!((refusal.kind, refusal.field.as_deref()), (ApiErrorKind::TooManyDocuments, Some("view")));
     assert!(refusal.actions[0].contains("smaller `view`") && refusal.message.contains("5001"), "{refusal:?}");
     assert_eq!(asked("group by type").unwrap().data["count"], 1, "grouping by metadata compares no documents");
 }
@@ -206,12 +214,12 @@ fn ambiguous_or_unknown_document_is_rejected() {
     let corpus = corpus(&[("x/a.md", "One."), ("y/a.md", "Two.")]);
     for (given, cause) in [("a.md", "ambiguous_request"), ("b.md", "unknown_file"), ("9", "unknown_file")] {
         let request = json!({"form": "influence", "source": given});
-        let request = validate::request("TRACE", request.as_object().unwrap().clone()).unwrap();
-        assert_eq!(run(&request, &corpus, None).unwrap_err().cause.name(), cause, "{given}");
+        let request = validate::validate_request("TRACE", request.as_object().unwrap().clone()).unwrap();
+        assert_eq!(run_verb_on_corpus(&request, &corpus, None).unwrap_err().kind.name(), cause, "{given}");
     }
 }
 
 #[test]
 fn rounded_never_gives_negative_zero() {
-    assert_eq!(json!(crate::corpus::api::answer::rounded(-0.0001)).to_string(), "0.0");
+    assert_eq!(json!(crate::corpus::api::answer::round_score(-0.0001)).to_string(), "0.0");
 }

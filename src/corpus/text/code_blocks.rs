@@ -7,7 +7,7 @@ use regex::Regex;
 
 /// A code block in the text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Snippet {
+pub(crate) struct CodeBlock {
     /// The code without the opening and closing lines.
     pub(crate) inner: Range<usize>,
     /// The code with the opening and closing lines.
@@ -16,7 +16,7 @@ pub(crate) struct Snippet {
     pub(crate) language: Option<String>,
 }
 
-impl Snippet {
+impl CodeBlock {
     /// Returns whether the block contains some bytes.
     pub(crate) fn covers(&self, bytes: &Range<usize>) -> bool {
         self.outer.start <= bytes.start && bytes.end <= self.outer.end
@@ -24,7 +24,7 @@ impl Snippet {
 }
 
 /// The patterns that open and close code in a markup; group 1 of the opening is the language.
-struct Marks {
+struct BlockDelimiters {
     open: &'static LazyLock<Regex>,
     close: &'static str,
 }
@@ -44,18 +44,18 @@ fn pattern(text: &str) -> Regex {
 }
 
 /// Finds the code blocks of a file by its extension. Markdown is excluded, because its reader recognizes code.
-pub(crate) fn find(text: &str, extension: &str) -> Vec<Snippet> {
+pub(crate) fn find_code_blocks(text: &str, extension: &str) -> Vec<CodeBlock> {
     match extension {
-        "tex" | "ltx" | "latex" => between(text, &Marks { open: &TEX, close: "\\end{" }),
-        "org" => between(text, &Marks { open: &ORG, close: "#+end_" }),
-        "txt" | "text" | "eml" | "log" => between(text, &Marks { open: &FENCE, close: "```" }),
-        "rst" | "rest" => indented(text),
-        "adoc" | "asciidoc" => delimited(text),
+        "tex" | "ltx" | "latex" => delimited_blocks(text, &BlockDelimiters { open: &TEX, close: "\\end{" }),
+        "org" => delimited_blocks(text, &BlockDelimiters { open: &ORG, close: "#+end_" }),
+        "txt" | "text" | "eml" | "log" => delimited_blocks(text, &BlockDelimiters { open: &FENCE, close: "```" }),
+        "rst" | "rest" => indented_blocks(text),
+        "adoc" | "asciidoc" => asciidoc_blocks(text),
         _ => Vec::new(),
     }
 }
 
-fn lines(text: &str) -> Vec<Range<usize>> {
+fn line_ranges(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     let range = |line: &str| {
         let range = start..start + line.len();
@@ -65,19 +65,19 @@ fn lines(text: &str) -> Vec<Range<usize>> {
     text.split_inclusive('\n').map(range).collect()
 }
 
-fn language(found: &regex::Captures<'_>) -> Option<String> {
+fn stated_language(found: &regex::Captures<'_>) -> Option<String> {
     let named = found.get(1).or_else(|| found.get(2)).map(|it| it.as_str().to_lowercase());
     named.filter(|it| !it.is_empty()).map(|it| canonical_language(&it).to_string())
 }
 
-fn snippet(text: &str, inner: Range<usize>, outer: Range<usize>, language: Option<String>) -> Option<Snippet> {
+fn code_block(text: &str, inner: Range<usize>, outer: Range<usize>, language: Option<String>) -> Option<CodeBlock> {
     let code = text[inner.clone()].trim_end();
     let inner = inner.start..inner.start + code.len();
-    (!code.trim().is_empty()).then_some(Snippet { inner, outer, language })
+    (!code.trim().is_empty()).then_some(CodeBlock { inner, outer, language })
 }
 
-fn between(text: &str, marks: &Marks) -> Vec<Snippet> {
-    let lines = lines(text);
+fn delimited_blocks(text: &str, marks: &BlockDelimiters) -> Vec<CodeBlock> {
+    let lines = line_ranges(text);
     let mut found = Vec::new();
     let mut at = 0;
     while at < lines.len() {
@@ -93,7 +93,7 @@ fn between(text: &str, marks: &Marks) -> Vec<Snippet> {
         if close > at + 1 {
             let outer = lines[at].start..lines[close.min(lines.len() - 1)].end;
             let inner = lines[at + 1].start..lines[close - 1].end;
-            found.extend(snippet(text, inner, outer, language(&open)));
+            found.extend(code_block(text, inner, outer, stated_language(&open)));
         }
         at = close + 1;
     }
@@ -101,8 +101,8 @@ fn between(text: &str, marks: &Marks) -> Vec<Snippet> {
 }
 
 /// Code indented below a directive.
-fn indented(text: &str) -> Vec<Snippet> {
-    let lines = lines(text);
+fn indented_blocks(text: &str) -> Vec<CodeBlock> {
+    let lines = line_ranges(text);
     let mut found = Vec::new();
     let mut at = 0;
     while at < lines.len() {
@@ -126,7 +126,7 @@ fn indented(text: &str) -> Vec<Snippet> {
             // The sentence before two colons stays prose.
             let from = if directive.is_some() { at } else { first };
             let outer = lines[from].start..lines[end - 1].end;
-            found.extend(snippet(text, inner, outer, directive.as_ref().and_then(language)));
+            found.extend(code_block(text, inner, outer, directive.as_ref().and_then(stated_language)));
         }
         at = end.max(at + 1);
     }
@@ -134,8 +134,8 @@ fn indented(text: &str) -> Vec<Snippet> {
 }
 
 /// Code between two lines of dashes below `[source]`.
-fn delimited(text: &str) -> Vec<Snippet> {
-    let lines = lines(text);
+fn asciidoc_blocks(text: &str) -> Vec<CodeBlock> {
+    let lines = line_ranges(text);
     let mut found = Vec::new();
     for at in 0..lines.len() {
         let Some(open) = ADOC.captures(text[lines[at].clone()].trim_end()) else { continue };
@@ -146,7 +146,7 @@ fn delimited(text: &str) -> Vec<Snippet> {
         let close = lines[at + 2..].iter().position(is_rule).map(|it| at + 2 + it);
         let Some(close) = close.filter(|it| *it > at + 2) else { continue };
         let inner = lines[at + 2].start..lines[close - 1].end;
-        found.extend(snippet(text, inner, lines[at].start..lines[close].end, language(&open)));
+        found.extend(code_block(text, inner, lines[at].start..lines[close].end, stated_language(&open)));
     }
     found
 }
@@ -172,11 +172,11 @@ pub(crate) fn canonical_language(name: &str) -> &str {
 
 /// The language of a source file by its extension.
 pub(crate) fn language_of_extension(extension: &str) -> Option<&str> {
-    const CODE: &[&str] = &[
+    const CODE_EXTENSIONS: &[&str] = &[
         "py", "rs", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "java", "c", "h", "cc", "cpp", "cxx", "hpp", "cs",
         "rb", "php", "swift", "kt", "scala", "sh", "bash", "zsh", "sql", "lua", "r", "jl", "hs", "ml", "css", "proto",
     ];
-    CODE.contains(&extension).then(|| canonical_language(extension))
+    CODE_EXTENSIONS.contains(&extension).then(|| canonical_language(extension))
 }
 
 /// Guesses the language from the code.
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, extension: &str, expected: &[(&str, Option<&str>)]) {
-        let found = find(text, extension);
+        let found = find_code_blocks(text, extension);
         let found: Vec<(&str, Option<&str>)> =
             found.iter().map(|it| (&text[it.inner.clone()], it.language.as_deref())).collect();
         assert_eq!(found, expected, "{extension}");

@@ -37,11 +37,11 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 /// Returns the dates of a text in order.
 pub(crate) fn find(text: &str) -> Vec<FoundDate> {
     let found = PATTERN.captures_iter(text);
-    found.filter_map(|it| Some(FoundDate { range: it.get(0)?.range(), iso: iso(&it)? })).collect()
+    found.filter_map(|it| Some(FoundDate { range: it.get(0)?.range(), iso: to_iso(&it)? })).collect()
 }
 
 /// The outer `None` means that the match is not a date.
-fn iso(found: &Captures<'_>) -> Option<Option<String>> {
+fn to_iso(found: &Captures<'_>) -> Option<Option<String>> {
     let numbers = |text: &str| -> Vec<u32> {
         text.split(|it: char| !it.is_ascii_digit())
             .filter(|it| !it.is_empty())
@@ -77,7 +77,7 @@ fn iso(found: &Captures<'_>) -> Option<Option<String>> {
     }
     if let Some(text) = found.name("dmy").or(found.name("mdy")) {
         let parts = numbers(text.as_str());
-        return day(*parts.get(1)?, month(text.as_str())?, *parts.first()?);
+        return day(*parts.get(1)?, month_number(text.as_str())?, *parts.first()?);
     }
     if let Some(text) = found.name("dots") {
         let parts = numbers(text.as_str());
@@ -93,10 +93,10 @@ fn iso(found: &Captures<'_>) -> Option<Option<String>> {
         };
     }
     let text = found.name("my")?.as_str();
-    Some(Some(format!("{:04}-{:02}", numbers(text).first()?, month(text)?)))
+    Some(Some(format!("{:04}-{:02}", numbers(text).first()?, month_number(text)?)))
 }
 
-fn month(text: &str) -> Option<u32> {
+fn month_number(text: &str) -> Option<u32> {
     let lower = text.to_lowercase();
     let word =
         lower.split(|it: char| !it.is_alphabetic()).find(|it| MONTHS.iter().any(|month| it.starts_with(month)))?;
@@ -106,7 +106,7 @@ fn month(text: &str) -> Option<u32> {
 
 /// Returns the moment of an ISO 8601 date or date-time in nanoseconds since the epoch. A day starts at midnight UTC, a
 /// month or a year on its first day.
-pub(crate) fn moment(text: &str) -> Option<i64> {
+pub(crate) fn parse_moment(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
         return moment.timestamp_nanos_opt();
@@ -127,8 +127,8 @@ pub(crate) fn moment(text: &str) -> Option<i64> {
 
 /// Returns the moment of a date, or of a duration such as `30d`, `2 weeks` or `6 months ago` before `now_ns`. Months and
 /// years follow the calendar.
-pub(crate) fn since(text: &str, now_ns: i64) -> Option<i64> {
-    if let Some(moment) = moment(text) {
+pub(crate) fn parse_since(text: &str, now_ns: i64) -> Option<i64> {
+    if let Some(moment) = parse_moment(text) {
         return Some(moment);
     }
     static DURATION: LazyLock<Regex> = LazyLock::new(|| {
@@ -149,7 +149,7 @@ pub(crate) fn since(text: &str, now_ns: i64) -> Option<i64> {
 }
 
 /// Formats a moment in nanoseconds as ISO 8601 in UTC, to the second.
-pub(crate) fn written(nanoseconds: i64) -> String {
+pub(crate) fn format_moment(nanoseconds: i64) -> String {
     DateTime::<Utc>::from_timestamp_nanos(nanoseconds).format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
@@ -221,24 +221,24 @@ mod tests {
 
     #[test]
     fn moment_parses_each_precision() {
-        assert_eq!(moment("1970-01-02"), Some(86_400_000_000_000));
-        assert_eq!(moment("1970"), Some(0));
-        assert_eq!(moment("1970-01-01T01:00:00+01:00"), Some(0));
-        assert_eq!(moment("yesterday"), None);
+        assert_eq!(parse_moment("1970-01-02"), Some(86_400_000_000_000));
+        assert_eq!(parse_moment("1970"), Some(0));
+        assert_eq!(parse_moment("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(parse_moment("yesterday"), None);
         assert_eq!(days_between(0, 86_400_000_000_000 * 3), 3);
         assert_eq!(day_of(86_400_000_000_000), "1970-01-02");
     }
 
     #[test]
     fn days_between_spans_centuries() {
-        let (old, new) = (moment("1700-01-01").unwrap(), moment("2026-01-01").unwrap());
+        let (old, new) = (parse_moment("1700-01-01").unwrap(), parse_moment("2026-01-01").unwrap());
         assert_eq!((days_between(old, new), days_between(new, old)), (119_069, -119_069));
         assert_eq!(days_between(i64::MIN, i64::MAX), 213_503);
     }
 
     #[test]
     fn since_subtracts_duration_and_accepts_date() {
-        let now = moment("2024-03-31T12:00:00").unwrap();
+        let now = parse_moment("2024-03-31T12:00:00").unwrap();
         for (text, expected) in [
             ("30d", "2024-03-01T12:00:00Z"),
             ("1 week", "2024-03-24T12:00:00Z"),
@@ -247,10 +247,10 @@ mod tests {
             ("2y", "2022-03-31T12:00:00Z"),
             ("2024-01-01", "2024-01-01T00:00:00Z"),
         ] {
-            assert_eq!(since(text, now).map(written).as_deref(), Some(expected), "{text}");
+            assert_eq!(parse_since(text, now).map(format_moment).as_deref(), Some(expected), "{text}");
         }
         for text in ["yesterday", "d", "-3d", "3 parsecs", "99999y"] {
-            assert_eq!(since(text, now), None, "{text}");
+            assert_eq!(parse_since(text, now), None, "{text}");
         }
     }
 }

@@ -17,92 +17,93 @@ use strsim::jaro_winkler;
 pub(crate) const SAME_NAME: f64 = 0.95;
 
 /// The number of common first letters, and the greatest sum of shares of unmatched letters under it.
-const WAYS: [(usize, f64); 2] = [(2, 3.0 * (1.0 - SAME_NAME) / 0.6), (0, 3.0 * (1.0 - SAME_NAME) / 0.9)];
+const COMMON_PREFIX_LIMITS: [(usize, f64); 2] =
+    [(2, 3.0 * (1.0 - SAME_NAME) / 0.6), (0, 3.0 * (1.0 - SAME_NAME) / 0.9)];
 
 /// Most groups of letters. Names that need more, those of over some 50 letters, form one group.
-const MOST_GROUPS: usize = 12;
+const MAX_GROUPS: usize = 12;
 
 /// Tolerance for floating-point sums.
-const INEXACT: f64 = 1e-9;
+const EPSILON: f64 = 1e-9;
 
 /// Work limit of one answer, in inspected pairs: under a minute. A hundred thousand names of people take a twentieth.
-const MOST_WORK: u64 = 4_000_000_000;
+const MAX_WORK: u64 = 4_000_000_000;
 
 /// The cost of comparing two names, in inspected pairs. Long names cost more, because each letter is searched in the other
 /// name.
-const COMPARISON: u64 = 100;
+const COMPARISON_COST: u64 = 100;
 
 /// Letter pairs that cost as much as one inspected pair.
-const LETTERS_AT_ONCE: usize = 16;
+const LETTER_PAIRS_PER_UNIT: usize = 16;
 
 /// Most names stored for one answer; with its chains, a name takes some two hundred bytes.
-const MOST_NAMES: usize = 500_000;
+const MAX_NAMES: usize = 500_000;
 
 /// Most chains; with more names, chains are shared.
-const MOST_CHAINS: usize = 1 << 22;
+const MAX_CHAINS: usize = 1 << 22;
 
 /// The end of a chain.
-const NONE: u32 = u32::MAX;
+const END_OF_CHAIN: u32 = u32::MAX;
 
 /// A set of representative names, each for all names with a similar spelling.
-pub(crate) struct Spellings {
+pub(crate) struct NameMatcher {
     /// Rank of each letter by frequency over all names. Neighbouring ranks go to different groups.
     ranks: HashMap<char, u32>,
-    standing: Vec<Standing>,
+    representatives: Vec<Representative>,
     /// Chains of candidate names by the content of their letter groups: the index of the first link. Groups may share a
     /// chain, which only makes it longer.
     chains: Vec<u32>,
     /// A name, and the next link of its chain.
     links: Vec<(u32, u32)>,
     /// Number of the current search: a pair can meet in several chains.
-    turn: u32,
+    search: u32,
     work: u64,
-    most_work: u64,
-    most_names: usize,
+    max_work: u64,
+    max_names: usize,
     /// Number of names that represent themselves and are not stored, because a limit was reached. They come last: a limit
     /// that is reached stays reached.
     left_out: usize,
 }
 
 /// A representative name.
-struct Standing {
+struct Representative {
     folded: String,
-    marks: Marks,
+    marks: LetterSignature,
     /// The last search that inspected it.
-    turn: u32,
+    search: u32,
 }
 
 /// A letter count and a bit set: one bit for each letter, and one for each repetition. Colliding bits only make names look
 /// more similar than they are.
 #[derive(Clone, Copy)]
-struct Marks {
+struct LetterSignature {
     letters: usize,
     bits: u64,
 }
 
-impl Marks {
-    fn new(ranks: &[u32]) -> Marks {
+impl LetterSignature {
+    fn new(ranks: &[u32]) -> LetterSignature {
         let (mut bits, mut before, mut times) = (0, None, 0);
         for rank in ranks {
             times = if before == Some(rank) { times + 1 } else { 0 };
             before = Some(rank);
             bits |= 1 << ((rank + 29 * times) % u64::BITS);
         }
-        Marks { letters: ranks.len(), bits }
+        LetterSignature { letters: ranks.len(), bits }
     }
 
     /// Returns whether two names can be similar if their letters are in the best order.
-    fn may_be_alike(self, other: Marks) -> bool {
-        let lacking = |one: Marks, other: Marks| (one.bits & !other.bits).count_ones() as usize;
-        let left = |one: Marks, other: Marks| one.letters.saturating_sub(lacking(one, other));
+    fn may_be_alike(self, other: LetterSignature) -> bool {
+        let lacking = |one: LetterSignature, other: LetterSignature| (one.bits & !other.bits).count_ones() as usize;
+        let left = |one: LetterSignature, other: LetterSignature| one.letters.saturating_sub(lacking(one, other));
         let most = left(self, other).min(left(other, self)) as f64;
-        2.0 - most / self.letters as f64 - most / other.letters as f64 <= WAYS[0].1 + INEXACT
+        2.0 - most / self.letters as f64 - most / other.letters as f64 <= COMMON_PREFIX_LIMITS[0].1 + EPSILON
     }
 }
 
-impl Spellings {
+impl NameMatcher {
     /// Prepares for these names.
-    pub(crate) fn of<'n>(names: impl Iterator<Item = &'n String> + Clone) -> Spellings {
+    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n String> + Clone) -> NameMatcher {
         let mut counts: HashMap<char, u64> = HashMap::new();
         for letter in names.clone().flat_map(|it| it.chars()).flat_map(char::to_lowercase) {
             *counts.entry(letter).or_default() += 1;
@@ -110,55 +111,55 @@ impl Spellings {
         let mut letters: Vec<(char, u64)> = counts.into_iter().collect();
         letters.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         // Most names have about twenty groups in all.
-        let chains = names.count().saturating_mul(32).min(MOST_CHAINS).next_power_of_two();
-        Spellings {
+        let chains = names.count().saturating_mul(32).min(MAX_CHAINS).next_power_of_two();
+        NameMatcher {
             ranks: letters.into_iter().map(|it| it.0).zip(0..).collect(),
-            standing: Vec::new(),
-            chains: vec![NONE; chains],
+            representatives: Vec::new(),
+            chains: vec![END_OF_CHAIN; chains],
             links: Vec::new(),
-            turn: 0,
+            search: 0,
             work: 0,
-            most_work: MOST_WORK,
-            most_names: MOST_NAMES,
+            max_work: MAX_WORK,
+            max_names: MAX_NAMES,
             left_out: 0,
         }
     }
 
     /// Returns the index of the first representative with a similar spelling, or a new index for the name itself. A name
     /// over the work limit represents itself; so does a name over the memory limit without a stored similar name.
-    pub(crate) fn place(&mut self, name: &str) -> usize {
+    pub(crate) fn match_name(&mut self, name: &str) -> usize {
         let folded = name.to_lowercase();
         // A letter without a rank, such as a final small sigma, uses its code point. A shared rank only makes names look
         // more similar.
         let mut ranks: Vec<u32> =
             folded.chars().map(|it| self.ranks.get(&it).copied().unwrap_or(u32::from(it))).collect();
         ranks.sort_unstable();
-        let marks = Marks::new(&ranks);
-        let chains = if self.is_over() { Vec::new() } else { self.chains_of(&folded, &ranks) };
-        if let Some(known) = self.first_alike(&folded, marks, &chains) {
+        let marks = LetterSignature::new(&ranks);
+        let chains = if self.is_over_limit() { Vec::new() } else { self.candidate_chains(&folded, &ranks) };
+        if let Some(known) = self.first_match(&folded, marks, &chains) {
             return known;
         }
-        let number = self.standing.len() + self.left_out;
-        if self.is_over() || number >= self.most_names {
+        let number = self.representatives.len() + self.left_out;
+        if self.is_over_limit() || number >= self.max_names {
             self.left_out += 1;
         } else {
-            self.add(Standing { folded, marks, turn: 0 }, chains);
+            self.add(Representative { folded, marks, search: 0 }, chains);
         }
         number
     }
 
-    fn add(&mut self, name: Standing, chains: Vec<usize>) {
-        let number = self.standing.len() as u32;
+    fn add(&mut self, name: Representative, chains: Vec<usize>) {
+        let number = self.representatives.len() as u32;
         for chain in chains {
             let next = std::mem::replace(&mut self.chains[chain], self.links.len() as u32);
             self.links.push((number, next));
         }
-        self.standing.push(name);
+        self.representatives.push(name);
     }
 
     /// Returns whether the work limit is reached.
-    fn is_over(&self) -> bool {
-        self.work >= self.most_work
+    fn is_over_limit(&self) -> bool {
+        self.work >= self.max_work
     }
 
     /// Returns the number of names that were not compared or not stored because of a limit.
@@ -168,52 +169,52 @@ impl Spellings {
 
     /// The first similar representative. `None` once the work limit is reached, because an earlier one may not have been
     /// inspected.
-    fn first_alike(&mut self, folded: &str, marks: Marks, chains: &[usize]) -> Option<usize> {
-        self.turn += 1;
-        let mut found = NONE;
+    fn first_match(&mut self, folded: &str, marks: LetterSignature, chains: &[usize]) -> Option<usize> {
+        self.search += 1;
+        let mut found = END_OF_CHAIN;
         for chain in chains {
             let mut link = self.chains[*chain];
-            while link != NONE {
+            while link != END_OF_CHAIN {
                 let (other, next) = self.links[link as usize];
                 link = next;
                 self.work += 1;
-                if other < found && self.is_alike(other, folded, marks) {
+                if other < found && self.compare(other, folded, marks) {
                     found = other;
                 }
-                if self.is_over() {
+                if self.is_over_limit() {
                     return None;
                 }
             }
         }
-        (found != NONE).then_some(found as usize)
+        (found != END_OF_CHAIN).then_some(found as usize)
     }
 
     /// Compares a representative that this search has not inspected yet.
-    fn is_alike(&mut self, standing: u32, folded: &str, marks: Marks) -> bool {
-        let standing = &mut self.standing[standing as usize];
-        if std::mem::replace(&mut standing.turn, self.turn) == self.turn || !standing.marks.may_be_alike(marks) {
+    fn compare(&mut self, standing: u32, folded: &str, marks: LetterSignature) -> bool {
+        let standing = &mut self.representatives[standing as usize];
+        if std::mem::replace(&mut standing.search, self.search) == self.search || !standing.marks.may_be_alike(marks) {
             return false;
         }
         let letters = standing.marks.letters.saturating_mul(marks.letters);
-        self.work = self.work.saturating_add(COMPARISON.max((letters / LETTERS_AT_ONCE) as u64));
+        self.work = self.work.saturating_add(COMPARISON_COST.max((letters / LETTER_PAIRS_PER_UNIT) as u64));
         // Not started if the work limit would be exceeded: a name can be as long as a text.
-        self.work < self.most_work && jaro_winkler(&standing.folded, folded) >= SAME_NAME
+        self.work < self.max_work && jaro_winkler(&standing.folded, folded) >= SAME_NAME
     }
 
     /// The chains that hold a name and its similar names.
-    fn chains_of(&self, folded: &str, ranks: &[u32]) -> Vec<usize> {
+    fn candidate_chains(&self, folded: &str, ranks: &[u32]) -> Vec<usize> {
         let mut keys = Vec::new();
-        for (first, most_lacking) in WAYS {
-            let start = folded.chars().take(first).fold(first as u64, |key, it| mixed(key, u32::from(it)));
+        for (first, most_lacking) in COMMON_PREFIX_LIMITS {
+            let start = folded.chars().take(first).fold(first as u64, |key, it| mix_hash(key, u32::from(it)));
             // The limit counts unmatched letters by the longer name, and either name can be that.
-            let groups = |letters: f64| (most_lacking * letters + INEXACT) as usize + 1;
+            let groups = |letters: f64| (most_lacking * letters + EPSILON) as usize + 1;
             let letters = ranks.len() as f64;
             let (least, most) = (groups(letters), groups(letters / (1.0 - most_lacking)));
-            for count in least..=most.min(MOST_GROUPS) {
-                add_groups(&mut keys, start, count, ranks);
+            for count in least..=most.min(MAX_GROUPS) {
+                push_group_hashes(&mut keys, start, count, ranks);
             }
-            if most > MOST_GROUPS {
-                keys.push(mixed(start, 0));
+            if most > MAX_GROUPS {
+                keys.push(mix_hash(start, 0));
             }
         }
         keys.into_iter().map(|it| (it ^ (it >> 32)) as usize & (self.chains.len() - 1)).collect()
@@ -221,16 +222,16 @@ impl Spellings {
 }
 
 /// Adds a hash of the letters of a name in each of `count` groups.
-fn add_groups(keys: &mut Vec<u64>, start: u64, count: usize, ranks: &[u32]) {
+fn push_group_hashes(keys: &mut Vec<u64>, start: u64, count: usize, ranks: &[u32]) {
     let first = keys.len();
-    keys.extend((0..count as u32).map(|group| mixed(mixed(start, count as u32), group)));
+    keys.extend((0..count as u32).map(|group| mix_hash(mix_hash(start, count as u32), group)));
     for rank in ranks {
         let key = &mut keys[first + *rank as usize % count];
-        *key = mixed(*key, *rank);
+        *key = mix_hash(*key, *rank);
     }
 }
 
-fn mixed(key: u64, value: u32) -> u64 {
+fn mix_hash(key: u64, value: u32) -> u64 {
     (key.rotate_left(5) ^ (u64::from(value) + 1)).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
@@ -241,8 +242,8 @@ mod tests {
     use super::*;
 
     fn placed(names: &[String]) -> Vec<usize> {
-        let mut spellings = Spellings::of(names.iter());
-        names.iter().map(|it| spellings.place(it)).collect()
+        let mut spellings = NameMatcher::new(names.iter());
+        names.iter().map(|it| spellings.match_name(it)).collect()
     }
 
     /// Like [`placed`], with pairwise comparison.
@@ -298,12 +299,12 @@ mod tests {
     #[test]
     fn few_pairs_are_inspected_for_many_names() {
         let names = names(20_000);
-        let mut spellings = Spellings::of(names.iter());
+        let mut spellings = NameMatcher::new(names.iter());
         for name in &names {
-            spellings.place(name);
+            spellings.match_name(name);
         }
-        let standing = spellings.standing.len() as u64;
-        let each_with_each = standing * standing / 2 * COMPARISON;
+        let standing = spellings.representatives.len() as u64;
+        let each_with_each = standing * standing / 2 * COMPARISON_COST;
         assert!(standing > 5_000 && spellings.left_out() == 0);
         assert!(spellings.work < each_with_each / 100, "{} of {each_with_each}", spellings.work);
     }
@@ -311,12 +312,12 @@ mod tests {
     #[test]
     fn names_over_work_limit_are_counted_as_left_out() {
         let names = ["Klara Novak", "Klara Nowak", "Ada Stone", "Ada Stome"].map(String::from);
-        let mut spellings = Spellings::of(names.iter());
+        let mut spellings = NameMatcher::new(names.iter());
         let mut placed = |most_work: u64| {
-            spellings.most_work = most_work;
-            spellings.place(&names[spellings.turn as usize])
+            spellings.max_work = most_work;
+            spellings.match_name(&names[spellings.search as usize])
         };
-        assert_eq!([placed(MOST_WORK), placed(MOST_WORK), placed(0), placed(0)], [0, 0, 1, 2]);
+        assert_eq!([placed(MAX_WORK), placed(MAX_WORK), placed(0), placed(0)], [0, 0, 1, 2]);
         assert_eq!(spellings.left_out(), 2);
     }
 
@@ -324,27 +325,27 @@ mod tests {
     fn long_names_use_up_work_limit() {
         // Two thousand letters each with a different last letter: they are similar and share a chain.
         let names: Vec<String> = (b'a'..b'k').map(|it| format!("A{}{}", "b".repeat(1_999), char::from(it))).collect();
-        let comparison = 2_001 * 2_001 / LETTERS_AT_ONCE as u64;
-        let mut spellings = Spellings::of(names.iter());
-        spellings.most_work = 3 * comparison + comparison / 2;
-        let placed: Vec<usize> = names.iter().map(|it| spellings.place(it)).collect();
+        let comparison = 2_001 * 2_001 / LETTER_PAIRS_PER_UNIT as u64;
+        let mut spellings = NameMatcher::new(names.iter());
+        spellings.max_work = 3 * comparison + comparison / 2;
+        let placed: Vec<usize> = names.iter().map(|it| spellings.match_name(it)).collect();
         assert_eq!(placed, [0, 0, 0, 0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!((spellings.left_out(), spellings.standing.len()), (6, 1));
+        assert_eq!((spellings.left_out(), spellings.representatives.len()), (6, 1));
     }
 
     #[test]
     fn names_over_memory_limit_match_stored_or_are_left_out() {
         let names = ["Klara Novak", "Ada Stone", "Omar Idris", "Omar Idriss", "Klara Nowak"].map(String::from);
-        let mut spellings = Spellings::of(names.iter());
-        spellings.most_names = 2;
-        assert_eq!(names.each_ref().map(|it| spellings.place(it)), [0, 1, 2, 3, 0]);
-        assert_eq!((spellings.left_out(), spellings.standing.len()), (2, 2));
+        let mut spellings = NameMatcher::new(names.iter());
+        spellings.max_names = 2;
+        assert_eq!(names.each_ref().map(|it| spellings.match_name(it)), [0, 1, 2, 3, 0]);
+        assert_eq!((spellings.left_out(), spellings.representatives.len()), (2, 2));
     }
 
     #[test]
     fn chain_count_is_capped() {
         let name = "Ada Stone".to_string();
-        assert_eq!(Spellings::of(std::iter::repeat_n(&name, 1 << 18)).chains.len(), MOST_CHAINS);
+        assert_eq!(NameMatcher::new(std::iter::repeat_n(&name, 1 << 18)).chains.len(), MAX_CHAINS);
     }
 
     proptest! {

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Strips trailing white space and outer empty lines, expands leading tabs, and keeps at most one empty line in a row.
-pub(crate) fn plain(code: &str) -> String {
-    tidied(code, 1)
+pub(crate) fn normalize_whitespace(code: &str) -> String {
+    normalize_lines(code, 1)
 }
 
-fn tidied(code: &str, most_empty: usize) -> String {
+fn normalize_lines(code: &str, most_empty: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut empty = 0;
     for line in code.lines() {
@@ -29,12 +29,12 @@ fn tidied(code: &str, most_empty: usize) -> String {
 
 /// Formats Python like black, as far as that works line by line: in addition double quotes, a space after commas and
 /// around `=` in assignments, and two empty lines before top-level functions and classes.
-pub(crate) fn black(code: &str) -> String {
+pub(crate) fn format_like_black(code: &str) -> String {
     static COMMA: LazyLock<Regex> = LazyLock::new(|| Regex::new(r",([^\s)\]}])").expect("a constant"));
     static ASSIGN: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^(\s*[\w.\[\]]+)\s*([-+*/]?=)\s*([^=\s].*)$").expect("a constant"));
     let mut lines: Vec<String> = Vec::new();
-    for line in tidied(code, 2).lines() {
+    for line in normalize_lines(code, 2).lines() {
         let mut line = line.to_string();
         let quoted = line.contains(['"', '\'', '#']);
         if quoted {
@@ -67,11 +67,11 @@ mod tests {
     #[test]
     fn normalizers_are_idempotent() {
         let code = "\n\nimport os\t \ndef f(a,b):\n\tx=1\n\n\n\n\treturn 'y'\nclass C:\n  pass\n\n";
-        for tidy in [plain, black] {
+        for tidy in [normalize_whitespace, format_like_black] {
             let once = tidy(code);
             assert_eq!(tidy(&once), once);
         }
-        assert_eq!(black("def f(a,b):\n\tx=1\n\treturn 'y'"), "def f(a, b):\n    x = 1\n    return \"y\"");
-        assert_eq!(black("import os\ndef f():\n    pass"), "import os\n\n\ndef f():\n    pass");
+        assert_eq!(format_like_black("def f(a,b):\n\tx=1\n\treturn 'y'"), "def f(a, b):\n    x = 1\n    return \"y\"");
+        assert_eq!(format_like_black("import os\ndef f():\n    pass"), "import os\n\n\ndef f():\n    pass");
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn terms(text: &str) -> BTreeMap<String, u32> {
 }
 
 /// Returns a text on one line, cut to `most` characters.
-pub(crate) fn short(text: &str, most: usize) -> String {
+pub(crate) fn truncate_to_line(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", line[..at].trim_end()),
@@ -63,7 +63,7 @@ pub(crate) fn short(text: &str, most: usize) -> String {
 }
 
 /// The Jaccard similarity of two lists of stems, 0 to 1.
-pub(crate) fn overlap(a: &[String], b: &[String]) -> f64 {
+pub(crate) fn jaccard(a: &[String], b: &[String]) -> f64 {
     let (a, b): (std::collections::BTreeSet<_>, std::collections::BTreeSet<_>) =
         (a.iter().collect(), b.iter().collect());
     let union = a.union(&b).count();
@@ -83,6 +83,6 @@ mod tests {
     #[test]
     fn word_forms_share_a_stem() {
         assert_eq!(stems("The networks are networking"), ["network", "network"]);
-        assert!((overlap(&stems("tide gauge drift"), &stems("drift of gauges")) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((jaccard(&stems("tide gauge drift"), &stems("drift of gauges")) - 2.0 / 3.0).abs() < 1e-9);
     }
 }

@@ -6,58 +6,59 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::corpus::analysis::statements::{Topic, files};
+use crate::corpus::analysis::statements::{StatementTopic, distinct_files};
 use crate::corpus::analysis::{pros_cons, statements};
-use crate::corpus::api::answer::{Answer, Unknown, mean, rounded};
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::api::validate::Request;
-use crate::corpus::document::parsed::{Kept, Part};
-use crate::corpus::text::words::short;
-use crate::corpus::views::documents::{Corpus, Paper};
+use crate::corpus::api::answer::{Answer, Unknown, mean, round_score};
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::document::parsed::{PassageKind, StoredPassage};
+use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
 /// Most characters of a passage shown in a difference.
-const SHOWN: usize = 160;
+const MAX_SHOWN_CHARS: usize = 160;
 
 /// Time limit of the diffs of one answer. A diff of two long texts without a common line is quadratic.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const DIFF_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The differences between two texts.
-pub(crate) struct Changes {
+pub(crate) struct PassageDiff {
     pub(crate) list: Vec<Value>,
     /// Whether the time limit ended the search: then the list reports more changes than there are.
     pub(crate) is_coarse: bool,
 }
 
-pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     match request.form.name {
-        "versions" => versions(request, corpus),
-        "consensus" => Ok(consensus(request, corpus)),
-        "contradictions" => Ok(contradictions(request, corpus)),
-        _ => Ok(approaches(request, corpus)),
+        "versions" => compare_versions(request, corpus),
+        "consensus" => Ok(compare_consensus(request, corpus)),
+        "contradictions" => Ok(compare_contradictions(request, corpus)),
+        _ => Ok(compare_approaches(request, corpus)),
     }
 }
 
-fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let one = corpus.paper(&request.fields["doc_a"], "doc_a")?;
-    let other = corpus.paper(&request.fields["doc_b"], "doc_b")?;
+fn compare_versions(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let one = corpus.find_document(&request.fields["doc_a"], "doc_a")?;
+    let other = corpus.find_document(&request.fields["doc_b"], "doc_b")?;
     if one.file == other.file {
-        return Err(Refusal::new(Cause::OutOfRange, "`doc_a` and `doc_b` are the same document")
+        return Err(ApiError::new(ApiErrorKind::OutOfRange, "`doc_a` and `doc_b` are the same document")
             .field("doc_b")
             .action("name two documents"));
     }
-    let Changes { list: changes, is_coarse } =
-        changes(&one.reading.passages, &other.reading.passages, Instant::now() + PATIENCE);
+    let PassageDiff { list: changes, is_coarse } =
+        diff_passages(&one.parsed.passages, &other.parsed.passages, Instant::now() + DIFF_TIME_LIMIT);
     let mut answer = Answer::new("Patience diff over passages, sections by heading, objects by their fields");
     if is_coarse {
-        note_coarse(&mut answer, &[one.file, other.file]);
+        report_coarse_diff(&mut answer, &[one.file, other.file]);
     }
     let count = |op: &str| changes.iter().filter(|it| it["op"] == op).count();
     let counts = (count("added"), count("removed"), count("modified"));
-    answer.evidence(one, 1);
-    answer.evidence(other, 1);
-    let schemas: Vec<Value> = crate::verbs::SCHEMA_NAMES.iter().filter_map(|it| objects(one, other, it)).collect();
-    let (sections, parts) = (sections(one, other, &changes), by_part(&changes));
+    answer.push_evidence(one, 1);
+    answer.push_evidence(other, 1);
+    let schemas: Vec<Value> =
+        crate::verbs::SCHEMA_NAMES.iter().filter_map(|it| object_changes(one, other, it)).collect();
+    let (sections, parts) = (section_changes(one, other, &changes), count_by_part(&changes));
     let same_text = changes.is_empty();
     let page = answer.page(request, changes);
     answer.data = json!({
@@ -69,8 +70,10 @@ fn versions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
 }
 
 /// The sections that only one side has, and common sections with differences.
-fn sections(one: &Paper, other: &Paper, changes: &[Value]) -> Value {
-    let headings = |it: &Paper| it.reading.headings().map(|it| short(&it.text, SHOWN)).collect::<BTreeSet<String>>();
+fn section_changes(one: &CorpusDocument, other: &CorpusDocument, changes: &[Value]) -> Value {
+    let headings = |it: &CorpusDocument| {
+        it.parsed.headings().map(|it| truncate_to_line(&it.text, MAX_SHOWN_CHARS)).collect::<BTreeSet<String>>()
+    };
     let (old, new) = (headings(one), headings(other));
     let touched: BTreeSet<&str> =
         changes.iter().filter(|it| it["part"] != "heading").filter_map(|it| it["section"].as_str()).collect();
@@ -83,7 +86,7 @@ fn sections(one: &Paper, other: &Paper, changes: &[Value]) -> Value {
 }
 
 /// The number of differences by part: headings, text, items, tables, code.
-fn by_part(changes: &[Value]) -> Value {
+fn count_by_part(changes: &[Value]) -> Value {
     let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for change in changes {
         let (part, op) = (change["part"].as_str().unwrap_or_default(), change["op"].as_str().unwrap_or_default());
@@ -93,9 +96,9 @@ fn by_part(changes: &[Value]) -> Value {
 }
 
 /// Counts the objects of a schema that only one side has; `None` if there are none. Equal objects match at any place.
-fn objects(one: &Paper, other: &Paper, schema: &str) -> Option<Value> {
-    let listed = |paper: &Paper| -> Vec<String> {
-        let objects = paper.reading.objects.get(schema).into_iter().flatten();
+fn object_changes(one: &CorpusDocument, other: &CorpusDocument, schema: &str) -> Option<Value> {
+    let listed = |paper: &CorpusDocument| -> Vec<String> {
+        let objects = paper.parsed.objects.get(schema).into_iter().flatten();
         objects.map(|it| Value::Object(without_place(&it.fields)).to_string()).collect()
     };
     let (old, mut new) = (listed(one), listed(other));
@@ -118,15 +121,16 @@ fn without_place(fields: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Reports documents with a diff that the time limit cut.
-pub(crate) fn note_coarse(answer: &mut Answer, files: &[FileId]) {
+pub(crate) fn report_coarse_diff(answer: &mut Answer, files: &[FileId]) {
     let detail = "the search took too long: more changes are reported than there are";
-    answer.unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
+    answer.push_unknown(Unknown::new("coarse_difference", files.len()).files(files).detail(detail));
     answer.confidence = answer.confidence.min(0.6);
 }
 
 /// Every passage that only one side has or that differs, searched until a deadline.
-pub(crate) fn changes(before: &[Kept], after: &[Kept], until: Instant) -> Changes {
-    let keys = |side: &[Kept]| side.iter().map(|it| short(&it.text, usize::MAX)).collect::<Vec<String>>();
+pub(crate) fn diff_passages(before: &[StoredPassage], after: &[StoredPassage], until: Instant) -> PassageDiff {
+    let keys =
+        |side: &[StoredPassage]| side.iter().map(|it| truncate_to_line(&it.text, usize::MAX)).collect::<Vec<String>>();
     let (old, new) = (keys(before), keys(after));
     let mut found = Vec::new();
     let ops = capture_diff_slices_deadline(Algorithm::Patience, &old, &new, Some(until));
@@ -135,43 +139,48 @@ pub(crate) fn changes(before: &[Kept], after: &[Kept], until: Instant) -> Change
         match op {
             DiffOp::Equal { .. } => {}
             DiffOp::Delete { old_index, old_len, .. } => {
-                found.extend(before[old_index..old_index + old_len].iter().map(|it| change("removed", Some(it), None)));
+                found.extend(
+                    before[old_index..old_index + old_len].iter().map(|it| change_value("removed", Some(it), None)),
+                );
             }
             DiffOp::Insert { new_index, new_len, .. } => {
-                found.extend(after[new_index..new_index + new_len].iter().map(|it| change("added", None, Some(it))));
+                found.extend(
+                    after[new_index..new_index + new_len].iter().map(|it| change_value("added", None, Some(it))),
+                );
             }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                 let (old, new) = (&before[old_index..old_index + old_len], &after[new_index..new_index + new_len]);
-                found.extend(replaced(old, new));
+                found.extend(pair_passages(old, new));
             }
         }
     }
-    Changes { list: found, is_coarse }
+    PassageDiff { list: found, is_coarse }
 }
 
 /// Pairs the passages of both sides in order; the rest is added or removed.
-fn replaced(old: &[Kept], new: &[Kept]) -> Vec<Value> {
+fn pair_passages(old: &[StoredPassage], new: &[StoredPassage]) -> Vec<Value> {
     let both = old.len().min(new.len());
-    let pairs = old.iter().zip(new).map(|(a, b)| change("modified", Some(a), Some(b)));
-    let removed = old[both..].iter().map(|it| change("removed", Some(it), None));
-    pairs.chain(removed).chain(new[both..].iter().map(|it| change("added", None, Some(it)))).collect()
+    let pairs = old.iter().zip(new).map(|(a, b)| change_value("modified", Some(a), Some(b)));
+    let removed = old[both..].iter().map(|it| change_value("removed", Some(it), None));
+    pairs.chain(removed).chain(new[both..].iter().map(|it| change_value("added", None, Some(it)))).collect()
 }
 
-fn change(op: &str, before: Option<&Kept>, after: Option<&Kept>) -> Value {
+fn change_value(op: &str, before: Option<&StoredPassage>, after: Option<&StoredPassage>) -> Value {
     let one = after.or(before);
     let part = one.map_or("text", |it| match it.part {
-        Part::Heading => "heading",
-        Part::Text => "text",
-        Part::Item => "item",
-        Part::Table => "table",
-        Part::Code => "code",
-        Part::Facts => "facts",
+        PassageKind::Heading => "heading",
+        PassageKind::Text => "text",
+        PassageKind::Item => "item",
+        PassageKind::Table => "table",
+        PassageKind::Code => "code",
+        PassageKind::Facts => "facts",
     });
     let from = match (before, after) {
         (Some(before), Some(after)) => first_difference(&before.text, &after.text),
         _ => 0,
     };
-    let side = |it: &Kept| json!({"lines": it.place.lines, "page": it.place.page, "text": around(&it.text, from)});
+    let side =
+        |it: &StoredPassage| json!({"lines": it.place.lines, "page": it.place.page, "text": excerpt(&it.text, from)});
     let mut shown = json!({"op": op, "part": part, "section": one.map_or("", |it| it.section.as_str())});
     if let Some(before) = before {
         shown["a"] = side(before);
@@ -188,26 +197,26 @@ fn first_difference(one: &str, other: &str) -> usize {
 }
 
 /// The start of a text, or the part of a long text around its first difference.
-fn around(text: &str, from: usize) -> String {
-    if from < SHOWN * 3 / 4 {
-        return short(text, SHOWN);
+fn excerpt(text: &str, from: usize) -> String {
+    if from < MAX_SHOWN_CHARS * 3 / 4 {
+        return truncate_to_line(text, MAX_SHOWN_CHARS);
     }
-    let part: String = text.chars().skip(from - SHOWN / 4).collect();
-    format!("… {}", short(&part, SHOWN - 2))
+    let part: String = text.chars().skip(from - MAX_SHOWN_CHARS / 4).collect();
+    format!("… {}", truncate_to_line(&part, MAX_SHOWN_CHARS - 2))
 }
 
-fn consensus(request: &Request, corpus: &Corpus) -> Answer {
+fn compare_consensus(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let (field, threshold) = (request.text("field").unwrap_or_default(), request.number("threshold").unwrap_or(0.8));
-    let statements = statements::find(corpus, field);
+    let statements = statements::find_statements(corpus, field);
     let mut answer = statement_answer(corpus, &statements);
     answer.parameter("threshold", threshold);
     let mut points = Vec::new();
     let mut below = 0;
-    let topics = statements::topics(statements);
-    statements::note_left_out(&mut answer, &topics);
+    let topics = statements::group_by_topic(statements);
+    statements::report_not_compared(&mut answer, &topics);
     for topic in &topics {
-        let (agreeing, others) = topic.sides();
-        let (agree, all) = (files(&agreeing), files(&topic.statements.iter().collect::<Vec<_>>()));
+        let (agreeing, others) = topic.split_sides();
+        let (agree, all) = (distinct_files(&agreeing), distinct_files(&topic.statements.iter().collect::<Vec<_>>()));
         let agreement = agree.len() as f64 / all.len().max(1) as f64;
         if all.len() < 2 || agreement < threshold {
             below += 1;
@@ -216,7 +225,7 @@ fn consensus(request: &Request, corpus: &Corpus) -> Answer {
         let disagree = all.difference(&agree).count();
         points.push(json!({
             "statement": agreeing[0].value(), "agree": agree.len(), "disagree": disagree,
-            "agreement": rounded(agreement), "files": agree,
+            "agreement": round_score(agreement), "files": agree,
             "against": others.iter().map(|it| it.value()).collect::<Vec<_>>(),
         }));
     }
@@ -226,14 +235,15 @@ fn consensus(request: &Request, corpus: &Corpus) -> Answer {
     answer
 }
 
-fn contradictions(request: &Request, corpus: &Corpus) -> Answer {
+fn compare_contradictions(request: &ValidRequest, corpus: &Corpus) -> Answer {
     let field = request.text("field").unwrap_or_default();
-    let statements = statements::find(corpus, field);
+    let statements = statements::find_statements(corpus, field);
     let mut answer = statement_answer(corpus, &statements);
-    let topics = statements::topics(statements);
-    statements::note_left_out(&mut answer, &topics);
-    let compared = topics.iter().filter(|it| files(&it.statements.iter().collect::<Vec<_>>()).len() > 1).count();
-    let found = topics.iter().flat_map(Topic::contradictions);
+    let topics = statements::group_by_topic(statements);
+    statements::report_not_compared(&mut answer, &topics);
+    let compared =
+        topics.iter().filter(|it| distinct_files(&it.statements.iter().collect::<Vec<_>>()).len() > 1).count();
+    let found = topics.iter().flat_map(StatementTopic::contradictions);
     let (count, page) = answer.page_of(request, found, |it| it.value());
     answer.data = json!({
         "field": field, "disagreements": count, "topics_compared": compared, "contradictions": page,
@@ -247,30 +257,30 @@ fn statement_answer(corpus: &Corpus, statements: &[statements::Statement]) -> An
         "statements by cue words; same topic by shared stems; opposition by negation, opposites and numbers",
     );
     answer.parameter("same_topic", statements::SAME_TOPIC);
-    let count = |paper: &Paper| statements.iter().filter(|it| it.file == paper.file).count();
-    let silent: Vec<i64> = corpus.papers.iter().filter(|it| count(it) == 0).map(|it| it.file).collect();
-    for paper in &corpus.papers {
-        answer.evidence(paper, count(paper));
+    let count = |paper: &CorpusDocument| statements.iter().filter(|it| it.file == paper.file).count();
+    let silent: Vec<i64> = corpus.documents.iter().filter(|it| count(it) == 0).map(|it| it.file).collect();
+    for paper in &corpus.documents {
+        answer.push_evidence(paper, count(paper));
     }
     if !silent.is_empty() {
-        answer.unknown(Unknown::new("no_statement", silent.len()).files(&silent));
+        answer.push_unknown(Unknown::new("no_statement", silent.len()).files(&silent));
     }
     answer.confidence = if statements.is_empty() { 0.0 } else { 0.8 };
     answer
 }
 
-fn approaches(request: &Request, corpus: &Corpus) -> Answer {
-    let found = pros_cons::find(corpus);
+fn compare_approaches(request: &ValidRequest, corpus: &Corpus) -> Answer {
+    let found = pros_cons::find_approaches(corpus);
     let mut answer =
         Answer::new("lists and sections named pros, advantages, cons, drawbacks and the like, by the heading above");
-    for paper in &corpus.papers {
-        answer.evidence(paper, found.iter().filter(|it| it.has(paper.file)).count());
+    for paper in &corpus.documents {
+        answer.push_evidence(paper, found.iter().filter(|it| it.has(paper.file)).count());
     }
     let one_sided = found.iter().filter(|it| it.pros.is_empty() || it.cons.is_empty()).count();
     if one_sided > 0 {
-        answer.unknown(Unknown::new("one_sided_approach", one_sided));
+        answer.push_unknown(Unknown::new("one_sided_approach", one_sided));
     }
-    answer.confidence = rounded(mean(
+    answer.confidence = round_score(mean(
         &found.iter().map(|it| if it.pros.is_empty() || it.cons.is_empty() { 0.7 } else { 0.9 }).collect::<Vec<_>>(),
     ));
     let (pros, cons) =
@@ -292,14 +302,14 @@ mod tests {
             |from: usize| (from..from + 400).map(|it| format!("It was {}.\n\n", it % 7 * it)).collect::<String>();
         let read = |from: usize| reading("a.md", text(from).as_bytes()).passages;
         let (old, new, now) = (read(0), read(20), Instant::now());
-        let fine = changes(&old, &new, now + PATIENCE);
-        let coarse = changes(&old, &new, now);
+        let fine = diff_passages(&old, &new, now + DIFF_TIME_LIMIT);
+        let coarse = diff_passages(&old, &new, now);
         assert!(!fine.is_coarse && coarse.is_coarse);
         assert!(coarse.list.len() > fine.list.len(), "{} {}", coarse.list.len(), fine.list.len());
-        let same = changes(&old, &old, now);
+        let same = diff_passages(&old, &old, now);
         assert!(same.list.is_empty() && !same.is_coarse, "equal texts need no time");
         let mut answer = Answer::new("a method");
-        note_coarse(&mut answer, &[1, 2]);
+        report_coarse_diff(&mut answer, &[1, 2]);
         assert_eq!((answer.unknowns[0].value()["type"].as_str(), answer.confidence), (Some("coarse_difference"), 0.6));
     }
 }

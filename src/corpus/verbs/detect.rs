@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::corpus::analysis::{clustering, statements, warnings};
-use crate::corpus::api::answer::{Answer, Unknown, mean, median, rounded};
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::api::validate::Request;
+use crate::corpus::api::answer::{Answer, Unknown, mean, median, round_score};
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::api::validate::ValidRequest;
 use crate::corpus::document::metadata::Facts;
-use crate::corpus::filter::{self, Datum, Origin, Type};
+use crate::corpus::filter::{self, FieldSource, FieldType, FieldValue};
 use crate::corpus::text::words;
-use crate::corpus::views::documents::{Corpus, Paper};
+use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
 /// Stems that state the intent of each form.
-const INTENTS: &[(&str, &[&str])] = &[
+const INTENT_CUES: &[(&str, &[&str])] = &[
     ("clusters", &["group", "cluster", "topic", "similar", "categor", "partit"]),
     ("warnings", &["warn", "caution", "cautionari", "flag", "risk", "danger", "hazard"]),
     ("gaps", &["miss", "gap", "absent", "lack", "incomplet", "expect"]),
@@ -24,75 +24,79 @@ const INTENTS: &[(&str, &[&str])] = &[
 ];
 
 /// Metadata fields that an objective can ask to group by, with their cue stems.
-const GROUPINGS: &[(&str, &[&str])] = &[
+const GROUP_FIELDS: &[(&str, &[&str])] = &[
     ("content_type", &["type", "format", "kind"]),
     ("author", &["author", "writer", "sender"]),
     ("year", &["year", "date", "age"]),
 ];
 
 /// Checks that the objective and the constraints fit the form.
-pub(crate) fn fits(request: &Request) -> Outcome<()> {
+pub(crate) fn check_request(request: &ValidRequest) -> ApiResult<()> {
     if let Some(objective) = request.text("objective") {
         let stems = words::stems(objective);
         let means = |form: &str| {
-            INTENTS.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
+            INTENT_CUES.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
         };
         let others: Vec<&str> =
-            INTENTS.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
+            INTENT_CUES.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
         if !means(request.form.name) && !others.is_empty() {
-            return Err(Refusal::new(
-                Cause::Ambiguous,
+            return Err(ApiError::new(
+                ApiErrorKind::Ambiguous,
                 format!("the objective asks for {}, the form is {}", others.join(" or "), request.form.name),
             )
             .field("objective")
             .action(format!("set `form` to {}, or change the objective", others[0])));
         }
         if stems.is_empty() {
-            return Err(Refusal::new(Cause::MissingField, "the objective has no meaningful word")
+            return Err(ApiError::new(ApiErrorKind::MissingField, "the objective has no meaningful word")
                 .field("objective")
                 .action("say what the answer is for"));
         }
     }
-    let field = request.inner("constraints", "field").and_then(Value::as_str);
+    let field = request.nested_field("constraints", "field").and_then(Value::as_str);
     match (request.form.name, field) {
-        ("anomalies", Some(field)) => drop(numeric(field)?),
+        ("anomalies", Some(field)) => drop(numeric_field(field)?),
         // Any other name is a kind of statement.
-        ("trends", Some(field)) if filter::known(field).is_some() => drop(numeric(field)?),
+        ("trends", Some(field)) if filter::field_by_name(field).is_some() => drop(numeric_field(field)?),
         _ => {}
     }
     Ok(())
 }
 
 /// Resolves a numeric metadata field of documents.
-fn numeric(field: &str) -> Outcome<&'static str> {
-    match filter::known(field) {
+fn numeric_field(field: &str) -> ApiResult<&'static str> {
+    match filter::field_by_name(field) {
         Some(known)
-            if known.kind == Type::Number && (matches!(known.origin, Origin::Fact(_)) || known.name == "size") =>
+            if known.kind == FieldType::Number
+                && (matches!(known.origin, FieldSource::Fact(_)) || known.name == "size") =>
         {
             Ok(known.name)
         }
-        Some(known) => Err(Refusal::new(Cause::TypeError, format!("`{}` is no number of a document", known.name))
-            .field("constraints.field")),
+        Some(known) => {
+            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is no number of a document", known.name))
+                .field("constraints.field"))
+        }
         None => {
             let names: Vec<&str> =
-                filter::FIELDS.iter().filter(|it| it.kind == Type::Number).map(|it| it.name).collect();
-            Err(Refusal::unknown(Cause::UnknownField, "number of a document", field, &names).field("constraints.field"))
+                filter::FILTER_FIELDS.iter().filter(|it| it.kind == FieldType::Number).map(|it| it.name).collect();
+            Err(ApiError::unknown_name(ApiErrorKind::UnknownField, "number of a document", field, &names)
+                .field("constraints.field"))
         }
     }
 }
 
 /// A numeric metadata field of a document.
-pub(crate) fn number_of(paper: &Paper, field: &str) -> Option<f64> {
-    if field == "size" { Some(paper.size as f64) } else { paper.reading.facts.number(field) }
+pub(crate) fn number_of(paper: &CorpusDocument, field: &str) -> Option<f64> {
+    if field == "size" { Some(paper.size as f64) } else { paper.parsed.facts.number(field) }
 }
 
-pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let mut answer = match request.form.name {
-        "clusters" => clusters(request, corpus),
-        "warnings" => cautions(request, corpus),
-        "gaps" => gaps(request, corpus),
-        "anomalies" => anomalies(request, corpus),
-        _ => trends(request, corpus),
+        "clusters" => detect_clusters(request, corpus),
+        "warnings" => detect_warnings(request, corpus),
+        "gaps" => detect_gaps(request, corpus),
+        "anomalies" => detect_anomalies(request, corpus),
+        _ => detect_trends(request, corpus),
     }?;
     if let Some(objective) = request.text("objective") {
         answer.parameter("objective", objective);
@@ -100,34 +104,36 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-fn whole(request: &Request, name: &str, otherwise: usize) -> usize {
-    request.inner("constraints", name).and_then(Value::as_u64).map_or(otherwise, |it| it as usize)
+fn constraint_or(request: &ValidRequest, name: &str, otherwise: usize) -> usize {
+    request.nested_field("constraints", name).and_then(Value::as_u64).map_or(otherwise, |it| it as usize)
 }
 
-fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let (most, least) = (whole(request, "max_clusters", 5), whole(request, "min_size", 1));
+fn detect_clusters(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let (most, least) = (constraint_or(request, "max_clusters", 5), constraint_or(request, "min_size", 1));
     let stems = words::stems(request.text("objective").unwrap_or_default());
-    let by = GROUPINGS.iter().find(|it| it.1.iter().any(|cue| stems.iter().any(|it| it == cue))).map(|it| it.0);
+    let by = GROUP_FIELDS.iter().find(|it| it.1.iter().any(|cue| stems.iter().any(|it| it == cue))).map(|it| it.0);
     let (mut answer, groups) = match by {
-        Some(fact) => (Answer::new("groups by metadata"), by_fact(corpus, fact, most)),
-        None if corpus.papers.len() > clustering::MOST_DOCUMENTS => return Err(too_many(corpus.papers.len())),
+        Some(fact) => (Answer::new("groups by metadata"), group_by_field(corpus, fact, most)),
+        None if corpus.documents.len() > clustering::MAX_DOCUMENTS => {
+            return Err(too_many_to_cluster(corpus.documents.len()));
+        }
         None => (
             Answer::new("TF-IDF of stems, cosine, average linkage, as many groups as part best (silhouette)"),
-            clustering::group(&corpus.papers, most),
+            clustering::cluster_documents(&corpus.documents, most),
         ),
     };
     answer.parameter("algorithm", by.unwrap_or("tfidf"));
     answer.parameter("max_clusters", most);
     let small: usize = groups.iter().filter(|it| it.members.len() < least).map(|it| it.members.len()).sum();
     if small > 0 {
-        answer.unknown(Unknown::new("in_groups_too_small", small));
+        answer.push_unknown(Unknown::new("in_groups_too_small", small));
     }
-    let kept: Vec<&clustering::Group> = groups.iter().filter(|it| it.members.len() >= least).collect();
-    answer.confidence = rounded(mean(&kept.iter().map(|it| it.cohesion.max(0.0)).collect::<Vec<_>>()));
-    corpus.papers.iter().for_each(|it| answer.evidence(it, 1));
-    let shown = |it: &&clustering::Group| {
-        let files: Vec<FileId> = it.members.iter().map(|at| corpus.papers[*at].file).collect();
-        json!({"label": it.label, "size": files.len(), "files": files, "confidence": rounded(it.cohesion.max(0.0))})
+    let kept: Vec<&clustering::Cluster> = groups.iter().filter(|it| it.members.len() >= least).collect();
+    answer.confidence = round_score(mean(&kept.iter().map(|it| it.cohesion.max(0.0)).collect::<Vec<_>>()));
+    corpus.documents.iter().for_each(|it| answer.push_evidence(it, 1));
+    let shown = |it: &&clustering::Cluster| {
+        let files: Vec<FileId> = it.members.iter().map(|at| corpus.documents[*at].file).collect();
+        json!({"label": it.label, "size": files.len(), "files": files, "confidence": round_score(it.cohesion.max(0.0))})
     };
     let list: Vec<Value> = kept.iter().map(shown).collect();
     answer.data = json!({"count": list.len(), "clusters": list});
@@ -135,21 +141,21 @@ fn clusters(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
 }
 
 /// Clustering compares every pair of documents, so `async` would not help.
-fn too_many(documents: usize) -> Refusal {
-    let most = clustering::MOST_DOCUMENTS;
+fn too_many_to_cluster(documents: usize) -> ApiError {
+    let most = clustering::MAX_DOCUMENTS;
     let message = format!("the view holds {documents} documents, and at most {most} are compared each with each");
-    Refusal::new(Cause::TooManyDocuments, message)
+    ApiError::new(ApiErrorKind::TooManyDocuments, message)
         .field("view")
         .action("name a smaller `view`")
         .action("or group by type, author or year in `objective`")
 }
 
-fn by_fact(corpus: &Corpus, fact: &str, most: usize) -> Vec<clustering::Group> {
+fn group_by_field(corpus: &Corpus, fact: &str, most: usize) -> Vec<clustering::Cluster> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (at, paper) in corpus.papers.iter().enumerate() {
-        let value = match paper.reading.facts.datum(fact) {
-            Some(Datum::Text(text)) => text,
-            Some(Datum::Number(number)) => number.to_string(),
+    for (at, paper) in corpus.documents.iter().enumerate() {
+        let value = match paper.parsed.facts.value_of(fact) {
+            Some(FieldValue::Text(text)) => text,
+            Some(FieldValue::Number(number)) => number.to_string(),
             _ => "unknown".into(),
         };
         groups.entry(value).or_default().push(at);
@@ -165,19 +171,19 @@ fn by_fact(corpus: &Corpus, fact: &str, most: usize) -> Vec<clustering::Group> {
     }
     groups
         .into_iter()
-        .map(|(label, members)| clustering::Group { members, label: vec![label], cohesion: 1.0 })
+        .map(|(label, members)| clustering::Cluster { members, label: vec![label], cohesion: 1.0 })
         .collect()
 }
 
-fn cautions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let least = request.inner("constraints", "min_strength").and_then(Value::as_str).unwrap_or("low");
+fn detect_warnings(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let least = request.nested_field("constraints", "min_strength").and_then(Value::as_str).unwrap_or("low");
     let mut answer = Answer::new("cue words of caution with a strength each; the strongest of a sentence counts");
     answer.parameter("algorithm", "lexicon");
     answer.parameter("min_strength", least);
     let mut found = Vec::new();
-    for paper in &corpus.papers {
-        let own = warnings::find(paper, warnings::Strength::from_name(least));
-        answer.evidence(paper, own.len());
+    for paper in &corpus.documents {
+        let own = warnings::find_warnings(paper, warnings::Strength::from_name(least));
+        answer.push_evidence(paper, own.len());
         found.extend(own.into_iter().map(|it| (it.strength, it.value(paper.file))));
     }
     found.sort_by_key(|it| std::cmp::Reverse(it.0));
@@ -188,9 +194,9 @@ fn cautions(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-fn gaps(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let topics = request.inner("constraints", "expected_topics").and_then(Value::as_array);
-    let share = request.inner("constraints", "min_share").and_then(Value::as_f64).unwrap_or(0.6);
+fn detect_gaps(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let topics = request.nested_field("constraints", "expected_topics").and_then(Value::as_array);
+    let share = request.nested_field("constraints", "min_share").and_then(Value::as_f64).unwrap_or(0.6);
     let (mut answer, expected) = match topics {
         Some(topics) => (
             Answer::new("a topic is there when a heading or a passage has its stems"),
@@ -204,19 +210,25 @@ fn gaps(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     }
     let mut found: Vec<Value> = Vec::new();
     for topic in &expected {
-        let missing: Vec<FileId> = corpus.papers.iter().filter(|it| !treats(it, topic)).map(|it| it.file).collect();
+        let missing: Vec<FileId> =
+            corpus.documents.iter().filter(|it| !covers_topic(it, topic)).map(|it| it.file).collect();
         if !missing.is_empty() {
-            let share = missing.len() as f64 / corpus.papers.len().max(1) as f64;
-            found.push(json!({"topic": topic, "missing_from": missing, "share_missing": rounded(share)}));
+            let share = missing.len() as f64 / corpus.documents.len().max(1) as f64;
+            found.push(json!({"topic": topic, "missing_from": missing, "share_missing": round_score(share)}));
         }
     }
     found.sort_by(|a, b| {
         b["share_missing"].as_f64().unwrap_or(0.0).total_cmp(&a["share_missing"].as_f64().unwrap_or(0.0))
     });
-    corpus.papers.iter().for_each(|it| answer.evidence(it, expected.iter().filter(|topic| !treats(it, topic)).count()));
+    corpus
+        .documents
+        .iter()
+        .for_each(|it| answer.push_evidence(it, expected.iter().filter(|topic| !covers_topic(it, topic)).count()));
     answer.confidence = if expected.is_empty() { 0.0 } else { 0.85 };
     if expected.is_empty() {
-        answer.unknown(Unknown::new("no_expectation", corpus.papers.len()).detail("set constraints.expected_topics"));
+        answer.push_unknown(
+            Unknown::new("no_expectation", corpus.documents.len()).detail("set constraints.expected_topics"),
+        );
     }
     let count = found.len();
     let page = answer.page(request, found);
@@ -224,7 +236,7 @@ fn gaps(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-fn treats(paper: &Paper, topic: &str) -> bool {
+fn covers_topic(paper: &CorpusDocument, topic: &str) -> bool {
     let wanted = words::stems(topic);
     let part = |have: &str, want: &str| have == want || (want.len() >= 4 && have.starts_with(want));
     let holds = |text: &str| {
@@ -232,24 +244,24 @@ fn treats(paper: &Paper, topic: &str) -> bool {
         wanted.iter().all(|want| stems.iter().any(|have| part(have, want)))
     };
     !wanted.is_empty()
-        && (paper.reading.headings().any(|it| holds(&it.text)) || paper.reading.prose().any(|it| holds(&it.text)))
+        && (paper.parsed.headings().any(|it| holds(&it.text)) || paper.parsed.prose().any(|it| holds(&it.text)))
 }
 
 fn usual_sections(corpus: &Corpus, share: f64) -> Vec<String> {
     let mut counts: BTreeMap<String, BTreeSet<FileId>> = BTreeMap::new();
-    for paper in &corpus.papers {
-        for heading in paper.reading.headings() {
-            counts.entry(words::short(&heading.text, 60).to_lowercase()).or_default().insert(paper.file);
+    for paper in &corpus.documents {
+        for heading in paper.parsed.headings() {
+            counts.entry(words::truncate_to_line(&heading.text, 60).to_lowercase()).or_default().insert(paper.file);
         }
     }
-    let needed = (corpus.papers.len() as f64 * share).max(2.0);
+    let needed = (corpus.documents.len() as f64 * share).max(2.0);
     counts.into_iter().filter(|it| it.1.len() as f64 >= needed).map(|it| it.0).collect()
 }
 
-fn anomalies(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let threshold = request.inner("constraints", "threshold").and_then(Value::as_f64).unwrap_or(3.5);
-    let fields: Vec<&'static str> = match request.inner("constraints", "field").and_then(Value::as_str) {
-        Some(field) => vec![numeric(field)?],
+fn detect_anomalies(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let threshold = request.nested_field("constraints", "threshold").and_then(Value::as_f64).unwrap_or(3.5);
+    let fields: Vec<&'static str> = match request.nested_field("constraints", "field").and_then(Value::as_str) {
+        Some(field) => vec![numeric_field(field)?],
         None => vec!["word_count", "citation_count", "reference_count", "table_count", "code_count"],
     };
     let mut answer = Answer::new("robust z score: distance from the median in units of the median deviation");
@@ -257,27 +269,27 @@ fn anomalies(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     answer.parameter("threshold", threshold);
     let mut found = Vec::new();
     for field in &fields {
-        let values: Vec<(&Paper, f64)> =
-            corpus.papers.iter().filter_map(|it| Some((it, number_of(it, field)?))).collect();
-        let lacking = corpus.papers.len() - values.len();
+        let values: Vec<(&CorpusDocument, f64)> =
+            corpus.documents.iter().filter_map(|it| Some((it, number_of(it, field)?))).collect();
+        let lacking = corpus.documents.len() - values.len();
         if lacking > 0 {
-            answer.unknown(Unknown::new("no_value", lacking).detail(*field));
+            answer.push_unknown(Unknown::new("no_value", lacking).detail(*field));
         }
         found.extend(outliers(field, &values, threshold));
     }
     found.sort_by(|a, b| b["z"].as_f64().unwrap_or(0.0).abs().total_cmp(&a["z"].as_f64().unwrap_or(0.0).abs()));
     corpus
-        .papers
+        .documents
         .iter()
-        .for_each(|paper| answer.evidence(paper, found.iter().filter(|it| it["file"] == paper.file).count()));
-    answer.confidence = if corpus.papers.len() < 5 { 0.4 } else { 0.85 };
+        .for_each(|paper| answer.push_evidence(paper, found.iter().filter(|it| it["file"] == paper.file).count()));
+    answer.confidence = if corpus.documents.len() < 5 { 0.4 } else { 0.85 };
     let count = found.len();
     let page = answer.page(request, found);
     answer.data = json!({"fields": fields, "count": count, "anomalies": page});
     Ok(answer)
 }
 
-fn outliers(field: &str, values: &[(&Paper, f64)], threshold: f64) -> Vec<Value> {
+fn outliers(field: &str, values: &[(&CorpusDocument, f64)], threshold: f64) -> Vec<Value> {
     if values.len() < 3 {
         return Vec::new();
     }
@@ -288,58 +300,59 @@ fn outliers(field: &str, values: &[(&Paper, f64)], threshold: f64) -> Vec<Value>
         zero if zero < f64::EPSILON => mean(&deviations) * 1.2533,
         scale => scale,
     };
-    let outlier = |(paper, value): &(&Paper, f64)| {
+    let outlier = |(paper, value): &(&CorpusDocument, f64)| {
         let z = (value - middle) / scale.max(f64::MIN_POSITIVE);
         (scale > 0.0 && z.abs() >= threshold)
-            .then(|| json!({"file": paper.file, "field": field, "value": value, "median": middle, "z": rounded(z)}))
+            .then(|| json!({"file": paper.file, "field": field, "value": value, "median": middle, "z": round_score(z)}))
     };
     values.iter().filter_map(outlier).collect()
 }
 
-fn trends(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let field = request.inner("constraints", "field").and_then(Value::as_str).unwrap_or("word_count");
-    let length = if request.inner("constraints", "period").and_then(Value::as_str) == Some("month") { 7 } else { 4 };
-    let number = filter::known(field).filter(|it| it.kind == Type::Number).map(|it| it.name);
+fn detect_trends(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let field = request.nested_field("constraints", "field").and_then(Value::as_str).unwrap_or("word_count");
+    let length =
+        if request.nested_field("constraints", "period").and_then(Value::as_str) == Some("month") { 7 } else { 4 };
+    let number = filter::field_by_name(field).filter(|it| it.kind == FieldType::Number).map(|it| it.name);
     let mut answer =
         Answer::new("one value for each period, least squares over the periods, Mann-Kendall for the direction");
     answer.parameter("algorithm", "least_squares");
     answer.parameter("field", field);
     let mut periods: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut undated = Vec::new();
-    for paper in &corpus.papers {
-        let Some(period) = period(&paper.reading.facts, length) else {
+    for paper in &corpus.documents {
+        let Some(period) = period(&paper.parsed.facts, length) else {
             undated.push(paper.file);
             continue;
         };
         let value = match number {
             Some(name) => number_of(paper, name),
-            None => Some(statements::of_paper(paper, field).len() as f64),
+            None => Some(statements::document_statements(paper, field).len() as f64),
         };
         periods.entry(period).or_default().extend(value);
-        answer.evidence(paper, 1);
+        answer.push_evidence(paper, 1);
     }
     if !undated.is_empty() {
-        answer.unknown(Unknown::new("no_date", undated.len()).files(&undated));
+        answer.push_unknown(Unknown::new("no_date", undated.len()).files(&undated));
     }
     let series: Vec<(String, f64, usize)> = periods
         .into_iter()
         .map(|(period, values)| {
             let value = if number.is_some() { mean(&values) } else { values.iter().sum() };
-            (period, rounded(value), values.len())
+            (period, round_score(value), values.len())
         })
         .collect();
     let values: Vec<f64> = series.iter().map(|it| it.1).collect();
     let is_silent = number.is_none() && !values.is_empty() && values.iter().all(|it| *it == 0.0);
     if is_silent {
-        answer.unknown(Unknown::new("no_statement", corpus.papers.len()).detail(field));
+        answer.push_unknown(Unknown::new("no_statement", corpus.documents.len()).detail(field));
     }
     let (slope, agreement) = (slope(&values), kendall(&values));
     answer.confidence = match values.len() {
         _ if is_silent => 0.0,
         0..3 => 0.2,
-        _ => rounded(agreement.abs()),
+        _ => round_score(agreement.abs()),
     };
-    answer.coverage = Some((corpus.papers.len() - undated.len()) as f64 / corpus.total().max(1) as f64);
+    answer.coverage = Some((corpus.documents.len() - undated.len()) as f64 / corpus.total().max(1) as f64);
     let direction = if values.len() < 2 || agreement.abs() < 0.2 {
         "none"
     } else if slope > 0.0 {
@@ -349,7 +362,7 @@ fn trends(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     };
     let shown: Vec<Value> = series.iter().map(|it| json!({"period": it.0, "value": it.1, "documents": it.2})).collect();
     answer.data = json!({
-        "field": field, "direction": direction, "slope_per_period": rounded(slope), "mann_kendall": rounded(agreement),
+        "field": field, "direction": direction, "slope_per_period": round_score(slope), "mann_kendall": round_score(agreement),
         "periods": shown,
     });
     Ok(answer)

@@ -7,39 +7,39 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::catalog::BookedResult;
+use crate::catalog::StoredResult;
 use crate::corpus::api::answer::Answer;
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::api::validate::{self, Request};
-use crate::corpus::parsed;
-use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, Unread};
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::api::validate::{self, ValidRequest};
+use crate::corpus::parse_stored;
+use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, UnreadDocument};
 use crate::model::FileId;
 
 /// Confidence below which an object counts as unclear.
-const CLEAR: f64 = 0.8;
+const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
 
 /// Most documents of an issue that get a suggested request of their own.
-const ASKED: usize = 3;
+const MAX_SUGGESTED_DOCUMENTS: usize = 3;
 
 /// The id of the result to explain.
-pub(crate) fn result_id(request: &Request) -> Option<&str> {
+pub(crate) fn result_id(request: &ValidRequest) -> Option<&str> {
     ["id", "extraction_id", "detection_id"].into_iter().find_map(|it| request.text(it))
 }
 
 /// A stored result and the explanation built for it.
-struct Explained<'k> {
+struct Explanation<'k> {
     verb: &'k str,
     /// The fields of the original request, with its form.
-    asked: Map<String, Value>,
+    fields: Map<String, Value>,
     envelope: &'k Value,
     issues: Vec<Value>,
     actions: Vec<String>,
 }
 
-impl Explained<'_> {
+impl Explanation<'_> {
     /// Suggests a request if the validator accepts it.
     fn suggest(&mut self, verb: &str, fields: Value) {
-        let Some(action) = action(verb, fields) else { return };
+        let Some(action) = valid_action(verb, fields) else { return };
         if !self.actions.contains(&action) {
             self.actions.push(action);
         }
@@ -47,56 +47,56 @@ impl Explained<'_> {
 
     /// Suggests the original request with other fields; null removes a field.
     fn suggest_again(&mut self, changes: &[(&str, Value)]) {
-        let mut fields = self.asked.clone();
+        let mut fields = self.fields.clone();
         for (name, value) in changes {
             match value {
                 Value::Null => fields.shift_remove(*name),
                 value => fields.insert(name.to_string(), value.clone()),
             };
         }
-        if fields != self.asked {
+        if fields != self.fields {
             self.suggest(self.verb, Value::Object(fields));
         }
     }
 
     /// The view fields of the original request.
-    fn view(&self) -> Map<String, Value> {
+    fn view_fields(&self) -> Map<String, Value> {
         let fields =
-            ["view", "session"].into_iter().filter_map(|it| Some((it.to_string(), self.asked.get(it)?.clone())));
+            ["view", "session"].into_iter().filter_map(|it| Some((it.to_string(), self.fields.get(it)?.clone())));
         fields.collect()
     }
 
     /// Suggests a request on the same view.
-    fn suggest_beside(&mut self, verb: &str, fields: Value) {
+    fn suggest_on_same_view(&mut self, verb: &str, fields: Value) {
         let mut all = fields.as_object().cloned().unwrap_or_default();
-        all.extend(self.view());
+        all.extend(self.view_fields());
         self.suggest(verb, Value::Object(all));
     }
 
-    fn issue(&mut self, issue: Value) {
+    fn push_issue(&mut self, issue: Value) {
         self.issues.push(issue);
     }
 }
 
 /// Formats a suggested request; `None` if the validator rejects it.
-fn action(verb: &str, fields: Value) -> Option<String> {
+fn valid_action(verb: &str, fields: Value) -> Option<String> {
     let Value::Object(fields) = fields else { return None };
     let is_valid = match verb {
         "HELP" | "VIEW" => true,
-        verb => validate::request(verb, fields.clone()).is_ok(),
+        verb => validate::validate_request(verb, fields.clone()).is_ok(),
     };
     is_valid.then(|| format!("{verb} {}", Value::Object(fields)))
 }
 
 /// Explains a stored result.
-pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer> {
+pub(crate) fn explain_result(request: &ValidRequest, booked: &StoredResult) -> ApiResult<Answer> {
     let id = result_id(request).unwrap_or_default();
-    let (asked, envelope) = (parsed(&booked.request)?, parsed(&booked.envelope)?);
+    let (asked, envelope) = (parse_stored(&booked.request)?, parse_stored(&booked.envelope)?);
     let verb = envelope["verb"].as_str().unwrap_or_default();
     let implied = [("extraction_id", "EXTRACT"), ("detection_id", "DETECT")];
     let implied = implied.into_iter().find(|it| request.has(it.0)).map(|it| it.1);
     if let Some(wanted) = request.text("verb").or(implied).filter(|it| *it != verb) {
-        return Err(Refusal::new(Cause::Ambiguous, format!("`{id}` is a result of {verb}, not of {wanted}"))
+        return Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{id}` is a result of {verb}, not of {wanted}"))
             .field("verb")
             .action(format!("set `verb` to {verb}, or give another id")));
     }
@@ -104,17 +104,17 @@ pub(crate) fn result(request: &Request, booked: &BookedResult) -> Outcome<Answer
     if let Some(form) = asked["form"].as_str().filter(|it| !it.is_empty()) {
         fields.insert("form".into(), form.into());
     }
-    let mut explained = Explained { verb, asked: fields, envelope: &envelope, issues: Vec::new(), actions: Vec::new() };
-    refused(&mut explained);
-    nothing_found(&mut explained);
-    unknowns(&mut explained);
-    unclear(&mut explained);
+    let mut explained = Explanation { verb, fields, envelope: &envelope, issues: Vec::new(), actions: Vec::new() };
+    explain_error(&mut explained);
+    explain_empty_lists(&mut explained);
+    explain_unknowns(&mut explained);
+    explain_unclear_objects(&mut explained);
     if asked["cut"] == true {
         let kept = format!("only the beginning of the {} bytes of the request was kept", asked["bytes"]);
-        explained.issue(json!({"type": "request_cut", "reason": kept}));
+        explained.push_issue(json!({"type": "request_cut", "reason": kept}));
         explained.actions.retain(|it| it.starts_with("HELP"));
     }
-    let Explained { issues, actions, .. } = explained;
+    let Explanation { issues, actions, .. } = explained;
     let mut answer = Answer::new("read from the stored result; each suggestion passes the validator");
     answer.coverage = Some(1.0);
     let fixable = is_fixable(&issues, &actions);
@@ -132,12 +132,12 @@ fn is_fixable(issues: &[Value], actions: &[String]) -> bool {
     !actions.is_empty() || issues.iter().any(|it| !it["recommendation"].is_null())
 }
 
-fn refused(explained: &mut Explained<'_>) {
+fn explain_error(explained: &mut Explanation<'_>) {
     let error = explained.envelope["error"].clone();
     if error.is_null() {
         return;
     }
-    explained.issue(json!({
+    explained.push_issue(json!({
         "type": "refused", "reason": error["type"], "field": error["field"], "message": error["message"],
         "recommendation": error["suggested_actions"][0],
     }));
@@ -146,11 +146,11 @@ fn refused(explained: &mut Explained<'_>) {
     let meant = meant.and_then(|it| it.strip_suffix("`?")).map(Value::from);
     match (error["type"].as_str().unwrap_or_default(), meant) {
         ("unknown_verb", Some(verb)) => {
-            let fields = Value::Object(explained.asked.clone());
+            let fields = Value::Object(explained.fields.clone());
             explained.suggest(verb.as_str().unwrap_or_default(), fields);
         }
         ("unknown_field", Some(name)) => {
-            let value = explained.asked.get(field).cloned().unwrap_or_default();
+            let value = explained.fields.get(field).cloned().unwrap_or_default();
             explained.suggest_again(&[(field, Value::Null), (name.as_str().unwrap_or_default(), value)]);
         }
         (_, Some(value)) => explained.suggest_again(&[(field, value)]),
@@ -163,7 +163,7 @@ fn refused(explained: &mut Explained<'_>) {
             explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
             explained.suggest("VIEW", json!({"action": "list"}));
         }
-        ("unknown_file", None) => explained.suggest_beside("QUERY", json!({"filter": "size>=0"})),
+        ("unknown_file", None) => explained.suggest_on_same_view("QUERY", json!({"filter": "size>=0"})),
         _ => {}
     }
     let verb = Some(explained.verb).filter(|it| crate::verbs::verb(it).is_some());
@@ -171,7 +171,7 @@ fn refused(explained: &mut Explained<'_>) {
 }
 
 /// The metadata filter that selects documents with objects of a schema.
-fn has_objects(schema: &str) -> Option<&'static str> {
+fn filter_for_schema(schema: &str) -> Option<&'static str> {
     Some(match schema {
         "Code" => "code_count>0",
         "Definition" => "definition_count>0",
@@ -185,32 +185,32 @@ fn has_objects(schema: &str) -> Option<&'static str> {
 }
 
 /// Reports lists that are empty.
-fn nothing_found(explained: &mut Explained<'_>) {
+fn explain_empty_lists(explained: &mut Explanation<'_>) {
     const COUNTS: [&str; 8] =
         ["count", "originals", "edge_count", "reached", "consensus_points", "disagreements", "approaches", "files"];
     let data = &explained.envelope["data"];
     let Some(name) = COUNTS.into_iter().find(|it| data[*it] == 0) else { return };
-    explained.issue(json!({
-        "type": "nothing_found", "counted": name, "missing_from": of_view(explained.envelope),
+    explained.push_issue(json!({
+        "type": "nothing_found", "counted": name, "missing_from": evidence_files(explained.envelope),
         "recommendation": "widen the view or the conditions",
     }));
     explained.suggest_again(&[("filters", Value::Null)]);
     explained.suggest_again(&[("constraints", Value::Null)]);
     explained.suggest_again(&[("view", Value::Null), ("session", Value::Null)]);
-    let schema = explained.asked.get("schema").and_then(Value::as_str).and_then(has_objects);
+    let schema = explained.fields.get("schema").and_then(Value::as_str).and_then(filter_for_schema);
     if let Some(filter) = schema {
-        explained.suggest_beside("QUERY", json!({"filter": filter}));
+        explained.suggest_on_same_view("QUERY", json!({"filter": filter}));
     }
 }
 
 /// The documents that an envelope names as evidence.
-fn of_view(envelope: &Value) -> Vec<Value> {
+fn evidence_files(envelope: &Value) -> Vec<Value> {
     let evidence = envelope["evidence"].as_array().into_iter().flatten();
     evidence.filter_map(|it| it.get("file").cloned()).collect()
 }
 
 /// The issue type and the recommendation for an unknown.
-fn meaning(kind: &str) -> (&'static str, &'static str) {
+fn issue_for_unknown(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "no_objects" => ("incomplete_coverage", "these documents state no such object"),
         "unreadable_document" => ("unreadable_document", "repair the files; EXPLAIN_FAILURE on each file says how"),
@@ -247,47 +247,47 @@ fn meaning(kind: &str) -> (&'static str, &'static str) {
     }
 }
 
-fn unknowns(explained: &mut Explained<'_>) {
+fn explain_unknowns(explained: &mut Explanation<'_>) {
     let all = explained.envelope["unknowns"].as_array().cloned().unwrap_or_default();
     for unknown in all {
         let kind = unknown["type"].as_str().unwrap_or_default();
-        let (name, recommendation) = meaning(kind);
-        explained.issue(json!({
+        let (name, recommendation) = issue_for_unknown(kind);
+        explained.push_issue(json!({
             "type": name, "unknown": kind, "count": unknown["count"], "missing_from": unknown["files"],
             "reason": unknown["detail"], "recommendation": recommendation,
         }));
         let files: Vec<FileId> = unknown["files"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
         match kind {
-            "more_objects" => next_page(explained, unknown["detail"].as_str().unwrap_or_default()),
-            kind => suggest_for(explained, kind, &files),
+            "more_objects" => suggest_next_page(explained, unknown["detail"].as_str().unwrap_or_default()),
+            kind => suggest_for_unknown(explained, kind, &files),
         }
     }
 }
 
-fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
+fn suggest_for_unknown(explained: &mut Explanation<'_>, kind: &str, files: &[FileId]) {
     match kind {
         "result_not_kept" => {
-            let limit = explained.asked.get("limit").and_then(Value::as_i64).unwrap_or(100);
+            let limit = explained.fields.get("limit").and_then(Value::as_i64).unwrap_or(100);
             explained.suggest_again(&[("limit", json!((limit / 10).max(1)))]);
         }
         "unreadable_document" | PAST_TEXT_GONE | "no_objects" => {
-            for file in files.iter().take(ASKED) {
-                explained.suggest_beside("EXPLAIN_FAILURE", json!({"url_id": file}));
+            for file in files.iter().take(MAX_SUGGESTED_DOCUMENTS) {
+                explained.suggest_on_same_view("EXPLAIN_FAILURE", json!({"url_id": file}));
             }
-            let session = explained.asked.get("session").cloned().or_else(|| {
+            let session = explained.fields.get("session").cloned().or_else(|| {
                 let made = &explained.envelope["data"]["session"];
                 made.is_i64().then(|| made.clone())
             });
             if let (Some(session), "unreadable_document") = (session, kind) {
                 explained.suggest("INGEST", json!({"session": session, "refetch_failed": true}));
             }
-            let schema = explained.asked.get("schema").and_then(Value::as_str).and_then(has_objects);
+            let schema = explained.fields.get("schema").and_then(Value::as_str).and_then(filter_for_schema);
             if let (Some(filter), "no_objects") = (schema, kind) {
-                explained.suggest_beside("QUERY", json!({"filter": filter}));
+                explained.suggest_on_same_view("QUERY", json!({"filter": filter}));
             }
         }
         "no_date" | "date_of_last_change_used" => {
-            explained.suggest_beside("SUMMARIZE", json!({"form": "timeline", "field": "modified"}));
+            explained.suggest_on_same_view("SUMMARIZE", json!({"form": "timeline", "field": "modified"}));
         }
         "no_statement" => {
             for field in ["recommendation", "best-practice", "conclusion"] {
@@ -304,7 +304,7 @@ fn suggest_for(explained: &mut Explained<'_>, kind: &str, files: &[FileId]) {
 }
 
 /// Suggests the next page of a cut list, at the offset in the answer: the prose limit can end a page early.
-fn next_page(explained: &mut Explained<'_>, detail: &str) {
+fn suggest_next_page(explained: &mut Explanation<'_>, detail: &str) {
     let offset = detail.rsplit(' ').next().and_then(|it| it.parse::<i64>().ok());
     if let Some(offset) = offset {
         explained.suggest_again(&[("offset", json!(offset))]);
@@ -312,15 +312,15 @@ fn next_page(explained: &mut Explained<'_>, detail: &str) {
 }
 
 /// Reports objects with low confidence, by their position in the list and with their documents.
-fn unclear(explained: &mut Explained<'_>) {
-    let (kind, recommendation) = match explained.asked.get("schema").and_then(Value::as_str) {
+fn explain_unclear_objects(explained: &mut Explanation<'_>) {
+    let (kind, recommendation) = match explained.fields.get("schema").and_then(Value::as_str) {
         Some("Code") => ("ambiguous_language_detection", "name languages on code fences, or filter by language"),
         Some("Table") => ("uneven_rows", "check these tables in their file"),
         _ => ("ambiguous_pattern", "raise filters.min_confidence, or check the places"),
     };
     let objects = explained.envelope["data"]["objects"].as_array().into_iter().flatten().enumerate();
     let low: Vec<(usize, Value)> = objects
-        .filter(|it| it.1["confidence"].as_f64().is_some_and(|it| it < CLEAR))
+        .filter(|it| it.1["confidence"].as_f64().is_some_and(|it| it < MIN_CLEAR_CONFIDENCE))
         .map(|it| (it.0, it.1["file"].clone()))
         .collect();
     if low.is_empty() {
@@ -328,58 +328,57 @@ fn unclear(explained: &mut Explained<'_>) {
     }
     let files: BTreeSet<i64> = low.iter().filter_map(|it| it.1.as_i64()).collect();
     let blocks: Vec<usize> = low.iter().map(|it| it.0).collect();
-    explained.issue(json!({
+    explained.push_issue(json!({
         "type": kind, "affected_blocks": blocks, "files": files, "recommendation": recommendation,
     }));
-    let mut filters = explained.asked.get("filters").and_then(Value::as_object).cloned().unwrap_or_default();
-    filters.insert("min_confidence".into(), json!(CLEAR));
+    let mut filters = explained.fields.get("filters").and_then(Value::as_object).cloned().unwrap_or_default();
+    filters.insert("min_confidence".into(), json!(MIN_CLEAR_CONFIDENCE));
     explained.suggest_again(&[("filters", Value::Object(filters))]);
 }
 
 /// Explains one document of a view.
-pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+pub(crate) fn explain_document(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let mut answer = Answer::new("the state of the file, and what its reader reported");
     let view: Map<String, Value> = ["view", "session"]
         .into_iter()
         .filter_map(|it| Some((it.to_string(), request.fields.get(it)?.clone())))
         .collect();
     let (mut issues, mut actions) = (Vec::new(), Vec::new());
-    let (file, path) = match corpus.unread.first().filter(|_| corpus.papers.is_empty()) {
-        Some(Unread { file, path, reason }) => {
+    let (file, path) = match corpus.unread.first().filter(|_| corpus.documents.is_empty()) {
+        Some(UnreadDocument { file, path, reason }) => {
             issues.push(json!({
-                "type": "not_read", "file": file, "reason": reason, "recommendation": cure(reason),
+                "type": "not_read", "file": file, "reason": reason, "recommendation": recommendation_for(reason),
             }));
             let again = view.get("session").map(|it| json!({"session": it, "refetch_failed": true}));
-            actions.extend(again.filter(|_| reason != PAST_TEXT_GONE).and_then(|it| action("INGEST", it)));
+            actions.extend(again.filter(|_| reason != PAST_TEXT_GONE).and_then(|it| valid_action("INGEST", it)));
             (*file, path.clone())
         }
         None => {
-            let paper = corpus.paper(&request.fields["url_id"], "url_id")?;
-            answer.evidence(paper, 1);
-            let problems = paper.reading.problems.iter();
+            let paper = corpus.find_document(&request.fields["url_id"], "url_id")?;
+            answer.push_evidence(paper, 1);
+            let problems = paper.parsed.problems.iter();
             issues.extend(
                 problems.map(
                     |it| json!({"type": "reader_problem", "file": paper.file, "reason": it, "recommendation": null}),
                 ),
             );
-            let empty: Vec<&String> =
-                paper.reading.objects.iter().filter(|it| it.1.is_empty()).map(|it| it.0).collect();
+            let empty: Vec<&String> = paper.parsed.objects.iter().filter(|it| it.1.is_empty()).map(|it| it.0).collect();
             if !empty.is_empty() {
                 issues
                     .push(json!({"type": "no_objects", "file": paper.file, "schemas": empty, "recommendation": null}));
             }
-            if paper.reading.facts.published_at.is_none() {
+            if paper.parsed.facts.published_at.is_none() {
                 issues.push(json!({
                     "type": "no_date", "file": paper.file, "recommendation": "state its date with a label, e.g. `Published: 2024-01-31`",
                 }));
                 let mut fields = view.clone();
                 fields.extend([("form".to_string(), json!("timeline")), ("field".to_string(), json!("modified"))]);
-                actions.extend(action("SUMMARIZE", Value::Object(fields)));
+                actions.extend(valid_action("SUMMARIZE", Value::Object(fields)));
             }
             (paper.file, paper.path.clone())
         }
     };
-    let is_read = !corpus.papers.is_empty();
+    let is_read = !corpus.documents.is_empty();
     answer.coverage = Some(if is_read { 1.0 } else { 0.0 });
     answer.confidence = 1.0;
     let fixable = is_fixable(&issues, &actions);
@@ -391,7 +390,7 @@ pub(crate) fn document(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-fn cure(reason: &str) -> &'static str {
+fn recommendation_for(reason: &str) -> &'static str {
     match reason {
         "encrypted" => "save it without a password",
         "damaged" | "decompression_limit" | "too_deep" => "save it again from its program",

@@ -9,103 +9,107 @@ use serde_json::{Value, json};
 
 use crate::catalog::SessionFile;
 use crate::corpus::api::answer::{Answer, Unknown};
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::api::management::one_more;
-use crate::corpus::api::validate::Request;
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::api::management::check_limit;
+use crate::corpus::api::validate::ValidRequest;
 use crate::corpus::document::loader;
-use crate::corpus::text::words::short;
-use crate::corpus::views::snapshot::{Past, remove_if_there};
-use crate::corpus::{Contract, Done, SYNCHRONOUS, result_id};
+use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::views::snapshot::{SessionSnapshot, remove_if_there};
+use crate::corpus::{CorpusApi, MAX_SYNC_DOCUMENTS, VerbOutcome, hash_result_id};
 use crate::embed::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::unresponsive;
-use crate::index::{absolute, blocking};
+use crate::index::{blocking, resolve};
 use crate::model::{
     FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode, Scope,
 };
 
 /// Most sessions of an owner; each has a row for every file.
-const MOST_SESSIONS: usize = 1_000;
+const MAX_SESSIONS: usize = 1_000;
 
 /// Most bytes of a page.
-const MOST_PAGE: usize = 20 << 20;
+const MAX_PAGE_BYTES: usize = 20 << 20;
 
 /// Most failures named in an answer; the failures file lists all.
-const NAMED: usize = 20;
+const MAX_NAMED_FAILURES: usize = 20;
 
 /// Time limit for fetching a page.
-const PAGE_TIME: Duration = Duration::from_secs(60);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running INGEST: the fetched pages and the started index jobs.
-pub(crate) struct Going {
-    run: Run,
+pub(crate) struct RunningIngest {
+    run: IngestRun,
     jobs: Vec<JobSnapshot>,
 }
 
 /// The input of one INGEST run.
-struct Run {
+struct IngestRun {
     /// Files and folders to index.
     paths: Vec<String>,
     /// Whether to index the folder of fetched pages too.
     pages: bool,
     /// The paths of the session.
-    places: Vec<String>,
+    session_paths: Vec<String>,
     /// Whether texts are left out (mode `minimal`).
     minimal: bool,
     /// The session with the failures that this run retries.
-    again: Option<Arc<Past>>,
+    retried: Option<Arc<SessionSnapshot>>,
     /// Pages that could not be fetched, with the reason.
     unfetched: Vec<(String, String)>,
 }
 
-impl Contract {
+impl CorpusApi {
     /// Runs INGEST, or turns it into a job if it takes longer.
-    pub(crate) async fn ingest(&self, request: &Request, patient: bool) -> Outcome<Done> {
-        self.refuse_pages(request)?;
+    pub(crate) async fn ingest(&self, request: &ValidRequest, patient: bool) -> ApiResult<VerbOutcome> {
+        self.check_may_fetch(request)?;
         if patient {
-            return Ok(Done::Later(0));
+            return Ok(VerbOutcome::NeedsJob(0));
         }
-        let going = self.set_out(request).await?;
+        let going = self.start_run(request).await?;
         for job in &going.jobs {
-            if self.wait(job, Some(SYNCHRONOUS as u64)).await?.is_none() {
-                return Ok(Done::Ingesting(Box::new(going)));
+            if self.wait_for_index_job(job, Some(MAX_SYNC_DOCUMENTS as u64)).await?.is_none() {
+                return Ok(VerbOutcome::IngestStarted(Box::new(going)));
             }
         }
         self.finish_run(request, going.run).await
     }
 
     /// Like [`Contract::ingest`], in a job. Continues a run that the caller started, so that no page is fetched twice.
-    pub(crate) async fn ingest_at_leisure(&self, request: &Request, going: Option<Going>) -> Outcome<Done> {
+    pub(crate) async fn ingest_in_job(
+        &self,
+        request: &ValidRequest,
+        going: Option<RunningIngest>,
+    ) -> ApiResult<VerbOutcome> {
         let going = match going {
             Some(going) => going,
-            None => self.set_out(request).await?,
+            None => self.start_run(request).await?,
         };
         for job in &going.jobs {
-            self.wait(job, None).await?;
+            self.wait_for_index_job(job, None).await?;
         }
         self.finish_run(request, going.run).await
     }
 
-    async fn set_out(&self, request: &Request) -> Outcome<Going> {
-        let run = self.run(request).await?;
-        let jobs = self.start(&run).await?;
-        Ok(Going { run, jobs })
+    async fn start_run(&self, request: &ValidRequest) -> ApiResult<RunningIngest> {
+        let run = self.prepare_run(request).await?;
+        let jobs = self.start_index_jobs(&run).await?;
+        Ok(RunningIngest { run, jobs })
     }
 
-    fn refuse_pages(&self, request: &Request) -> Outcome<()> {
+    fn check_may_fetch(&self, request: &ValidRequest) -> ApiResult<()> {
         if !request.has("urls") {
             return Ok(());
         }
         if !self.scope.is_all() {
-            return Err(Refusal::new(Cause::Forbidden, "only the owner may fetch pages").field("urls"));
+            return Err(ApiError::new(ApiErrorKind::Forbidden, "only the owner may fetch pages").field("urls"));
         }
         let privacy = self.reader.parts.privacy;
         if privacy == PrivacyMode::LocalOnly {
             for url in request.texts("urls") {
                 // The egress log records the denied request.
-                egress::check(url, privacy, Purpose::Page)?;
+                egress::check_allowed(url, privacy, Purpose::Page)?;
             }
-            return Err(Refusal::new(Cause::Forbidden, "no pages are fetched in privacy mode `local_only`")
+            return Err(ApiError::new(ApiErrorKind::Forbidden, "no pages are fetched in privacy mode `local_only`")
                 .field("urls")
                 .action("save the pages and INGEST the files")
                 .action("or the owner sets VIC_PRIVACY_MODE=cloud_reasoning_ok"));
@@ -113,31 +117,38 @@ impl Contract {
         Ok(())
     }
 
-    async fn run(&self, request: &Request) -> Outcome<Run> {
+    async fn prepare_run(&self, request: &ValidRequest) -> ApiResult<IngestRun> {
         let minimal = request.text("mode") == Some("minimal");
         if let Some(session) = request.whole("session") {
-            return self.second_try(self.past(session).await?).await;
+            return self.prepare_retry(self.session_snapshot(session).await?).await;
         }
         let kept = self.sessions().await?.len();
-        one_more("sessions", kept, MOST_SESSIONS, "`view delete` with `session` releases one")?;
+        check_limit("sessions", kept, MAX_SESSIONS, "`view delete` with `session` releases one")?;
         if request.has("urls") {
             let mut urls = request.texts("urls");
             let mut seen = BTreeSet::new();
             urls.retain(|it| seen.insert(*it));
             let (places, unfetched) = self.fetch_all(&urls).await?;
-            return Ok(Run { paths: Vec::new(), pages: !places.is_empty(), places, minimal, again: None, unfetched });
+            return Ok(IngestRun {
+                paths: Vec::new(),
+                pages: !places.is_empty(),
+                session_paths: places,
+                minimal,
+                retried: None,
+                unfetched,
+            });
         }
         let mut paths = Vec::new();
         for path in request.texts("paths") {
             // A relative path would be resolved in the daemon's working directory.
             let found = match Path::new(path) {
-                given if given.is_absolute() => absolute(given).await.ok(),
+                given if given.is_absolute() => resolve(given).await.ok(),
                 _ => None,
             };
             let found = found.filter(|it| self.scope.covers(it));
             let found = found.and_then(|it| it.into_os_string().into_string().ok());
             let found = found.ok_or_else(|| {
-                Refusal::new(Cause::UnknownFile, format!("there is no `{}`", short(path, 80)))
+                ApiError::new(ApiErrorKind::UnknownFile, format!("there is no `{}`", truncate_to_line(path, 80)))
                     .field("paths")
                     .action("give an absolute path")
             })?;
@@ -145,11 +156,18 @@ impl Contract {
                 paths.push(found);
             }
         }
-        Ok(Run { places: paths.clone(), paths, pages: false, minimal, again: None, unfetched: Vec::new() })
+        Ok(IngestRun {
+            session_paths: paths.clone(),
+            paths,
+            pages: false,
+            minimal,
+            retried: None,
+            unfetched: Vec::new(),
+        })
     }
 
     /// Retries the failures of a session: files that still exist or exist again, and pages that were not fetched.
-    async fn second_try(&self, past: Arc<Past>) -> Outcome<Run> {
+    async fn prepare_retry(&self, past: Arc<SessionSnapshot>) -> ApiResult<IngestRun> {
         let (pages, failed): (Vec<&SessionFile>, Vec<_>) = failures(&past).partition(|it| it.file < 0);
         let (reader, numbers) = (self.reader.clone(), failed.iter().map(|it| it.file).collect::<Vec<_>>());
         let records = blocking(move || reader.parts.catalog.records(&numbers)).await?;
@@ -158,18 +176,25 @@ impl Contract {
         let candidates: Vec<PathBuf> = now.chain(then).collect();
         let scope = self.scope.clone();
         let there = blocking(move || {
-            Ok(candidates.into_iter().filter(|it| is_there(it, &scope)).collect::<BTreeSet<PathBuf>>())
+            Ok(candidates.into_iter().filter(|it| exists_in_scope(it, &scope)).collect::<BTreeSet<PathBuf>>())
         })
         .await?;
         let paths = there.into_iter().filter_map(|it| it.into_os_string().into_string().ok()).collect::<Vec<_>>();
         let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
         let (fetched, unfetched) = self.fetch_all(&pages).await?;
         let (minimal, places) = (past.metadata_only, [paths.clone(), fetched.clone()].concat());
-        Ok(Run { paths, pages: !fetched.is_empty(), places, minimal, again: Some(past), unfetched })
+        Ok(IngestRun {
+            paths,
+            pages: !fetched.is_empty(),
+            session_paths: places,
+            minimal,
+            retried: Some(past),
+            unfetched,
+        })
     }
 
     /// Starts the index jobs of a run. Pages share one folder: `full` is off, so that pages of other runs are not reread.
-    async fn start(&self, run: &Run) -> Outcome<Vec<JobSnapshot>> {
+    async fn start_index_jobs(&self, run: &IngestRun) -> ApiResult<Vec<JobSnapshot>> {
         let request = |paths: Vec<String>, full: bool| IndexRequest {
             paths,
             full: full && !run.minimal,
@@ -178,23 +203,23 @@ impl Contract {
         };
         let mut jobs = Vec::new();
         if !run.paths.is_empty() {
-            let request = request(run.paths.clone(), run.again.is_some());
+            let request = request(run.paths.clone(), run.retried.is_some());
             jobs.push(self.reader.parts.index.start_job(request, &self.scope, &self.holder).await?);
         }
         if run.pages {
-            let request = request(vec![self.pages()], false);
+            let request = request(vec![self.pages_folder()], false);
             jobs.push(self.reader.parts.index.start_job(request, &self.scope, &self.holder).await?);
         }
         Ok(jobs)
     }
 
     /// Waits for an index job; `None` if it finds more than `most` files.
-    async fn wait(&self, job: &JobSnapshot, most: Option<u64>) -> Outcome<Option<()>> {
+    async fn wait_for_index_job(&self, job: &JobSnapshot, most: Option<u64>) -> ApiResult<Option<()>> {
         let mut watched = self.reader.parts.index.watch_job(&job.job_id)?;
         loop {
             let now = watched.borrow_and_update().clone();
             if now.state.is_final() {
-                return self.ended(now).map(Some);
+                return self.index_job_outcome(now).map(Some);
             }
             if most.is_some_and(|it| now.files_found > it) {
                 return Ok(None);
@@ -205,99 +230,99 @@ impl Contract {
         }
     }
 
-    fn ended(&self, job: JobSnapshot) -> Outcome<()> {
+    fn index_job_outcome(&self, job: JobSnapshot) -> ApiResult<()> {
         // The reason may name files of other callers.
         let why = job.error.filter(|_| self.scope.is_all());
         let told = why.unwrap_or_else(|| "the index job ended before it was done".into());
-        let refusal = Refusal::new(Cause::Unavailable, told).action("try again");
+        let refusal = ApiError::new(ApiErrorKind::Unavailable, told).action("try again");
         match job.state {
             JobState::Completed => Ok(()),
-            JobState::Cancelled => Err(Refusal { code: ErrorCode::Cancelled, ..refusal }),
+            JobState::Cancelled => Err(ApiError { code: ErrorCode::Cancelled, ..refusal }),
             JobState::Queued | JobState::Running | JobState::Failed => Err(refusal),
         }
     }
 
-    async fn finish_run(&self, request: &Request, run: Run) -> Outcome<Done> {
-        let records = self.records_below(&run.places).await?;
+    async fn finish_run(&self, request: &ValidRequest, run: IngestRun) -> ApiResult<VerbOutcome> {
+        let records = self.records_below(&run.session_paths).await?;
         let mut files: Vec<SessionFile> = records.iter().map(SessionFile::new).collect();
         if run.minimal {
             // Mode `minimal` reads no texts, so pending files are no failures.
             files.iter_mut().filter(|it| it.state == FileState::Pending).for_each(|it| it.problem.clear());
         } else {
-            self.keep_texts(&mut files).await?;
+            self.store_texts(&mut files).await?;
         }
         let pages = run.unfetched.iter().map(|(url, problem)| (url.clone(), problem.clone()));
-        let (session, files) = match &run.again {
+        let (session, files) = match &run.retried {
             None => {
-                files.extend((1..).zip(pages).map(|(at, (url, problem))| SessionFile::page(-at, url, problem)));
+                files.extend((1..).zip(pages).map(|(at, (url, problem))| SessionFile::failed_page(-at, url, problem)));
                 (self.add_session(&run, files.clone()).await?, files)
             }
-            Some(past) => self.amend(past, files, pages.collect()).await?,
+            Some(past) => self.amend_session(past, files, pages.collect()).await?,
         };
-        self.told(request, session, &run, &files).await
+        self.build_answer(request, session, &run, &files).await
     }
 
     /// Parses files for a session, which keeps their documents stored from then on.
-    async fn keep_texts(&self, files: &mut [SessionFile]) -> Outcome<()> {
-        for some in files.chunks_mut(SYNCHRONOUS) {
+    async fn store_texts(&self, files: &mut [SessionFile]) -> ApiResult<()> {
+        for some in files.chunks_mut(MAX_SYNC_DOCUMENTS) {
             let ids: Vec<FileId> = some.iter().filter(|it| it.problem.is_empty()).map(|it| it.file).collect();
-            self.read_all(&ids).await?;
+            self.parse_all(&ids).await?;
             let reader = self.reader.clone();
-            let keys = some.iter().map(|it| Some(loader::key(it.hash?, &it.extension))).collect::<Vec<_>>();
+            let keys = some.iter().map(|it| Some(loader::document_key(it.hash?, &it.extension))).collect::<Vec<_>>();
             let found = blocking(move || {
                 let held: Vec<String> = keys.iter().flatten().cloned().collect();
-                reader.parts.book.hold_readings(&held)?;
-                let kept = |key: String| reader.kept(&key).map(|it| (key, it));
+                reader.parts.book.hold_documents(&held)?;
+                let kept = |key: String| reader.cached(&key).map(|it| (key, it));
                 Ok(keys.into_iter().map(|it| it.and_then(kept)).collect::<Vec<_>>())
             });
             for (file, kept) in some.iter_mut().zip(found.await?) {
                 let Some((key, reading)) = kept.filter(|_| file.problem.is_empty()) else { continue };
                 file.facts = serde_json::to_string(&reading.facts).ok();
-                file.reading = Some(key);
+                file.document_key = Some(key);
             }
         }
         Ok(())
     }
 
-    async fn add_session(&self, run: &Run, files: Vec<SessionFile>) -> Outcome<i64> {
+    async fn add_session(&self, run: &IngestRun, files: Vec<SessionFile>) -> ApiResult<i64> {
         let mode = if run.minimal { "minimal" } else { "full" };
-        let body = json!({"paths": run.places, "mode": mode}).to_string();
-        let (reader, owner) = (self.reader.clone(), self.owner());
+        let body = json!({"paths": run.session_paths, "mode": mode}).to_string();
+        let (reader, owner) = (self.reader.clone(), self.storage_owner());
         Ok(blocking(move || reader.parts.book.add_session(&owner, &body, &files)).await?)
     }
 
     /// Replaces the failures of a session by what the retry read; all other rows stay.
-    async fn amend(
+    async fn amend_session(
         &self,
-        past: &Past,
+        past: &SessionSnapshot,
         read: Vec<SessionFile>,
         unfetched: Vec<(String, String)>,
-    ) -> Outcome<(i64, Vec<SessionFile>)> {
+    ) -> ApiResult<(i64, Vec<SessionFile>)> {
         let failed: Vec<&SessionFile> = failures(past).collect();
-        let tried = |it: &&SessionFile| failed.iter().any(|old| old.file == it.file || same_place(old, it));
+        let tried = |it: &&SessionFile| failed.iter().any(|old| old.file == it.file || is_same_path(old, it));
         let read: Vec<SessionFile> =
-            read.iter().filter(|it| tried(it) || is_page(it, &self.pages())).cloned().collect();
+            read.iter().filter(|it| tried(it) || is_page(it, &self.pages_folder())).cloned().collect();
         let fetched = |it: &SessionFile| it.file < 0 && !unfetched.iter().any(|page| page.0 == it.path);
-        let replaced = |it: &SessionFile| read.iter().any(|new| new.file == it.file || same_place(it, new));
+        let replaced = |it: &SessionFile| read.iter().any(|new| new.file == it.file || is_same_path(it, new));
         let gone: Vec<FileId> = failed.iter().filter(|it| fetched(it) || replaced(it)).map(|it| it.file).collect();
-        let (reader, owner, session) = (self.reader.clone(), self.owner(), past.session);
+        let (reader, owner, session) = (self.reader.clone(), self.storage_owner(), past.session);
         let amended = blocking(move || {
             reader.parts.book.amend_session(&owner, session, &gone, &read)?;
-            reader.forget_past(&owner, session);
+            reader.forget_snapshot(&owner, session);
             Ok(())
         });
         amended.await?;
         // The session may have been deleted meanwhile; then this call reports it.
-        Ok((session, self.past(session).await?.files.clone()))
+        Ok((session, self.session_snapshot(session).await?.files.clone()))
     }
 
-    async fn records_below(&self, places: &[String]) -> Outcome<Vec<FileRecord>> {
+    async fn records_below(&self, places: &[String]) -> ApiResult<Vec<FileRecord>> {
         let (reader, scope, places) = (self.reader.clone(), self.scope.clone(), places.to_vec());
         let found = blocking(move || {
             let mut records: Vec<FileRecord> = Vec::new();
             for place in places {
                 let filter =
-                    FileFilter { under: Some(PathBuf::from(place)), within: scope.clone(), ..FileFilter::default() };
+                    FileFilter { under: Some(PathBuf::from(place)), scope: scope.clone(), ..FileFilter::default() };
                 records.extend(reader.parts.catalog.all_records(&filter)?);
             }
             records.sort_by_key(|it| it.id);
@@ -307,7 +332,13 @@ impl Contract {
         Ok(found.await?)
     }
 
-    async fn told(&self, request: &Request, session: i64, run: &Run, files: &[SessionFile]) -> Outcome<Done> {
+    async fn build_answer(
+        &self,
+        request: &ValidRequest,
+        session: i64,
+        run: &IngestRun,
+        files: &[SessionFile],
+    ) -> ApiResult<VerbOutcome> {
         let failures: Vec<&SessionFile> = files.iter().filter(|it| !it.problem.is_empty()).collect();
         let written = self.write_failures(session, &failures).await?;
         let mut answer = Answer::new("indexed in place, deduplicated by content");
@@ -315,22 +346,22 @@ impl Contract {
         if !failures.is_empty() {
             let files: Vec<FileId> = failures.iter().map(|it| it.file).filter(|it| *it >= 0).collect();
             let detail = if written.is_some() { "named in the failures file" } else { "the first of them are listed" };
-            answer.unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
+            answer.push_unknown(Unknown::new("unreadable_document", failures.len()).files(&files).detail(detail));
         }
         let unread = files.iter().filter(|it| it.problem.is_empty() && it.state == FileState::Pending).count();
         if unread > 0 {
             let detail = "mode minimal reads no texts: they are read by INGEST with mode full";
-            answer.unknown(Unknown::new("metadata_only", unread).detail(detail));
+            answer.push_unknown(Unknown::new("metadata_only", unread).detail(detail));
         }
         let hashed = files.iter().filter(|it| it.hash.is_some()).count();
         let contents: BTreeSet<_> = files.iter().filter_map(|it| it.hash).collect();
         let indexed = files.len() - failures.len() - unread;
         let bytes: u64 = files.iter().map(|it| it.size).sum();
-        let folder = self.pages();
+        let folder = self.pages_folder();
         let (unfetched, fetched): (Vec<_>, Vec<_>) =
             files.iter().filter(|it| it.file < 0 || is_page(it, &folder)).partition(|it| it.file < 0);
         let named: Vec<Value> =
-            failures.iter().take(NAMED).map(|it| json!({"path": it.path, "reason": it.problem})).collect();
+            failures.iter().take(MAX_NAMED_FAILURES).map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         answer.data = json!({
             "session": session, "files": files.len(), "indexed": indexed, "unread": unread, "failed": failures.len(),
             "pages": {"fetched": fetched.len(), "failed": unfetched.len()},
@@ -340,25 +371,25 @@ impl Contract {
         // Coverage counts what the mode asks for; in mode `minimal` that is no text.
         let known = indexed + unread;
         let coverage = if files.is_empty() { 0.0 } else { known as f64 / files.len() as f64 };
-        let id = result_id(&request.canonical(), &answer.data.to_string());
+        let id = hash_result_id(&request.canonical(), &answer.data.to_string());
         let view = json!({"type": "session", "session": session});
-        Ok(Done::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
+        Ok(VerbOutcome::Answer { id, view, coverage, documents: String::new(), answer: Box::new(answer) })
     }
 
     /// Writes the failures file of a session; removes it if there are no failures.
-    async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> Outcome<Option<PathBuf>> {
+    async fn write_failures(&self, session: i64, failures: &[&SessionFile]) -> ApiResult<Option<PathBuf>> {
         let Some(path) = self.failures_file(session) else { return Ok(None) };
         let list: Vec<Value> = failures.iter().map(|it| json!({"path": it.path, "reason": it.problem})).collect();
         let text = serde_yaml_ng::to_string(&json!({"session": session, "failed": list}))
-            .map_err(|error| Refusal::from(Error::internal(error)))?;
+            .map_err(|error| ApiError::from(Error::internal(error)))?;
         let (own, is_needed) = (path.clone(), !failures.is_empty());
         let written = blocking(move || {
             if !is_needed {
                 return remove_if_there(&own);
             }
             let folder = own.parent().unwrap_or(Path::new("."));
-            std::fs::create_dir_all(folder).at("create", folder)?;
-            std::fs::write(&own, text).at("write", &own)
+            std::fs::create_dir_all(folder).io_context("create", folder)?;
+            std::fs::write(&own, text).io_context("write", &own)
         });
         written.await?;
         Ok(is_needed.then_some(path))
@@ -371,17 +402,17 @@ impl Contract {
     }
 
     /// The folder of fetched pages, the only folder of the data directory that may be indexed.
-    fn pages(&self) -> String {
+    fn pages_folder(&self) -> String {
         self.reader.parts.pages.to_string_lossy().into_owned()
     }
 
     /// Fetches pages; returns their files, and the failures.
-    async fn fetch_all(&self, urls: &[&str]) -> Outcome<(Vec<String>, Vec<(String, String)>)> {
+    async fn fetch_all(&self, urls: &[&str]) -> ApiResult<(Vec<String>, Vec<(String, String)>)> {
         let folder = &self.reader.parts.pages;
-        std::fs::create_dir_all(folder).at("create", folder)?;
+        std::fs::create_dir_all(folder).io_context("create", folder)?;
         let (mut fetched, mut failed) = (Vec::new(), Vec::new());
         for url in urls {
-            match fetch(url, self.reader.parts.privacy, folder).await {
+            match fetch_page(url, self.reader.parts.privacy, folder).await {
                 Ok(path) => fetched.push(path.to_string_lossy().into_owned()),
                 Err(error) => failed.push((url.to_string(), error.message)),
             }
@@ -392,17 +423,17 @@ impl Contract {
 
 /// Returns whether a failed file exists at its path. A path that has become a link may lead elsewhere, and one that moved
 /// may lie outside the caller's scope.
-fn is_there(path: &Path, scope: &Scope) -> bool {
+fn exists_in_scope(path: &Path, scope: &Scope) -> bool {
     let is_plain = || path.symlink_metadata().is_ok_and(|it| !it.is_symlink());
-    !unresponsive::holds(path) && is_plain() && path.canonicalize().is_ok_and(|it| scope.covers(&it))
+    !unresponsive::is_unresponsive(path) && is_plain() && path.canonicalize().is_ok_and(|it| scope.covers(&it))
 }
 
 /// The failures of a session, without files that were skipped on purpose.
-fn failures(past: &Past) -> impl Iterator<Item = &SessionFile> {
+fn failures(past: &SessionSnapshot) -> impl Iterator<Item = &SessionFile> {
     past.files.iter().filter(|it| !it.problem.is_empty() && it.state != FileState::Skipped)
 }
 
-fn same_place(one: &SessionFile, other: &SessionFile) -> bool {
+fn is_same_path(one: &SessionFile, other: &SessionFile) -> bool {
     !one.root.is_empty() && (&one.root, &one.path) == (&other.root, &other.path)
 }
 
@@ -412,9 +443,10 @@ fn is_page(file: &SessionFile, pages: &str) -> bool {
 }
 
 /// Fetches one page; the same address always goes to the same file.
-async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
-    let outbound = egress::client(url, privacy, Purpose::Page, None).await?;
-    let response = outbound.send(outbound.get(url).timeout(PAGE_TIME)).await.map_err(|error| error.at(url))?;
+async fn fetch_page(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
+    let outbound = egress::open_client(url, privacy, Purpose::Page, None).await?;
+    let response =
+        outbound.send(outbound.get(url).timeout(PAGE_TIMEOUT)).await.map_err(|error| error.into_error(url))?;
     if !response.status().is_success() {
         return Err(Error::new(ErrorCode::Unavailable, format!("the server answered {}", response.status())));
     }
@@ -430,15 +462,15 @@ async fn fetch(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf
     let mut bytes = Vec::new();
     let mut response = response;
     while let Some(chunk) =
-        response.chunk().await.map_err(|error| Error::new(ErrorCode::Unavailable, egress::cause(&error)))?
+        response.chunk().await.map_err(|error| Error::new(ErrorCode::Unavailable, egress::innermost_cause(&error)))?
     {
-        if bytes.len() + chunk.len() > MOST_PAGE {
+        if bytes.len() + chunk.len() > MAX_PAGE_BYTES {
             return Err(Error::new(ErrorCode::ResourceExhausted, "the page is larger than 20 MiB"));
         }
         bytes.extend_from_slice(&chunk);
     }
     let path = folder.join(format!("{}.{extension}", &blake3::hash(url.as_bytes()).to_hex()[..24]));
-    blocking(move || std::fs::write(&path, bytes).at("write", &path).map(|()| path)).await
+    blocking(move || std::fs::write(&path, bytes).io_context("write", &path).map(|()| path)).await
 }
 
 #[cfg(test)]
@@ -463,7 +495,12 @@ mod tests {
             ("theirs/a.pdf", false, true),
         ] {
             let path = here.join(path);
-            assert_eq!((is_there(&path, &own), is_there(&path, &Scope::All)), (of_own, of_all), "{}", path.display());
+            assert_eq!(
+                (exists_in_scope(&path, &own), exists_in_scope(&path, &Scope::All)),
+                (of_own, of_all),
+                "{}",
+                path.display()
+            );
         }
     }
 }

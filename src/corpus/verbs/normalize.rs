@@ -8,27 +8,27 @@ use semver::Version;
 use serde_json::{Value, json};
 
 use crate::corpus::api::answer::{Answer, Unknown};
-use crate::corpus::api::error::Outcome;
-use crate::corpus::api::validate::Request;
-use crate::corpus::text::fuzzy_names::{SAME_NAME, Spellings};
+use crate::corpus::api::error::ApiResult;
+use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::text::fuzzy_names::{NameMatcher, SAME_NAME};
 use crate::corpus::text::{code_blocks, dates, normalize_code, words};
 use crate::corpus::views::documents::Corpus;
 use crate::model::FileId;
 
 /// Original spellings with their count and their files.
-type Seen = BTreeMap<String, (u64, BTreeSet<FileId>)>;
+type SpellingCounts = BTreeMap<String, (u64, BTreeSet<FileId>)>;
 
-pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
+pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let answer = match request.form.name {
         "entities" => match request.text("concept") {
-            Some(concept) => one_concept(corpus, concept),
-            None => names(corpus),
+            Some(concept) => normalize_concept(corpus, concept),
+            None => normalize_names(corpus),
         },
-        "dates" => all_dates(corpus),
-        "versions" => versions(corpus, request.text("package")),
-        _ => code(request, corpus),
+        "dates" => normalize_dates(corpus),
+        "versions" => normalize_versions(corpus, request.text("package")),
+        _ => normalize_code(request, corpus),
     };
-    let Made { mut answer, mapping } = answer;
+    let NormalizedMapping { mut answer, mapping } = answer;
     let (count, forms) =
         (mapping.len(), mapping.iter().filter_map(|it| it["canonical"].as_str()).collect::<BTreeSet<_>>().len());
     let page = answer.page(request, mapping);
@@ -36,46 +36,46 @@ pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
     Ok(answer)
 }
 
-struct Made {
+struct NormalizedMapping {
     answer: Answer,
     mapping: Vec<Value>,
 }
 
-fn note(seen: &mut Seen, original: &str, file: FileId) {
+fn count_spelling(seen: &mut SpellingCounts, original: &str, file: FileId) {
     let entry = seen.entry(original.to_string()).or_default();
     entry.0 += 1;
     entry.1.insert(file);
 }
 
-fn row(original: &str, canonical: &str, (count, files): &(u64, BTreeSet<FileId>)) -> Value {
+fn mapping_row(original: &str, canonical: &str, (count, files): &(u64, BTreeSet<FileId>)) -> Value {
     json!({"original": original, "canonical": canonical, "count": count, "files": files})
 }
 
-fn evidence(answer: &mut Answer, corpus: &Corpus, seen: &Seen) {
+fn push_evidence(answer: &mut Answer, corpus: &Corpus, seen: &SpellingCounts) {
     let mut counts: BTreeMap<FileId, usize> = BTreeMap::new();
     for file in seen.values().flat_map(|it| &it.1) {
         *counts.entry(*file).or_default() += 1;
     }
-    for paper in &corpus.papers {
-        answer.evidence(paper, counts.get(&paper.file).copied().unwrap_or_default());
+    for paper in &corpus.documents {
+        answer.push_evidence(paper, counts.get(&paper.file).copied().unwrap_or_default());
     }
 }
 
 /// The files in view order.
-fn in_order(corpus: &Corpus, files: &BTreeSet<FileId>) -> Vec<FileId> {
-    corpus.papers.iter().map(|it| it.file).filter(|it| files.contains(it)).collect()
+fn sort_by_view(corpus: &Corpus, files: &BTreeSet<FileId>) -> Vec<FileId> {
+    corpus.documents.iter().map(|it| it.file).filter(|it| files.contains(it)).collect()
 }
 
 /// The spellings of one concept: other case, number or hyphens, and its abbreviation if a text introduces it in
 /// parentheses.
-fn one_concept(corpus: &Corpus, concept: &str) -> Made {
+fn normalize_concept(corpus: &Corpus, concept: &str) -> NormalizedMapping {
     let wanted: Vec<String> = words::words(concept).map(|it| words::stem(it.1)).collect();
     let initials: String =
         words::words(concept).filter_map(|it| it.1.chars().next()).flat_map(char::to_uppercase).collect();
-    let mut seen = Seen::new();
-    for paper in &corpus.papers {
+    let mut seen = SpellingCounts::new();
+    for paper in &corpus.documents {
         let mut abbreviated = false;
-        for passage in &paper.reading.passages {
+        for passage in &paper.parsed.passages {
             let text = &passage.text;
             let all: Vec<(std::ops::Range<usize>, &str)> = words::words(text).collect();
             for window in all.windows(wanted.len().max(1)) {
@@ -83,45 +83,45 @@ fn one_concept(corpus: &Corpus, concept: &str) -> Made {
                 if same {
                     let range = window[0].0.start..window[window.len() - 1].0.end;
                     abbreviated |= text[range.end..].trim_start().starts_with(&format!("({initials}"));
-                    note(&mut seen, &text[range], paper.file);
+                    count_spelling(&mut seen, &text[range], paper.file);
                 }
             }
             for word in
                 all.iter().filter(|it| abbreviated && wanted.len() > 1 && it.1.trim_end_matches('s') == initials)
             {
-                note(&mut seen, word.1, paper.file);
+                count_spelling(&mut seen, word.1, paper.file);
             }
         }
     }
     let mut answer = Answer::new("equal stems word by word; initials where a text introduces them in parentheses");
     answer.parameter("concept", concept);
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.9 };
-    evidence(&mut answer, corpus, &seen);
-    let mapping = seen.iter().map(|(original, entry)| row(original, concept, entry)).collect();
-    Made { answer, mapping }
+    push_evidence(&mut answer, corpus, &seen);
+    let mapping = seen.iter().map(|(original, entry)| mapping_row(original, concept, entry)).collect();
+    NormalizedMapping { answer, mapping }
 }
 
 /// Names of several words. Similar names map to the most frequent spelling.
-fn names(corpus: &Corpus) -> Made {
+fn normalize_names(corpus: &Corpus) -> NormalizedMapping {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\b[A-Z][\p{L}'’-]+(?: (?:of|de|van|von|the|[A-Z][\p{L}'’-]+)){0,3} [A-Z][\p{L}'’-]+\b")
             .expect("a constant")
     });
-    let mut seen = Seen::new();
-    for paper in &corpus.papers {
-        for passage in paper.reading.prose() {
-            for found in NAME.find_iter(&passage.text).filter_map(|it| bare_name(it.as_str())) {
-                note(&mut seen, found, paper.file);
+    let mut seen = SpellingCounts::new();
+    for paper in &corpus.documents {
+        for passage in paper.parsed.prose() {
+            for found in NAME.find_iter(&passage.text).filter_map(|it| strip_salutation(it.as_str())) {
+                count_spelling(&mut seen, found, paper.file);
             }
         }
     }
     let mut by_count: Vec<(&String, u64)> = seen.iter().map(|it| (it.0, it.1.0)).collect();
     by_count.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let mut spellings = Spellings::of(seen.keys());
+    let mut spellings = NameMatcher::new(seen.keys());
     let mut canonical: Vec<&String> = Vec::new();
     let mut mapped: BTreeMap<&String, &String> = BTreeMap::new();
     for (name, _) in by_count {
-        let place = spellings.place(name);
+        let place = spellings.match_name(name);
         if place == canonical.len() {
             canonical.push(name);
         }
@@ -133,15 +133,15 @@ fn names(corpus: &Corpus) -> Made {
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.75 };
     if spellings.left_out() > 0 {
         let detail = "the rarest names are not compared: comparing all of them takes too long; name a smaller view";
-        answer.unknown(Unknown::new("names_not_compared", spellings.left_out()).detail(detail));
+        answer.push_unknown(Unknown::new("names_not_compared", spellings.left_out()).detail(detail));
     }
-    evidence(&mut answer, corpus, &seen);
-    let mapping = seen.iter().map(|(name, entry)| row(name, mapped[name], entry)).collect();
-    Made { answer, mapping }
+    push_evidence(&mut answer, corpus, &seen);
+    let mapping = seen.iter().map(|(name, entry)| mapping_row(name, mapped[name], entry)).collect();
+    NormalizedMapping { answer, mapping }
 }
 
 /// Strips a salutation or the start of a sentence from a name. One remaining word is not a name.
-fn bare_name(text: &str) -> Option<&str> {
+fn strip_salutation(text: &str) -> Option<&str> {
     const BEFORE: [&str; 9] = ["dear", "hello", "hi", "thanks", "thank", "regards", "yours", "sincerely", "cheers"];
     const FAREWELL: [&str; 5] = ["regards", "wishes", "sincerely", "thanks", "greetings"];
     let mut rest = text;
@@ -156,15 +156,15 @@ fn bare_name(text: &str) -> Option<&str> {
     (rest.contains(' ') && !FAREWELL.contains(&last.as_str())).then_some(rest)
 }
 
-fn all_dates(corpus: &Corpus) -> Made {
-    let (mut seen, mut forms, mut unclear) = (Seen::new(), BTreeMap::new(), BTreeSet::new());
-    for paper in &corpus.papers {
-        for passage in &paper.reading.passages {
+fn normalize_dates(corpus: &Corpus) -> NormalizedMapping {
+    let (mut seen, mut forms, mut unclear) = (SpellingCounts::new(), BTreeMap::new(), BTreeSet::new());
+    for paper in &corpus.documents {
+        for passage in &paper.parsed.passages {
             for found in dates::find(&passage.text) {
                 let original = &passage.text[found.range];
                 match found.iso {
                     Some(iso) => {
-                        note(&mut seen, original, paper.file);
+                        count_spelling(&mut seen, original, paper.file);
                         forms.insert(original.to_string(), iso);
                     }
                     None => {
@@ -178,87 +178,87 @@ fn all_dates(corpus: &Corpus) -> Made {
     let certain = seen.values().map(|it| it.0).sum::<u64>() as f64;
     answer.confidence = if certain == 0.0 { 0.0 } else { certain / (certain + unclear.len() as f64) };
     if !unclear.is_empty() {
-        let files = in_order(corpus, &unclear.iter().map(|it| it.1).collect());
+        let files = sort_by_view(corpus, &unclear.iter().map(|it| it.1).collect());
         let first = unclear.iter().next().map(|it| it.0.clone()).unwrap_or_default();
         let detail = format!("day and month could be swapped, e.g. {first}");
-        answer.unknown(Unknown::new("ambiguous_date", unclear.len()).files(&files).detail(detail));
+        answer.push_unknown(Unknown::new("ambiguous_date", unclear.len()).files(&files).detail(detail));
     }
-    evidence(&mut answer, corpus, &seen);
-    let mapping = seen.iter().map(|(original, entry)| row(original, &forms[original], entry)).collect();
-    Made { answer, mapping }
+    push_evidence(&mut answer, corpus, &seen);
+    let mapping = seen.iter().map(|(original, entry)| mapping_row(original, &forms[original], entry)).collect();
+    NormalizedMapping { answer, mapping }
 }
 
 /// Package versions: `package 1.2`, `package==1.2.3`, `package v1`, `python3.11`, `py311`.
-fn versions(corpus: &Corpus, package: Option<&str>) -> Made {
+fn normalize_versions(corpus: &Corpus, package: Option<&str>) -> NormalizedMapping {
     static ANY: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         [
-            version_pattern(r"[A-Za-z][A-Za-z0-9_.+-]*[A-Za-z0-9]|R", &format!(r"{MARKS}|\s+")),
-            version_pattern(GLUED, ""),
+            version_pattern(r"[A-Za-z][A-Za-z0-9_.+-]*[A-Za-z0-9]|R", &format!(r"{SEPARATORS}|\s+")),
+            version_pattern(SUFFIX_VERSION_NAMES, ""),
         ]
     });
     let own = package.map(|it| {
-        [version_pattern(&regex::escape(it), &format!(r"{MARKS}|\s*")), Regex::new("$^").expect("a constant")]
+        [version_pattern(&regex::escape(it), &format!(r"{SEPARATORS}|\s*")), Regex::new("$^").expect("a constant")]
     });
     let patterns = own.as_ref().unwrap_or(&ANY);
-    let mut found = Versions::default();
-    for paper in &corpus.papers {
-        for passage in &paper.reading.passages {
+    let mut found = VersionTable::default();
+    for paper in &corpus.documents {
+        for passage in &paper.parsed.passages {
             for captures in patterns.iter().flat_map(|it| it.captures_iter(&passage.text)) {
                 if package.is_none() && !captures[2].contains('.') {
                     continue;
                 }
-                found.note(&captures[0], &captures[1], &captures[2], paper.file);
+                found.record(&captures[0], &captures[1], &captures[2], paper.file);
             }
             if package.is_none_or(|it| it.eq_ignore_ascii_case("python")) {
-                for tag in TAG.captures_iter(&passage.text) {
-                    found.note(&tag[0], "python", &format!("{}.{}", &tag[1], &tag[2]), paper.file);
+                for tag in PYTHON_TAG.captures_iter(&passage.text) {
+                    found.record(&tag[0], "python", &format!("{}.{}", &tag[1], &tag[2]), paper.file);
                 }
             }
         }
     }
-    let Versions { seen, forms, odd } = found;
+    let VersionTable { seen, forms, unreadable: odd } = found;
     let mut answer = Answer::new("a package name with a version behind it, as semantic versions; missing parts are 0");
     answer.confidence = if seen.is_empty() { 0.0 } else { 0.9 };
     if !odd.is_empty() {
-        let files = in_order(corpus, &odd);
-        answer.unknown(Unknown::new("unreadable_version", files.len()).files(&files));
+        let files = sort_by_view(corpus, &odd);
+        answer.push_unknown(Unknown::new("unreadable_version", files.len()).files(&files));
     }
-    evidence(&mut answer, corpus, &seen);
-    let mapping = seen.iter().map(|(original, entry)| row(original, &forms[original], entry)).collect();
-    Made { answer, mapping }
+    push_evidence(&mut answer, corpus, &seen);
+    let mapping = seen.iter().map(|(original, entry)| mapping_row(original, &forms[original], entry)).collect();
+    NormalizedMapping { answer, mapping }
 }
 
 /// The versions found: their spellings, their canonical forms, and the files with an unreadable version.
 #[derive(Default)]
-struct Versions {
-    seen: Seen,
+struct VersionTable {
+    seen: SpellingCounts,
     forms: BTreeMap<String, String>,
-    odd: BTreeSet<FileId>,
+    unreadable: BTreeSet<FileId>,
 }
 
-impl Versions {
-    fn note(&mut self, written: &str, package: &str, version: &str, file: FileId) {
+impl VersionTable {
+    fn record(&mut self, written: &str, package: &str, version: &str, file: FileId) {
         match canonical_version(version) {
             Some(version) => {
-                let original = words::short(written, 80);
-                note(&mut self.seen, &original, file);
+                let original = words::truncate_to_line(written, 80);
+                count_spelling(&mut self.seen, &original, file);
                 self.forms.insert(original, format!("{} {version}", package.to_lowercase()));
             }
             None => {
-                self.odd.insert(file);
+                self.unreadable.insert(file);
             }
         }
     }
 }
 
 /// Languages and compilers with a version that can follow their name without a space.
-const GLUED: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
+const SUFFIX_VERSION_NAMES: &str = "python|pypy|node|go|java|php|ruby|perl|lua|gcc|clang";
 
 /// Python package tags: `py311`, `cp312`.
-static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:py|cp)([23])(\d{1,2})\b").expect("a constant"));
+static PYTHON_TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?:py|cp)([23])(\d{1,2})\b").expect("a constant"));
 
 /// The separators between a name and a version, besides spaces: an operator or a hyphen.
-const MARKS: &str = r"\s*[=~^<>]=?=?\s*|\s*-\s*";
+const SEPARATORS: &str = r"\s*[=~^<>]=?=?\s*|\s*-\s*";
 
 /// A pattern for a name, a separator and a version.
 fn version_pattern(name: &str, between: &str) -> Regex {
@@ -281,7 +281,7 @@ fn canonical_version(text: &str) -> Option<String> {
     Some(version.to_string())
 }
 
-fn code(request: &Request, corpus: &Corpus) -> Made {
+fn normalize_code(request: &ValidRequest, corpus: &Corpus) -> NormalizedMapping {
     let wanted = request.text("language").map(|it| code_blocks::canonical_language(&it.to_lowercase()).to_string());
     let style = request.text("style").unwrap_or("plain");
     let mut answer = Answer::new(match style {
@@ -292,15 +292,15 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
     });
     answer.parameter("style", style);
     let (mut mapping, mut unstyled) = (Vec::new(), BTreeSet::new());
-    for paper in &corpus.papers {
-        let all = paper.reading.objects.get("Code").map(Vec::as_slice).unwrap_or_default();
+    for paper in &corpus.documents {
+        let all = paper.parsed.objects.get("Code").map(Vec::as_slice).unwrap_or_default();
         let own: Vec<_> =
             all.iter().filter(|it| wanted.as_ref().is_none_or(|wanted| it.text("language") == wanted)).collect();
-        answer.evidence(paper, own.len());
+        answer.push_evidence(paper, own.len());
         for object in own {
             let (applied, canonical) = match (style, object.text("language")) {
-                ("black", "python") => ("black", normalize_code::black(object.text("text"))),
-                _ => ("plain", normalize_code::plain(object.text("text"))),
+                ("black", "python") => ("black", normalize_code::format_like_black(object.text("text"))),
+                _ => ("plain", normalize_code::normalize_whitespace(object.text("text"))),
             };
             if applied != style {
                 unstyled.insert(paper.file);
@@ -319,12 +319,12 @@ fn code(request: &Request, corpus: &Corpus) -> Made {
         }
     }
     if !unstyled.is_empty() {
-        let files = in_order(corpus, &unstyled);
+        let files = sort_by_view(corpus, &unstyled);
         let detail = "the style is for another language: plain was applied";
-        answer.unknown(Unknown::new("style_not_applied", files.len()).files(&files).detail(detail));
+        answer.push_unknown(Unknown::new("style_not_applied", files.len()).files(&files).detail(detail));
     }
     answer.confidence = if mapping.is_empty() { 0.0 } else { 0.95 };
-    Made { answer, mapping }
+    NormalizedMapping { answer, mapping }
 }
 
 #[cfg(test)]
@@ -339,7 +339,7 @@ mod tests {
     /// The mapping of a text as pairs.
     fn mapping(text: &str, request: Value) -> Vec<(String, String)> {
         let Value::Object(fields) = request else { panic!("an object") };
-        let request = validate::request("NORMALIZE", Map::from_iter(fields)).unwrap();
+        let request = validate::validate_request("NORMALIZE", Map::from_iter(fields)).unwrap();
         let answer = run(&request, &corpus(&[("a.txt", text)])).unwrap();
         let text = |it: &Value| it.as_str().unwrap().to_string();
         let rows = answer.data["mapping"].as_array().unwrap().iter();
@@ -368,7 +368,7 @@ mod tests {
             ("Yours Sincerely", None),
             ("Ada Stone", Some("Ada Stone")),
         ] {
-            assert_eq!(bare_name(text), name, "{text}");
+            assert_eq!(strip_salutation(text), name, "{text}");
         }
     }
 
@@ -401,7 +401,7 @@ mod tests {
     fn applied_style_is_reported_per_code_block() {
         let text = "# T\n\n```python\nx=1\n```\n\n```rust\nlet x=1;\n```\n";
         let fields = json!({"form": "code", "style": "black"}).as_object().unwrap().clone();
-        let request = validate::request("NORMALIZE", fields).unwrap();
+        let request = validate::validate_request("NORMALIZE", fields).unwrap();
         let answer = run(&request, &corpus(&[("a.md", text)])).unwrap();
         let rows = answer.data["mapping"].as_array().unwrap();
         let told: Vec<(&Value, &Value)> = rows.iter().map(|it| (&it["style"], &it["canonical"])).collect();
@@ -450,7 +450,7 @@ mod tests {
             "(    |\t|  )?(x=1|def f\\(a,b\\):|class C:|# 'a',b|y = 'z'|return x,y|@d|import os|s = \"a,b\"|t\\[1,2\\]=3)?[ \t]{0,2}", 0..12
         )) {
             let code = lines.join("\n");
-            for tidy in [normalize_code::plain, normalize_code::black] {
+            for tidy in [normalize_code::normalize_whitespace, normalize_code::format_like_black] {
                 let once = tidy(&code);
                 prop_assert_eq!(tidy(&once), once);
             }

@@ -4,61 +4,62 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
 
-use crate::corpus::analysis::citation_graph::{self, Edge, Node};
-use crate::corpus::api::answer::{Answer, Unknown, rounded};
-use crate::corpus::api::error::Outcome;
-use crate::corpus::api::validate::Request;
+use crate::corpus::analysis::citation_graph::{self, CitationEdge, CitationNode};
+use crate::corpus::api::answer::{Answer, Unknown, round_score};
+use crate::corpus::api::error::ApiResult;
+use crate::corpus::api::validate::ValidRequest;
 use crate::corpus::text::dates;
-use crate::corpus::views::documents::{Corpus, Paper};
+use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 
-pub(crate) fn run(request: &Request, corpus: &Corpus) -> Outcome<Answer> {
-    let edges = citation_graph::edges(corpus);
+pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
+    let edges = citation_graph::citation_edges(corpus);
     let mut answer = match request.form.name {
-        "citations" => citations(request, corpus, &edges),
-        "authority" => authority(request, corpus, &edges),
-        "influence" => influence(request, corpus, &edges)?,
-        _ => freshness(request, corpus, &edges),
+        "citations" => trace_citations(request, corpus, &edges),
+        "authority" => trace_authority(request, corpus, &edges),
+        "influence" => trace_influence(request, corpus, &edges)?,
+        _ => trace_freshness(request, corpus, &edges),
     };
-    for paper in &corpus.papers {
-        answer.evidence(paper, edges.iter().filter(|it| it.from == paper.file).count());
+    for paper in &corpus.documents {
+        answer.push_evidence(paper, edges.iter().filter(|it| it.from == paper.file).count());
     }
     answer.parameter("edges", "references, links and web addresses in the text");
     Ok(answer)
 }
 
-fn node(paper: &Paper) -> Value {
-    json!({"id": format!("f{}", paper.file), "file": paper.file, "title": paper.reading.facts.title, "date": paper.reading.facts.published_at})
+fn document_node(paper: &CorpusDocument) -> Value {
+    json!({"id": format!("f{}", paper.file), "file": paper.file, "title": paper.parsed.facts.title, "date": paper.parsed.facts.published_at})
 }
 
 /// Returns every document, and every work that a document cites.
-fn citations(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
+fn trace_citations(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdge]) -> Answer {
     let mut answer = Answer::new("an edge for every reference and link; targets by name, DOI, arXiv id and title");
-    let works: BTreeSet<&Node> = edges.iter().map(|it| &it.to).filter(|it| matches!(it, Node::Work(_))).collect();
+    let works: BTreeSet<&CitationNode> =
+        edges.iter().map(|it| &it.to).filter(|it| matches!(it, CitationNode::Work(_))).collect();
     if !works.is_empty() {
-        answer.unknown(Unknown::new("works_outside_the_view", works.len()));
+        answer.push_unknown(Unknown::new("works_outside_the_view", works.len()));
     }
     let outside = works.iter().map(|it| json!({"id": it.id()}));
-    let nodes: Vec<Value> = corpus.papers.iter().map(node).chain(outside).collect();
-    let inside = edges.iter().filter(|it| matches!(it.to, Node::Document(_))).count();
+    let nodes: Vec<Value> = corpus.documents.iter().map(document_node).chain(outside).collect();
+    let inside = edges.iter().filter(|it| matches!(it.to, CitationNode::Document(_))).count();
     answer.confidence = if edges.is_empty() { 0.0 } else { 0.9 };
     let nodes = answer.page(request, nodes);
-    let shown = answer.page(request, edges.iter().map(Edge::value).collect());
+    let shown = answer.page(request, edges.iter().map(CitationEdge::value).collect());
     answer.data = json!({"edge_count": edges.len(), "inside_view": inside, "nodes": nodes, "edges": shown});
     answer
 }
 
-fn authority(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
+fn trace_authority(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdge]) -> Answer {
     let by = request.text("rank_by").unwrap_or("citations");
     let mut answer = Answer::new("documents of the view that name a document");
     answer.parameter("rank_by", by);
     let cited = citation_graph::cited_by(corpus, edges);
     let ranks = citation_graph::page_rank(corpus, edges);
     let mut nodes: Vec<Value> = corpus
-        .papers
+        .documents
         .iter()
         .map(|paper| {
-            let mut shown = node(paper);
+            let mut shown = document_node(paper);
             shown["cited_by"] = json!(cited[&paper.file].len());
             shown["pagerank"] = json!((ranks[&paper.file] * 1e6).round() / 1e6);
             shown
@@ -66,7 +67,8 @@ fn authority(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
         .collect();
     let key = if by == "pagerank" { "pagerank" } else { "cited_by" };
     nodes.sort_by(|a, b| b[key].as_f64().unwrap_or(0.0).total_cmp(&a[key].as_f64().unwrap_or(0.0)));
-    let inside: Vec<Value> = edges.iter().filter(|it| matches!(it.to, Node::Document(_))).map(Edge::value).collect();
+    let inside: Vec<Value> =
+        edges.iter().filter(|it| matches!(it.to, CitationNode::Document(_))).map(CitationEdge::value).collect();
     answer.confidence = if inside.is_empty() { 0.2 } else { 0.85 };
     let nodes = answer.page(request, nodes);
     let edges = answer.page(request, inside);
@@ -75,8 +77,8 @@ fn authority(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
 }
 
 /// Returns every document that cites the source directly or indirectly, with its distance.
-fn influence(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Outcome<Answer> {
-    let source = corpus.paper(&request.fields["source"], "source")?;
+fn trace_influence(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdge]) -> ApiResult<Answer> {
+    let source = corpus.find_document(&request.fields["source"], "source")?;
     let cited = citation_graph::cited_by(corpus, edges);
     let mut distance: BTreeMap<FileId, u32> = BTreeMap::from([(source.file, 0)]);
     let mut queue = VecDeque::from([source.file]);
@@ -90,21 +92,21 @@ fn influence(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Outcome<Answ
         }
     }
     let mut nodes: Vec<(u32, Value)> = corpus
-        .papers
+        .documents
         .iter()
         .filter_map(|paper| {
             let steps = *distance.get(&paper.file)?;
-            let mut shown = node(paper);
+            let mut shown = document_node(paper);
             shown["distance"] = json!(steps);
             Some((steps, shown))
         })
         .collect();
     nodes.sort_by_key(|it| it.0);
-    let taking = |it: &&Edge| match it.to {
-        Node::Document(to) => distance.contains_key(&it.from) && distance.contains_key(&to),
-        Node::Work(_) => false,
+    let taking = |it: &&CitationEdge| match it.to {
+        CitationNode::Document(to) => distance.contains_key(&it.from) && distance.contains_key(&to),
+        CitationNode::Work(_) => false,
     };
-    let edges: Vec<Value> = edges.iter().filter(taking).map(Edge::value).collect();
+    let edges: Vec<Value> = edges.iter().filter(taking).map(CitationEdge::value).collect();
     let mut answer = Answer::new("citations followed backwards from the source, nearest first");
     answer.confidence = if distance.len() > 1 { 0.85 } else { 0.4 };
     let reached = distance.len() - 1;
@@ -114,18 +116,18 @@ fn influence(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Outcome<Answ
     Ok(answer)
 }
 
-fn freshness(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
+fn trace_freshness(request: &ValidRequest, corpus: &Corpus, edges: &[CitationEdge]) -> Answer {
     let mut answer = Answer::new("the date that a document states, else its last change");
-    let baseline = baseline(request, corpus);
+    let baseline = baseline_date(request, corpus);
     answer.parameter("baseline_date", dates::day_of(baseline));
     let mut guessed = Vec::new();
     let mut nodes = Vec::new();
-    for paper in &corpus.papers {
-        let (moment, is_stated) = dated(paper);
+    for paper in &corpus.documents {
+        let (moment, is_stated) = document_date(paper);
         if !is_stated {
             guessed.push(paper.file);
         }
-        let mut shown = node(paper);
+        let mut shown = document_node(paper);
         shown["date"] = json!(dates::day_of(moment));
         shown["days_after_baseline"] = json!(dates::days_between(baseline, moment));
         shown["stale"] = json!(moment < baseline && request.has("baseline_date"));
@@ -133,11 +135,12 @@ fn freshness(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
     }
     nodes.sort_by_key(|it| it.0);
     if !guessed.is_empty() {
-        answer.unknown(Unknown::new("date_of_last_change_used", guessed.len()).files(&guessed));
+        answer.push_unknown(Unknown::new("date_of_last_change_used", guessed.len()).files(&guessed));
     }
-    let known = corpus.papers.len() - guessed.len();
-    answer.confidence = rounded(0.5 + 0.4 * known as f64 / corpus.papers.len().max(1) as f64);
-    let inside: Vec<Value> = edges.iter().filter(|it| matches!(it.to, Node::Document(_))).map(Edge::value).collect();
+    let known = corpus.documents.len() - guessed.len();
+    answer.confidence = round_score(0.5 + 0.4 * known as f64 / corpus.documents.len().max(1) as f64);
+    let inside: Vec<Value> =
+        edges.iter().filter(|it| matches!(it.to, CitationNode::Document(_))).map(CitationEdge::value).collect();
     let nodes = answer.page(request, nodes.into_iter().map(|it| it.1).collect());
     let edges = answer.page(request, inside);
     answer.data = json!({"nodes": nodes, "edges": edges});
@@ -145,13 +148,13 @@ fn freshness(request: &Request, corpus: &Corpus, edges: &[Edge]) -> Answer {
 }
 
 /// The date of a document, and whether the document states it.
-pub(crate) fn dated(paper: &Paper) -> (i64, bool) {
-    let stated = paper.reading.facts.published_at.as_deref().and_then(dates::moment);
+pub(crate) fn document_date(paper: &CorpusDocument) -> (i64, bool) {
+    let stated = paper.parsed.facts.published_at.as_deref().and_then(dates::parse_moment);
     (stated.unwrap_or(paper.modified_ns), stated.is_some())
 }
 
 /// The reference date for ages: the requested one, else the date of the newest document.
-pub(crate) fn baseline(request: &Request, corpus: &Corpus) -> i64 {
-    let given = request.text("baseline_date").and_then(dates::moment);
-    given.or_else(|| corpus.papers.iter().map(|it| dated(it).0).max()).unwrap_or(0)
+pub(crate) fn baseline_date(request: &ValidRequest, corpus: &Corpus) -> i64 {
+    let given = request.text("baseline_date").and_then(dates::parse_moment);
+    given.or_else(|| corpus.documents.iter().map(|it| document_date(it).0).max()).unwrap_or(0)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::document::parsed::Reading;
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::document::parsed::ParsedDocument;
 use crate::corpus::views::file_names;
 use crate::model::{ContentHash, FileId};
 
@@ -15,19 +15,19 @@ pub(crate) const PAST_TEXT_GONE: &str = "past_text_gone";
 
 /// A parsed document of a view.
 #[derive(Clone, Debug)]
-pub(crate) struct Paper {
+pub(crate) struct CorpusDocument {
     pub(crate) file: FileId,
     /// Path below its root.
     pub(crate) path: String,
     pub(crate) modified_ns: i64,
     pub(crate) size: u64,
     pub(crate) hash: ContentHash,
-    pub(crate) reading: Arc<Reading>,
+    pub(crate) parsed: Arc<ParsedDocument>,
 }
 
 /// A document of a view that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unread {
+pub(crate) struct UnreadDocument {
     pub(crate) file: FileId,
     pub(crate) path: String,
     /// The reason as the catalog names it, or `gone`, or [`PAST_TEXT_GONE`].
@@ -39,27 +39,27 @@ pub(crate) struct Unread {
 pub(crate) struct Corpus {
     /// The view as the envelope names it.
     pub(crate) view: Value,
-    pub(crate) papers: Vec<Paper>,
-    pub(crate) unread: Vec<Unread>,
+    pub(crate) documents: Vec<CorpusDocument>,
+    pub(crate) unread: Vec<UnreadDocument>,
 }
 
 impl Corpus {
     /// Sorts the documents by path.
     pub(crate) fn sort(&mut self) {
-        self.papers.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
+        self.documents.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
         self.unread.sort_by(|a, b| a.path.cmp(&b.path).then(a.file.cmp(&b.file)));
     }
 
     /// Number of documents in the view, read or not.
     pub(crate) fn total(&self) -> usize {
-        self.papers.len() + self.unread.len()
+        self.documents.len() + self.unread.len()
     }
 
     /// The share of the documents that were read, 0 to 1.
     pub(crate) fn coverage(&self) -> f64 {
         match self.total() {
             0 => 0.0,
-            total => self.papers.len() as f64 / total as f64,
+            total => self.documents.len() as f64 / total as f64,
         }
     }
 
@@ -67,19 +67,22 @@ impl Corpus {
     ///
     /// # Errors
     /// The errors of [`file_names::find`]. A document that could not be read is an error with its reason.
-    pub(crate) fn paper(&self, given: &Value, field: &str) -> Outcome<&Paper> {
+    pub(crate) fn find_document(&self, given: &Value, field: &str) -> ApiResult<&CorpusDocument> {
         let unread = self.unread.iter().map(|it| (it.file, it.path.as_str()));
         let known: Vec<(FileId, &str)> =
-            self.papers.iter().map(|it| (it.file, it.path.as_str())).chain(unread).collect();
-        let file = file_names::find(&known, given, field)?;
-        match (self.papers.iter().find(|it| it.file == file), self.unread.iter().find(|it| it.file == file)) {
+            self.documents.iter().map(|it| (it.file, it.path.as_str())).chain(unread).collect();
+        let file = file_names::find_file(&known, given, field)?;
+        match (self.documents.iter().find(|it| it.file == file), self.unread.iter().find(|it| it.file == file)) {
             (Some(paper), _) => Ok(paper),
-            (None, Some(unread)) => {
-                Err(Refusal::new(Cause::UnknownFile, format!("document {file} could not be read: {}", unread.reason))
-                    .field(field)
-                    .action(format!("EXPLAIN_FAILURE url_id={file}")))
+            (None, Some(unread)) => Err(ApiError::new(
+                ApiErrorKind::UnknownFile,
+                format!("document {file} could not be read: {}", unread.reason),
+            )
+            .field(field)
+            .action(format!("EXPLAIN_FAILURE url_id={file}"))),
+            (None, None) => {
+                Err(ApiError::new(ApiErrorKind::UnknownFile, format!("there is no document {file}")).field(field))
             }
-            (None, None) => Err(Refusal::new(Cause::UnknownFile, format!("there is no document {file}")).field(field)),
         }
     }
 }

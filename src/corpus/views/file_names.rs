@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use crate::corpus::api::error::{Cause, Outcome, Refusal, nearest};
-use crate::corpus::text::words::short;
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult, nearest_name};
+use crate::corpus::text::words::truncate_to_line;
 use crate::model::FileId;
 
 /// Most candidates listed for an ambiguous name.
-const ASKED_BACK: usize = 10;
+const MAX_CANDIDATES: usize = 10;
 
 /// Returns every document that matches a name: by number or exact path, else by the end of its path. An absolute path
 /// matches if it ends with the path of a document.
-pub(crate) fn fitting(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
+pub(crate) fn matching_files(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
     let text = match given {
         Value::Number(number) => {
             return known.iter().filter(|it| number.as_i64() == Some(it.0)).map(|it| it.0).collect();
@@ -37,24 +37,27 @@ pub(crate) fn fitting(known: &[(FileId, &str)], given: &Value) -> Vec<FileId> {
 ///
 /// # Errors
 /// [`Cause::Ambiguous`] with the numbers to choose from, [`Cause::UnknownFile`] with the nearest path.
-pub(crate) fn find(known: &[(FileId, &str)], given: &Value, field: &str) -> Outcome<FileId> {
-    match fitting(known, given).as_slice() {
+pub(crate) fn find_file(known: &[(FileId, &str)], given: &Value, field: &str) -> ApiResult<FileId> {
+    match matching_files(known, given).as_slice() {
         [one] => Ok(*one),
-        [] => Err(missing(known, given, field)),
+        [] => Err(unknown_file(known, given, field)),
         several => {
-            let numbers: Vec<String> = several.iter().take(ASKED_BACK).map(FileId::to_string).collect();
-            Err(Refusal::new(Cause::Ambiguous, format!("`{field}` matches {} documents", several.len()))
+            let numbers: Vec<String> = several.iter().take(MAX_CANDIDATES).map(FileId::to_string).collect();
+            Err(ApiError::new(ApiErrorKind::Ambiguous, format!("`{field}` matches {} documents", several.len()))
                 .field(field)
                 .action(format!("give one of the numbers {}", numbers.join(", "))))
         }
     }
 }
 
-fn missing(known: &[(FileId, &str)], given: &Value, field: &str) -> Refusal {
+fn unknown_file(known: &[(FileId, &str)], given: &Value, field: &str) -> ApiError {
     let shown = given.as_str().map_or_else(|| given.to_string(), str::to_string);
-    let refusal = Refusal::new(Cause::UnknownFile, format!("the view holds no document `{}`", short(&shown, 60)));
+    let refusal = ApiError::new(
+        ApiErrorKind::UnknownFile,
+        format!("the view holds no document `{}`", truncate_to_line(&shown, 60)),
+    );
     let paths: Vec<&str> = known.iter().map(|it| it.1).collect();
-    match nearest(&shown, &paths) {
+    match nearest_name(&shown, &paths) {
         Some(near) => refusal.field(field).action(format!("did you mean `{near}`?")),
         None => refusal.field(field).action("QUERY lists the documents of a view"),
     }
@@ -68,27 +71,27 @@ mod tests {
 
     const KNOWN: &[(FileId, &str)] = &[(1, "x/a.md"), (2, "y/a.md"), (3, "b.md"), (4, "3"), (5, "notes/README")];
 
-    fn check(given: Value, expected: Result<FileId, Cause>) {
-        assert_eq!(find(KNOWN, &given, "doc").map_err(|it| it.cause), expected, "{given}");
+    fn check_find(given: Value, expected: Result<FileId, ApiErrorKind>) {
+        assert_eq!(find_file(KNOWN, &given, "doc").map_err(|it| it.kind), expected, "{given}");
     }
 
     #[test]
     fn find_accepts_number_path_or_path_suffix() {
-        check(json!(2), Ok(2));
-        check(json!("2"), Ok(2));
-        check(json!("x/a.md"), Ok(1));
-        check(json!("./x/a.md"), Ok(1));
-        check(json!("/home/ann/x/a.md"), Ok(1));
-        check(json!("README"), Ok(5));
-        check(json!("3"), Ok(4));
-        check(json!("a.md"), Err(Cause::Ambiguous));
-        check(json!("ADME"), Err(Cause::UnknownFile));
-        check(json!(9), Err(Cause::UnknownFile));
-        check(json!([1]), Err(Cause::UnknownFile));
+        check_find(json!(2), Ok(2));
+        check_find(json!("2"), Ok(2));
+        check_find(json!("x/a.md"), Ok(1));
+        check_find(json!("./x/a.md"), Ok(1));
+        check_find(json!("/home/ann/x/a.md"), Ok(1));
+        check_find(json!("README"), Ok(5));
+        check_find(json!("3"), Ok(4));
+        check_find(json!("a.md"), Err(ApiErrorKind::Ambiguous));
+        check_find(json!("ADME"), Err(ApiErrorKind::UnknownFile));
+        check_find(json!(9), Err(ApiErrorKind::UnknownFile));
+        check_find(json!([1]), Err(ApiErrorKind::UnknownFile));
     }
 
     #[test]
     fn find_suggests_nearest_path() {
-        assert_eq!(find(KNOWN, &json!("x/c.md"), "doc").unwrap_err().actions, ["did you mean `x/a.md`?"]);
+        assert_eq!(find_file(KNOWN, &json!("x/c.md"), "doc").unwrap_err().actions, ["did you mean `x/a.md`?"]);
     }
 }

@@ -6,51 +6,51 @@ use std::pin::pin;
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
-use crate::catalog::{Catalog, Cell, Column, SievedRow};
+use crate::catalog::{Catalog, Cell, Column, PredicateRow};
 use crate::corpus::api::answer::{Answer, Unknown};
-use crate::corpus::api::error::{Cause, Outcome, Refusal};
-use crate::corpus::api::validate::Request;
-use crate::corpus::document::cache::Room;
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
+use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::document::cache::ViewBudget;
 use crate::corpus::document::metadata::Facts;
-use crate::corpus::filter::{Datum, Filter, Known, Origin, Type};
-use crate::corpus::verbs::delta::Earlier;
-use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, Paper, Unread};
+use crate::corpus::filter::{FieldSource, FieldType, FieldValue, Filter, FilterField};
+use crate::corpus::verbs::delta::DeltaBaseline;
+use crate::corpus::views::documents::{Corpus, CorpusDocument, PAST_TEXT_GONE, UnreadDocument};
 use crate::corpus::views::file_names;
-use crate::corpus::views::saved_view::{Named, Selection, View, named};
-use crate::corpus::{Contract, SYNCHRONOUS, result_id};
+use crate::corpus::views::saved_view::{Selection, View, ViewReference, view_reference};
+use crate::corpus::{CorpusApi, MAX_SYNC_DOCUMENTS, hash_result_id};
 use crate::error::Result as Tried;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
 
 /// Number of files read concurrently.
-pub(crate) const AT_ONCE: usize = 4;
+pub(crate) const READ_CONCURRENCY: usize = 4;
 
 /// Whether the caller waits or the work runs in a job; this bounds the number of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
-    WhileWaiting,
-    AtLeisure,
+pub(crate) enum WorkMode {
+    CallerWaits,
+    InJob,
 }
 
 /// A row for filters: the requested columns, and the facts of its content.
-pub(crate) struct Sight<'a> {
-    pub(crate) row: &'a SievedRow,
+pub(crate) struct FilterRow<'a> {
+    pub(crate) row: &'a PredicateRow,
     pub(crate) columns: &'a [Column],
     pub(crate) facts: Option<&'a Facts>,
 }
 
-impl Sight<'_> {
+impl FilterRow<'_> {
     /// The value of a field.
-    pub(crate) fn datum(&self, field: &'static Known) -> Option<Datum> {
+    pub(crate) fn value_of(&self, field: &'static FilterField) -> Option<FieldValue> {
         let column = match field.origin {
-            Origin::Fact(name) => return self.facts?.datum(name),
-            Origin::Catalog(column) => column,
+            FieldSource::Fact(name) => return self.facts?.value_of(name),
+            FieldSource::Catalog(column) => column,
         };
         let at = self.columns.iter().position(|it| *it == column)?;
         match (&self.row.cells[at], field.kind) {
-            (Cell::Text(text), _) => Some(Datum::Text(text.clone())),
-            (Cell::Number(number), Type::Moment) => Some(Datum::Moment(*number)),
-            (Cell::Number(number), _) => Some(Datum::Number(*number as f64)),
+            (Cell::Text(text), _) => Some(FieldValue::Text(text.clone())),
+            (Cell::Number(number), FieldType::Moment) => Some(FieldValue::Moment(*number)),
+            (Cell::Number(number), _) => Some(FieldValue::Number(*number as f64)),
             (Cell::Absent | Cell::Hash(_), _) => None,
         }
     }
@@ -62,12 +62,12 @@ impl Sight<'_> {
 }
 
 /// The columns that these filters need; the hash stands for facts.
-pub(crate) fn columns(filters: &[Filter]) -> Vec<Column> {
+pub(crate) fn needed_columns(filters: &[Filter]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for field in filters.iter().flat_map(|it| it.fields()) {
         let column = match field.origin {
-            Origin::Catalog(column) => column,
-            Origin::Fact(_) => Column::Hash,
+            FieldSource::Catalog(column) => column,
+            FieldSource::Fact(_) => Column::Hash,
         };
         if !columns.contains(&column) {
             columns.push(column);
@@ -78,64 +78,64 @@ pub(crate) fn columns(filters: &[Filter]) -> Vec<Column> {
 
 /// Returns the ids of the files of a selection that `keep` accepts: from the catalog now, or from a session as it was.
 /// Reads only the wanted columns and opens no file.
-pub(crate) fn sieve(
+pub(crate) fn select_where(
     catalog: &Catalog,
     facts: &HashMap<ContentHash, Facts>,
     selection: &Selection,
     wanted: &[Column],
-    mut keep: impl FnMut(&Sight<'_>) -> bool,
+    mut keep: impl FnMut(&FilterRow<'_>) -> bool,
 ) -> Tried<Vec<FileId>> {
-    let Some(past) = &selection.past else {
-        return catalog.sieve(&selection.base, wanted, |row| {
-            let mut sight = Sight { row, columns: wanted, facts: None };
+    let Some(past) = &selection.snapshot else {
+        return catalog.select_where(&selection.base, wanted, |row| {
+            let mut sight = FilterRow { row, columns: wanted, facts: None };
             sight.facts = sight.hash().and_then(|it| facts.get(&it));
-            selection.holds(&sight) && keep(&sight)
+            selection.contains(&sight) && keep(&sight)
         });
     };
     let mut kept = Vec::new();
     for (file, own) in past.files.iter().zip(&past.facts) {
-        let row = file.row(wanted);
-        let sight = Sight { row: &row, columns: wanted, facts: own.as_ref() };
-        if selection.holds(&sight) && keep(&sight) {
+        let row = file.predicate_row(wanted);
+        let sight = FilterRow { row: &row, columns: wanted, facts: own.as_ref() };
+        if selection.contains(&sight) && keep(&sight) {
             kept.push(file.file);
         }
     }
     Ok(kept)
 }
 
-impl Contract {
+impl CorpusApi {
     /// Resolves the view of a request.
-    pub(crate) async fn selection(&self, request: &Request) -> Outcome<Selection> {
-        match named(request) {
-            Named::Warehouse => Ok(Selection::all(&self.scope)),
-            Named::Session(session) => self.session_selection(session).await,
-            Named::View(name) => self.view_selection(name, &self.saved(name).await?).await,
+    pub(crate) async fn resolve_view(&self, request: &ValidRequest) -> ApiResult<Selection> {
+        match view_reference(request) {
+            ViewReference::Warehouse => Ok(Selection::all(&self.scope)),
+            ViewReference::Session(session) => self.resolve_session(session).await,
+            ViewReference::View(name) => self.resolve_saved_view(name, &self.load_view(name).await?).await,
         }
     }
 
     /// Resolves a saved view.
-    pub(crate) async fn view_selection(&self, name: &str, view: &View) -> Outcome<Selection> {
+    pub(crate) async fn resolve_saved_view(&self, name: &str, view: &View) -> ApiResult<Selection> {
         match view {
-            View::Session { session } => self.session_selection(*session).await,
+            View::Session { session } => self.resolve_session(*session).await,
             view => Selection::saved(&self.scope, name, view, crate::corpus::now_ns()),
         }
     }
 
-    async fn session_selection(&self, session: i64) -> Outcome<Selection> {
-        Ok(Selection::session(&self.scope, self.past(session).await?))
+    async fn resolve_session(&self, session: i64) -> ApiResult<Selection> {
+        Ok(Selection::session(&self.scope, self.session_snapshot(session).await?))
     }
 
     /// The file ids of a selection, judged by the facts known so far.
-    pub(crate) async fn select(&self, selection: &Selection) -> Outcome<Vec<FileId>> {
+    pub(crate) async fn select_files(&self, selection: &Selection) -> ApiResult<Vec<FileId>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let selected = blocking(move || {
             let facts = reader.facts()?;
-            let mut wanted = columns(&selection.filters);
+            let mut wanted = needed_columns(&selection.filters);
             if !wanted.contains(&Column::State) {
                 wanted.push(Column::State);
             }
             let state = wanted.iter().position(|it| *it == Column::State).unwrap_or(0);
-            sieve(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
+            select_where(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
                 selection.is_explicit || sight.row.cells[state] != Cell::Text("skipped".into())
             })
         });
@@ -143,15 +143,15 @@ impl Contract {
     }
 
     /// The paths of a selection by id, including skipped files; for a set also files no longer in the catalog.
-    pub(crate) async fn paths(&self, selection: &Selection) -> Outcome<Vec<(FileId, String)>> {
+    pub(crate) async fn paths(&self, selection: &Selection) -> ApiResult<Vec<(FileId, String)>> {
         let (reader, selection) = (self.reader.clone(), selection.clone());
         let found = blocking(move || {
             let facts = reader.facts()?;
-            let mut wanted = columns(&selection.filters);
+            let mut wanted = needed_columns(&selection.filters);
             wanted.retain(|it| *it != Column::Path);
             wanted.push(Column::Path);
             let mut known: BTreeMap<FileId, String> = selection.named.iter().cloned().collect();
-            sieve(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
+            select_where(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
                 if let Some(Cell::Text(path)) = sight.row.cells.last() {
                     known.insert(sight.row.id, path.clone());
                 }
@@ -163,23 +163,29 @@ impl Contract {
     }
 
     /// Narrows the selection to the documents that the request names, if its answer depends on no others.
-    pub(crate) async fn narrow(&self, request: &Request, selection: &mut Selection) -> Outcome<()> {
+    pub(crate) async fn narrow_to_named(&self, request: &ValidRequest, selection: &mut Selection) -> ApiResult<()> {
         let given = named_documents(request);
         if given.is_empty() {
             return Ok(());
         }
         let known = self.paths(selection).await?;
         let known: Vec<(FileId, &str)> = known.iter().map(|it| (it.0, it.1.as_str())).collect();
-        let files =
-            given.into_iter().map(|(field, it)| file_names::find(&known, it, field)).collect::<Outcome<Vec<_>>>()?;
-        selection.only(files);
+        let files = given
+            .into_iter()
+            .map(|(field, it)| file_names::find_file(&known, it, field))
+            .collect::<ApiResult<Vec<_>>>()?;
+        selection.restrict_to(files);
         Ok(())
     }
 
     /// The files that the filters need facts of and that were never parsed. A session never needs any.
-    pub(crate) async fn unknown(&self, selection: &Selection, filters: &[Filter]) -> Outcome<Vec<FileId>> {
-        let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, Origin::Fact(_)));
-        if !filters.iter().any(needs) || selection.past.is_some() {
+    pub(crate) async fn files_without_facts(
+        &self,
+        selection: &Selection,
+        filters: &[Filter],
+    ) -> ApiResult<Vec<FileId>> {
+        let needs = |it: &Filter| it.fields().iter().any(|it| matches!(it.origin, FieldSource::Fact(_)));
+        if !filters.iter().any(needs) || selection.snapshot.is_some() {
             return Ok(Vec::new());
         }
         let selection = Selection { filters: Vec::new(), ..selection.clone() };
@@ -187,7 +193,7 @@ impl Contract {
         let found = blocking(move || {
             let facts = reader.facts()?;
             let wanted = [Column::State, Column::Hash];
-            sieve(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
+            select_where(&reader.parts.catalog, &facts, &selection, &wanted, |sight| {
                 let is_known = sight.facts.is_some() || sight.hash().is_none();
                 !is_known && sight.row.cells[0] == Cell::Text("indexed".into())
             })
@@ -196,41 +202,45 @@ impl Contract {
     }
 
     /// Parses files into the cache, a few at a time: there may be many.
-    pub(crate) async fn read_all(&self, ids: &[FileId]) -> Outcome<()> {
-        for some in ids.chunks(SYNCHRONOUS) {
+    pub(crate) async fn parse_all(&self, ids: &[FileId]) -> ApiResult<()> {
+        for some in ids.chunks(MAX_SYNC_DOCUMENTS) {
             let (reader, wanted) = (self.reader.clone(), some.to_vec());
             let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
             // A file that cannot be read is reported when a verb asks for it.
-            stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE).for_each(async |_| ()).await;
+            stream::iter(records)
+                .map(|record| self.load_document(record))
+                .buffered(READ_CONCURRENCY)
+                .for_each(async |_| ())
+                .await;
         }
         Ok(())
     }
 
     /// Loads the documents of a selection within the memory budget.
-    pub(crate) async fn load(&self, selection: &Selection, ids: &[FileId]) -> Outcome<Corpus> {
-        let mut corpus = match &selection.past {
-            Some(past) => self.load_past(past, ids).await?,
-            None => self.load_now(selection, ids).await?,
+    pub(crate) async fn load_corpus(&self, selection: &Selection, ids: &[FileId]) -> ApiResult<Corpus> {
+        let mut corpus = match &selection.snapshot {
+            Some(past) => self.load_session(past, ids).await?,
+            None => self.load_current(selection, ids).await?,
         };
-        corpus.view = selection.shown.clone();
+        corpus.view = selection.description.clone();
         corpus.sort();
         Ok(corpus)
     }
 
-    async fn load_now(&self, selection: &Selection, ids: &[FileId]) -> Outcome<Corpus> {
+    async fn load_current(&self, selection: &Selection, ids: &[FileId]) -> ApiResult<Corpus> {
         let (reader, wanted) = (self.reader.clone(), ids.to_vec());
         let records = blocking(move || reader.parts.catalog.records(&wanted)).await?;
         let mut corpus = Corpus::default();
         let known: HashSet<FileId> = records.iter().map(|it| it.id).collect();
         let gone = selection.named.iter().filter(|it| !known.contains(&it.0));
-        corpus.unread.extend(gone.map(|it| Unread { file: it.0, path: it.1.clone(), reason: "gone".into() }));
-        let mut read = pin!(stream::iter(records).map(|record| self.read_one(record)).buffered(AT_ONCE));
-        let mut room = Room::for_view();
+        corpus.unread.extend(gone.map(|it| UnreadDocument { file: it.0, path: it.1.clone(), reason: "gone".into() }));
+        let mut read = pin!(stream::iter(records).map(|record| self.load_document(record)).buffered(READ_CONCURRENCY));
+        let mut room = ViewBudget::new();
         while let Some(outcome) = read.next().await {
             match outcome {
                 Ok(paper) => {
-                    room.take(&paper.reading)?;
-                    corpus.papers.push(paper);
+                    room.reserve(&paper.parsed)?;
+                    corpus.documents.push(paper);
                 }
                 Err(unread) => corpus.unread.push(unread),
             }
@@ -238,9 +248,9 @@ impl Contract {
         Ok(corpus)
     }
 
-    pub(crate) async fn read_one(&self, record: FileRecord) -> Result<Paper, Unread> {
+    pub(crate) async fn load_document(&self, record: FileRecord) -> Result<CorpusDocument, UnreadDocument> {
         let path = record.found.path.to_string_lossy().into_owned();
-        let unread = |reason: String| Unread { file: record.id, path: path.clone(), reason };
+        let unread = |reason: String| UnreadDocument { file: record.id, path: path.clone(), reason };
         let not_now = match record.state {
             FileState::Indexed => None,
             FileState::Pending => Some("pending"),
@@ -249,14 +259,14 @@ impl Contract {
         if let Some(reason) = not_now {
             return Err(unread(reason.into()));
         }
-        match self.reader.read(&record).await {
-            Ok(read) => Ok(Paper {
+        match self.reader.load(&record).await {
+            Ok(read) => Ok(CorpusDocument {
                 file: record.id,
                 path,
                 modified_ns: record.found.modified_ns,
                 size: record.found.size,
                 hash: read.hash,
-                reading: read.reading,
+                parsed: read.reading,
             }),
             Err(reason) => Err(unread(reason)),
         }
@@ -264,12 +274,14 @@ impl Contract {
 }
 
 /// The documents that the request names with the field of each, if its answer depends on no others.
-fn named_documents(request: &Request) -> Vec<(&'static str, &Value)> {
+fn named_documents(request: &ValidRequest) -> Vec<(&'static str, &Value)> {
     let fields: &[&'static str] = match (request.verb.name, request.form.name) {
         ("COMPARE", "versions") => &["doc_a", "doc_b"],
         ("SUMMARIZE", "comparison-matrix") => &["items"],
         ("EXPLAIN_FAILURE", _) => &["url_id"],
-        ("EXTRACT", _) => return request.inner("filters", "file").map(|it| ("filters.file", it)).into_iter().collect(),
+        ("EXTRACT", _) => {
+            return request.nested_field("filters", "file").map(|it| ("filters.file", it)).into_iter().collect();
+        }
         _ => &[],
     };
     let given = fields.iter().filter_map(|it| Some((*it, request.fields.get(*it)?)));
@@ -282,29 +294,29 @@ fn named_documents(request: &Request) -> Vec<(&'static str, &Value)> {
 }
 
 /// Rejects a view without documents or with all files gone.
-pub(crate) fn refuse_empty(corpus: &Corpus) -> Outcome<()> {
+pub(crate) fn check_not_empty(corpus: &Corpus) -> ApiResult<()> {
     if corpus.total() == 0 {
-        return Err(Refusal::new(Cause::EmptyView, "the view holds no document")
+        return Err(ApiError::new(ApiErrorKind::EmptyView, "the view holds no document")
             .field("view")
             .action("INGEST documents, or check the view with `view show`"));
     }
-    if corpus.papers.is_empty() && corpus.unread.iter().all(|it| it.reason == "gone") {
-        return Err(vanished());
+    if corpus.documents.is_empty() && corpus.unread.iter().all(|it| it.reason == "gone") {
+        return Err(vanished_error());
     }
     Ok(())
 }
 
 /// The error for a view with all files gone.
-pub(crate) fn vanished() -> Refusal {
-    Refusal::new(Cause::VanishedFolder, "the files of the view are gone")
+pub(crate) fn vanished_error() -> ApiError {
+    ApiError::new(ApiErrorKind::VanishedFolder, "the files of the view are gone")
         .field("view")
         .action("bring the folder back, or INGEST it where it lies now")
 }
 
 /// The result id of a request on a view: equal contents give equal ids.
-pub(crate) fn id(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) -> String {
+pub(crate) fn view_result_id(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> String {
     let mut state = String::new();
-    for paper in &corpus.papers {
+    for paper in &corpus.documents {
         state.push_str(&format!("{} {} {}\n", paper.file, paper.hash, paper.path));
     }
     for unread in &corpus.unread {
@@ -313,17 +325,17 @@ pub(crate) fn id(request: &Request, corpus: &Corpus, earlier: Option<&Earlier>) 
     if let Some(earlier) = earlier {
         state.push_str(&format!("{}\n", earlier.name));
     }
-    result_id(&request.canonical(), &state)
+    hash_result_id(&request.canonical(), &state)
 }
 
 /// Reports the documents that were not read.
-pub(crate) fn note_unread(answer: &mut Answer, corpus: &Corpus) {
+pub(crate) fn report_unread(answer: &mut Answer, corpus: &Corpus) {
     let mut reasons: BTreeMap<&str, Vec<FileId>> = BTreeMap::new();
     for unread in &corpus.unread {
         reasons.entry(&unread.reason).or_default().push(unread.file);
     }
     for (reason, files) in reasons {
         let kind = if reason == PAST_TEXT_GONE { PAST_TEXT_GONE } else { "unreadable_document" };
-        answer.unknown(Unknown::new(kind, files.len()).files(&files).detail(reason));
+        answer.push_unknown(Unknown::new(kind, files.len()).files(&files).detail(reason));
     }
 }

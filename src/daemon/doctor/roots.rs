@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::catalog::{Catalog, ROOT_CURE};
+use crate::catalog::{Catalog, ROOT_HINT};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// Without progress for this long, a disk counts as unresponsive.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks the roots of a catalog; returns one finding for each unreadable root, and one for all the others.
 ///
 /// # Errors
 /// The catalog cannot be read.
-pub(super) fn look(catalog: &Catalog) -> Result<Vec<Result<String>>> {
+pub(super) fn check_roots(catalog: &Catalog) -> Result<Vec<Result<String>>> {
     let mut files: BTreeMap<PathBuf, Vec<(PathBuf, u64)>> =
         catalog.roots()?.into_iter().map(|it| (it.path, Vec::new())).collect();
     for record in catalog.search(&Default::default(), usize::MAX, 0)?.0 {
@@ -31,9 +31,9 @@ pub(super) fn look(catalog: &Catalog) -> Result<Vec<Result<String>>> {
     for (root, files) in files {
         let count = files.len() as u64;
         let path = root.clone();
-        match patiently(&root, PATIENCE, move |progress| as_known(&path, &files, progress)) {
+        match run_with_stall_timeout(&root, STALL_TIMEOUT, move |progress| count_unchanged(&path, &files, progress)) {
             Ok(found) => (roots, same, other) = (roots + 1, same + found, other + count - found),
-            Err(error) => findings.push(Err(error.hint(ROOT_CURE))),
+            Err(error) => findings.push(Err(error.hint(ROOT_HINT))),
         }
     }
     if roots > 0 || findings.is_empty() {
@@ -44,9 +44,9 @@ pub(super) fn look(catalog: &Catalog) -> Result<Vec<Result<String>>> {
 }
 
 /// Counts the files of a root with the size recorded in the catalog.
-fn as_known(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Result<u64> {
+fn count_unchanged(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Result<u64> {
     // Opening a folder proves little, so the first entry is read from disk.
-    root.read_dir().and_then(|mut it| it.next().transpose()).at("read", root)?;
+    root.read_dir().and_then(|mut it| it.next().transpose()).io_context("read", root)?;
     let is_as_known = |it: &&(PathBuf, u64)| {
         progress.fetch_add(1, Ordering::Relaxed);
         it.0.symlink_metadata().is_ok_and(|on_disk| on_disk.len() == it.1)
@@ -55,7 +55,7 @@ fn as_known(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Resu
 }
 
 /// Runs `look` on its own thread, which is abandoned after `patience` without progress.
-fn patiently<T: Send + 'static>(
+fn run_with_stall_timeout<T: Send + 'static>(
     root: &Path,
     patience: Duration,
     look: impl FnOnce(&AtomicU64) -> Result<T> + Send + 'static,
@@ -86,7 +86,7 @@ mod tests {
     fn hung_check_is_abandoned_and_slow_one_completes() {
         let patience = Duration::from_millis(200);
         let check = |steps: u32, step: Duration| {
-            patiently(Path::new("/w"), patience, move |progress| {
+            run_with_stall_timeout(Path::new("/w"), patience, move |progress| {
                 for _ in 0..steps {
                     std::thread::sleep(step);
                     progress.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! index is built.
 
 use super::*;
-use crate::catalog::{AsRead, Belief, IndexedMark};
+use crate::catalog::{DeletionPolicy, FileStamp, IndexedMark};
 use crate::model::{ContentHash, Contents, FileKind, FileState, FoundFile};
 
 /// A data directory with only a format file, and a folder beside it.
@@ -25,12 +25,12 @@ async fn found(config: &Config, fix: bool, name: &str) -> Check {
 async fn databases_damaged_after_first_page_are_recreated() {
     let (dir, config, _) = empty();
     let open_all = || {
-        Catalog::open_or_rescue(&config.catalog_path()).unwrap();
-        Jobs::open(&config.job_db_path).unwrap();
+        Catalog::open_or_recover(&config.catalog_path()).unwrap();
+        JobLog::open(&config.job_db_path).unwrap();
         AuditLog::open(&config.audit_path()).unwrap();
         VectorCache::open(&config.vector_cache_path(), 9).unwrap();
         EvidenceCache::open(&config.evidence_path(), 9).unwrap();
-        CorpusBook::open(&config.corpus_path()).unwrap();
+        CorpusStore::open(&config.corpus_path()).unwrap();
         GraphStore::open(&config.graph_path()).unwrap();
         TranscriptLog::open(&config.transcripts_path()).unwrap();
     };
@@ -79,8 +79,8 @@ async fn damaged_key_table_is_reported_and_kept() {
 #[test]
 fn disagreement_must_be_seen_twice_beside_daemon() {
     let (first, later) =
-        (Astray { lost: vec![1, 2], orphans: vec![3, 4] }, Astray { lost: vec![2, 5], orphans: vec![4] });
-    assert_eq!(first.still(&later), Astray { lost: vec![2], orphans: vec![4] });
+        (Disagreement { lost: vec![1, 2], orphans: vec![3, 4] }, Disagreement { lost: vec![2, 5], orphans: vec![4] });
+    assert_eq!(first.confirmed_by(&later), Disagreement { lost: vec![2], orphans: vec![4] });
 }
 
 #[tokio::test]
@@ -140,8 +140,8 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
         uid: 0,
         skip: None,
     };
-    catalog.apply_scan(root.id, None, vec![found], &[], true, Belief::All).unwrap();
-    let file = AsRead::of(&catalog.next_pending(0, 1).unwrap()[0]);
+    catalog.apply_scan(root.id, None, vec![found], &[], true, DeletionPolicy::All).unwrap();
+    let file = FileStamp::new(&catalog.next_pending(0, 1).unwrap()[0]);
     let (hash, kind, media_type) = (ContentHash([7; 32]), FileKind::Text, String::new());
     let mark = IndexedMark {
         file,

@@ -8,7 +8,8 @@
 use std::ops::Range;
 
 use crate::embed::bert::kernels::{
-    Coding, HeadRow, Kernels, Keys, LANES, Line, PANEL, Product, Rows, STEP, TILE, panel_lines, place,
+    HeadRow, Kernels, KeyParameters, LANES, LayerSums, PANEL, PanelLine, Quantisation, Rows, STEP, TILE, panel_lines,
+    weight_position,
 };
 use crate::embed::bert::linear::Linear;
 
@@ -33,13 +34,13 @@ pub(super) struct Attention {
     /// For each token and head, the step of the query in binary logarithms.
     factors: Vec<f32>,
     /// For each head, panels with the tokens as outputs.
-    keys: Vec<Line>,
+    keys: Vec<PanelLine>,
     /// For each head, the parameters of the keys.
-    columns: Vec<Keys>,
+    columns: Vec<KeyParameters>,
     /// A row for each token.
     values: Vec<u8>,
     /// For each head, panels with the tokens as inputs.
-    woven: Vec<Line>,
+    value_panels: Vec<PanelLine>,
     key_row: Vec<u8>,
     steps: Vec<f32>,
     sums: Vec<i32>,
@@ -58,7 +59,7 @@ impl Attention {
             keys: Vec::new(),
             columns: Vec::new(),
             values: Vec::new(),
-            woven: Vec::new(),
+            value_panels: Vec::new(),
             key_row: vec![0; heads * width],
             steps: vec![0.0; 3 * heads],
             sums: Vec::new(),
@@ -67,32 +68,32 @@ impl Attention {
     }
 
     /// Resizes the buffers for a text. Data of an earlier text is overwritten or, past the last token, gets no attention.
-    pub(super) fn fit(&mut self, tokens: usize) {
+    pub(super) fn resize_for(&mut self, tokens: usize) {
         self.tokens = tokens;
-        let (hidden, across, down) = (self.heads * self.width, self.across(), self.down());
+        let (hidden, across, down) = (self.heads * self.width, self.padded_keys(), self.padded_values());
         self.queries.resize(tokens * hidden, 0);
         self.factors.resize(tokens * self.heads, 0.0);
-        self.keys.resize(self.heads * across / PANEL * panel_lines(self.width), Line::ZERO);
+        self.keys.resize(self.heads * across / PANEL * panel_lines(self.width), PanelLine::ZERO);
         self.columns.clear();
-        self.columns.resize(self.heads * across / LANES, Keys::NONE);
+        self.columns.resize(self.heads * across / LANES, KeyParameters::NONE);
         self.values.resize(down * hidden, 0);
-        self.woven.resize(hidden / PANEL * panel_lines(down), Line::ZERO);
+        self.value_panels.resize(hidden / PANEL * panel_lines(down), PanelLine::ZERO);
         self.sums.resize(TILE * across, 0);
         self.shares.resize(TILE * down, 0);
     }
 
     /// Returns the number of keys, rounded up to whole panels.
-    fn across(&self) -> usize {
+    fn padded_keys(&self) -> usize {
         self.tokens.next_multiple_of(PANEL)
     }
 
     /// Returns the number of values, rounded up to whole steps.
-    fn down(&self) -> usize {
+    fn padded_values(&self) -> usize {
         self.tokens.next_multiple_of(STEP)
     }
 
     /// Quantises and stores the query, key and value sums of one token.
-    pub(super) fn take(&mut self, token: usize, sums: &[i32], layer: &Linear, coding: Coding) {
+    pub(super) fn store_token(&mut self, token: usize, sums: &[i32], layer: &Linear, coding: Quantisation) {
         let (heads, width) = (self.heads, self.width);
         let row = token * heads * width..(token + 1) * heads * width;
         let parts = HeadRow {
@@ -101,14 +102,14 @@ impl Attention {
             values: &mut self.values[row],
             steps: &mut self.steps,
         };
-        self.kernels.heads(Product { sums, outputs: layer.outputs(), codings: &[coding] }, width, parts);
+        self.kernels.quantise_heads(LayerSums { sums, outputs: layer.outputs(), codings: &[coding] }, width, parts);
         let unit = std::f32::consts::LOG2_E / (width as f32).sqrt();
-        let (panels, groups) = (self.across() / PANEL, self.across() / LANES);
+        let (panels, groups) = (self.padded_keys() / PANEL, self.padded_keys() / LANES);
         let lines = panel_lines(width);
         for (head, key) in self.key_row.chunks_exact(width).enumerate() {
             let panel = &mut self.keys[(head * panels + token / PANEL) * lines..][..lines];
             for (four, bytes) in key.as_chunks::<4>().0.iter().enumerate() {
-                let (line, at) = place(four * 4, token % PANEL);
+                let (line, at) = weight_position(four * 4, token % PANEL);
                 panel[line].0[at..at + 4].copy_from_slice(bytes);
             }
             let value_step = self.steps[2 * heads + head].max(LEAST_STEP);
@@ -121,9 +122,9 @@ impl Attention {
     }
 
     /// Prepares keys and values once all tokens are stored.
-    pub(super) fn gather(&mut self) {
-        self.shift_keys();
-        let (hidden, down) = (self.heads * self.width, self.down());
+    pub(super) fn prepare_keys_and_values(&mut self) {
+        self.compute_key_shifts();
+        let (hidden, down) = (self.heads * self.width, self.padded_values());
         let lines = panel_lines(down);
         for four in 0..down / 4 {
             let row = |at: usize| &self.values[(four * 4 + at) * hidden..][..hidden];
@@ -131,13 +132,13 @@ impl Attention {
             for panel in 0..hidden / PANEL {
                 let rows = rows.map(|it| &it[panel * PANEL..(panel + 1) * PANEL]);
                 let at = panel * lines + four * PANEL / LANES;
-                self.kernels.weave(rows, &mut self.woven[at..at + PANEL / LANES]);
+                self.kernels.interleave(rows, &mut self.value_panels[at..at + PANEL / LANES]);
             }
         }
     }
 
     /// Computes what the query offset adds to the product with each key: the product with a query of offsets.
-    fn shift_keys(&mut self) {
+    fn compute_key_shifts(&mut self) {
         let rows = Rows { data: &OFFSETS, stride: 0, count: 1, depth: self.width };
         let mut sums = [0; PANEL];
         for (panel, columns) in self.keys.chunks_exact(panel_lines(self.width)).zip(self.columns.as_chunks_mut::<2>().0)
@@ -150,12 +151,13 @@ impl Attention {
     }
 
     /// Writes the attention output of a tile's tokens, one row each.
-    pub(super) fn context(&mut self, tile: Range<usize>, context: &mut [f32]) {
-        let (hidden, width, across, down) = (self.heads * self.width, self.width, self.across(), self.down());
+    pub(super) fn attend(&mut self, tile: Range<usize>, context: &mut [f32]) {
+        let (hidden, width, across, down) =
+            (self.heads * self.width, self.width, self.padded_keys(), self.padded_values());
         for head in 0..self.heads {
-            let factors = self.share(tile.clone(), head);
+            let factors = self.compute_shares(tile.clone(), head);
             let rows = Rows { data: &self.shares, stride: down, count: tile.len(), depth: down };
-            let panels = self.woven.chunks_exact(panel_lines(down)).enumerate();
+            let panels = self.value_panels.chunks_exact(panel_lines(down)).enumerate();
             for (panel, lines) in panels.skip(head * width / PANEL).take(width / PANEL) {
                 self.kernels.dot(rows, lines, &mut self.sums, across);
                 for (row, factor) in factors[..tile.len()].iter().enumerate() {
@@ -167,8 +169,9 @@ impl Attention {
     }
 
     /// Computes the attention shares of a tile's tokens in one head, and returns their dequantisation factors.
-    fn share(&mut self, tile: Range<usize>, head: usize) -> [f32; TILE] {
-        let (hidden, width, across, down) = (self.heads * self.width, self.width, self.across(), self.down());
+    fn compute_shares(&mut self, tile: Range<usize>, head: usize) -> [f32; TILE] {
+        let (hidden, width, across, down) =
+            (self.heads * self.width, self.width, self.padded_keys(), self.padded_values());
         let queries = &self.queries[tile.start * hidden + head * width..];
         let rows = Rows { data: queries, stride: hidden, count: tile.len(), depth: width };
         let lines = panel_lines(width);

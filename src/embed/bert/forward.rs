@@ -7,25 +7,27 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::embed::bert::Processor;
+use crate::embed::bert::ProcessorKernels;
 use crate::embed::bert::attention::Attention;
-use crate::embed::bert::kernels::{Coded, Coding, Kernels, Norm, Normal, PANEL, Product, Rows, TILE};
+use crate::embed::bert::kernels::{
+    Kernels, LayerNorm, LayerSums, NormParameters, PANEL, Quantisation, QuantisedRows, Rows, TILE,
+};
 use crate::embed::bert::linear::Linear;
-use crate::embed::bert::network::{Layer, Network};
+use crate::embed::bert::network::{EncoderLayer, Network};
 
 /// Tiles per block: their rows and a panel fit into the L1 cache, their sums into the L2 cache.
-const TILES: usize = 3;
+const TILES_PER_BLOCK: usize = 3;
 
 /// The state of one text in a forward pass. Each thread has its own.
-pub(crate) struct Pass {
+pub(crate) struct ForwardPass {
     network: Arc<Network>,
     kernels: &'static dyn Kernels,
     attention: Attention,
     /// The activations: one row per token.
-    flow: Vec<f32>,
+    activations: Vec<f32>,
     /// The activations, quantised.
     coded: Vec<u8>,
-    codings: Vec<Coding>,
+    codings: Vec<Quantisation>,
     block: Block,
 }
 
@@ -36,17 +38,17 @@ struct Block {
     context: Vec<f32>,
     work: Vec<f32>,
     coded: Vec<u8>,
-    codings: [Coding; TILES * TILE],
+    codings: [Quantisation; TILES_PER_BLOCK * TILE],
 }
 
-impl Pass {
-    pub(crate) fn new(network: Arc<Network>, Processor(kernels): Processor) -> Pass {
+impl ForwardPass {
+    pub(crate) fn new(network: Arc<Network>, ProcessorKernels(kernels): ProcessorKernels) -> ForwardPass {
         let shape = network.shape;
-        let (rows, widest) = (TILES * TILE, shape.inner.max(3 * shape.hidden));
-        Pass {
+        let (rows, widest) = (TILES_PER_BLOCK * TILE, shape.inner.max(3 * shape.hidden));
+        ForwardPass {
             kernels,
             attention: Attention::new(kernels, shape.heads, shape.hidden / shape.heads),
-            flow: Vec::new(),
+            activations: Vec::new(),
             coded: Vec::new(),
             codings: Vec::new(),
             block: Block {
@@ -55,7 +57,7 @@ impl Pass {
                 context: vec![0.0; rows * shape.hidden],
                 work: vec![0.0; shape.inner],
                 coded: vec![0; rows * shape.inner.max(shape.hidden)],
-                codings: [Coding::default(); TILES * TILE],
+                codings: [Quantisation::default(); TILES_PER_BLOCK * TILE],
             },
             network,
         }
@@ -64,83 +66,83 @@ impl Pass {
     /// Runs a text through the network. `fill` writes the embeddings of its tokens into the buffer, row by row. Returns
     /// the output rows.
     pub(crate) fn run<E>(&mut self, fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>) -> Result<&[f32], E> {
-        fill(&mut self.flow)?;
+        fill(&mut self.activations)?;
         let network = self.network.clone();
         let hidden = network.shape.hidden;
-        let tokens = self.flow.len() / hidden;
+        let tokens = self.activations.len() / hidden;
         if tokens == 0 {
-            return Ok(&self.flow);
+            return Ok(&self.activations);
         }
         self.coded.resize(tokens * hidden, 0);
-        self.codings.resize(tokens, Coding::default());
-        self.attention.fit(tokens);
-        let normal = Normal { groups: &network.first, epsilon: network.shape.epsilon };
-        let coded = Coded { bytes: &mut self.coded, codings: &mut self.codings };
-        self.kernels.norm(normal, &mut self.flow, coded);
+        self.codings.resize(tokens, Quantisation::default());
+        self.attention.resize_for(tokens);
+        let normal = LayerNorm { groups: &network.embedding_norm, epsilon: network.shape.epsilon };
+        let coded = QuantisedRows { bytes: &mut self.coded, codings: &mut self.codings };
+        self.kernels.norm(normal, &mut self.activations, coded);
         let tiles = tiles(tokens);
         for layer in &network.layers {
-            for tiles in tiles.chunks(TILES) {
+            for tiles in tiles.chunks(TILES_PER_BLOCK) {
                 self.project(layer, tiles);
             }
-            self.attention.gather();
-            for tiles in tiles.chunks(TILES) {
+            self.attention.prepare_keys_and_values();
+            for tiles in tiles.chunks(TILES_PER_BLOCK) {
                 self.attend(layer, tiles);
                 self.feed_forward(layer, tiles);
             }
         }
-        Ok(&self.flow)
+        Ok(&self.activations)
     }
 
     /// Computes queries, keys and values of a block.
-    fn project(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
+    fn project(&mut self, layer: &EncoderLayer, tiles: &[Range<usize>]) {
         let (layer, hidden) = (&layer.project, layer.project.inputs());
         let tokens = span(tiles);
         self.block.multiply(layer, &self.coded[tokens.start * hidden..tokens.end * hidden], tiles);
         for (token, sums) in tokens.zip(self.block.sums.chunks_exact(layer.width())) {
-            self.attention.take(token, sums, layer, self.codings[token]);
+            self.attention.store_token(token, sums, layer, self.codings[token]);
         }
     }
 
     /// Runs attention for the tokens of a block, combines the heads, adds the residual and normalises.
-    fn attend(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
+    fn attend(&mut self, layer: &EncoderLayer, tiles: &[Range<usize>]) {
         let (block, hidden, tokens) = (&mut self.block, layer.mix.width(), span(tiles));
         for tile in tiles {
             let rows = (tile.start - tokens.start) * hidden..(tile.end - tokens.start) * hidden;
-            self.attention.context(tile.clone(), &mut block.context[rows]);
+            self.attention.attend(tile.clone(), &mut block.context[rows]);
         }
         let size = tokens.len() * hidden;
-        let coded = Coded { bytes: &mut block.coded[..size], codings: &mut block.codings[..tokens.len()] };
-        self.kernels.code(&block.context[..size], coded);
+        let coded = QuantisedRows { bytes: &mut block.coded[..size], codings: &mut block.codings[..tokens.len()] };
+        self.kernels.quantise(&block.context[..size], coded);
         let coded = std::mem::take(&mut block.coded);
         block.multiply(&layer.mix, &coded[..size], tiles);
         block.coded = coded;
-        self.add_norm(&layer.mix, &layer.attended, tokens);
+        self.add_norm(&layer.mix, &layer.attention_norm, tokens);
     }
 
     /// Runs the feed-forward part of a layer, which processes each token alone.
-    fn feed_forward(&mut self, layer: &Layer, tiles: &[Range<usize>]) {
+    fn feed_forward(&mut self, layer: &EncoderLayer, tiles: &[Range<usize>]) {
         let (block, tokens) = (&mut self.block, span(tiles));
         let (hidden, inner) = (layer.widen.inputs(), layer.widen.width());
         block.multiply(&layer.widen, &self.coded[tokens.start * hidden..tokens.end * hidden], tiles);
         let size = tokens.len() * inner;
         let (sums, codings) = (&block.sums[..size], &self.codings[tokens.clone()]);
-        let product = Product { sums, outputs: layer.widen.outputs(), codings };
-        let coded = Coded { bytes: &mut block.coded[..size], codings: &mut block.codings[..tokens.len()] };
+        let product = LayerSums { sums, outputs: layer.widen.outputs(), codings };
+        let coded = QuantisedRows { bytes: &mut block.coded[..size], codings: &mut block.codings[..tokens.len()] };
         self.kernels.gelu(product, &mut block.work, coded);
         let coded = std::mem::take(&mut block.coded);
         block.multiply(&layer.narrow, &coded[..size], tiles);
         block.coded = coded;
-        self.add_norm(&layer.narrow, &layer.done, tokens);
+        self.add_norm(&layer.narrow, &layer.output_norm, tokens);
     }
 
     /// Adds the current product to the tokens of a block, normalises and quantises them.
-    fn add_norm(&mut self, layer: &Linear, groups: &[Norm], tokens: Range<usize>) {
+    fn add_norm(&mut self, layer: &Linear, groups: &[NormParameters], tokens: Range<usize>) {
         let rows = tokens.start * layer.width()..tokens.end * layer.width();
         let sums = &self.block.sums[..rows.len()];
-        let product = Product { sums, outputs: layer.outputs(), codings: &self.block.codings[..tokens.len()] };
-        let normal = Normal { groups, epsilon: self.network.shape.epsilon };
-        let coded = Coded { bytes: &mut self.coded[rows.clone()], codings: &mut self.codings[tokens] };
-        self.kernels.add_norm(product, normal, &mut self.flow[rows], coded);
+        let product = LayerSums { sums, outputs: layer.outputs(), codings: &self.block.codings[..tokens.len()] };
+        let normal = LayerNorm { groups, epsilon: self.network.shape.epsilon };
+        let coded = QuantisedRows { bytes: &mut self.coded[rows.clone()], codings: &mut self.codings[tokens] };
+        self.kernels.add_norm(product, normal, &mut self.activations[rows], coded);
     }
 }
 

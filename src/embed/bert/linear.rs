@@ -2,16 +2,16 @@
 //!
 //! [`Kernels::dot`]: crate::embed::bert::kernels::Kernels::dot
 
-use crate::embed::bert::kernels::{LANES, Line, Outputs, PANEL, panel_lines, place};
+use crate::embed::bert::kernels::{LANES, OutputScales, PANEL, PanelLine, panel_lines, weight_position};
 
 /// The largest quantised weight.
-const LARGEST: f32 = 127.0;
+const MAX_WEIGHT: f32 = 127.0;
 
 /// `y = W x + b`, with one quantisation step per output.
 pub(super) struct Linear {
     inputs: usize,
-    panels: Vec<Line>,
-    outputs: Vec<Outputs>,
+    panels: Vec<PanelLine>,
+    outputs: Vec<OutputScales>,
 }
 
 impl Linear {
@@ -20,17 +20,17 @@ impl Linear {
     pub(super) fn new(weights: &[f32], bias: &[f32]) -> Linear {
         let inputs = weights.len() / bias.len();
         let lines = panel_lines(inputs);
-        let mut panels = vec![Line::ZERO; bias.len() / PANEL * lines];
+        let mut panels = vec![PanelLine::ZERO; bias.len() / PANEL * lines];
         let mut outputs =
-            vec![Outputs { step: [0.0; LANES], sum: [0.0; LANES], bias: [0.0; LANES] }; bias.len() / LANES];
+            vec![OutputScales { step: [0.0; LANES], sum: [0.0; LANES], bias: [0.0; LANES] }; bias.len() / LANES];
         for (output, (weights, bias)) in weights.chunks_exact(inputs).zip(bias).enumerate() {
-            let step = weights.iter().fold(0f32, |most, it| most.max(it.abs())) / LARGEST;
+            let step = weights.iter().fold(0f32, |most, it| most.max(it.abs())) / MAX_WEIGHT;
             let inverse = if step > 0.0 { 1.0 / step } else { 0.0 };
             let panel = &mut panels[output / PANEL * lines..][..lines];
             let mut sum = 0i32;
             for (input, weight) in weights.iter().enumerate() {
                 let steps = (weight * inverse).round_ties_even() as i8;
-                let (line, at) = place(input, output % PANEL);
+                let (line, at) = weight_position(input, output % PANEL);
                 panel[line].0[at] = steps.cast_unsigned();
                 sum += i32::from(steps);
             }
@@ -53,12 +53,12 @@ impl Linear {
     }
 
     /// Returns the weights, panel by panel.
-    pub(super) fn panels(&self) -> impl Iterator<Item = &[Line]> {
+    pub(super) fn panels(&self) -> impl Iterator<Item = &[PanelLine]> {
         self.panels.chunks_exact(panel_lines(self.inputs))
     }
 
     /// Returns the scales and biases that dequantise the sums.
-    pub(super) fn outputs(&self) -> &[Outputs] {
+    pub(super) fn outputs(&self) -> &[OutputScales] {
         &self.outputs
     }
 

@@ -26,7 +26,7 @@ mod forward;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::embed::bert::forward::Pass;
+pub(crate) use crate::embed::bert::forward::ForwardPass;
 pub(crate) use network::{Network, Shape};
 
 /// Increment this with every change that alters vectors, so that old and new ones are never compared.
@@ -34,17 +34,17 @@ pub(crate) const VERSION: u32 = 1;
 
 /// The kernels for one kind of processor.
 #[derive(Clone, Copy)]
-pub(crate) struct Processor(&'static dyn kernels::Kernels);
+pub(crate) struct ProcessorKernels(&'static dyn kernels::Kernels);
 
-impl Processor {
+impl ProcessorKernels {
     /// Returns the fast kernels, if this machine supports any.
-    pub(crate) fn fastest() -> Option<Processor> {
-        kernels::fastest().map(Processor)
+    pub(crate) fn fastest() -> Option<ProcessorKernels> {
+        kernels::fastest().map(ProcessorKernels)
     }
 
     /// Returns the portable kernels: slow, and the reference for the fast ones.
-    pub(crate) fn plain() -> Processor {
-        Processor(kernels::plain())
+    pub(crate) fn plain() -> ProcessorKernels {
+        ProcessorKernels(kernels::plain())
     }
 
     /// Returns its name.

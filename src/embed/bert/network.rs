@@ -1,15 +1,15 @@
 //! The layers of an encoder, with 8-bit weights.
 
 use crate::embed::bert::attention::MAX_WIDTH;
-use crate::embed::bert::kernels::{LANES, Norm, PANEL};
+use crate::embed::bert::kernels::{LANES, NormParameters, PANEL};
 use crate::embed::bert::linear::Linear;
 
 /// The encoder of one model, shared by all threads.
 pub(crate) struct Network {
     pub(super) shape: Shape,
     /// Normalisation of the embeddings.
-    pub(super) first: Vec<Norm>,
-    pub(super) layers: Vec<Layer>,
+    pub(super) embedding_norm: Vec<NormParameters>,
+    pub(super) layers: Vec<EncoderLayer>,
 }
 
 /// The sizes of an encoder.
@@ -24,15 +24,15 @@ pub(crate) struct Shape {
 }
 
 /// One layer; fields are in the order of computation.
-pub(super) struct Layer {
+pub(super) struct EncoderLayer {
     /// Computes queries, keys and values.
     pub(super) project: Linear,
     /// Combines the heads.
     pub(super) mix: Linear,
-    pub(super) attended: Vec<Norm>,
+    pub(super) attention_norm: Vec<NormParameters>,
     pub(super) widen: Linear,
     pub(super) narrow: Linear,
-    pub(super) done: Vec<Norm>,
+    pub(super) output_norm: Vec<NormParameters>,
 }
 
 impl Shape {
@@ -58,9 +58,10 @@ impl Network {
         shape: Shape,
         mut tensor: impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
     ) -> Result<Network, E> {
-        let first = norm("embeddings.LayerNorm", shape.hidden, &mut tensor)?;
-        let layers = (0..shape.layers).map(|layer| Layer::read(shape, layer, &mut tensor)).collect::<Result<_, E>>()?;
-        Ok(Network { shape, first, layers })
+        let first = read_norms("embeddings.LayerNorm", shape.hidden, &mut tensor)?;
+        let layers =
+            (0..shape.layers).map(|layer| EncoderLayer::read(shape, layer, &mut tensor)).collect::<Result<_, E>>()?;
+        Ok(Network { shape, embedding_norm: first, layers })
     }
 
     /// Returns the size of the weights in bytes.
@@ -69,12 +70,12 @@ impl Network {
     }
 }
 
-impl Layer {
+impl EncoderLayer {
     fn read<E>(
         shape: Shape,
         layer: usize,
         tensor: &mut impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
-    ) -> Result<Layer, E> {
+    ) -> Result<EncoderLayer, E> {
         let Shape { hidden, inner, .. } = shape;
         let name = |part: &str| format!("encoder.layer.{layer}.{part}");
         let (mut weights, mut bias) = (Vec::with_capacity(3 * hidden * hidden), Vec::with_capacity(3 * hidden));
@@ -89,24 +90,24 @@ impl Layer {
         let mix = linear("attention.output.dense", hidden, hidden)?;
         let widen = linear("intermediate.dense", inner, hidden)?;
         let narrow = linear("output.dense", hidden, inner)?;
-        Ok(Layer {
+        Ok(EncoderLayer {
             project: Linear::new(&weights, &bias),
             mix,
-            attended: norm(&name("attention.output.LayerNorm"), hidden, tensor)?,
+            attention_norm: read_norms(&name("attention.output.LayerNorm"), hidden, tensor)?,
             widen,
             narrow,
-            done: norm(&name("output.LayerNorm"), hidden, tensor)?,
+            output_norm: read_norms(&name("output.LayerNorm"), hidden, tensor)?,
         })
     }
 }
 
-fn norm<E>(
+fn read_norms<E>(
     name: &str,
     hidden: usize,
     tensor: &mut impl FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
-) -> Result<Vec<Norm>, E> {
+) -> Result<Vec<NormParameters>, E> {
     let scale = tensor(&format!("{name}.weight"), &[hidden])?;
     let shift = tensor(&format!("{name}.bias"), &[hidden])?;
     let groups = scale.as_chunks().0.iter().zip(shift.as_chunks().0);
-    Ok(groups.map(|(scale, shift)| Norm { scale: *scale, shift: *shift }).collect())
+    Ok(groups.map(|(scale, shift)| NormParameters { scale: *scale, shift: *shift }).collect())
 }

@@ -32,7 +32,7 @@ fn text(shape: Shape, tokens: usize, seed: u64) -> Vec<f32> {
     (0..tokens * shape.hidden).map(|_| random.number()).collect()
 }
 
-fn run(pass: &mut Pass, text: &[f32]) -> Vec<f32> {
+fn run(pass: &mut ForwardPass, text: &[f32]) -> Vec<f32> {
     let Ok(rows) = pass.run::<Infallible>(|buffer| {
         buffer.clear();
         buffer.extend_from_slice(text);
@@ -48,13 +48,13 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 
 #[test]
 fn fast_and_plain_kernels_give_same_rows() {
-    let Some(fastest) = Processor::fastest() else {
+    let Some(fastest) = ProcessorKernels::fastest() else {
         println!("this processor has no fast kernels");
         return;
     };
     for shape in SHAPES {
         let network = network(shape, 1);
-        let mut passes = [fastest, Processor::plain()].map(|it| Pass::new(network.clone(), it));
+        let mut passes = [fastest, ProcessorKernels::plain()].map(|it| ForwardPass::new(network.clone(), it));
         for tokens in [1, 2, 13, 14, 15, 16, 17, 31, 32, 33, 43, 97] {
             let text = text(shape, tokens, tokens as u64);
             let [fast, plain] = passes.each_mut().map(|it| run(it, &text));
@@ -68,13 +68,13 @@ fn fast_and_plain_kernels_give_same_rows() {
 
 #[test]
 fn pass_reuse_does_not_change_result() {
-    for processor in [Some(Processor::plain()), Processor::fastest()].into_iter().flatten() {
+    for processor in [Some(ProcessorKernels::plain()), ProcessorKernels::fastest()].into_iter().flatten() {
         let shape = SHAPES[0];
         let network = network(shape, 2);
-        let mut used = Pass::new(network.clone(), processor);
+        let mut used = ForwardPass::new(network.clone(), processor);
         for tokens in [70, 3, 33, 1, 64, 15] {
             let text = text(shape, tokens, tokens as u64);
-            let fresh = run(&mut Pass::new(network.clone(), processor), &text);
+            let fresh = run(&mut ForwardPass::new(network.clone(), processor), &text);
             assert_eq!(run(&mut used, &text), fresh, "{tokens}");
         }
     }
@@ -82,7 +82,7 @@ fn pass_reuse_does_not_change_result() {
 
 #[test]
 fn empty_text_gives_no_rows() {
-    let mut pass = Pass::new(network(SHAPES[0], 3), Processor::plain());
+    let mut pass = ForwardPass::new(network(SHAPES[0], 3), ProcessorKernels::plain());
     assert!(run(&mut pass, &[]).is_empty());
 }
 
@@ -90,7 +90,8 @@ fn empty_text_gives_no_rows() {
 fn attention_ignores_order_of_other_tokens() {
     // Without positions, a token attends to the others as a set: swapping two tokens swaps their rows and keeps the rest.
     let shape = SHAPES[1];
-    let mut pass = Pass::new(network(shape, 4), Processor::fastest().unwrap_or(Processor::plain()));
+    let mut pass =
+        ForwardPass::new(network(shape, 4), ProcessorKernels::fastest().unwrap_or(ProcessorKernels::plain()));
     let mut text = text(shape, 40, 4);
     let before = run(&mut pass, &text);
     let (head, tail) = text.split_at_mut(20 * shape.hidden);

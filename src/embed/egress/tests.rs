@@ -1,7 +1,7 @@
 use super::*;
 
 fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
-    super::check(url, mode, Purpose::Embedding).err().map(|error| error.code)
+    super::check_allowed(url, mode, Purpose::Embedding).err().map(|error| error.code)
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn cloud_modes_allow_their_purposes() {
         (PrivacyMode::CloudReasoningOk, Purpose::Reasoning, ""),
         (PrivacyMode::CloudEmbeddingOk, Purpose::Reasoning, ""),
     ] {
-        let hint = super::check(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
+        let hint = super::check_allowed(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
         assert!(hint.contains(expected) && hint.is_empty() == expected.is_empty(), "{mode:?} {purpose:?}: {hint}");
     }
 }
@@ -60,7 +60,7 @@ fn downloads_require_https_or_local_host() {
 
 /// Returns the records of one destination, newest first.
 fn logged(destination: &str) -> Vec<(u64, bool)> {
-    let records = LOG.get().unwrap().list(1_000).unwrap();
+    let records = AUDIT_LOG.get().unwrap().list(1_000).unwrap();
     records.iter().filter(|it| it.destination == destination).map(|it| (it.bytes, it.allowed)).collect()
 }
 
@@ -68,7 +68,7 @@ fn logged(destination: &str) -> Vec<(u64, bool)> {
 async fn audit_log_records_cloud_requests_and_refusals() {
     use std::io::{Read, Write};
     let dir = tempfile::tempdir().unwrap().keep();
-    keep_log(AuditLog::open(&dir.join("audit.sqlite")).unwrap());
+    set_audit_log(AuditLog::open(&dir.join("audit.sqlite")).unwrap());
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -79,31 +79,31 @@ async fn audit_log_records_cloud_requests_and_refusals() {
         }
     });
     for (mode, records) in [(PrivacyMode::LocalOnly, vec![]), (PrivacyMode::CloudReasoningOk, vec![(5, true)])] {
-        let outbound = client(&url, mode, Purpose::Reasoning, None).await.unwrap();
+        let outbound = open_client(&url, mode, Purpose::Reasoning, None).await.unwrap();
         assert!(outbound.send(outbound.post(&url).body("hello")).await.unwrap().status().is_success());
         assert_eq!(logged(&url), records, "{mode:?}");
     }
-    assert!(client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).await.is_err());
+    assert!(open_client("https://192.0.2.7", PrivacyMode::LocalOnly, Purpose::Reasoning, None).await.is_err());
     assert_eq!(logged("https://192.0.2.7"), [(0, false)]);
 }
 
 #[tokio::test]
 async fn dns_lookups_run_off_thread_with_timeout() {
     // Pending at the first poll: the lookup does not block this thread, the only one.
-    let mut made = std::pin::pin!(client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
+    let mut made = std::pin::pin!(open_client("http://localhost:1", PrivacyMode::LocalOnly, Purpose::Reasoning, None));
     assert!(futures::poll!(&mut made).is_pending());
     made.await.unwrap();
-    let [remote, local] = ["http://models.example", "http://127.0.0.1:1"].map(|it| parse(it).unwrap());
+    let [remote, local] = ["http://models.example", "http://127.0.0.1:1"].map(|it| parse_http_url(it).unwrap());
     let silent = || {
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     };
     // More lookups than permits: each times out, whether it holds a permit or waits for one.
-    let names = (0..9).map(|_| resolving(&remote, Duration::from_millis(50), silent));
+    let names = (0..9).map(|_| with_dns_limit(&remote, Duration::from_millis(50), silent));
     for refused in futures::future::join_all(names).await {
         assert_eq!(refused.unwrap_err().code, ErrorCode::Unavailable);
     }
-    assert_eq!(resolving(&local, Duration::from_secs(20), || Ok(7)).await.unwrap(), 7);
+    assert_eq!(with_dns_limit(&local, Duration::from_secs(20), || Ok(7)).await.unwrap(), 7);
 }
 
 /// Self-signed certificate for `localhost` and 127.0.0.1, valid until 2120.
@@ -130,7 +130,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 ";
 
 /// Starts a server with this certificate and returns its address.
-async fn with_certificate() -> String {
+async fn serve_tls() -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::rustls::ServerConfig;
     use tokio_rustls::rustls::crypto::ring;
@@ -166,10 +166,10 @@ async fn user_ca_certificate_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let pem = dir.path().join("ca.pem");
     std::fs::write(&pem, CERTIFICATE).unwrap();
-    let url = with_certificate().await;
+    let url = serve_tls().await;
     let mode = PrivacyMode::LocalOnly;
-    for (trusted, is_trusted) in [(vec![], false), (certificates(&pem).unwrap(), true)] {
-        let outbound = client_trusting(&url, mode, Purpose::Reasoning, None, &trusted).unwrap();
+    for (trusted, is_trusted) in [(vec![], false), (read_certificates(&pem).unwrap(), true)] {
+        let outbound = build_client(&url, mode, Purpose::Reasoning, None, &trusted).unwrap();
         let answer = outbound.send(outbound.get(&url)).await;
         assert_eq!(answer.is_ok(), is_trusted, "{:?}", answer.err());
     }
@@ -182,9 +182,9 @@ fn file_without_certificate_is_rejected() {
     let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for text in ["", "hello", PRIVATE, damaged, "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
         std::fs::write(&pem, text).unwrap();
-        let error = certificates(&pem).unwrap_err();
+        let error = read_certificates(&pem).unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}: {error}");
         assert!(error.message.contains("ca.pem") && error.hint.unwrap().contains("VIC_SERVERS_CA"));
     }
-    assert_eq!(certificates(&dir.path().join("none")).unwrap_err().code, ErrorCode::NotFound);
+    assert_eq!(read_certificates(&dir.path().join("none")).unwrap_err().code, ErrorCode::NotFound);
 }

@@ -39,7 +39,7 @@ async fn pull_verifies_and_installs_file() {
     let (dir, store) = store(&content_sum(), &format!("{address}/x"));
     let seen = Mutex::new(Vec::new());
     store.pull("lib-x", |it| seen.lock().unwrap().push(it)).await.unwrap();
-    let path = store.locate("lib-x", "libx.so").unwrap();
+    let path = store.locate_file("lib-x", "libx.so").unwrap();
     assert_eq!(path, dir.path().join("lib/libx.so"));
     assert_eq!(std::fs::read(&path).unwrap(), CONTENT);
     assert_eq!(store.library("lib-x").unwrap(), path);
@@ -105,7 +105,7 @@ fn model_is_present_only_with_all_files() {
 
 #[test]
 fn unknown_model_error_lists_known_models() {
-    let error = ModelStore::new(vec![]).locate("nonsense", "x").unwrap_err();
+    let error = ModelStore::new(vec![]).locate_file("nonsense", "x").unwrap_err();
     assert_eq!(error.code, ErrorCode::NotFound);
     assert!(error.hint.unwrap().contains("all-MiniLM-L6-v2"));
 }

@@ -13,34 +13,34 @@ use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{NoSelectedOutputs, RunOptions};
 
 /// Chunk size: larger than a run needs, so that one chunk suffices and no space is lost between chunks.
-const PIECE_BYTES: usize = 256 << 20;
+const CHUNK_BYTES: usize = 256 << 20;
 /// A free block is split if it exceeds the request by this many bytes.
-const DIVIDED_FROM_BYTES: usize = 16 << 20;
+const SPLIT_THRESHOLD_BYTES: usize = 16 << 20;
 
 /// Whether the process has created the arena.
-static MADE: Mutex<bool> = Mutex::new(false);
+static CREATED: Mutex<bool> = Mutex::new(false);
 
 /// Creates the arena of the environment unless it exists. Sessions opened with the environment's allocators allocate
 /// from it.
 ///
 /// # Errors
 /// The library does not support these calls or settings.
-pub(super) fn make(environment: &Environment) -> ort::Result<()> {
-    let mut is_made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn ensure_created(environment: &Environment) -> ort::Result<()> {
+    let mut is_made = CREATED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_made {
-        register(environment)?;
+        register_arena(environment)?;
         *is_made = true;
     }
     Ok(())
 }
 
-fn register(environment: &Environment) -> ort::Result<()> {
+fn register_arena(environment: &Environment) -> ort::Result<()> {
     let place = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
     // The first chunk is never released; its size stays at the library's minimum.
     let settings = [
-        (c"initial_growth_chunk_size_bytes", PIECE_BYTES),
-        (c"max_power_of_two_extend_bytes", PIECE_BYTES),
-        (c"max_dead_bytes_per_chunk", DIVIDED_FROM_BYTES),
+        (c"initial_growth_chunk_size_bytes", CHUNK_BYTES),
+        (c"max_power_of_two_extend_bytes", CHUNK_BYTES),
+        (c"max_dead_bytes_per_chunk", SPLIT_THRESHOLD_BYTES),
     ];
     let (keys, values) = (settings.map(|it| it.0.as_ptr()), settings.map(|it| it.1));
     let (api, mut made) = (ort::api(), std::ptr::null_mut());
@@ -60,7 +60,7 @@ fn register(environment: &Environment) -> ort::Result<()> {
 ///
 /// # Errors
 /// The library does not know the option.
-pub(crate) fn ends_without_memory() -> ort::Result<RunOptions<NoSelectedOutputs>> {
+pub(crate) fn shrink_after_run() -> ort::Result<RunOptions<NoSelectedOutputs>> {
     let mut options = RunOptions::new()?;
     options.set("memory.enable_memory_arena_shrinkage", "cpu:0")?;
     Ok(options)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::config::EmbedEngine;
 use crate::embed::Vector;
-use crate::embed::bert::{self, Pass, Processor, Shape};
+use crate::embed::bert::{self, ForwardPass, ProcessorKernels, Shape};
 use crate::embed::model_catalog::VectorRecipe;
-use crate::embed::onnx::embedding_table::Lookup;
+use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::model_spec::{ModelSpec, Network};
 use crate::embed::onnx::pooling;
@@ -15,27 +15,27 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// A model for vic's own encoder, shared by all threads.
 #[derive(Clone)]
-pub(crate) struct OwnModel {
+pub(crate) struct BertModel {
     network: Arc<bert::Network>,
-    processor: Processor,
+    processor: ProcessorKernels,
 }
 
 /// An encoder for one thread.
-pub(crate) struct OwnEncoder {
-    pass: Pass,
-    lookup: Arc<Lookup>,
+pub(crate) struct BertEncoder {
+    pass: ForwardPass,
+    lookup: Arc<EmbeddingTable>,
     recipe: VectorRecipe,
 }
 
-impl OwnModel {
+impl BertModel {
     /// Loads the model if vic's own encoder is to run it. If ONNX Runtime is, logs the reason and returns `None`.
-    pub(crate) fn open(spec: &ModelSpec, precision: Precision, engine: EmbedEngine) -> Result<Option<OwnModel>> {
-        match choose(spec, precision, engine)? {
+    pub(crate) fn open(spec: &ModelSpec, precision: Precision, engine: EmbedEngine) -> Result<Option<BertModel>> {
+        match choose_engine(spec, precision, engine)? {
             Ok((processor, shape, weights)) => {
-                let network = Arc::new(read(shape, &weights)?);
+                let network = Arc::new(read_network(shape, &weights)?);
                 let (model, mib) = (&spec.name, network.bytes() >> 20);
                 tracing::info!(model, engine = processor.name(), mib, "vic's own encoder runs the model");
-                Ok(Some(OwnModel { network, processor }))
+                Ok(Some(BertModel { network, processor }))
             }
             Err(reason) if engine == EmbedEngine::Own => Err(Error::new(
                 ErrorCode::FailedPrecondition,
@@ -50,8 +50,8 @@ impl OwnModel {
     }
 
     /// Returns an encoder for one thread.
-    pub(crate) fn encoder(&self, lookup: Arc<Lookup>, recipe: &VectorRecipe) -> OwnEncoder {
-        OwnEncoder { pass: Pass::new(self.network.clone(), self.processor), lookup, recipe: recipe.clone() }
+    pub(crate) fn encoder(&self, lookup: Arc<EmbeddingTable>, recipe: &VectorRecipe) -> BertEncoder {
+        BertEncoder { pass: ForwardPass::new(self.network.clone(), self.processor), lookup, recipe: recipe.clone() }
     }
 
     /// Returns the name of the encoder and its instruction set.
@@ -65,20 +65,20 @@ impl OwnModel {
     }
 }
 
-impl OwnEncoder {
+impl BertEncoder {
     /// Runs one text through the network.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
         let rows = self.pass.run(|buffer| self.lookup.fill(ids, buffer))?;
-        pooling::pool(rows, self.lookup.hidden(), &self.recipe)
+        pooling::pool_tokens(rows, self.lookup.hidden(), &self.recipe)
     }
 }
 
 /// Returns the input of vic's own encoder, or the reason to use ONNX Runtime.
-fn choose(
+fn choose_engine(
     spec: &ModelSpec,
     precision: Precision,
     engine: EmbedEngine,
-) -> Result<std::result::Result<(Processor, Shape, Weights), String>> {
+) -> Result<std::result::Result<(ProcessorKernels, Shape, Weights), String>> {
     if engine == EmbedEngine::Onnx {
         return Ok(Err("VIC_EMBED_ENGINE selects it".into()));
     }
@@ -88,21 +88,21 @@ fn choose(
     let Network::Weights { config, weights, .. } = &spec.network else {
         return Ok(Err("the model is a ready-made network".into()));
     };
-    let processor = match (engine, Processor::fastest()) {
-        (EmbedEngine::Own, processor) => processor.unwrap_or_else(Processor::plain),
+    let processor = match (engine, ProcessorKernels::fastest()) {
+        (EmbedEngine::Own, processor) => processor.unwrap_or_else(ProcessorKernels::plain),
         (_, None) => return Ok(Err("the processor has no AVX-512 VNNI".into())),
         (_, Some(_)) if cfg!(unoptimised) => return Ok(Err("vic was built without optimisation".into())),
         (_, Some(processor)) => processor,
     };
     let weights = Weights::open(weights)?;
-    let shape = shape(&BertConfig::open(config)?, &weights)?;
+    let shape = read_shape(&BertConfig::open(config)?, &weights)?;
     Ok(match shape.obstacle() {
         Some(obstacle) => Err(obstacle),
         None => Ok((processor, shape, weights)),
     })
 }
 
-fn shape(config: &BertConfig, weights: &Weights) -> Result<Shape> {
+fn read_shape(config: &BertConfig, weights: &Weights) -> Result<Shape> {
     let inner = match config.num_hidden_layers {
         0 => 0,
         _ => weights.matrix_shape("encoder.layer.0.intermediate.dense.weight")?[0],
@@ -116,13 +116,13 @@ fn shape(config: &BertConfig, weights: &Weights) -> Result<Shape> {
     })
 }
 
-fn read(shape: Shape, weights: &Weights) -> Result<bert::Network> {
+fn read_network(shape: Shape, weights: &Weights) -> Result<bert::Network> {
     bert::Network::read(shape, |name, size| {
         let numbers = weights.tensor(name, size)?;
         // Quantised bytes cannot represent them; every vector would be silently wrong.
         match numbers.iter().all(|it| it.is_finite()) {
             true => Ok(numbers),
-            false => Err(weights.broken(&format!("`{name}` holds numbers that are not finite"))),
+            false => Err(weights.invalid_model(&format!("`{name}` holds numbers that are not finite"))),
         }
     })
 }

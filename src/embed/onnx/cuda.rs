@@ -15,30 +15,30 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 
 /// The library's name in the catalog.
-const LIBRARY: &str = EmbedDevice::Cuda.library();
+const LIBRARY: &str = EmbedDevice::Cuda.runtime_library();
 
 /// Driver device of Windows Subsystem for Linux, which lists no cards.
-const LENT_DRIVER: &str = "/dev/dxg";
+const WSL_DRIVER: &str = "/dev/dxg";
 
 /// Loads the library and runs a test computation on the card, so that a missing component is reported at once by name.
 ///
 /// # Errors
 /// [`ErrorCode::FailedPrecondition`] with a hint: no card, no library, or a library or system without CUDA.
-pub(crate) fn runtime(store: &ModelStore) -> Result<Runtime> {
-    if machine::gpus(Path::new(machine::NVIDIA_CARDS)).is_empty() && !Path::new(LENT_DRIVER).exists() {
+pub(crate) fn load_cuda_runtime(store: &ModelStore) -> Result<Runtime> {
+    if machine::gpu_models(Path::new(machine::NVIDIA_CARDS)).is_empty() && !Path::new(WSL_DRIVER).exists() {
         return Err(
-            unusable("this machine has no CUDA device").hint("set VIC_EMBED_DEVICE to `cpu` to use the processor")
+            cuda_unusable("this machine has no CUDA device").hint("set VIC_EMBED_DEVICE to `cpu` to use the processor")
         );
     }
     let library =
-        store.library(LIBRARY).map_err(|error| unusable(&error.message).hint(error.hint.unwrap_or_default()))?;
+        store.library(LIBRARY).map_err(|error| cuda_unusable(&error.message).hint(error.hint.unwrap_or_default()))?;
     let runtime = Runtime::load(&library, EmbedDevice::Cuda)?;
-    try_out(runtime)?;
+    test_compute(runtime)?;
     Ok(runtime)
 }
 
 /// Rejects settings that the CUDA device does not support.
-pub(super) fn check(config: &EmbedConfig, precision: Precision) -> Result<()> {
+pub(super) fn check_settings(config: &EmbedConfig, precision: Precision) -> Result<()> {
     let refuse = |why: &str, cure: &str| Err(Error::invalid(why).hint(cure));
     match (config.device, config.engine, precision) {
         (EmbedDevice::Cpu, ..) | (EmbedDevice::Cuda, EmbedEngine::Auto | EmbedEngine::Onnx, Precision::Fp32) => Ok(()),
@@ -52,33 +52,33 @@ pub(super) fn check(config: &EmbedConfig, precision: Precision) -> Result<()> {
 }
 
 /// Strips the library's source location from an error message.
-fn reason(message: &str) -> &str {
+fn strip_source_location(message: &str) -> &str {
     let begins = ["CUDA failure", "Failed to load library"].into_iter().filter_map(|it| message.rfind(it)).max();
     message[begins.unwrap_or(0)..].trim_end_matches("\\n").trim()
 }
 
 /// Runs a test computation of one number on the card.
-fn try_out(runtime: Runtime) -> Result<()> {
+fn test_compute(runtime: Runtime) -> Result<()> {
     let failed = |error: ort::Error| {
         let cure = "install NVIDIA's driver and CUDA 13, and set LD_LIBRARY_PATH to find them";
-        unusable(reason(&error.to_string())).hint(cure)
+        cuda_unusable(strip_source_location(&error.to_string())).hint(cure)
     };
     if !CUDA::is_available().map_err(failed)? {
-        return Err(unusable("the ONNX Runtime that this process loaded was built without CUDA")
+        return Err(cuda_unusable("the ONNX Runtime that this process loaded was built without CUDA")
             .hint(format!("fetch another with `vic models pull {LIBRARY}`")));
     }
     let builder = runtime.builder(1).and_then(|it| Ok(it.with_config_entry("session.disable_cpu_ep_fallback", "1")?));
-    let mut session = builder.and_then(|mut it| it.commit_from_memory(&one_step())).map_err(failed)?;
+    let mut session = builder.and_then(|mut it| it.commit_from_memory(&relu_model())).map_err(failed)?;
     let number = TensorRef::from_array_view(([1], &[-1_f32][..])).map_err(failed)?;
     let outputs = session.run(ort::inputs![number]).map_err(failed)?;
     match outputs[0].try_extract_tensor::<f32>().map_err(failed)?.1 {
         [0.0] => Ok(()),
-        other => Err(unusable(&format!("the test computation gave {other:?} instead of 0"))),
+        other => Err(cuda_unusable(&format!("the test computation gave {other:?} instead of 0"))),
     }
 }
 
 /// Returns a model with a single ReLU.
-fn one_step() -> Vec<u8> {
+fn relu_model() -> Vec<u8> {
     let number = |name| ValueInfoProto::tensor(name, FLOAT, &[Ok(1)]);
     let step = NodeProto {
         input: vec!["number".into()],
@@ -98,7 +98,7 @@ fn one_step() -> Vec<u8> {
         .encode_to_vec()
 }
 
-fn unusable(why: &str) -> Error {
+fn cuda_unusable(why: &str) -> Error {
     Error::new(ErrorCode::FailedPrecondition, format!("the configured graphics card cannot be used: {why}"))
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn cpu_library_is_rejected_for_cuda_with_hint() {
-        let error = try_out(library(EmbedDevice::Cuda)).unwrap_err();
+        let error = test_compute(library(EmbedDevice::Cuda)).unwrap_err();
         assert_eq!(error.code, ErrorCode::FailedPrecondition, "{error}");
         assert!(error.message.contains("without CUDA") && error.hint.unwrap().contains(LIBRARY));
     }
@@ -124,7 +124,7 @@ mod tests {
     fn cuda_never_falls_back_to_cpu_silently() {
         let folder = tempfile::tempdir().unwrap();
         let model = folder.path().join("model.onnx");
-        std::fs::write(&model, one_step()).unwrap();
+        std::fs::write(&model, relu_model()).unwrap();
         assert!(library(EmbedDevice::Cpu).session(&model, 1).is_ok());
         assert!(library(EmbedDevice::Cuda).session(&model, 1).is_err());
     }
@@ -132,17 +132,20 @@ mod tests {
     #[test]
     fn cuda_error_omits_library_source_location() {
         assert_eq!(
-            reason("/src/a.cc:154 a::b(int) CUDA failure 35: old driver ; GPU=-1 ; \\n\\n"),
+            strip_source_location("/src/a.cc:154 a::b(int) CUDA failure 35: old driver ; GPU=-1 ; \\n\\n"),
             "CUDA failure 35: old driver ; GPU=-1 ;"
         );
-        assert_eq!(reason("/src/p.cc:2 [E] : FAIL : Failed to load library x.so\\n"), "Failed to load library x.so");
-        assert_eq!(reason("something else"), "something else");
+        assert_eq!(
+            strip_source_location("/src/p.cc:2 [E] : FAIL : Failed to load library x.so\\n"),
+            "Failed to load library x.so"
+        );
+        assert_eq!(strip_source_location("something else"), "something else");
     }
 
     #[test]
     fn unsupported_cuda_settings_are_rejected() {
         let refused = |device, engine, precision| {
-            check(&EmbedConfig { device, engine, ..settings("m", "fp32") }, precision).is_err()
+            check_settings(&EmbedConfig { device, engine, ..settings("m", "fp32") }, precision).is_err()
         };
         for engine in EmbedEngine::ALL {
             assert!(!refused(EmbedDevice::Cpu, engine, Precision::Int8));

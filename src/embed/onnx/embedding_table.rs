@@ -10,22 +10,22 @@ use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, ErrorCode, Result};
 
 /// The tables of one model, shared by all sessions.
-pub(crate) struct Lookup {
+pub(crate) struct EmbeddingTable {
     hidden: usize,
-    words: Words,
+    words: WordTable,
     /// The position embeddings plus the embedding of segment 0.
-    places: Vec<f32>,
+    positions: Vec<f32>,
 }
 
 /// Half precision halves the table; its error is far below that of 8-bit products.
-enum Words {
+enum WordTable {
     Half(Vec<f16>),
     Full(Vec<f32>),
 }
 
-impl Lookup {
+impl EmbeddingTable {
     /// Reads the tables.
-    pub(crate) fn open(weights: &Weights, config: &BertConfig, precision: Precision) -> Result<Lookup> {
+    pub(crate) fn open(weights: &Weights, config: &BertConfig, precision: Precision) -> Result<EmbeddingTable> {
         let name = "embeddings.word_embeddings.weight";
         let hidden = config.hidden_size;
         let [rows, width] = weights.matrix_shape(name)?;
@@ -33,11 +33,11 @@ impl Lookup {
             return Err(Error::new(ErrorCode::DataLoss, format!("`{name}` is {width} wide instead of {hidden}")));
         }
         let words = match precision {
-            Precision::Fp32 => Words::Full(weights.tensor(name, &[rows, hidden])?),
+            Precision::Fp32 => WordTable::Full(weights.tensor(name, &[rows, hidden])?),
             Precision::Int8 => {
                 let mut half = Vec::with_capacity(rows * hidden);
                 weights.read(name, &mut |piece| half.extend(piece.iter().map(|it| f16::from_f32(*it))))?;
-                Words::Half(half)
+                WordTable::Half(half)
             }
         };
         let positions = config.max_position_embeddings;
@@ -47,14 +47,14 @@ impl Lookup {
         for row in places.chunks_exact_mut(hidden) {
             row.iter_mut().zip(&segment).for_each(|(place, segment)| *place += segment);
         }
-        Ok(Lookup { hidden, words, places })
+        Ok(EmbeddingTable { hidden, words, positions: places })
     }
 
     /// Returns the number of tokens in the table.
     pub(crate) fn vocabulary(&self) -> usize {
         let numbers = match &self.words {
-            Words::Half(words) => words.len(),
-            Words::Full(words) => words.len(),
+            WordTable::Half(words) => words.len(),
+            WordTable::Full(words) => words.len(),
         };
         numbers / self.hidden
     }
@@ -68,16 +68,16 @@ impl Lookup {
     pub(crate) fn fill(&self, ids: &[u32], output: &mut Vec<f32>) -> Result<()> {
         output.clear();
         output.resize(ids.len() * self.hidden, 0.0);
-        if ids.len() * self.hidden > self.places.len() {
+        if ids.len() * self.hidden > self.positions.len() {
             return Err(Error::internal("more tokens than the model has positions"));
         }
-        let rows = output.chunks_exact_mut(self.hidden).zip(self.places.chunks_exact(self.hidden));
+        let rows = output.chunks_exact_mut(self.hidden).zip(self.positions.chunks_exact(self.hidden));
         for (id, (row, place)) in ids.iter().zip(rows) {
             let start = *id as usize * self.hidden;
             let range = start..start + self.hidden;
             let known = match &self.words {
-                Words::Half(words) => words.get(range).map(|it| it.convert_to_f32_slice(row)),
-                Words::Full(words) => words.get(range).map(|it| row.copy_from_slice(it)),
+                WordTable::Half(words) => words.get(range).map(|it| it.convert_to_f32_slice(row)),
+                WordTable::Full(words) => words.get(range).map(|it| row.copy_from_slice(it)),
             };
             known.ok_or_else(|| Error::internal(format!("token {id} is not in the model's table")))?;
             row.iter_mut().zip(place).for_each(|(value, place)| *value += place);

@@ -9,7 +9,7 @@ use ort::value::TensorRef;
 
 use crate::embed::Vector;
 use crate::embed::model_catalog::VectorRecipe;
-use crate::embed::onnx::embedding_table::Lookup;
+use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::{graph, pooling};
 use crate::error::{Error, ErrorCode, Result};
@@ -20,34 +20,34 @@ const OUTPUTS: [&str; 4] = ["sentence_embedding", graph::OUTPUT, "token_embeddin
 /// An encoder for one thread.
 pub(crate) struct Encoder {
     session: Session,
-    feed: Feed,
+    input: NetworkInput,
     output: String,
     recipe: VectorRecipe,
 }
 
 /// The network's input.
-enum Feed {
+enum NetworkInput {
     /// Embeddings, looked up here, for graphs written by vic.
-    Embeddings { lookup: Arc<Lookup>, buffer: Vec<f32> },
+    Embeddings { lookup: Arc<EmbeddingTable>, buffer: Vec<f32> },
     /// Token ids and the other named inputs of ready-made models.
-    Tokens { inputs: Vec<Input> },
+    Tokens { inputs: Vec<TokenInput> },
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Input {
+enum TokenInput {
     Ids,
     Mask,
     Types,
 }
 
-impl Input {
-    const ALL: [Input; 3] = [Input::Ids, Input::Mask, Input::Types];
+impl TokenInput {
+    const ALL: [TokenInput; 3] = [TokenInput::Ids, TokenInput::Mask, TokenInput::Types];
 
     fn name(self) -> &'static str {
         match self {
-            Input::Ids => "input_ids",
-            Input::Mask => "attention_mask",
-            Input::Types => "token_type_ids",
+            TokenInput::Ids => "input_ids",
+            TokenInput::Mask => "attention_mask",
+            TokenInput::Types => "token_type_ids",
         }
     }
 }
@@ -57,43 +57,43 @@ impl Encoder {
     pub(crate) fn open(
         runtime: Runtime,
         model: &Path,
-        lookup: Option<Arc<Lookup>>,
+        lookup: Option<Arc<EmbeddingTable>>,
         recipe: &VectorRecipe,
     ) -> Result<Encoder> {
         let session = runtime.session(model, 1)?;
         let feed = match lookup {
-            Some(lookup) => Feed::Embeddings { lookup, buffer: Vec::new() },
-            None => Feed::Tokens { inputs: inputs_of(&session, model)? },
+            Some(lookup) => NetworkInput::Embeddings { lookup, buffer: Vec::new() },
+            None => NetworkInput::Tokens { inputs: network_inputs(&session, model)? },
         };
         let has = |name: &&&str| session.outputs().iter().any(|it| it.name() == **name);
         let output = match OUTPUTS.iter().find(has) {
             Some(name) => (*name).to_string(),
             None => session.outputs().first().map(|it| it.name().to_string()).unwrap_or_default(),
         };
-        Ok(Encoder { session, feed, output, recipe: recipe.clone() })
+        Ok(Encoder { session, input: feed, output, recipe: recipe.clone() })
     }
 
     /// Computes the vector of one text. A run holds a single text, so no other text affects the vector.
     pub(crate) fn encode(&mut self, ids: &[u32]) -> Result<Vector> {
         let failed = |error: ort::Error| Error::internal(format!("the model failed: {error}"));
         let (ones, zeros, numbers): (Vec<i64>, Vec<i64>, Vec<i64>);
-        let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = match &mut self.feed {
-            Feed::Embeddings { lookup, buffer } => {
+        let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = match &mut self.input {
+            NetworkInput::Embeddings { lookup, buffer } => {
                 lookup.fill(ids, buffer)?;
                 let shape = [1, ids.len(), lookup.hidden()];
                 let tensor = TensorRef::from_array_view((shape, buffer.as_slice())).map_err(failed)?;
                 vec![(graph::INPUT.into(), tensor.into())]
             }
-            Feed::Tokens { inputs } => {
+            NetworkInput::Tokens { inputs } => {
                 numbers = ids.iter().map(|it| i64::from(*it)).collect();
                 ones = vec![1; ids.len()];
                 zeros = vec![0; ids.len()];
                 let mut given = Vec::with_capacity(inputs.len());
                 for input in inputs {
                     let values = match input {
-                        Input::Ids => &numbers,
-                        Input::Mask => &ones,
-                        Input::Types => &zeros,
+                        TokenInput::Ids => &numbers,
+                        TokenInput::Mask => &ones,
+                        TokenInput::Types => &zeros,
                     };
                     let tensor = TensorRef::from_array_view(([1, ids.len()], values.as_slice())).map_err(failed)?;
                     given.push((input.name().into(), tensor.into()));
@@ -104,7 +104,7 @@ impl Encoder {
         let outputs = self.session.run(inputs).map_err(failed)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
         match shape.iter().as_slice() {
-            &[1, _, width] | &[1, width] => pooling::pool(values, width.unsigned_abs() as usize, &self.recipe),
+            &[1, _, width] | &[1, width] => pooling::pool_tokens(values, width.unsigned_abs() as usize, &self.recipe),
             other => Err(Error::new(
                 ErrorCode::FailedPrecondition,
                 format!("the model's output `{}` has the shape {other:?}, not [1, tokens, width]", self.output),
@@ -113,10 +113,10 @@ impl Encoder {
     }
 }
 
-fn inputs_of(session: &Session, model: &Path) -> Result<Vec<Input>> {
+fn network_inputs(session: &Session, model: &Path) -> Result<Vec<TokenInput>> {
     let mut inputs = Vec::new();
     for outlet in session.inputs() {
-        match Input::ALL.into_iter().find(|it| it.name() == outlet.name()) {
+        match TokenInput::ALL.into_iter().find(|it| it.name() == outlet.name()) {
             Some(input) => inputs.push(input),
             None => {
                 return Err(Error::new(

@@ -67,7 +67,12 @@ fn largest_weight() -> i8 {
 }
 
 /// Returns the bytes of the ONNX file. `identity` is stored in it, see [`has_identity`].
-pub(crate) fn write(weights: &Weights, config: &BertConfig, precision: Precision, identity: &str) -> Result<Vec<u8>> {
+pub(crate) fn encode_graph(
+    weights: &Weights,
+    config: &BertConfig,
+    precision: Precision,
+    identity: &str,
+) -> Result<Vec<u8>> {
     let mut writer = Writer { weights, config, precision, nodes: Vec::new(), tensors: Vec::new() };
     writer.encoder()?;
     let hidden = config.hidden_size as i64;
@@ -133,12 +138,12 @@ impl Writer<'_> {
         let context = self.attention(flow, &prefix)?;
         let mixed = self.dense(&context, &format!("{prefix}.attention.output.dense"))?;
         // Addition and normalisation stay separate: the fused operator is several times slower on some processors.
-        let sum = self.node("Add", "", &[flow, &mixed], &format!("{prefix}.attention.sum"), vec![]);
+        let sum = self.add_node("Add", "", &[flow, &mixed], &format!("{prefix}.attention.sum"), vec![]);
         let normal = format!("{prefix}.attention.output.LayerNorm");
         let attended = self.layer_norm(&sum, &normal, &format!("{prefix}.attended"))?;
         let active = self.dense_gelu(&attended, &format!("{prefix}.intermediate.dense"))?;
         let folded = self.dense(&active, &format!("{prefix}.output.dense"))?;
-        let sum = self.node("Add", "", &[&attended, &folded], &format!("{prefix}.sum"), vec![]);
+        let sum = self.add_node("Add", "", &[&attended, &folded], &format!("{prefix}.sum"), vec![]);
         self.layer_norm(&sum, &format!("{prefix}.output.LayerNorm"), output)
     }
 
@@ -147,13 +152,13 @@ impl Writer<'_> {
         let name = format!("{prefix}.attention.qkv");
         let output = format!("{prefix}.context");
         let heads = vec![AttributeProto::int("num_heads", self.config.num_attention_heads as i64)];
-        let bias = self.floats(&format!("{name}.bias"), &linear.bias, &[linear.outputs]);
+        let bias = self.float_tensor(&format!("{name}.bias"), &linear.bias, &[linear.outputs]);
         if self.precision == Precision::Fp32 {
-            let weight = self.floats(&format!("{name}.weight"), &linear.weight, &[linear.inputs, linear.outputs]);
-            return Ok(self.node("Attention", CONTRIB, &[flow, &weight, &bias], &output, heads));
+            let weight = self.float_tensor(&format!("{name}.weight"), &linear.weight, &[linear.inputs, linear.outputs]);
+            return Ok(self.add_node("Attention", CONTRIB, &[flow, &weight, &bias], &output, heads));
         }
-        let (weight, scale) = self.quantised(&name, &linear);
-        let zero = self.bytes(&format!("{name}.zero"), vec![0; linear.outputs], &[linear.outputs]);
+        let (weight, scale) = self.quantise_weights(&name, &linear);
+        let zero = self.int8_tensor(&format!("{name}.zero"), vec![0; linear.outputs], &[linear.outputs]);
         let [quantised, flow_scale, flow_zero] = ["quantised", "scale", "zero"].map(|it| format!("{prefix}.flow.{it}"));
         self.nodes.push(NodeProto {
             input: vec![flow.into()],
@@ -163,48 +168,48 @@ impl Writer<'_> {
             ..NodeProto::default()
         });
         let inputs = [&quantised, &weight, &bias, &flow_scale, &scale, "", &flow_zero, &zero];
-        Ok(self.node("QAttention", CONTRIB, &inputs, &output, heads))
+        Ok(self.add_node("QAttention", CONTRIB, &inputs, &output, heads))
     }
 
     fn dense(&mut self, flow: &str, name: &str) -> Result<String> {
         let linear = self.linear(name)?;
         let output = format!("{name}.output");
-        let bias = self.floats(&format!("{name}.bias"), &linear.bias, &[linear.outputs]);
+        let bias = self.float_tensor(&format!("{name}.bias"), &linear.bias, &[linear.outputs]);
         if self.precision == Precision::Fp32 {
-            let product = self.product(flow, name, &linear);
-            return Ok(self.node("Add", "", &[&product, &bias], &output, vec![]));
+            let product = self.matmul(flow, name, &linear);
+            return Ok(self.add_node("Add", "", &[&product, &bias], &output, vec![]));
         }
-        let (weight, scale) = self.quantised(name, &linear);
+        let (weight, scale) = self.quantise_weights(name, &linear);
         // The fourth input is the zero point of the weights, which is always 0.
-        Ok(self.node("DynamicQuantizeMatMul", CONTRIB, &[flow, &weight, &scale, "", &bias], &output, vec![]))
+        Ok(self.add_node("DynamicQuantizeMatMul", CONTRIB, &[flow, &weight, &scale, "", &bias], &output, vec![]))
     }
 
     fn dense_gelu(&mut self, flow: &str, name: &str) -> Result<String> {
         let output = format!("{name}.gelu");
         if self.precision == Precision::Int8 {
             let dense = self.dense(flow, name)?;
-            return Ok(self.node("Gelu", CONTRIB, &[&dense], &output, vec![]));
+            return Ok(self.add_node("Gelu", CONTRIB, &[&dense], &output, vec![]));
         }
         let linear = self.linear(name)?;
-        let product = self.product(flow, name, &linear);
-        let bias = self.floats(&format!("{name}.bias"), &linear.bias, &[linear.outputs]);
-        Ok(self.node("BiasGelu", CONTRIB, &[&product, &bias], &output, vec![]))
+        let product = self.matmul(flow, name, &linear);
+        let bias = self.float_tensor(&format!("{name}.bias"), &linear.bias, &[linear.outputs]);
+        Ok(self.add_node("BiasGelu", CONTRIB, &[&product, &bias], &output, vec![]))
     }
 
-    fn product(&mut self, flow: &str, name: &str, linear: &Linear) -> String {
-        let weight = self.floats(&format!("{name}.weight"), &linear.weight, &[linear.inputs, linear.outputs]);
-        self.node("MatMul", "", &[flow, &weight], &format!("{name}.product"), vec![])
+    fn matmul(&mut self, flow: &str, name: &str, linear: &Linear) -> String {
+        let weight = self.float_tensor(&format!("{name}.weight"), &linear.weight, &[linear.inputs, linear.outputs]);
+        self.add_node("MatMul", "", &[flow, &weight], &format!("{name}.product"), vec![])
     }
 
     fn layer_norm(&mut self, flow: &str, name: &str, output: &str) -> Result<String> {
         let size = self.config.hidden_size;
         let scale = self.weights.tensor(&format!("{name}.weight"), &[size])?;
         let shift = self.weights.tensor(&format!("{name}.bias"), &[size])?;
-        let scale = self.floats(&format!("{name}.weight"), &scale, &[size]);
-        let shift = self.floats(&format!("{name}.bias"), &shift, &[size]);
+        let scale = self.float_tensor(&format!("{name}.weight"), &scale, &[size]);
+        let shift = self.float_tensor(&format!("{name}.bias"), &shift, &[size]);
         let attributes =
             vec![AttributeProto::int("axis", -1), AttributeProto::float("epsilon", self.config.layer_norm_eps)];
-        Ok(self.node("LayerNormalization", "", &[flow, &scale, &shift], output, attributes))
+        Ok(self.add_node("LayerNormalization", "", &[flow, &scale, &shift], output, attributes))
     }
 
     /// Reads a linear layer and transposes it; the file has `[outputs, inputs]`.
@@ -228,7 +233,7 @@ impl Writer<'_> {
     }
 
     /// Quantises the weights symmetrically, with one scale per output.
-    fn quantised(&mut self, name: &str, linear: &Linear) -> (String, String) {
+    fn quantise_weights(&mut self, name: &str, linear: &Linear) -> (String, String) {
         let largest = f32::from(largest_weight());
         let mut scales = vec![0f32; linear.outputs];
         for row in linear.weight.chunks_exact(linear.outputs) {
@@ -242,12 +247,12 @@ impl Writer<'_> {
             row.iter().zip(&scales).map(|(weight, scale)| (weight / scale).round_ties_even().clamp(-largest, largest))
         });
         let bytes: Vec<u8> = rounded.map(|it| (it as i8).cast_unsigned()).collect();
-        let weight = self.bytes(&format!("{name}.weight"), bytes, &[linear.inputs, linear.outputs]);
-        let scale = self.floats(&format!("{name}.scale"), &scales, &[linear.outputs]);
+        let weight = self.int8_tensor(&format!("{name}.weight"), bytes, &[linear.inputs, linear.outputs]);
+        let scale = self.float_tensor(&format!("{name}.scale"), &scales, &[linear.outputs]);
         (weight, scale)
     }
 
-    fn node(
+    fn add_node(
         &mut self,
         op: &str,
         domain: &str,
@@ -266,16 +271,16 @@ impl Writer<'_> {
         output.into()
     }
 
-    fn floats(&mut self, name: &str, numbers: &[f32], shape: &[usize]) -> String {
+    fn float_tensor(&mut self, name: &str, numbers: &[f32], shape: &[usize]) -> String {
         let raw = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
-        self.tensor(name, FLOAT, raw, shape)
+        self.add_tensor(name, FLOAT, raw, shape)
     }
 
-    fn bytes(&mut self, name: &str, bytes: Vec<u8>, shape: &[usize]) -> String {
-        self.tensor(name, INT8, bytes, shape)
+    fn int8_tensor(&mut self, name: &str, bytes: Vec<u8>, shape: &[usize]) -> String {
+        self.add_tensor(name, INT8, bytes, shape)
     }
 
-    fn tensor(&mut self, name: &str, data_type: i32, raw: Vec<u8>, shape: &[usize]) -> String {
+    fn add_tensor(&mut self, name: &str, data_type: i32, raw: Vec<u8>, shape: &[usize]) -> String {
         self.tensors.push(TensorProto {
             dims: shape.iter().map(|it| *it as i64).collect(),
             data_type: Some(data_type),

@@ -24,20 +24,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub(crate) use crate::embed::onnx::quantization_check::closeness;
+pub(crate) use crate::embed::onnx::quantization_check::compare_int8_with_fp32;
 pub use runtime::disable_telemetry;
 
 use crate::config::{EmbedConfig, EmbedDevice};
 use crate::embed::model_catalog::{ModelEntry, VectorRecipe};
 use crate::embed::models::{ModelStore, blocking};
-use crate::embed::onnx::bert_backend::OwnModel;
-use crate::embed::onnx::embedding_table::Lookup;
+use crate::embed::onnx::bert_backend::BertModel;
+use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::model_spec::{ModelSpec, Network};
 use crate::embed::onnx::runtime::Runtime;
 use crate::embed::onnx::weights::{BertConfig, Weights};
-use crate::embed::onnx::worker_threads::{Lanes, Work};
+use crate::embed::onnx::worker_threads::{EmbedFn, WorkerThreads};
 use crate::embed::tokenizer::ModelTokenizer;
 use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
@@ -51,7 +51,7 @@ const MAX_DEFAULT_THREADS: usize = 8;
 
 /// An in-process embedding model.
 pub(crate) struct OnnxEmbedder {
-    lanes: Lanes,
+    workers: WorkerThreads,
     tokenizer: Arc<ModelTokenizer>,
     recipe: VectorRecipe,
     dimension: usize,
@@ -64,39 +64,39 @@ pub(crate) struct OnnxEmbedder {
 impl OnnxEmbedder {
     /// Loads the model, one encoder for each thread.
     pub(crate) async fn open(store: ModelStore, config: EmbedConfig) -> Result<OnnxEmbedder> {
-        let mut model = blocking(move || load(&store, &config)).await?;
-        model.dimension = model.lanes.question("probe".into()).await?.len();
+        let mut model = blocking(move || load_model(&store, &config)).await?;
+        model.dimension = model.workers.embed_question("probe".into()).await?.len();
         Ok(model)
     }
 }
 
 /// Loads everything except the dimension, which is taken from the first vector.
-fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
-    let precision = precision(&config.precision)?;
-    cuda::check(config, precision)?;
+fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
+    let precision = parse_precision(&config.precision)?;
+    cuda::check_settings(config, precision)?;
     let spec = ModelSpec::resolve(store, &config.model)?;
-    quantization_check::heed(&spec.network, precision)?;
+    quantization_check::reject_if_refused(&spec.network, precision)?;
     let tokenizer = open_tokenizer(&spec)?;
     let lookup = open_lookup(&spec, precision, &tokenizer)?;
-    let threads = threads(config.threads);
-    let own = OwnModel::open(&spec, precision, config.engine)?.zip(lookup.clone());
+    let threads = thread_count(config.threads);
+    let own = BertModel::open(&spec, precision, config.engine)?.zip(lookup.clone());
     let (lanes, engine, computation) = match own {
         Some((model, lookup)) => {
             let (engine, computation) = (model.name(), model.computation());
-            (Lanes::start(threads, own_work(model, lookup, &spec, &tokenizer))?, engine, computation)
+            (WorkerThreads::start(threads, bert_worker(model, lookup, &spec, &tokenizer))?, engine, computation)
         }
         None => {
             let computation = spec.network.computation(precision);
             let (runtime, engine) = match config.device {
-                EmbedDevice::Cpu => (processor(store)?, "onnxruntime"),
-                EmbedDevice::Cuda => (cuda::runtime(store)?, "onnxruntime (cuda)"),
+                EmbedDevice::Cpu => (load_cpu_runtime(store)?, "onnxruntime"),
+                EmbedDevice::Cuda => (cuda::load_cuda_runtime(store)?, "onnxruntime (cuda)"),
             };
-            let work = runtime_work(runtime, spec.network.file(precision)?, lookup, &spec, &tokenizer);
-            (Lanes::start(threads, work)?, engine.to_string(), computation)
+            let work = onnx_worker(runtime, spec.network.onnx_file(precision)?, lookup, &spec, &tokenizer);
+            (WorkerThreads::start(threads, work)?, engine.to_string(), computation)
         }
     };
     Ok(OnnxEmbedder {
-        lanes,
+        workers: lanes,
         tokenizer,
         fingerprint: spec.fingerprint(&computation)?,
         name: format!("{} (onnx)", spec.name),
@@ -108,12 +108,12 @@ fn load(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> {
 }
 
 /// Returns a factory of encoders of vic's own.
-fn own_work(
-    model: OwnModel,
-    lookup: Arc<Lookup>,
+fn bert_worker(
+    model: BertModel,
+    lookup: Arc<EmbeddingTable>,
     spec: &ModelSpec,
     tokenizer: &Arc<ModelTokenizer>,
-) -> impl Fn() -> Result<Work> + Send + Sync + 'static {
+) -> impl Fn() -> Result<EmbedFn> + Send + Sync + 'static {
     let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
     move || {
         let (mut encoder, words) = (model.encoder(lookup.clone(), &recipe), words.clone());
@@ -122,18 +122,18 @@ fn own_work(
 }
 
 /// Loads ONNX Runtime for the CPU.
-fn processor(store: &ModelStore) -> Result<Runtime> {
-    Runtime::load(&store.library(EmbedDevice::Cpu.library())?, EmbedDevice::Cpu)
+fn load_cpu_runtime(store: &ModelStore) -> Result<Runtime> {
+    Runtime::load(&store.library(EmbedDevice::Cpu.runtime_library())?, EmbedDevice::Cpu)
 }
 
 /// Returns a factory of ONNX Runtime encoders, each with its own session.
-fn runtime_work(
+fn onnx_worker(
     runtime: Runtime,
     file: PathBuf,
-    lookup: Option<Arc<Lookup>>,
+    lookup: Option<Arc<EmbeddingTable>>,
     spec: &ModelSpec,
     tokenizer: &Arc<ModelTokenizer>,
-) -> impl Fn() -> Result<Work> + Send + Sync + 'static {
+) -> impl Fn() -> Result<EmbedFn> + Send + Sync + 'static {
     let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
     move || {
         let mut encoder = Encoder::open(runtime, &file, lookup.clone(), &recipe)?;
@@ -144,12 +144,12 @@ fn runtime_work(
 
 /// Writes the graph of a model that comes as weights. Reads all its files once, so that errors appear before the first
 /// start.
-pub(crate) fn prepare(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
-    let spec = ModelSpec::of_entry(store, entry)?;
-    spec.network.file(Precision::Int8).map(|_| ())
+pub(crate) fn write_graph(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
+    let spec = ModelSpec::from_entry(store, entry)?;
+    spec.network.onnx_file(Precision::Int8).map(|_| ())
 }
 
-fn precision(name: &str) -> Result<Precision> {
+fn parse_precision(name: &str) -> Result<Precision> {
     [Precision::Int8, Precision::Fp32]
         .into_iter()
         .find(|it| it.name() == name)
@@ -157,7 +157,7 @@ fn precision(name: &str) -> Result<Precision> {
 }
 
 /// Returns the number of texts embedded in parallel; a setting of 0 means one per core, up to a limit.
-pub(crate) fn threads(setting: usize) -> usize {
+pub(crate) fn thread_count(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
 }
@@ -168,9 +168,13 @@ fn open_tokenizer(spec: &ModelSpec) -> Result<Arc<ModelTokenizer>> {
     Ok(Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?))
 }
 
-fn open_lookup(spec: &ModelSpec, precision: Precision, tokenizer: &ModelTokenizer) -> Result<Option<Arc<Lookup>>> {
+fn open_lookup(
+    spec: &ModelSpec,
+    precision: Precision,
+    tokenizer: &ModelTokenizer,
+) -> Result<Option<Arc<EmbeddingTable>>> {
     let Network::Weights { config, weights, .. } = &spec.network else { return Ok(None) };
-    let lookup = Lookup::open(&Weights::open(weights)?, &BertConfig::open(config)?, precision)?;
+    let lookup = EmbeddingTable::open(&Weights::open(weights)?, &BertConfig::open(config)?, precision)?;
     if tokenizer.vocabulary() > lookup.vocabulary() {
         return Err(Error::new(
             ErrorCode::DataLoss,
@@ -190,20 +194,20 @@ fn open_lookup(spec: &ModelSpec, precision: Precision, tokenizer: &ModelTokenize
 impl Embedder for OnnxEmbedder {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
         let prefix = &self.recipe.document_prefix;
-        self.lanes.passages(texts.iter().map(|text| format!("{prefix}{text}")).collect()).await
+        self.workers.embed_passages(texts.iter().map(|text| format!("{prefix}{text}")).collect()).await
     }
 
     async fn embed_urgent(&self, texts: &[String]) -> Result<Vec<Vector>> {
         let mut vectors = Vec::with_capacity(texts.len());
         // One at a time, so that a question waits for at most one of them.
         for text in texts {
-            vectors.push(self.lanes.urgent(format!("{}{text}", self.recipe.document_prefix)).await?);
+            vectors.push(self.workers.embed_urgent(format!("{}{text}", self.recipe.document_prefix)).await?);
         }
         Ok(vectors)
     }
 
     async fn embed_query(&self, text: &str) -> Result<Vector> {
-        self.lanes.question(format!("{}{text}", self.recipe.query_prefix)).await
+        self.workers.embed_question(format!("{}{text}", self.recipe.query_prefix)).await
     }
 
     fn dimension(&self) -> usize {
@@ -215,7 +219,7 @@ impl Embedder for OnnxEmbedder {
     }
 
     fn batch_size(&self) -> usize {
-        TEXTS_PER_CALL_AND_THREAD * self.lanes.threads()
+        TEXTS_PER_CALL_AND_THREAD * self.workers.threads()
     }
 
     fn padding_waste(&self) -> Option<f64> {

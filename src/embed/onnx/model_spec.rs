@@ -13,7 +13,7 @@ use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, IoContext, Result};
 
 /// Optional file of a user's own model that describes how its vectors are computed.
-const SIDECAR: &str = "vic.toml";
+const RECIPE_FILE: &str = "vic.toml";
 
 /// The sentence-transformers file with the pooling mode.
 const POOLING_FILE: &str = "1_Pooling/config.json";
@@ -25,7 +25,7 @@ const NETWORKS: [&str; 4] = ["model.onnx", "onnx/model.onnx", "model_quantized.o
 const READY_MADE: &str = "as it is";
 
 /// Default number of positions.
-const USUAL_POSITIONS: usize = 512;
+const DEFAULT_POSITIONS: usize = 512;
 
 /// The files of a model and the recipe of its vectors.
 pub(crate) struct ModelSpec {
@@ -54,28 +54,28 @@ impl ModelSpec {
     /// Resolves a catalog model by name, or a model at a path: a folder or the `.onnx` file.
     pub(crate) fn resolve(store: &ModelStore, model: &str) -> Result<ModelSpec> {
         if model.contains(std::path::is_separator) || model.ends_with(".onnx") {
-            return ModelSpec::at_path(store, Path::new(model));
+            return ModelSpec::from_path(store, Path::new(model));
         }
-        ModelSpec::of_entry(store, &store.entry(model)?)
+        ModelSpec::from_entry(store, &store.entry(model)?)
     }
 
-    pub(crate) fn of_entry(store: &ModelStore, entry: &ModelEntry) -> Result<ModelSpec> {
+    pub(crate) fn from_entry(store: &ModelStore, entry: &ModelEntry) -> Result<ModelSpec> {
         if entry.kind != ModelKind::Embedding {
             return Err(Error::invalid(format!("`{}` is a library, not an embedding model", entry.name))
                 .hint("`vic models list` shows the models"));
         }
         for file in entry.platform_files() {
-            store.locate(&entry.name, &file.name)?;
+            store.locate_file(&entry.name, &file.name)?;
         }
         let own_network = entry.platform_files().find(|it| it.name.ends_with(".onnx"));
         let network = match own_network {
-            Some(file) => Network::Onnx(store.locate(&entry.name, &file.name)?),
+            Some(file) => Network::Onnx(store.locate_file(&entry.name, &file.name)?),
             None => {
-                let weights = store.locate(&entry.name, "model.safetensors")?;
+                let weights = store.locate_file(&entry.name, "model.safetensors")?;
                 let file = entry.platform_files().find(|it| it.name == "model.safetensors");
                 Network::Weights {
-                    config: store.locate(&entry.name, "config.json")?,
-                    graphs: graph_folders(&weights, store.first().join(entry.folder())),
+                    config: store.locate_file(&entry.name, "config.json")?,
+                    graphs: graph_folders(&weights, store.write_dir().join(entry.folder())),
                     weights,
                     checksum: file.and_then(|it| it.sha256.clone()),
                 }
@@ -84,12 +84,12 @@ impl ModelSpec {
         Ok(ModelSpec {
             name: entry.name.clone(),
             recipe: entry.recipe.clone(),
-            tokenizer: store.locate(&entry.name, "tokenizer.json")?,
+            tokenizer: store.locate_file(&entry.name, "tokenizer.json")?,
             network,
         })
     }
 
-    fn at_path(store: &ModelStore, path: &Path) -> Result<ModelSpec> {
+    fn from_path(store: &ModelStore, path: &Path) -> Result<ModelSpec> {
         let missing = |what: &str| {
             Error::not_found(format!("there is no {what} at `{}`", path.display())).hint(
                 "VIC_EMBED_MODEL takes a name of `vic models list`, a folder with model.onnx (or config.json and \
@@ -117,12 +117,12 @@ impl ModelSpec {
                 }
                 // Never writes into the user's own folders.
                 let place = blake3::hash(home.as_os_str().as_encoded_bytes()).to_hex();
-                let graphs = vec![store.first().join(format!("own-{}", &place[..16]))];
+                let graphs = vec![store.write_dir().join(format!("own-{}", &place[..16]))];
                 Network::Weights { config, weights, graphs, checksum: None }
             }
         };
         let name = home.file_name().map_or_else(|| home.display().to_string(), |it| it.to_string_lossy().into_owned());
-        Ok(ModelSpec { name, recipe: own_recipe(home)?, tokenizer: home.join("tokenizer.json"), network })
+        Ok(ModelSpec { name, recipe: read_recipe(home)?, tokenizer: home.join("tokenizer.json"), network })
     }
 
     /// Returns the longest text in tokens that the network accepts.
@@ -131,11 +131,11 @@ impl ModelSpec {
             Network::Weights { config, .. } => Ok(BertConfig::open(config)?.max_position_embeddings),
             Network::Onnx(_) => {
                 let home = self.tokenizer.parent().unwrap_or(Path::new("."));
-                let Ok(text) = std::fs::read_to_string(home.join("config.json")) else { return Ok(USUAL_POSITIONS) };
-                let config: OwnConfig = serde_json::from_str(&text).unwrap_or_default();
+                let Ok(text) = std::fs::read_to_string(home.join("config.json")) else { return Ok(DEFAULT_POSITIONS) };
+                let config: PositionConfig = serde_json::from_str(&text).unwrap_or_default();
                 // RoBERTa models count positions from 2.
                 let offset = if config.pad_token_id == Some(1) { 2 } else { 0 };
-                Ok(config.max_position_embeddings.map_or(USUAL_POSITIONS, |it| it.saturating_sub(offset)))
+                Ok(config.max_position_embeddings.map_or(DEFAULT_POSITIONS, |it| it.saturating_sub(offset)))
             }
         }
     }
@@ -168,24 +168,24 @@ impl Network {
     /// Returns everything that affects the numbers computed by ONNX Runtime.
     pub(crate) fn computation(&self, precision: Precision) -> String {
         match self {
-            Network::Weights { .. } => our_graph(precision),
+            Network::Weights { .. } => graph_version(precision),
             Network::Onnx(_) => READY_MADE.into(),
         }
     }
 
     /// Returns the file for the runtime; writes it if it is missing or has another version.
-    pub(crate) fn file(&self, precision: Precision) -> Result<PathBuf> {
+    pub(crate) fn onnx_file(&self, precision: Precision) -> Result<PathBuf> {
         let (config, weights) = match self {
             Network::Onnx(path) => return Ok(path.clone()),
             Network::Weights { config, weights, .. } => (config, weights),
         };
         let identity = self.identity(precision)?;
         let name = format!("model.{}.onnx", precision.name());
-        if let Some(place) = self.places(&name).find(|it| is_written(it, &identity)) {
+        if let Some(place) = self.candidate_paths(&name).find(|it| has_current_graph(it, &identity)) {
             return Ok(place);
         }
-        let bytes = graph::write(&Weights::open(weights)?, &BertConfig::open(config)?, precision, &identity)?;
-        self.put(&name, &bytes)
+        let bytes = graph::encode_graph(&Weights::open(weights)?, &BertConfig::open(config)?, precision, &identity)?;
+        self.write_beside_graph(&name, &bytes)
     }
 
     /// Identifies the written graph and its weights.
@@ -195,19 +195,19 @@ impl Network {
             Network::Weights { weights, .. } => file_hash(weights)?,
             Network::Onnx(model) => file_hash(model)?,
         };
-        Ok(format!("{}/{source}", our_graph(precision)))
+        Ok(format!("{}/{source}", graph_version(precision)))
     }
 
     /// Returns the candidate paths of a file that belongs to the graph.
-    pub(crate) fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn candidate_paths(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let folders: &[PathBuf] = if let Network::Weights { graphs, .. } = self { graphs } else { &[] };
         folders.iter().map(move |it| it.join(name))
     }
 
     /// Writes a file that belongs to the graph.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    pub(crate) fn write_beside_graph(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let mut last = Error::internal("no folder for the graph");
-        for place in self.places(name) {
+        for place in self.candidate_paths(name) {
             match write_file(&place, bytes) {
                 Ok(()) => return Ok(place),
                 // A checkout or shared folder may be read-only; the next folder belongs to the user.
@@ -218,7 +218,7 @@ impl Network {
     }
 }
 
-fn our_graph(precision: Precision) -> String {
+fn graph_version(precision: Precision) -> String {
     format!("graph {} {}", graph::GRAPH_VERSION, precision.fingerprint())
 }
 
@@ -229,7 +229,7 @@ fn graph_folders(weights: &Path, own: PathBuf) -> Vec<PathBuf> {
     folders
 }
 
-fn is_written(path: &Path, identity: &str) -> bool {
+fn has_current_graph(path: &Path, identity: &str) -> bool {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
     read.is_ok() && graph::has_identity(&head, identity)
@@ -237,24 +237,24 @@ fn is_written(path: &Path, identity: &str) -> bool {
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).at("create", folder)?;
-    let temporary = tempfile::NamedTempFile::new_in(folder).at("create a file in", folder)?;
-    std::fs::write(temporary.path(), bytes).at("write", temporary.path())?;
-    make_readable(temporary.as_file()).at("set permissions of", temporary.path())?;
-    temporary.as_file().sync_all().at("write", temporary.path())?;
-    temporary.persist(path).map_err(|error| error.error).at("create", path)?;
+    std::fs::create_dir_all(folder).io_context("create", folder)?;
+    let temporary = tempfile::NamedTempFile::new_in(folder).io_context("create a file in", folder)?;
+    std::fs::write(temporary.path(), bytes).io_context("write", temporary.path())?;
+    make_readable(temporary.as_file()).io_context("set permissions of", temporary.path())?;
+    temporary.as_file().sync_all().io_context("write", temporary.path())?;
+    temporary.persist(path).map_err(|error| error.error).io_context("create", path)?;
     Ok(())
 }
 
 /// Hashes a file in pieces, so that a large model does not need its size in memory.
 fn file_hash(path: &Path) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path).at("open", path)?).at("read", path)?;
+    hasher.update_reader(File::open(path).io_context("open", path)?).io_context("read", path)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
 #[derive(Default, Deserialize)]
-struct OwnConfig {
+struct PositionConfig {
     max_position_embeddings: Option<usize>,
     pad_token_id: Option<i64>,
 }
@@ -267,10 +267,10 @@ struct PoolingConfig {
     pooling_mode_mean_tokens: bool,
 }
 
-fn own_recipe(home: &Path) -> Result<VectorRecipe> {
-    let sidecar = home.join(SIDECAR);
+fn read_recipe(home: &Path) -> Result<VectorRecipe> {
+    let sidecar = home.join(RECIPE_FILE);
     if sidecar.is_file() {
-        let text = std::fs::read_to_string(&sidecar).at("read", &sidecar)?;
+        let text = std::fs::read_to_string(&sidecar).io_context("read", &sidecar)?;
         return toml::from_str(&text)
             .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", sidecar.display())));
     }
@@ -278,7 +278,7 @@ fn own_recipe(home: &Path) -> Result<VectorRecipe> {
     if !path.is_file() {
         return Ok(VectorRecipe::default());
     }
-    let text = std::fs::read_to_string(&path).at("read", &path)?;
+    let text = std::fs::read_to_string(&path).io_context("read", &path)?;
     let config: PoolingConfig = serde_json::from_str(&text)
         .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", path.display())))?;
     match (config.pooling_mode_mean_tokens, config.pooling_mode_cls_token) {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// Pools `tokens` (row-major, `width` numbers per row, no padding), truncates if the recipe says so, and normalises. A
 /// single row is a vector that the model has already pooled.
-pub(crate) fn pool(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
+pub(crate) fn pool_tokens(tokens: &[f32], width: usize, recipe: &VectorRecipe) -> Result<Vector> {
     let kept = recipe.truncate_dim.unwrap_or(width);
     if width == 0 || kept == 0 || kept > width || tokens.is_empty() || !tokens.len().is_multiple_of(width) {
         return Err(Error::internal(format!("cannot make a vector of {kept} numbers out of {width}")));
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     fn check(tokens: &[f32], width: usize, recipe: VectorRecipe, expect: &[f32]) {
-        let vector = pool(tokens, width, &recipe).unwrap();
+        let vector = pool_tokens(tokens, width, &recipe).unwrap();
         assert_eq!(vector.len(), expect.len());
         for (got, expect) in vector.iter().zip(expect) {
             assert!((got - expect).abs() < 1e-6, "{vector:?}");
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn invalid_pooling_input_is_rejected() {
         let wide = VectorRecipe { truncate_dim: Some(3), ..VectorRecipe::default() };
-        assert!(pool(&[1.0, 2.0], 2, &wide).is_err());
-        assert!(pool(&[f32::NAN, 2.0], 2, &VectorRecipe::default()).is_err());
-        assert!(pool(&[0.0, 0.0], 2, &VectorRecipe::default()).is_err());
+        assert!(pool_tokens(&[1.0, 2.0], 2, &wide).is_err());
+        assert!(pool_tokens(&[f32::NAN, 2.0], 2, &VectorRecipe::default()).is_err());
+        assert!(pool_tokens(&[0.0, 0.0], 2, &VectorRecipe::default()).is_err());
     }
 }

@@ -6,91 +6,97 @@ use std::fs::{read_to_string, remove_file};
 use crate::config::EmbedEngine;
 use crate::embed::model_catalog::ModelEntry;
 use crate::embed::models::ModelStore;
-use crate::embed::onnx::bert_backend::OwnModel;
+use crate::embed::onnx::bert_backend::BertModel;
 use crate::embed::onnx::graph::Precision;
 use crate::embed::onnx::model_spec::{ModelSpec, Network};
-use crate::embed::onnx::worker_threads::Work;
-use crate::embed::onnx::{open_lookup, open_tokenizer, own_work, processor, runtime_work};
+use crate::embed::onnx::worker_threads::EmbedFn;
+use crate::embed::onnx::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
 use crate::embed::{Vector, sample_texts};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// Marker file of a refused model: its identity and the reason.
-const REFUSED: &str = "model.int8.refused";
+const REFUSAL_FILE: &str = "model.int8.refused";
 
 /// Number of texts compared, of 10 to 300 words.
 const TEXTS: usize = 24;
 
 /// Minimum mean cosine for vic's own encoder. It has one scale per token; MiniLM reaches 0.998.
-const LEAST_BY_OWN: f32 = 0.995;
+const MIN_COSINE_BERT: f32 = 0.995;
 
 /// Minimum mean cosine for ONNX Runtime. It has one scale per text; MiniLM reaches 0.9947 there, with the same results.
-const LEAST_BY_RUNTIME: f32 = 0.99;
+const MIN_COSINE_RUNTIME: f32 = 0.99;
 
 /// Returns the mean cosine between int8 and fp32 vectors, using the engine that runs the model on this machine. `None`
 /// for a ready-made network, which vic did not quantise. Takes seconds.
 ///
 /// # Errors
 /// [`ErrorCode::FailedPrecondition`] if they are too far apart; the files are corrupt; ONNX Runtime is missing.
-pub(crate) fn closeness(store: &ModelStore, entry: &ModelEntry) -> Result<Option<f32>> {
-    let spec = ModelSpec::of_entry(store, entry)?;
+pub(crate) fn compare_int8_with_fp32(store: &ModelStore, entry: &ModelEntry) -> Result<Option<f32>> {
+    let spec = ModelSpec::from_entry(store, entry)?;
     let Network::Weights { config, weights, checksum, .. } = &spec.network else { return Ok(None) };
     let tokenizer = open_tokenizer(&spec)?;
     let lookup = |precision| open_lookup(&spec, precision, &tokenizer);
-    let own = OwnModel::open(&spec, Precision::Int8, EmbedEngine::Auto)?.zip(lookup(Precision::Int8)?);
-    let least = if own.is_some() { LEAST_BY_OWN } else { LEAST_BY_RUNTIME };
+    let own = BertModel::open(&spec, Precision::Int8, EmbedEngine::Auto)?.zip(lookup(Precision::Int8)?);
+    let least = if own.is_some() { MIN_COSINE_BERT } else { MIN_COSINE_RUNTIME };
     let rounded = match own {
-        Some((model, lookup)) => own_work(model, lookup, &spec, &tokenizer)()?,
+        Some((model, lookup)) => bert_worker(model, lookup, &spec, &tokenizer)()?,
         None => {
-            let file = spec.network.file(Precision::Int8)?;
-            runtime_work(processor(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
+            let file = spec.network.onnx_file(Precision::Int8)?;
+            onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Int8)?, &spec, &tokenizer)()?
         }
     };
     // The fp32 graph is four times as large and needed only once.
-    let folder = tempfile::tempdir_in(store.first()).at("create a folder in", store.first())?;
+    let folder = tempfile::tempdir_in(store.write_dir()).io_context("create a folder in", store.write_dir())?;
     let (config, weights, checksum) = (config.clone(), weights.clone(), checksum.clone());
     let network = Network::Weights { config, weights, graphs: vec![folder.path().into()], checksum };
-    let file = network.file(Precision::Fp32)?;
-    let exact = runtime_work(processor(store)?, file, lookup(Precision::Fp32)?, &spec, &tokenizer)()?;
-    let checked = check(&spec.name, mean_cosine(rounded, exact)?, least);
-    note(&spec.network, &checked)?;
+    let file = network.onnx_file(Precision::Fp32)?;
+    let exact = onnx_worker(load_cpu_runtime(store)?, file, lookup(Precision::Fp32)?, &spec, &tokenizer)()?;
+    let checked = require_cosine(&spec.name, mean_cosine(rounded, exact)?, least);
+    record_outcome(&spec.network, &checked)?;
     checked.map(Some)
 }
 
 /// Rejects int8 for a model that failed the check when it was fetched.
-pub(crate) fn heed(network: &Network, precision: Precision) -> Result<()> {
-    let noted = network.places(REFUSED).filter(|_| precision == Precision::Int8).find_map(|it| read_to_string(it).ok());
+pub(crate) fn reject_if_refused(network: &Network, precision: Precision) -> Result<()> {
+    let noted = network
+        .candidate_paths(REFUSAL_FILE)
+        .filter(|_| precision == Precision::Int8)
+        .find_map(|it| read_to_string(it).ok());
     match noted.as_deref().and_then(|it| it.split_once('\n')) {
-        Some((identity, why)) if identity == network.identity(precision)? => Err(refusal(why.to_string())),
+        Some((identity, why)) if identity == network.identity(precision)? => Err(int8_refused_error(why.to_string())),
         _ => Ok(()),
     }
 }
 
 /// Records the outcome for [`heed`].
-pub(super) fn note(network: &Network, checked: &Result<f32>) -> Result<()> {
+pub(super) fn record_outcome(network: &Network, checked: &Result<f32>) -> Result<()> {
     match checked {
-        Ok(_) => network.places(REFUSED).filter(|it| it.exists()).try_for_each(|it| remove_file(&it).at("remove", &it)),
+        Ok(_) => network
+            .candidate_paths(REFUSAL_FILE)
+            .filter(|it| it.exists())
+            .try_for_each(|it| remove_file(&it).io_context("remove", &it)),
         Err(error) => {
             let text = format!("{}\n{}", network.identity(Precision::Int8)?, error.message);
-            network.put(REFUSED, text.as_bytes()).map(drop)
+            network.write_beside_graph(REFUSAL_FILE, text.as_bytes()).map(drop)
         }
     }
 }
 
-fn check(model: &str, cosine: f32, least: f32) -> Result<f32> {
+fn require_cosine(model: &str, cosine: f32, least: f32) -> Result<f32> {
     // Also rejects NaN.
     if cosine >= least {
         return Ok(cosine);
     }
-    Err(refusal(format!(
+    Err(int8_refused_error(format!(
         "int8 vectors of `{model}` differ too much from fp32: mean cosine {cosine:.4}, at least {least}"
     )))
 }
 
-fn refusal(why: String) -> Error {
+fn int8_refused_error(why: String) -> Error {
     Error::new(ErrorCode::FailedPrecondition, why).hint("set VIC_EMBED_PRECISION to `fp32`, or use another model")
 }
 
-fn mean_cosine(mut rounded: Work, mut exact: Work) -> Result<f32> {
+fn mean_cosine(mut rounded: EmbedFn, mut exact: EmbedFn) -> Result<f32> {
     let texts = sample_texts();
     let cosine = |text: &String| Ok(dot(&rounded(text)?, &exact(text)?));
     let cosines = texts.iter().take(TEXTS).map(cosine).collect::<Result<Vec<f32>>>()?;
@@ -111,24 +117,24 @@ mod tests {
         without_telemetry();
         let store = ModelStore::new(vec![cache()]);
         let before = std::fs::read_dir(cache()).unwrap().count();
-        let cosine = closeness(&store, &store.entry("all-MiniLM-L6-v2").unwrap()).unwrap();
-        assert!(cosine.is_some_and(|it| (LEAST_BY_RUNTIME..1.001).contains(&it)), "{cosine:?}");
+        let cosine = compare_int8_with_fp32(&store, &store.entry("all-MiniLM-L6-v2").unwrap()).unwrap();
+        assert!(cosine.is_some_and(|it| (MIN_COSINE_RUNTIME..1.001).contains(&it)), "{cosine:?}");
         assert_eq!(std::fs::read_dir(cache()).unwrap().count(), before);
     }
 
     #[test]
     fn low_int8_cosine_is_rejected_with_hint() {
         for cosine in [0.98, f32::NAN] {
-            let error = check("m", cosine, LEAST_BY_OWN).unwrap_err();
+            let error = require_cosine("m", cosine, MIN_COSINE_BERT).unwrap_err();
             assert_eq!(error.code, ErrorCode::FailedPrecondition);
             assert!(error.hint.unwrap().contains("fp32"), "{}", error.message);
         }
-        assert_eq!(check("m", 0.996, LEAST_BY_OWN).unwrap(), 0.996);
+        assert_eq!(require_cosine("m", 0.996, MIN_COSINE_BERT).unwrap(), 0.996);
     }
 
     #[test]
     fn mean_cosine_averages_cosines() {
-        let work = |numbers: [f32; 2]| -> Work { Box::new(move |_: &str| Ok(numbers.to_vec())) };
+        let work = |numbers: [f32; 2]| -> EmbedFn { Box::new(move |_: &str| Ok(numbers.to_vec())) };
         let cosine = mean_cosine(work([0.6, 0.8]), work([1.0, 0.0])).unwrap();
         assert!((cosine - 0.6).abs() < 1e-6, "{cosine}");
     }

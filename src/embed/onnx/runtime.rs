@@ -15,11 +15,11 @@ use crate::error::{Error, ErrorCode, Result};
 
 /// Environment variable that the library reads when it is loaded. Without it, the library writes to the home directory
 /// and sends telemetry to its vendor; setting an option afterwards is too late.
-const TELEMETRY_SWITCH: &str = "ORT_DISABLE_TELEMETRY";
+const TELEMETRY_VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
 
 /// The single environment of the process. It is never dropped.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-static LOADING: Mutex<()> = Mutex::new(());
+static LOAD_LOCK: Mutex<()> = Mutex::new(());
 
 /// Turns off ONNX Runtime's telemetry for this process and its children. Call it first in `main`, while there is only
 /// one thread. Without it no model is loaded.
@@ -27,7 +27,7 @@ pub fn disable_telemetry() {
     #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
     // SAFETY: by this function's contract no other thread runs yet.
     unsafe {
-        std::env::set_var(TELEMETRY_SWITCH, "1");
+        std::env::set_var(TELEMETRY_VARIABLE, "1");
     }
 }
 
@@ -53,7 +53,7 @@ impl Runtime {
     /// # Errors
     /// [`ErrorCode::FailedPrecondition`]: the model or the device is unusable.
     pub(crate) fn session(self, model: &Path, threads: usize) -> Result<Session> {
-        opened(model, self.builder(threads))
+        load_session(model, self.builder(threads))
     }
 
     /// Opens a model that allocates from the shared [`arena`] and returns its memory after a run.
@@ -62,11 +62,11 @@ impl Runtime {
     /// As [`Runtime::session`].
     pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
-            arena::make(self.environment)?;
+            arena::ensure_created(self.environment)?;
             // Weights are allocated outside the arena; otherwise it could never return memory.
             Ok(self.builder(threads)?.with_env_allocators()?.with_device_allocated_initializers()?)
         };
-        opened(model, in_arena())
+        load_session(model, in_arena())
     }
 
     /// Returns a session builder with the common options.
@@ -92,7 +92,7 @@ impl Runtime {
     }
 }
 
-fn opened(model: &Path, builder: ort::Result<SessionBuilder>) -> Result<Session> {
+fn load_session(model: &Path, builder: ort::Result<SessionBuilder>) -> Result<Session> {
     builder.and_then(|mut it| it.commit_from_file(model)).map_err(|error| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot load the model `{}`: {error}", model.display()))
     })
@@ -100,14 +100,14 @@ fn opened(model: &Path, builder: ort::Result<SessionBuilder>) -> Result<Session>
 
 /// Loads the library on first use.
 fn environment(library: &Path) -> Result<&'static Environment> {
-    let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _loading = LOAD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(environment) = ENVIRONMENT.get() {
         return Ok(environment);
     }
     #[expect(clippy::disallowed_methods, reason = "the switch of a foreign library, checked where it is loaded")]
-    let telemetry_off = std::env::var_os(TELEMETRY_SWITCH).is_some_and(|it| it == "1");
+    let telemetry_off = std::env::var_os(TELEMETRY_VARIABLE).is_some_and(|it| it == "1");
     if !telemetry_off {
-        return Err(Error::internal(format!("{TELEMETRY_SWITCH} was not set at program start")));
+        return Err(Error::internal(format!("{TELEMETRY_VARIABLE} was not set at program start")));
     }
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot load `{}`: {error}", library.display()))

@@ -255,13 +255,13 @@ async fn refused_int8_model_stays_refused_until_refetched() {
     let store = ModelStore::new(vec![dir.path().into(), cache()]);
     let network = ModelSpec::resolve(&store, "tiny").unwrap().network;
     let model = |precision| open(vec![dir.path().into(), cache()], "tiny", precision);
-    quantization_check::note(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
+    quantization_check::record_outcome(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
     let error = model("int8").await.err().unwrap();
     assert_eq!((error.code, error.message.as_str()), (ErrorCode::FailedPrecondition, "mean cosine 0.9000"));
     model("fp32").await.unwrap();
-    quantization_check::note(&network, &Ok(1.0)).unwrap();
+    quantization_check::record_outcome(&network, &Ok(1.0)).unwrap();
     model("int8").await.unwrap();
-    quantization_check::note(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
+    quantization_check::record_outcome(&network, &Err(Error::internal("mean cosine 0.9000"))).unwrap();
     TinyBert::random(8).save(&dir.path().join("tiny"));
     model("int8").await.expect("changed weights are not refused");
 }

@@ -53,7 +53,7 @@ fn default_epsilon() -> f32 {
 impl BertConfig {
     /// Reads `config.json` and rejects models that the graph writer does not support.
     pub(crate) fn open(path: &Path) -> Result<BertConfig> {
-        let text = std::fs::read_to_string(path).at("read", path)?;
+        let text = std::fs::read_to_string(path).io_context("read", path)?;
         let config: BertConfig = serde_json::from_str(&text)
             .map_err(|error| Error::invalid(format!("cannot parse `{}`: {error}", path.display())))?;
         let supported = config.model_type == "bert"
@@ -84,18 +84,18 @@ pub(crate) struct Weights {
 impl Weights {
     /// Reads the header.
     pub(crate) fn open(path: &Path) -> Result<Weights> {
-        let mut file = File::open(path).at("open", path)?;
+        let mut file = File::open(path).io_context("open", path)?;
         let broken = |text: &str| {
             Error::new(ErrorCode::DataLoss, format!("`{}` is not a safetensors file: {text}", path.display()))
         };
         let mut length = [0; 8];
-        file.read_exact(&mut length).at("read", path)?;
+        file.read_exact(&mut length).io_context("read", path)?;
         let length = u64::from_le_bytes(length);
         if length > MAX_HEADER_BYTES {
             return Err(broken("its header is too long"));
         }
         let mut header = vec![0; length as usize];
-        file.read_exact(&mut header).at("read", path)?;
+        file.read_exact(&mut header).io_context("read", path)?;
         let mut header: HashMap<String, serde_json::Value> =
             serde_json::from_slice(&header).map_err(|error| broken(&error.to_string()))?;
         header.remove("__metadata__");
@@ -110,9 +110,9 @@ impl Weights {
 
     /// Reads a matrix or vector, row-major, and checks its shape.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        let found = &self.info(name)?.shape;
+        let found = &self.tensor_info(name)?.shape;
         if found != shape {
-            return Err(self.broken(&format!("`{name}` has the shape {found:?} instead of {shape:?}")));
+            return Err(self.invalid_model(&format!("`{name}` has the shape {found:?} instead of {shape:?}")));
         }
         let mut numbers = Vec::with_capacity(shape.iter().product());
         self.read(name, &mut |piece| numbers.extend_from_slice(piece))?;
@@ -121,49 +121,52 @@ impl Weights {
 
     /// Returns the height and width of a matrix.
     pub(crate) fn matrix_shape(&self, name: &str) -> Result<[usize; 2]> {
-        let shape = &self.info(name)?.shape;
-        shape.as_slice().try_into().map_err(|_| self.broken(&format!("`{name}` has the shape {shape:?}, not a matrix")))
+        let shape = &self.tensor_info(name)?.shape;
+        shape
+            .as_slice()
+            .try_into()
+            .map_err(|_| self.invalid_model(&format!("`{name}` has the shape {shape:?}, not a matrix")))
     }
 
     /// Passes the numbers of a tensor to `take` piece by piece, so that large tensors need no second copy.
     pub(crate) fn read(&self, name: &str, take: &mut dyn FnMut(&[f32])) -> Result<()> {
         const PIECE: usize = 1 << 20;
-        let info = self.info(name)?;
+        let info = self.tensor_info(name)?;
         let width = match info.dtype {
             Dtype::F32 => 4,
             Dtype::F16 | Dtype::BF16 => 2,
-            other => return Err(self.broken(&format!("`{name}` has numbers of type {other:?}"))),
+            other => return Err(self.invalid_model(&format!("`{name}` has numbers of type {other:?}"))),
         };
         let count: usize = info.shape.iter().product();
         let (start, end) = info.data_offsets;
         if end.checked_sub(start) != count.checked_mul(width) {
-            return Err(self.broken(&format!("the length of `{name}` does not match its shape")));
+            return Err(self.invalid_model(&format!("the length of `{name}` does not match its shape")));
         }
         let mut file = self.file.borrow_mut();
-        file.seek(SeekFrom::Start(self.data_start + start as u64)).at("read", &self.path)?;
+        file.seek(SeekFrom::Start(self.data_start + start as u64)).io_context("read", &self.path)?;
         let mut bytes = vec![0; PIECE.min(end - start)];
         let mut left = end - start;
         while left > 0 {
             let size = left.min(PIECE);
-            file.read_exact(&mut bytes[..size]).at("read", &self.path)?;
-            take(&numbers(&bytes[..size], info.dtype));
+            file.read_exact(&mut bytes[..size]).io_context("read", &self.path)?;
+            take(&decode_numbers(&bytes[..size], info.dtype));
             left -= size;
         }
         Ok(())
     }
 
-    fn info(&self, name: &str) -> Result<&TensorInfo> {
+    fn tensor_info(&self, name: &str) -> Result<&TensorInfo> {
         let full = format!("{}{name}", self.prefix);
-        self.tensors.get(&full).ok_or_else(|| self.broken(&format!("`{full}` is missing")))
+        self.tensors.get(&full).ok_or_else(|| self.invalid_model(&format!("`{full}` is missing")))
     }
 
     /// Returns an error about the contents of the file.
-    pub(crate) fn broken(&self, text: &str) -> Error {
+    pub(crate) fn invalid_model(&self, text: &str) -> Error {
         Error::new(ErrorCode::DataLoss, format!("`{}` is not a valid BERT model: {text}", self.path.display()))
     }
 }
 
-fn numbers(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
+fn decode_numbers(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     match dtype {
         Dtype::F16 => bytes.chunks_exact(2).map(|it| f16::from_le_bytes([it[0], it[1]]).to_f32()).collect(),
         Dtype::BF16 => bytes.chunks_exact(2).map(|it| half::bf16::from_le_bytes([it[0], it[1]]).to_f32()).collect(),

@@ -20,12 +20,12 @@ use crate::machine;
 const WAITING_PER_THREAD: usize = 8;
 
 /// The function that embeds a text. Created on its own thread.
-pub(crate) type Work = Box<dyn FnMut(&str) -> Result<Vector>>;
+pub(crate) type EmbedFn = Box<dyn FnMut(&str) -> Result<Vector>>;
 
 /// The worker threads of one model. Dropping it stops them after the current text.
-pub(crate) struct Lanes {
+pub(crate) struct WorkerThreads {
     queue: Arc<Queue>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -45,18 +45,18 @@ struct State {
 
 /// The queues that a thread serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
+enum QueueKind {
     /// Questions and urgent texts, at the priority of the daemon.
-    Waited,
+    Interactive,
     /// Passages, at the lowest priority of the machine.
     Passages,
 }
 
 impl State {
-    fn next(&mut self, lane: Lane) -> Option<Job> {
+    fn next(&mut self, lane: QueueKind) -> Option<Job> {
         match lane {
-            Lane::Waited => self.questions.pop_front().or_else(|| self.urgent.pop_front()),
-            Lane::Passages => self.passages.pop_front(),
+            QueueKind::Interactive => self.questions.pop_front().or_else(|| self.urgent.pop_front()),
+            QueueKind::Passages => self.passages.pop_front(),
         }
     }
 }
@@ -68,25 +68,28 @@ struct Job {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl Lanes {
+impl WorkerThreads {
     /// Starts `count` threads for passages and one for waiting callers, and blocks until each has its model.
-    pub(crate) fn start(count: usize, make: impl Fn() -> Result<Work> + Send + Sync + 'static) -> Result<Lanes> {
+    pub(crate) fn start(
+        count: usize,
+        make: impl Fn() -> Result<EmbedFn> + Send + Sync + 'static,
+    ) -> Result<WorkerThreads> {
         let queue = Arc::new(Queue::default());
         let make = Arc::new(make);
         let (ready, report) = std::sync::mpsc::channel();
-        let mut lanes = Lanes {
+        let mut lanes = WorkerThreads {
             queue: queue.clone(),
-            room: Arc::new(Semaphore::new(count * WAITING_PER_THREAD)),
+            permits: Arc::new(Semaphore::new(count * WAITING_PER_THREAD)),
             threads: Vec::with_capacity(count),
         };
         for number in 0..=count {
             let (queue, make, ready) = (queue.clone(), make.clone(), ready.clone());
-            let lane = if number == 0 { Lane::Waited } else { Lane::Passages };
+            let lane = if number == 0 { QueueKind::Interactive } else { QueueKind::Passages };
             let body = move || match make() {
                 Ok(work) => {
                     let _ = ready.send(Ok(()));
                     drop(ready);
-                    queue.serve(lane, work);
+                    queue.run_jobs(lane, work);
                 }
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -108,28 +111,28 @@ impl Lanes {
     }
 
     /// Embeds one text with the highest priority.
-    pub(crate) async fn question(&self, text: String) -> Result<Vector> {
+    pub(crate) async fn embed_question(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(|state| &mut state.questions, Job { text, reply, _place: None });
-        received(answer.await)
+        flatten_reply(answer.await)
     }
 
     /// Embeds one text ahead of all queued passages.
-    pub(crate) async fn urgent(&self, text: String) -> Result<Vector> {
+    pub(crate) async fn embed_urgent(&self, text: String) -> Result<Vector> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(|state| &mut state.urgent, Job { text, reply, _place: None });
-        received(answer.await)
+        flatten_reply(answer.await)
     }
 
     /// Embeds texts and returns the vectors in their order. Runs the longest texts first, so that all threads end at
     /// about the same time.
-    pub(crate) async fn passages(&self, texts: Vec<String>) -> Result<Vec<Vector>> {
+    pub(crate) async fn embed_passages(&self, texts: Vec<String>) -> Result<Vec<Vector>> {
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(texts[at].len()));
         let mut texts: Vec<Option<String>> = texts.into_iter().map(Some).collect();
         let mut answers = Vec::with_capacity(order.len());
         for at in order {
-            let place = self.room.clone().acquire_owned().await.map_err(Error::internal)?;
+            let place = self.permits.clone().acquire_owned().await.map_err(Error::internal)?;
             let (reply, answer) = oneshot::channel();
             let text = texts[at].take().unwrap_or_default();
             self.queue.push(|state| &mut state.passages, Job { text, reply, _place: Some(place) });
@@ -137,13 +140,13 @@ impl Lanes {
         }
         let mut vectors = vec![Vector::new(); texts.len()];
         for (at, answer) in answers {
-            vectors[at] = received(answer.await)?;
+            vectors[at] = flatten_reply(answer.await)?;
         }
         Ok(vectors)
     }
 }
 
-impl Drop for Lanes {
+impl Drop for WorkerThreads {
     fn drop(&mut self) {
         self.queue.lock().closed = true;
         self.queue.arrived.notify_all();
@@ -161,7 +164,7 @@ impl Queue {
         self.arrived.notify_all();
     }
 
-    fn next(&self, lane: Lane) -> Option<Job> {
+    fn next(&self, lane: QueueKind) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -174,9 +177,9 @@ impl Queue {
         }
     }
 
-    fn serve(&self, lane: Lane, mut work: Work) {
-        if lane == Lane::Passages {
-            machine::stand_aside();
+    fn run_jobs(&self, lane: QueueKind, mut work: EmbedFn) {
+        if lane == QueueKind::Passages {
+            machine::minimize_priority();
         }
         while let Some(job) = self.next(lane) {
             if job.reply.is_closed() {
@@ -186,8 +189,8 @@ impl Queue {
             // If the thread died, its share of the queue would wait forever.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&job.text)));
             let _ = job.reply.send(outcome.unwrap_or_else(|_| Err(Error::internal("the model panicked"))));
-            if lane == Lane::Passages {
-                std::thread::sleep(machine::budget().spend_behind(begun.elapsed()));
+            if lane == QueueKind::Passages {
+                std::thread::sleep(machine::budget().spend_background(begun.elapsed()));
             }
         }
     }
@@ -197,7 +200,7 @@ impl Queue {
     }
 }
 
-fn received(answer: Result<Result<Vector>, oneshot::error::RecvError>) -> Result<Vector> {
+fn flatten_reply(answer: Result<Result<Vector>, oneshot::error::RecvError>) -> Result<Vector> {
     answer.unwrap_or_else(|_| Err(Error::new(ErrorCode::Cancelled, "the model is shutting down")))
 }
 
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     /// A model that logs its texts and blocks on the gate before each one.
-    fn recorder(log: Arc<Mutex<Vec<String>>>, gate: Arc<Mutex<()>>) -> impl Fn() -> Result<Work> + Send + Sync {
+    fn recorder(log: Arc<Mutex<Vec<String>>>, gate: Arc<Mutex<()>>) -> impl Fn() -> Result<EmbedFn> + Send + Sync {
         move || {
             let (log, gate) = (log.clone(), gate.clone());
             Ok(Box::new(move |text: &str| {
@@ -221,9 +224,9 @@ mod tests {
     #[tokio::test]
     async fn vectors_keep_text_order_when_longest_runs_first() {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let lanes = Lanes::start(1, recorder(log.clone(), Arc::default())).unwrap();
+        let lanes = WorkerThreads::start(1, recorder(log.clone(), Arc::default())).unwrap();
         let texts: Vec<String> = ["aa", "a", "aaaa", "aaa"].map(String::from).to_vec();
-        let vectors = lanes.passages(texts).await.unwrap();
+        let vectors = lanes.embed_passages(texts).await.unwrap();
         assert_eq!(vectors, [[2.0], [1.0], [4.0], [3.0]]);
         // The first text may start before the second is queued; the rest is sorted in any case.
         assert_eq!(log.lock().unwrap().as_slice(), ["aaaa", "aaa", "aa", "a"]);
@@ -232,13 +235,13 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn questions_overtake_urgent_texts_on_extra_thread() {
         let (log, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
-        let lanes = Arc::new(Lanes::start(1, recorder(log.clone(), gate.clone())).unwrap());
+        let lanes = Arc::new(WorkerThreads::start(1, recorder(log.clone(), gate.clone())).unwrap());
         assert_eq!(lanes.threads(), 1);
         let closed = gate.lock().unwrap();
         let (passages, urgent) = (lanes.clone(), lanes.clone());
-        let passages = tokio::spawn(async move { passages.passages(vec!["passage".to_string(); 4]).await });
+        let passages = tokio::spawn(async move { passages.embed_passages(vec!["passage".to_string(); 4]).await });
         let urgent = tokio::spawn(async move {
-            let texts = ["urgent"; 3].map(|it| urgent.urgent(it.into()));
+            let texts = ["urgent"; 3].map(|it| urgent.embed_urgent(it.into()));
             futures::future::try_join_all(texts).await
         });
         // One of each kind is running, and the others are queued.
@@ -246,7 +249,7 @@ mod tests {
             std::thread::yield_now();
         }
         let asking = lanes.clone();
-        let question = tokio::spawn(async move { asking.question("question".into()).await });
+        let question = tokio::spawn(async move { asking.embed_question("question".into()).await });
         while lanes.queue.lock().questions.is_empty() {
             std::thread::yield_now();
         }
@@ -262,14 +265,14 @@ mod tests {
 
     #[tokio::test]
     async fn model_panic_fails_only_its_text() {
-        let lanes = Lanes::start(1, recorder(Arc::default(), Arc::default())).unwrap();
-        assert!(lanes.question("panic".into()).await.is_err());
-        assert_eq!(lanes.question("fine".into()).await.unwrap(), [4.0]);
+        let lanes = WorkerThreads::start(1, recorder(Arc::default(), Arc::default())).unwrap();
+        assert!(lanes.embed_question("panic".into()).await.is_err());
+        assert_eq!(lanes.embed_question("fine".into()).await.unwrap(), [4.0]);
     }
 
     #[tokio::test]
     async fn unopenable_model_is_reported_at_start() {
-        let outcome = Lanes::start(2, || Err(Error::not_found("no model")));
+        let outcome = WorkerThreads::start(2, || Err(Error::not_found("no model")));
         assert_eq!(outcome.err().map(|it| it.code), Some(ErrorCode::NotFound));
     }
 }

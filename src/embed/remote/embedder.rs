@@ -6,32 +6,32 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::embed::remote::{self, Wire};
-use crate::embed::tokenizer::Estimate;
+use crate::embed::tokenizer::TokenEstimate;
 use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
 /// Timeout of a query embedding. A server may hang or still be loading a model; the question is then answered by
 /// keyword search alone. Indexing has a longer timeout.
-const QUESTION: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 10 });
+const QUERY_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 10 });
 
 /// An embedding model on a server.
-pub(crate) struct Served<W> {
+pub(crate) struct RemoteEmbedder<W> {
     wire: W,
     dimension: usize,
     fingerprint: String,
     name: String,
-    tokens: Arc<Estimate>,
+    tokens: Arc<TokenEstimate>,
 }
 
-impl<W: Wire> Served<W> {
+impl<W: Wire> RemoteEmbedder<W> {
     /// Determines the vector length and the fingerprint of a model. `backend` names the kind of server.
-    pub(in crate::embed) async fn probe(wire: W, backend: &str, model: &str) -> Result<Served<W>> {
-        let tokens = Arc::new(Estimate::new(remote::MAX_TOKENS));
+    pub(in crate::embed) async fn probe(wire: W, backend: &str, model: &str) -> Result<RemoteEmbedder<W>> {
+        let tokens = Arc::new(TokenEstimate::new(remote::MAX_TOKENS));
         let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
         let weights = wire.weights().await?;
-        Ok(Served {
+        Ok(RemoteEmbedder {
             fingerprint: remote::fingerprint(backend, model, &weights, dimension),
             name: format!("{model} ({backend})"),
             tokens,
@@ -42,7 +42,7 @@ impl<W: Wire> Served<W> {
 }
 
 #[async_trait]
-impl<W: Wire> Embedder for Served<W> {
+impl<W: Wire> Embedder for RemoteEmbedder<W> {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
         let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
         remote::check_dimension(&vectors, self.dimension)?;
@@ -51,9 +51,9 @@ impl<W: Wire> Embedder for Served<W> {
 
     async fn embed_query(&self, text: &str) -> Result<Vector> {
         let texts = [text.to_string()];
-        let vectors = tokio::time::timeout(QUESTION, self.embed_documents(&texts)).await;
+        let vectors = tokio::time::timeout(QUERY_TIMEOUT, self.embed_documents(&texts)).await;
         let mut vectors = vectors.map_err(|_| {
-            let late = format!("the server of {} did not answer within {} s", self.name, QUESTION.as_secs());
+            let late = format!("the server of {} did not answer within {} s", self.name, QUERY_TIMEOUT.as_secs());
             Error::new(ErrorCode::DeadlineExceeded, late)
         })??;
         vectors.pop().ok_or_else(|| Error::internal("no vector for the question"))
@@ -68,7 +68,7 @@ impl<W: Wire> Embedder for Served<W> {
     }
 
     fn batch_size(&self) -> usize {
-        remote::BATCH_TEXTS * remote::REQUESTS_AT_ONCE
+        remote::BATCH_TEXTS * remote::CONCURRENT_REQUESTS
     }
 
     fn fingerprint(&self) -> &str {

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::config::EmbedConfig;
 use crate::embed::Vector;
-use crate::embed::egress::{self, Outbound, Purpose};
-use crate::embed::remote::embedder::Served;
+use crate::embed::egress::{self, HttpClient, Purpose};
+use crate::embed::remote::embedder::RemoteEmbedder;
 use crate::embed::remote::{self, Failure, Wire};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::PrivacyMode;
@@ -19,7 +19,7 @@ const KEEP_ALIVE: &str = "10m";
 
 /// An embedding model on an Ollama server.
 pub(crate) struct Ollama {
-    client: Outbound,
+    client: HttpClient,
     base: String,
     model: String,
     /// Context size in tokens to request.
@@ -46,13 +46,13 @@ struct Tag {
 
 /// Connects, checks that the model is local if the privacy mode requires it, and determines the length of its vectors
 /// and the digest of its weights.
-pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Served<Ollama>> {
+pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<Ollama>> {
     let key = config.ollama_key.as_deref();
-    let client = egress::client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
+    let client = egress::open_client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
     let (base, model) = (config.ollama_url.clone(), config.model.clone());
     let wire = Ollama { client, base, model, context: config.context_tokens };
     wire.check_local(mode).await?;
-    Served::probe(wire, "ollama", &config.model).await
+    RemoteEmbedder::probe(wire, "ollama", &config.model).await
 }
 
 impl Ollama {
@@ -60,10 +60,10 @@ impl Ollama {
         if mode == PrivacyMode::CloudEmbeddingOk {
             return Ok(());
         }
-        match remote::passed_on(&self.client, &self.base, &self.model, remote::TRIES).await {
+        match remote::remote_host_of_model(&self.client, &self.base, &self.model, remote::MAX_ATTEMPTS).await {
             Ok(None) => Ok(()),
-            Ok(Some(place)) => Err(remote::leaves(&self.model, &place, mode)),
-            Err(error) => Err(self.hint(error)),
+            Ok(Some(place)) => Err(remote::forwarded_model_error(&self.model, &place, mode)),
+            Err(error) => Err(self.with_pull_hint(error)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Ollama {
         Ok(answer.models.iter().find(is_it).map(|tag| tag.digest.clone()))
     }
 
-    fn hint(&self, error: Error) -> Error {
+    fn with_pull_hint(&self, error: Error) -> Error {
         match error.code {
             ErrorCode::NotFound => error.hint(format!("run `ollama pull {}`", self.model)),
             _ => error,
@@ -103,7 +103,7 @@ impl Wire for Ollama {
                 let number = |it: Option<f32>| it.unwrap_or(f32::NAN);
                 Ok(answer.embeddings.into_iter().map(|it| it.into_iter().map(number).collect()).collect())
             }
-            Err(Failure::Request(error)) => Err(Failure::Request(self.hint(error))),
+            Err(Failure::Request(error)) => Err(Failure::Request(self.with_pull_hint(error))),
             Err(other) => Err(other),
         }
     }

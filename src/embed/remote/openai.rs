@@ -8,15 +8,15 @@ use serde_json::json;
 
 use crate::config::EmbedConfig;
 use crate::embed::Vector;
-use crate::embed::egress::{self, Outbound, Purpose};
-use crate::embed::remote::embedder::Served;
+use crate::embed::egress::{self, HttpClient, Purpose};
+use crate::embed::remote::embedder::RemoteEmbedder;
 use crate::embed::remote::{self, Failure, Wire};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::PrivacyMode;
 
 /// An embedding model on an OpenAI-compatible server.
 pub(crate) struct OpenAi {
-    client: Outbound,
+    client: HttpClient,
     url: String,
     model: String,
 }
@@ -42,13 +42,13 @@ enum Numbers {
 }
 
 /// Connects and determines the length of the model's vectors.
-pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<Served<OpenAi>> {
+pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<OpenAi>> {
     let key = config.openai_key.as_deref();
-    let client = egress::client(&config.openai_url, mode, Purpose::Embedding, key).await?;
+    let client = egress::open_client(&config.openai_url, mode, Purpose::Embedding, key).await?;
     let base = config.openai_url.trim_end_matches('/');
     // Users configure the address with or without `/v1`.
     let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
-    Served::probe(OpenAi { client, url, model: config.model.clone() }, "openai", &config.model).await
+    RemoteEmbedder::probe(OpenAi { client, url, model: config.model.clone() }, "openai", &config.model).await
 }
 
 #[async_trait]

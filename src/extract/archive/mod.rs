@@ -9,7 +9,7 @@ use flate2::read::{GzDecoder, MultiGzDecoder};
 use zip::ZipArchive;
 
 use crate::extract::zip_container::{check_method, zip_failure};
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{ExtractFailure, FileState, Reason};
 
 /// Reads one member; the caller dispatches by type.
@@ -21,7 +21,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_
         [0x1f, 0x8b, ..] => read_gzip(input, sink, member),
         [b'P', b'K', ..] => read_zip(input, sink, member),
         bytes if is_tar(bytes) => read_tar(input, sink, member),
-        _ => Err(failure(Reason::Damaged, "unknown archive format")),
+        _ => Err(new_failure(Reason::Damaged, "unknown archive format")),
     }
 }
 
@@ -36,70 +36,70 @@ struct Outcome {
     blocks: usize,
     read: u32,
     /// The most informative failure: a limit if there is one, otherwise the first.
-    told: Option<ExtractFailure>,
+    failure: Option<ExtractFailure>,
     /// Whether a member was skipped only because its type is not supported here, e.g. a picture.
-    skipped: bool,
+    has_unsupported: bool,
     stopped: bool,
 }
 
 impl Outcome {
     fn new(sink: &mut Sink) -> Outcome {
         let blocks = sink.document().blocks.len();
-        Outcome { blocks, read: 0, told: None, skipped: false, stopped: false }
+        Outcome { blocks, read: 0, failure: None, has_unsupported: false, stopped: false }
     }
 
     /// Reads one member. A failure is recorded; a limit stops the archive.
-    fn member(
+    fn read_member(
         &mut self,
         name: &str,
         sink: &mut Sink,
         bytes: impl FnOnce(&mut Sink) -> ReadResult<Vec<u8>>,
         member: &mut ReadMember<'_>,
     ) {
-        sink.name(name);
-        if let Err(failed) = sink.enter(name) {
-            return self.failed(name, failed, sink);
+        sink.record_name(name);
+        if let Err(failed) = sink.enter_member(name) {
+            return self.record_failure(name, failed, sink);
         }
         let short = name.rsplit('/').next().unwrap_or(name);
         let unpacked = bytes(sink);
         let is_unpacked = unpacked.is_ok();
         let result = unpacked.and_then(|bytes| member(Input { bytes: &bytes, name: short }, sink));
-        sink.leave();
+        sink.leave_member();
         match result {
             Ok(()) => self.read += 1,
             // Its type is unknown: the archive counts as unreadable, not as an unsupported type.
             Err(failed) if !is_unpacked && failed.reason == Reason::UnsupportedType => {
-                sink.problem(format!("member `{name}`: {}", failed.detail));
-                self.told.get_or_insert(failed);
+                sink.record_problem(format!("member `{name}`: {}", failed.detail));
+                self.failure.get_or_insert(failed);
             }
-            Err(failed) => self.failed(name, failed, sink),
+            Err(failed) => self.record_failure(name, failed, sink),
         }
         if sink.is_full() {
-            sink.truncate();
+            sink.mark_truncated();
             self.stopped = true;
         }
     }
 
-    fn failed(&mut self, name: &str, failed: ExtractFailure, sink: &mut Sink) {
+    fn record_failure(&mut self, name: &str, failed: ExtractFailure, sink: &mut Sink) {
         if failed.reason.state() != FileState::Failed {
-            self.skipped = true;
+            self.has_unsupported = true;
             return;
         }
-        sink.problem(format!("member `{name}`: {}", failed.detail));
+        sink.record_problem(format!("member `{name}`: {}", failed.detail));
         if failed.reason == Reason::DecompressionLimit {
             // A single oversized member is skipped; once the whole budget is spent, nothing more can be read.
-            self.stopped = sink.inflatable() == 0 || !sink.may_enter();
-            sink.truncate();
-            self.told = Some(failed);
+            self.stopped = sink.remaining_inflate_bytes() == 0 || !sink.may_enter_member();
+            sink.mark_truncated();
+            self.failure = Some(failed);
         } else {
-            self.told.get_or_insert(failed);
+            self.failure.get_or_insert(failed);
         }
     }
 
     /// Fails if no member could be read although at least one should have been.
     fn finish(self, sink: &mut Sink) -> ReadResult {
-        let nothing = self.read == 0 && !self.skipped && sink.document().blocks.len() == self.blocks;
-        match self.told {
+        let nothing = self.read == 0 && !self.has_unsupported && sink.document().blocks.len() == self.blocks;
+        match self.failure {
             Some(failed) if nothing => Err(failed),
             _ => Ok(()),
         }
@@ -115,7 +115,7 @@ fn read_zip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
         }
         let name = match archive.by_index_data(place) {
             Ok(entry) if entry.is_dir() || entry.is_symlink() => continue,
-            Ok(entry) => entry.name().map(|it| it.into_owned()).unwrap_or_else(|_| lossy(entry.name_raw())),
+            Ok(entry) => entry.name().map(|it| it.into_owned()).unwrap_or_else(|_| lossy_name(entry.name_raw())),
             Err(_) => format!("member {}", place + 1),
         };
         if is_byproduct(&name) {
@@ -126,29 +126,29 @@ fn read_zip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> R
             let compressed = file.compressed_size();
             check_method(file.compression()).and_then(|()| sink.inflate_entry(file, compressed))
         };
-        outcome.member(&name, sink, bytes, member);
+        outcome.read_member(&name, sink, bytes, member);
     }
     outcome.finish(sink)
 }
 
 fn read_tar(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let mut archive = tar::Archive::new(Cursor::new(input.bytes));
-    let damaged = |error: std::io::Error| failure(Reason::Damaged, format!("tar archive: {error}"));
+    let damaged = |error: std::io::Error| new_failure(Reason::Damaged, format!("tar archive: {error}"));
     let mut outcome = Outcome::new(sink);
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                sink.problem(format!("the archive is damaged: {error}"));
-                outcome.told.get_or_insert_with(|| damaged(error));
+                sink.record_problem(format!("the archive is damaged: {error}"));
+                outcome.failure.get_or_insert_with(|| damaged(error));
                 break;
             }
         };
-        let name = lossy(&entry.path_bytes());
+        let name = lossy_name(&entry.path_bytes());
         if !entry.header().entry_type().is_file() || is_byproduct(&name) {
             continue;
         }
-        outcome.member(&name, sink, |sink| sink.copy(entry.by_ref()), member);
+        outcome.read_member(&name, sink, |sink| sink.read_uncompressed(entry.by_ref()), member);
         if outcome.stopped {
             break;
         }
@@ -170,7 +170,7 @@ fn read_gzip(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> 
         return read_tar(Input { bytes: &bytes, name: &name }, sink, member);
     }
     let mut outcome = Outcome::new(sink);
-    outcome.member(&name, sink, |_| Ok(bytes), member);
+    outcome.read_member(&name, sink, |_| Ok(bytes), member);
     outcome.finish(sink)
 }
 
@@ -190,7 +190,7 @@ fn is_byproduct(name: &str) -> bool {
     name.starts_with("__MACOSX/") || name.ends_with(".DS_Store") || name.is_empty()
 }
 
-fn lossy(name: &[u8]) -> String {
+fn lossy_name(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 

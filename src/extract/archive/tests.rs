@@ -10,8 +10,8 @@ fn dispatch(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         return read(input, sink, &mut dispatch);
     }
     match input.name.rsplit('.').next() {
-        Some("bad") => return Err(failure(Reason::Damaged, "bad")),
-        Some("png") => return Err(failure(Reason::UnsupportedType, "")),
+        Some("bad") => return Err(new_failure(Reason::Damaged, "bad")),
+        Some("png") => return Err(new_failure(Reason::UnsupportedType, "")),
         _ => {}
     }
     sink.push(BlockKind::Paragraph, &String::from_utf8_lossy(input.bytes), Anchor::default());
@@ -21,11 +21,11 @@ fn dispatch(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 fn try_read(bytes: &[u8], name: &str, limits: ExtractLimits) -> (ReadResult, Document) {
     let mut sink = Sink::new(limits);
     let result = read(Input { bytes, name }, &mut sink, &mut dispatch);
-    (result, sink.finish())
+    (result, sink.into_document())
 }
 
 /// Compares `member: text` of every block.
-fn check(bytes: &[u8], name: &str, expected: &[&str]) -> Document {
+fn assert_members(bytes: &[u8], name: &str, expected: &[&str]) -> Document {
     let (result, document) = try_read(bytes, name, ExtractLimits::default());
     result.unwrap();
     let found: Vec<String> = document
@@ -59,7 +59,7 @@ fn tarred(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// Stores bytes in a zip archive, uncompressed.
-fn boxed(name: &str, bytes: &[u8]) -> Vec<u8> {
+fn stored_zip(name: &str, bytes: &[u8]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
     writer.write_all(bytes).unwrap();
@@ -68,21 +68,22 @@ fn boxed(name: &str, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn member_path_names_all_nesting_levels() {
-    let inner = boxed("docs/note.txt", b"deep");
-    check(&boxed("in.zip", &inner), "out.zip", &["in.zip!/docs/note.txt: deep"]);
-    check(&tarred(&[("a/b.txt", b"tar")]), "x.tar", &["a/b.txt: tar"]);
-    check(&gzipped(&tarred(&[("a", b"tgz")])), "x.tgz", &["a: tgz"]);
-    check(&gzipped(b"single"), "notes.txt.gz", &["notes.txt: single"]);
+    let inner = stored_zip("docs/note.txt", b"deep");
+    assert_members(&stored_zip("in.zip", &inner), "out.zip", &["in.zip!/docs/note.txt: deep"]);
+    assert_members(&tarred(&[("a/b.txt", b"tar")]), "x.tar", &["a/b.txt: tar"]);
+    assert_members(&gzipped(&tarred(&[("a", b"tgz")])), "x.tgz", &["a: tgz"]);
+    assert_members(&gzipped(b"single"), "notes.txt.gz", &["notes.txt: single"]);
 }
 
 #[test]
 fn member_name_with_dot_dot_is_only_a_label() {
-    check(&zipped(&[("../../etc/passwd", "x"), ("__MACOSX/._a", "junk")]), "a.zip", &["../../etc/passwd: x"]);
+    assert_members(&zipped(&[("../../etc/passwd", "x"), ("__MACOSX/._a", "junk")]), "a.zip", &["../../etc/passwd: x"]);
 }
 
 #[test]
 fn damaged_member_does_not_affect_others() {
-    let document = check(&zipped(&[("a.bad", "x"), ("p.png", "x"), ("b.txt", "good")]), "a.zip", &["b.txt: good"]);
+    let document =
+        assert_members(&zipped(&[("a.bad", "x"), ("p.png", "x"), ("b.txt", "good")]), "a.zip", &["b.txt: good"]);
     assert_eq!(document.problems, ["member `a.bad`: bad"]);
 }
 
@@ -90,7 +91,7 @@ fn damaged_member_does_not_affect_others() {
 fn unreadable_archive_reports_reason() {
     let reason = |bytes: &[u8], limits| try_read(bytes, "a.zip", limits).0.unwrap_err().reason;
     assert_eq!(reason(&zipped(&[("a.bad", "x"), ("b.bad", "x")]), ExtractLimits::default()), Reason::Damaged);
-    let nested = boxed("1.zip", &boxed("2.zip", &boxed("3.zip", b"x")));
+    let nested = stored_zip("1.zip", &stored_zip("2.zip", &stored_zip("3.zip", b"x")));
     assert_eq!(reason(&nested, ExtractLimits { depth: 2, ..ExtractLimits::default() }), Reason::TooDeep);
     assert_eq!(reason(b"PK\x03\x04 cut off", ExtractLimits::default()), Reason::Damaged);
 }
@@ -117,7 +118,7 @@ fn zip_bomb_stops_archive_and_keeps_earlier_members() {
     assert_eq!(document.text(), "first");
     let (result, _) = try_read(&gzipped(zeros.as_bytes()), "a.gz", limits.clone());
     assert_eq!(result.unwrap_err().reason, Reason::DecompressionLimit);
-    let (result, _) = try_read(&boxed("in.zip", &zipped(&[("b", &zeros)])), "a.zip", limits);
+    let (result, _) = try_read(&stored_zip("in.zip", &zipped(&[("b", &zeros)])), "a.zip", limits);
     assert_eq!(result.unwrap_err().reason, Reason::DecompressionLimit);
 }
 
@@ -139,9 +140,9 @@ fn unsupported_compression_is_reported_per_member() {
         }
         bytes
     };
-    let (result, _) = try_read(&packed_by_zstd(boxed("a.txt", b"text")), "a.zip", ExtractLimits::default());
+    let (result, _) = try_read(&packed_by_zstd(stored_zip("a.txt", b"text")), "a.zip", ExtractLimits::default());
     assert_eq!(result.unwrap_err().reason, Reason::UnsupportedType);
     let both = packed_by_zstd(zipped(&[("a.txt", "text"), ("b.txt", "other text")]));
-    let document = check(&both, "a.zip", &["b.txt: other text"]);
+    let document = assert_members(&both, "a.zip", &["b.txt: other text"]);
     assert!(document.problems.iter().any(|it| it.contains("a.txt")), "{:?}", document.problems);
 }

@@ -6,21 +6,21 @@ use std::collections::{HashMap, HashSet};
 
 use crate::extract::office::ooxml::push_metadata;
 use crate::extract::xml_tree::{Node, Tree};
-use crate::extract::zip_container::{Package, check_flaw, resolve};
-use crate::extract::{Input, ReadResult, Sink, failure, xhtml};
+use crate::extract::zip_container::{Package, check_flaw, resolve_part};
+use crate::extract::{Input, ReadResult, Sink, new_failure, xhtml};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Reads an e-book.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
-    let mark = sink.mark();
+    let mark = sink.block_count();
     let book = package_document(&mut package, sink)?;
-    let mut chapters = match package.xml(&book, sink)? {
+    let mut chapters = match package.read_xml(&book, sink)? {
         Some(xml) => {
             let tree = Tree::parse(&xml);
             check_flaw(tree.flaw.as_ref(), &book, sink)?;
-            metadata(tree.top(), sink);
-            spine(tree.top(), &book)
+            push_book_metadata(tree.top(), sink);
+            spine_parts(tree.top(), &book)
         }
         None => Vec::new(),
     };
@@ -31,7 +31,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     }
     let protected = protected_parts(&mut package, sink)?;
     if !chapters.is_empty() && chapters.iter().all(|it| protected.contains(it)) {
-        return Err(failure(Reason::Encrypted, "the chapters are copy-protected"));
+        return Err(new_failure(Reason::Encrypted, "the chapters are copy-protected"));
     }
     read_chapters(&chapters, &protected, &mut package, sink)?;
     package.check_damage(mark, |it| it.kind != BlockKind::Metadata, sink)
@@ -50,13 +50,13 @@ fn read_chapters(
         if protected.contains(chapter) || sink.is_full() {
             continue;
         }
-        let Some(xml) = package.xml(chapter, sink)? else { continue };
+        let Some(xml) = package.read_xml(chapter, sink)? else { continue };
         let part = format!("chapter {}", place + 1);
         let anchor = Anchor { part: Some(part.clone()), ..Anchor::default() };
         match xhtml::read_text(&xml, &anchor, sink) {
             Ok(()) => is_any_read = true,
             Err(failed) => {
-                sink.problem(format!("{part}: {}", failed.detail));
+                sink.record_problem(format!("{part}: {}", failed.detail));
                 told.get_or_insert(failed);
             }
         }
@@ -69,28 +69,28 @@ fn read_chapters(
 
 /// Returns the path of the package document, which lists all other parts.
 fn package_document(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<String> {
-    if let Some(xml) = package.xml("META-INF/container.xml", sink)?
+    if let Some(xml) = package.read_xml("META-INF/container.xml", sink)?
         && let Some(path) = Tree::parse(&xml).top().find("rootfile").and_then(|it| it.attr("full-path"))
     {
         return Ok(path);
     }
     let any = package.names().into_iter().find(|it| it.to_lowercase().ends_with(".opf"));
-    any.ok_or_else(|| failure(Reason::Damaged, "the e-book has no package document"))
+    any.ok_or_else(|| new_failure(Reason::Damaged, "the e-book has no package document"))
 }
 
-fn metadata(top: Node<'_>, sink: &mut Sink) {
+fn push_book_metadata(top: Node<'_>, sink: &mut Sink) {
     let Some(node) = top.find("metadata") else { return };
     let fields = ["title", "creator", "contributor", "publisher", "language", "identifier", "subject", "description"];
     let mut facts = Vec::new();
     for field in fields {
         let label = if field == "creator" { "author" } else { field };
-        facts.extend(node.descendants().filter(|it| it.name() == field).map(|it| (label, plain(&it.text()))));
+        facts.extend(node.descendants().filter(|it| it.name() == field).map(|it| (label, strip_markup(&it.text()))));
     }
     push_metadata(&facts, sink);
 }
 
 /// Strips markup: descriptions are often HTML.
-fn plain(text: &str) -> String {
+fn strip_markup(text: &str) -> String {
     match text.contains('<') {
         true => Tree::parse(text).top().text(),
         false => text.to_string(),
@@ -98,12 +98,13 @@ fn plain(text: &str) -> String {
 }
 
 /// Returns the parts of the spine in order, without duplicates.
-fn spine(top: Node<'_>, book: &str) -> Vec<String> {
-    let items = top.find("manifest").into_iter().flat_map(|it| it.all("item"));
-    let by_id: HashMap<String, String> =
-        items.filter_map(|it| Some((it.attr("id")?, resolve(book, &percent_decoded(&it.attr("href")?))))).collect();
+fn spine_parts(top: Node<'_>, book: &str) -> Vec<String> {
+    let items = top.find("manifest").into_iter().flat_map(|it| it.children_named("item"));
+    let by_id: HashMap<String, String> = items
+        .filter_map(|it| Some((it.attr("id")?, resolve_part(book, &percent_decoded(&it.attr("href")?)))))
+        .collect();
     let mut seen = HashSet::new();
-    let references = top.find("spine").into_iter().flat_map(|it| it.all("itemref"));
+    let references = top.find("spine").into_iter().flat_map(|it| it.children_named("itemref"));
     references
         .filter_map(|it| by_id.get(&it.attr("idref")?).map(|it| it.to_lowercase()))
         .filter(|it| seen.insert(it.clone()))
@@ -112,7 +113,7 @@ fn spine(top: Node<'_>, book: &str) -> Vec<String> {
 
 /// Returns the encrypted parts. Obfuscated fonts do not count, as they do not protect text.
 fn protected_parts(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<HashSet<String>> {
-    let Some(xml) = package.xml("META-INF/encryption.xml", sink)? else { return Ok(HashSet::new()) };
+    let Some(xml) = package.read_xml("META-INF/encryption.xml", sink)? else { return Ok(HashSet::new()) };
     let tree = Tree::parse(&xml);
     let is_cipher = |it: &Node<'_>| {
         let algorithm = it.child("EncryptionMethod").and_then(|it| it.attr("Algorithm")).unwrap_or_default();
@@ -120,7 +121,7 @@ fn protected_parts(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Has
     };
     let data = tree.top().descendants().filter(|it| it.name() == "EncryptedData").filter(is_cipher);
     let uri = |it: Node<'_>| it.find("CipherReference").and_then(|it| it.attr("URI"));
-    Ok(data.filter_map(uri).map(|it| resolve("", &percent_decoded(&it)).to_lowercase()).collect())
+    Ok(data.filter_map(uri).map(|it| resolve_part("", &percent_decoded(&it)).to_lowercase()).collect())
 }
 
 /// Decodes `%20` and the like.
@@ -146,7 +147,9 @@ fn percent_decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::{failed, run, shown, spoilt, zipped};
+    use crate::extract::zip_container::tests::{
+        failure_reason, format_blocks, read_document, with_damaged_part, zipped,
+    };
 
     const CONTAINER: &str = r#"<container><rootfiles><rootfile full-path="O/b.opf"/></rootfiles></container>"#;
     const BOOK: &str = r#"<package><metadata><dc:title>The Book</dc:title><dc:creator>Ann</dc:creator></metadata>
@@ -167,17 +170,17 @@ mod tests {
 
     #[test]
     fn chapters_follow_spine_order() {
-        let document = run(read, &book(&[]));
-        assert_eq!(shown(&document), "m title: The Book / author: Ann\n1 First\np second");
+        let document = read_document(read, &book(&[]));
+        assert_eq!(format_blocks(&document), "m title: The Book / author: Ann\n1 First\np second");
         assert_eq!(document.title.as_deref(), Some("The Book"));
         assert_eq!(document.blocks[2].anchor.part.as_deref(), Some("chapter 2"));
     }
 
     #[test]
     fn book_without_readable_chapters_is_damaged() {
-        let bytes = spoilt(book(&[]), "O/one.xhtml");
-        assert_eq!(shown(&run(read, &bytes)), "m title: The Book / author: Ann\np second");
-        assert_eq!(failed(read, &spoilt(bytes, "O/two .xhtml")), Reason::Damaged);
+        let bytes = with_damaged_part(book(&[]), "O/one.xhtml");
+        assert_eq!(format_blocks(&read_document(read, &bytes)), "m title: The Book / author: Ann\np second");
+        assert_eq!(failure_reason(read, &with_damaged_part(bytes, "O/two .xhtml")), Reason::Damaged);
     }
 
     #[test]
@@ -187,10 +190,10 @@ mod tests {
             let chapters = [("O/one.xhtml", deep.as_str()), ("O/two .xhtml", second)];
             zipped(&[("META-INF/container.xml", CONTAINER), ("O/b.opf", BOOK), chapters[0], chapters[1]])
         };
-        let document = run(read, &parts("<html><body><p>second</p></body></html>"));
-        assert_eq!(shown(&document), "m title: The Book / author: Ann\np second");
+        let document = read_document(read, &parts("<html><body><p>second</p></body></html>"));
+        assert_eq!(format_blocks(&document), "m title: The Book / author: Ann\np second");
         assert!(document.problems[0].starts_with("chapter 1: "), "{:?}", document.problems);
-        assert_eq!(failed(read, &parts(&deep)), Reason::TooDeep);
+        assert_eq!(failure_reason(read, &parts(&deep)), Reason::TooDeep);
     }
 
     #[test]

@@ -3,52 +3,52 @@
 use crate::extract::office::ooxml::{one_line, push_metadata, table_row};
 use crate::extract::xml_tree::{self, Node, Tree};
 use crate::extract::zip_container::check_flaw;
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Reads a FictionBook.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let xml = xml_tree::decode(input.bytes);
+    let xml = xml_tree::decode_xml(input.bytes);
     let tree = Tree::parse(&xml);
     let Some(book) = tree.top().child("FictionBook") else {
-        return Err(failure(Reason::Damaged, "not a FictionBook"));
+        return Err(new_failure(Reason::Damaged, "not a FictionBook"));
     };
-    metadata(book, sink);
-    for body in book.all("body") {
-        section(body, 1, sink);
+    push_book_metadata(book, sink);
+    for body in book.children_named("body") {
+        push_section(body, 1, sink);
     }
     check_flaw(tree.flaw.as_ref(), input.name, sink)
 }
 
-fn metadata(book: Node<'_>, sink: &mut Sink) {
+fn push_book_metadata(book: Node<'_>, sink: &mut Sink) {
     let Some(info) = book.path(&["description", "title-info"]) else { return };
     let text = |name: &str| info.child(name).map(Node::text).unwrap_or_default();
     let mut facts = vec![("title", text("book-title"))];
-    facts.extend(info.all("author").map(|it| ("author", spaced(it))));
+    facts.extend(info.children_named("author").map(|it| ("author", text_with_spaces(it))));
     facts.push(("keywords", text("keywords")));
     if let Some(annotation) = info.child("annotation") {
-        facts.push(("description", spaced(annotation)));
+        facts.push(("description", text_with_spaces(annotation)));
     }
     push_metadata(&facts, sink);
 }
 
 /// Returns the texts below a node, separated by spaces.
-fn spaced(node: Node<'_>) -> String {
+fn text_with_spaces(node: Node<'_>) -> String {
     node.descendants().filter_map(Node::as_text).collect::<Vec<_>>().join(" ")
 }
 
 /// Adds a section; its title becomes a heading of `level`.
-fn section(node: Node<'_>, level: u8, sink: &mut Sink) {
+fn push_section(node: Node<'_>, level: u8, sink: &mut Sink) {
     for child in node.children() {
         let (kind, text) = match child.name() {
-            "title" => (BlockKind::Heading(level.min(6)), one_line(&spaced(child))),
+            "title" => (BlockKind::Heading(level.min(6)), one_line(&text_with_spaces(child))),
             "p" | "subtitle" | "v" | "text-author" | "date" => (BlockKind::Paragraph, child.text()),
             "section" => {
-                section(child, level.saturating_add(1), sink);
+                push_section(child, level.saturating_add(1), sink);
                 continue;
             }
             "table" => {
-                let rows = child.all("tr").filter_map(|row| {
+                let rows = child.children_named("tr").filter_map(|row| {
                     table_row(&row.children().filter(|it| !it.name().is_empty()).map(Node::text).collect::<Vec<_>>())
                 });
                 (BlockKind::Table, rows.collect::<Vec<_>>().join("\n"))
@@ -56,7 +56,7 @@ fn section(node: Node<'_>, level: u8, sink: &mut Sink) {
             "" | "image" => continue,
             // Poems, stanzas, quotations, epigraphs: containers of the above.
             _ => {
-                section(child, level.saturating_add(1), sink);
+                push_section(child, level.saturating_add(1), sink);
                 continue;
             }
         };
@@ -69,7 +69,7 @@ fn section(node: Node<'_>, level: u8, sink: &mut Sink) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::{run, shown};
+    use crate::extract::zip_container::tests::{format_blocks, read_document};
 
     #[test]
     fn nested_sections_become_heading_levels() {
@@ -77,8 +77,8 @@ mod tests {
             <last-name>Lee</last-name></author><book-title>Book</book-title></title-info></description><body><section>\
             <title><p>One</p></title><p>A <strong>b</strong>.</p><section><title><p>Sub</p></title>\
             <poem><stanza><v>line</v></stanza></poem></section></section></body><binary>AAAA</binary></FictionBook>";
-        let document = run(read, xml.as_bytes());
-        assert_eq!(shown(&document), "m title: Book / author: Ann Lee\n2 One\np A b.\n3 Sub\np line");
+        let document = read_document(read, xml.as_bytes());
+        assert_eq!(format_blocks(&document), "m title: Book / author: Ann Lee\n2 One\np A b.\n3 Sub\np line");
     }
 
     #[test]

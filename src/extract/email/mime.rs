@@ -9,10 +9,10 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use mail_parser::{Address, Encoding, HeaderValue, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 
-use crate::extract::encoding::{decode, wide};
+use crate::extract::encoding::{decode, decode_wide};
 use crate::extract::source_text::Source;
 use crate::extract::text_formats::plain;
-use crate::extract::{Input, ReadResult, Sink, failure, html};
+use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, Block, BlockKind, LinkKind, Reason};
 
 /// Reads an attachment by its own type.
@@ -20,24 +20,24 @@ pub(crate) type ReadMember<'a> = &'a mut dyn FnMut(Input<'_>, &mut Sink) -> Read
 
 /// Reads one message.
 pub(crate) fn read_eml(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
-    let utf8 = wide(input.bytes);
+    let utf8 = decode_wide(input.bytes);
     let bytes = utf8.as_ref().map_or(input.bytes, String::as_bytes);
-    let message = parse(bytes).ok_or_else(|| failure(Reason::Damaged, "not a mail message"))?;
+    let message = parse_message(bytes).ok_or_else(|| new_failure(Reason::Damaged, "not a mail message"))?;
     read_message(&message, sink, read_member);
     Ok(())
 }
 
 /// Reads a mailbox: messages that follow lines beginning with `From `.
 pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMember<'_>) -> ReadResult {
-    for (number, bytes) in (1..).zip(messages(input.bytes)) {
+    for (number, bytes) in (1..).zip(split_mailbox(input.bytes)) {
         if sink.is_full() {
-            sink.truncate();
+            sink.mark_truncated();
             break;
         }
-        let mark = sink.mark();
-        match parse(bytes) {
+        let mark = sink.block_count();
+        match parse_message(bytes) {
             Some(message) => read_message(&message, sink, read_member),
-            None => sink.problem(format!("message {number} cannot be parsed")),
+            None => sink.record_problem(format!("message {number} cannot be parsed")),
         }
         sink.label_part(mark, &format!("message {number}"));
     }
@@ -48,12 +48,12 @@ pub(crate) fn read_mbox(input: Input<'_>, sink: &mut Sink, read_member: ReadMemb
     Ok(())
 }
 
-fn parse(bytes: &[u8]) -> Option<Message<'_>> {
+fn parse_message(bytes: &[u8]) -> Option<Message<'_>> {
     MessageParser::default().parse(bytes).filter(|message| !message.parts.is_empty())
 }
 
 /// Splits a mailbox after every blank line that a `From ` line follows.
-fn messages(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_mailbox(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let body = rest.iter().position(|it| *it == b'\n').map(|it| it + 1)?;
@@ -75,46 +75,46 @@ fn messages(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn read_message(message: &Message<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
-    let mark = sink.mark();
-    headers(message, sink);
+    let mark = sink.block_count();
+    push_headers(message, sink);
     let stub = is_stub(message, sink);
     for id in if stub { &message.html_body } else { &message.text_body } {
-        match body(message, *id) {
-            Some(Body::Text(text)) => plain::paragraphs(&Source::detached(&text), BlockKind::Paragraph, sink),
-            Some(Body::Page(page)) => html::read_text(&page, sink),
+        match message_body(message, *id) {
+            Some(Body::Text(text)) => plain::push_paragraphs(&Source::detached(&text), BlockKind::Paragraph, sink),
+            Some(Body::Html(page)) => html::read_text(&page, sink),
             None => {}
         }
     }
     if !stub {
-        tables(message, sink);
+        push_html_tables(message, sink);
     }
     sink.label_part(mark, "body");
     for part in message.attachments() {
-        attachment(message, part, sink, read_member);
+        read_attachment(message, part, sink, read_member);
     }
 }
 
 /// A text or HTML part of the message body.
 enum Body<'m> {
     Text(Cow<'m, str>),
-    Page(Cow<'m, str>),
+    Html(Cow<'m, str>),
 }
 
-fn body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
+fn message_body<'m>(message: &'m Message<'_>, id: u32) -> Option<Body<'m>> {
     let part = message.part(id)?;
-    let decoded = |text: &'m str| match unstated(message, part) {
+    let decoded = |text: &'m str| match undeclared_bytes(message, part) {
         Some(bytes) => Cow::Owned(decode(&bytes, None).text.into_owned()),
         None => Cow::Borrowed(text),
     };
     match &part.body {
         PartType::Text(text) => Some(Body::Text(decoded(text))),
-        PartType::Html(page) => Some(Body::Page(decoded(page))),
+        PartType::Html(page) => Some(Body::Html(decoded(page))),
         _ => None,
     }
 }
 
 /// Returns the bytes of a text with a missing or wrong charset: the parser reads them as UTF-8 or Latin-1.
-fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
+fn undeclared_bytes<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<'m, [u8]>> {
     let (PartType::Text(text) | PartType::Html(text)) = &part.body else { return None };
     let is_ascii = |it: &str| it.eq_ignore_ascii_case("us-ascii") || it.eq_ignore_ascii_case("ascii");
     let doubtful = match part.content_type().and_then(|it| it.attribute("charset")) {
@@ -135,47 +135,47 @@ fn unstated<'m>(message: &'m Message<'_>, part: &MessagePart<'_>) -> Option<Cow<
 
 /// Returns whether the plain text is a stub: blank, or a line that refers to the HTML version.
 fn is_stub(message: &Message<'_>, sink: &Sink) -> bool {
-    const LONGEST: usize = 200;
-    const TIMES_LONGER: usize = 10;
+    const MAX_STUB_LETTERS: usize = 200;
+    const MIN_LENGTH_RATIO: usize = 10;
     let letters = |text: &str| text.chars().filter(|it| !it.is_whitespace()).count();
     let texts = message.text_body.iter().filter(|it| !message.html_body.contains(it));
-    let words: usize = texts.filter_map(|it| body(message, *it)).fold(0, |sum, it| match it {
+    let words: usize = texts.filter_map(|it| message_body(message, *it)).fold(0, |sum, it| match it {
         Body::Text(text) => sum + letters(&text),
-        Body::Page(page) => sum + letters(&page),
+        Body::Html(page) => sum + letters(&page),
     });
-    if words >= LONGEST {
+    if words >= MAX_STUB_LETTERS {
         return false;
     }
-    let shown: usize = pages(message).flat_map(|it| blocks(&it, sink)).map(|it| letters(&it.text)).sum();
-    shown > words * TIMES_LONGER
+    let shown: usize = html_versions(message).flat_map(|it| html_blocks(&it, sink)).map(|it| letters(&it.text)).sum();
+    shown > words * MIN_LENGTH_RATIO
 }
 
 /// Returns the HTML parts of a body that has a plain text version.
-fn pages<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, str>> {
+fn html_versions<'m>(message: &'m Message<'_>) -> impl Iterator<Item = Cow<'m, str>> {
     let ids = message.html_body.iter().filter(|it| !message.text_body.contains(it));
-    ids.filter_map(|it| match body(message, *it)? {
-        Body::Page(page) => Some(page),
+    ids.filter_map(|it| match message_body(message, *it)? {
+        Body::Html(page) => Some(page),
         Body::Text(_) => None,
     })
 }
 
 /// Extracts the blocks of an HTML page into a separate sink.
-fn blocks(page: &str, sink: &Sink) -> Vec<Block> {
+fn html_blocks(page: &str, sink: &Sink) -> Vec<Block> {
     let mut aside = Sink::new(sink.limits().clone());
     html::read_text(page, &mut aside);
-    aside.finish().blocks
+    aside.into_document().blocks
 }
 
 /// Adds the tables of the HTML version: the plain text has at best their words.
-fn tables(message: &Message<'_>, sink: &mut Sink) {
+fn push_html_tables(message: &Message<'_>, sink: &mut Sink) {
     let text = |it: Body<'_>| if let Body::Text(text) = it { Some(text.into_owned()) } else { None };
-    let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(body(message, *it)?)).collect();
-    for page in pages(message) {
+    let texts: Vec<String> = message.text_body.iter().filter_map(|it| text(message_body(message, *it)?)).collect();
+    for page in html_versions(message) {
         if !page.contains("<table") && !page.contains("<TABLE") {
             continue;
         }
-        for block in blocks(&page, sink) {
-            if block.kind == BlockKind::Table && is_data(&block.text) && !is_written(&block.text, &texts) {
+        for block in html_blocks(&page, sink) {
+            if block.kind == BlockKind::Table && is_data_table(&block.text) && !is_table_in_texts(&block.text, &texts) {
                 sink.push(BlockKind::Table, &block.text, Anchor::default());
             }
         }
@@ -183,7 +183,7 @@ fn tables(message: &Message<'_>, sink: &mut Sink) {
 }
 
 /// Returns whether a table holds data. Layout tables have one column or long texts.
-fn is_data(rows: &str) -> bool {
+fn is_data_table(rows: &str) -> bool {
     const LONGEST_CELL: usize = 200;
     let width = |row: &str| format!(" {row} ").matches(" | ").count() + 1;
     let even = rows.lines().all(|it| Some(width(it)) == rows.lines().next().map(width));
@@ -192,44 +192,44 @@ fn is_data(rows: &str) -> bool {
 }
 
 /// Returns whether one of the texts contains the table too, with bars between its cells.
-fn is_written(rows: &str, texts: &[String]) -> bool {
+fn is_table_in_texts(rows: &str, texts: &[String]) -> bool {
     let plain = |row: &str| row.trim().trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join("|");
     let lines: std::collections::HashSet<String> = texts.iter().flat_map(|it| it.lines()).map(plain).collect();
     rows.lines().all(|it| lines.contains(&plain(it)))
 }
 
-fn headers(message: &Message<'_>, sink: &mut Sink) {
+fn push_headers(message: &Message<'_>, sink: &mut Sink) {
     let mut lines = Vec::new();
     let mut line = |key: &str, value: Option<String>| {
         lines.extend(value.filter(|it| !it.trim().is_empty()).map(|value| format!("{key}: {}", value.trim())));
     };
     line("Subject", message.subject().map(str::to_string));
-    line("From", message.from().map(people));
-    line("To", message.to().map(people));
-    line("Cc", message.cc().map(people));
+    line("From", message.from().map(address_list));
+    line("To", message.to().map(address_list));
+    line("Cc", message.cc().map(address_list));
     line("Date", message.date().map(mail_parser::DateTime::to_rfc3339));
-    message.date().into_iter().for_each(|it| sink.sent(it.to_timestamp()));
+    message.date().into_iter().for_each(|it| sink.record_sent_time(it.to_timestamp()));
     let names: Vec<&str> = message.attachments().filter_map(|it| it.attachment_name()).collect();
     line("Attachments", Some(names.join(", ")));
-    sink.title(message.subject().unwrap_or_default());
-    thread(message, sink);
+    sink.set_title(message.subject().unwrap_or_default());
+    push_thread_links(message, sink);
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
 /// Records the message id and the ids of the messages it answers.
-fn thread(message: &Message<'_>, sink: &mut Sink) {
-    sink.link(LinkKind::Message, message.message_id().unwrap_or_default(), "");
+fn push_thread_links(message: &Message<'_>, sink: &mut Sink) {
+    sink.record_link(LinkKind::Message, message.message_id().unwrap_or_default(), "");
     for header in [message.in_reply_to(), message.references()] {
         match header {
-            HeaderValue::Text(id) => sink.link(LinkKind::Reply, id, ""),
-            HeaderValue::TextList(ids) => ids.iter().for_each(|it| sink.link(LinkKind::Reply, it, "")),
+            HeaderValue::Text(id) => sink.record_link(LinkKind::Reply, id, ""),
+            HeaderValue::TextList(ids) => ids.iter().for_each(|it| sink.record_link(LinkKind::Reply, it, "")),
             _ => {}
         }
     }
 }
 
 /// Returns `Name <address>, ...`.
-fn people(address: &Address<'_>) -> String {
+fn address_list(address: &Address<'_>) -> String {
     let person = |it: &mail_parser::Addr<'_>| match (it.name(), it.address()) {
         (Some(name), Some(address)) => format!("{name} <{address}>"),
         (name, address) => name.or(address).unwrap_or_default().to_string(),
@@ -237,8 +237,8 @@ fn people(address: &Address<'_>) -> String {
     address.iter().map(person).collect::<Vec<_>>().join(", ")
 }
 
-fn attachment(message: &Message<'_>, part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
-    part.attachment_name().into_iter().for_each(|it| sink.name(it));
+fn read_attachment(message: &Message<'_>, part: &MessagePart<'_>, sink: &mut Sink, read_member: ReadMember<'_>) {
+    part.attachment_name().into_iter().for_each(|it| sink.record_name(it));
     let name = match (&part.body, part.attachment_name()) {
         (_, Some(name)) => name,
         (PartType::Message(nested), None) => nested.subject().unwrap_or("message"),
@@ -246,26 +246,26 @@ fn attachment(message: &Message<'_>, part: &MessagePart<'_>, sink: &mut Sink, re
         (PartType::Text(_), None) => "attachment.txt",
         _ => "attachment",
     };
-    let mark = sink.mark();
-    let outcome = sink.enter(name).and_then(|()| {
+    let mark = sink.block_count();
+    let outcome = sink.enter_member(name).and_then(|()| {
         let outcome = match &part.body {
             PartType::Message(nested) => {
                 read_message(nested, sink, read_member);
                 Ok(())
             }
             _ => {
-                let bytes = unstated(message, part).unwrap_or_else(|| Cow::Borrowed(part.contents()));
+                let bytes = undeclared_bytes(message, part).unwrap_or_else(|| Cow::Borrowed(part.contents()));
                 read_member(Input { bytes: &bytes, name }, sink)
             }
         };
-        sink.leave();
+        sink.leave_member();
         outcome
     });
     sink.label_part(mark, &format!("attachment: {name}"));
     if let Err(failed) = outcome
         && !matches!(failed.reason, Reason::UnsupportedType | Reason::Empty | Reason::NoText)
     {
-        sink.problem(format!("attachment `{name}` not read: {} {}", failed.reason.name(), failed.detail));
+        sink.record_problem(format!("attachment `{name}` not read: {} {}", failed.reason.name(), failed.detail));
     }
 }
 
@@ -283,10 +283,10 @@ mod tests {
         } else {
             read_eml(input, &mut sink, &mut member).unwrap();
         }
-        sink.finish()
+        sink.into_document()
     }
 
-    fn check(mail: impl AsRef<[u8]>, expected: &[(&str, &str)]) {
+    fn assert_parts(mail: impl AsRef<[u8]>, expected: &[(&str, &str)]) {
         let document = extract(mail);
         let found: Vec<_> =
             document.blocks.iter().map(|it| (it.anchor.part.as_deref().unwrap(), it.text.as_str())).collect();
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn headers_body_and_attachments_become_parts() {
-        check(
+        assert_parts(
             ATTACHED,
             &[
                 (
@@ -318,7 +318,7 @@ mod tests {
     }
 
     /// Makes a mail with a plain text and an HTML version.
-    fn alternative(text: &str, page: &str) -> String {
+    fn alternative_mail(text: &str, page: &str) -> String {
         format!(
             "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain\n\n{text}\n--b\nContent-Type: text/html\n\n{page}\n--b--\n"
         )
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn declared_charset_is_used_for_headers_and_body() {
         let mail = b"Subject: =?gb2312?B?xOO6w8rAvec=?=\nMIME-Version: 1.0\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1B$BF|K\\8l\x1B(B\n";
-        check(mail, &[("body", "Subject: 你好世界"), ("body", "日本語")]);
+        assert_parts(mail, &[("body", "Subject: 你好世界"), ("body", "日本語")]);
     }
 
     #[test]
@@ -336,12 +336,12 @@ mod tests {
         let (bytes, _, _) = encoding_rs::WINDOWS_1251.encode(text);
         for head in ["", "Content-Type: text/plain; charset=us-ascii\n", "Content-Type: text/plain; charset=x-none\n"] {
             let mail = [format!("Subject: s\nMIME-Version: 1.0\n{head}\n").as_bytes(), &bytes].concat();
-            check(mail, &[("body", "Subject: s"), ("body", text)]);
+            assert_parts(mail, &[("body", "Subject: s"), ("body", text)]);
         }
         let mail = "Subject: s\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Transfer-Encoding: quoted-printable\n\nLe caf=E9 est tr=E8s bon ici.\n--b\nContent-Disposition: attachment; filename=n.txt\n\n";
         let mail = [mail.as_bytes(), &bytes, b"\n--b--\n"].concat();
         let head = "Subject: s\nAttachments: n.txt";
-        check(mail, &[("body", head), ("body", "Le café est très bon ici."), ("attachment: n.txt", text)]);
+        assert_parts(mail, &[("body", head), ("body", "Le café est très bon ici."), ("attachment: n.txt", text)]);
     }
 
     #[test]
@@ -350,21 +350,21 @@ mod tests {
         let html = format!("<p>{page}</p><table><tr><td>Pier<td>4<tr><td>Quay<td>5</table>");
         let read = [("body", "Subject: s"), ("body", page.as_str()), ("body", "Pier | 4\nQuay | 5")];
         for text in ["", " \n\n", "Please view this as HTML."] {
-            check(alternative(text, &html), &read);
+            assert_parts(alternative_mail(text, &html), &read);
         }
         let words = "The ferry leaves at nine from the pier and comes back at noon.";
-        check(alternative(words, &format!("<p>{page}")), &[("body", "Subject: s"), ("body", words)]);
+        assert_parts(alternative_mail(words, &format!("<p>{page}")), &[("body", "Subject: s"), ("body", words)]);
     }
 
     #[test]
     fn data_table_of_html_version_is_added() {
         let page = "<p>See it.</p><table><tr><th>Site<th>Level<tr><td>Pier<td>4.1</table>";
         let table = ("body", "Site | Level\nPier | 4.1");
-        check(alternative("See it.", page), &[("body", "Subject: s"), ("body", "See it."), table]);
+        assert_parts(alternative_mail("See it.", page), &[("body", "Subject: s"), ("body", "See it."), table]);
         let written = "| Site | Level |\n| Pier | 4.1 |";
-        check(alternative(written, page), &[("body", "Subject: s"), ("body", written)]);
+        assert_parts(alternative_mail(written, page), &[("body", "Subject: s"), ("body", written)]);
         let layout = "<table><tr><td>Dear Ann,<tr><td>all is well.</table>";
-        check(alternative("Dear Ann", layout), &[("body", "Subject: s"), ("body", "Dear Ann")]);
+        assert_parts(alternative_mail("Dear Ann", layout), &[("body", "Subject: s"), ("body", "Dear Ann")]);
     }
 
     #[test]
@@ -372,13 +372,13 @@ mod tests {
         let bytes: Vec<u8> = "\u{FEFF}Subject: s\r\n\r\nBody\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let mut sink = Sink::new(ExtractLimits::default());
         read_eml(Input { bytes: &bytes, name: "a.eml" }, &mut sink, &mut |_, _| Ok(())).unwrap();
-        assert_eq!(sink.finish().text(), "Subject: s\n\nBody");
+        assert_eq!(sink.into_document().text(), "Subject: s\n\nBody");
     }
 
     #[test]
     fn mailbox_is_split_into_messages() {
         let mail = "From a@b Mon Mar  2 10:00:00 2026\nSubject: One\n\nFirst.\nFrom here on, text.\n\nFrom a@b Mon Mar  2 10:00:00 2026\nSubject: Two\n\nSecond.\n";
-        check(
+        assert_parts(
             mail,
             &[
                 ("message 1, body", "Subject: One"),

@@ -22,10 +22,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use crate::extract::Tools;
 
 /// The newest Landlock version to request. An older kernel applies the rules it supports, which always include files.
-const LANDLOCK: ABI = ABI::V6;
+const LANDLOCK_ABI: ABI = ABI::V6;
 
 /// Paths needed to load libraries, and fonts to replace those that a PDF does not embed. No user file is below them.
-const READABLE: [&str; 14] = [
+const READABLE_PATHS: [&str; 14] = [
     "/lib",
     "/lib64",
     "/usr/lib",
@@ -64,14 +64,14 @@ pub(crate) fn drop_privileges() {
 
 /// Restricts this thread and the threads it starts to reading libraries, models and fonts. Fails with a sentence that names
 /// the missing feature and how to get it.
-pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
+pub(crate) fn restrict_files(tools: &Tools) -> Result<(), String> {
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(LANDLOCK))
-        .and_then(|it| it.handle_access(AccessNet::from_all(LANDLOCK)))
-        .and_then(|it| it.scope(Scope::from_all(LANDLOCK)))
+        .handle_access(AccessFs::from_all(LANDLOCK_ABI))
+        .and_then(|it| it.handle_access(AccessNet::from_all(LANDLOCK_ABI)))
+        .and_then(|it| it.scope(Scope::from_all(LANDLOCK_ABI)))
         .and_then(Ruleset::create)
-        .and_then(|it| it.add_rules(path_beneath_rules(readable(tools), AccessFs::ReadFile | AccessFs::ReadDir)))
+        .and_then(|it| it.add_rules(path_beneath_rules(readable_paths(tools), AccessFs::ReadFile | AccessFs::ReadDir)))
         .and_then(|it| it.restrict_self())
         .map_err(|error| format!("Landlock rejected its rules: {error}"))?;
     match status.ruleset {
@@ -84,8 +84,8 @@ pub(crate) fn lock_files(tools: &Tools) -> Result<(), String> {
 }
 
 /// Restricts all threads of this process to the system calls in `calls`.
-pub(crate) fn lock_calls() -> Result<(), String> {
-    for program in seccomp_rules::programs().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
+pub(crate) fn restrict_system_calls() -> Result<(), String> {
+    for program in seccomp_rules::filters().map_err(|error| format!("cannot make the seccomp filter: {error}"))? {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| {
             format!("seccomp rejected its filter: {error}; use Linux 4.14 or newer with CONFIG_SECCOMP_FILTER")
         })?;
@@ -93,11 +93,11 @@ pub(crate) fn lock_calls() -> Result<(), String> {
     Ok(())
 }
 
-fn readable(tools: &Tools) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = READABLE.iter().map(PathBuf::from).collect();
-    paths.extend(tools.pdfium.as_deref().into_iter().flat_map(library));
+fn readable_paths(tools: &Tools) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = READABLE_PATHS.iter().map(PathBuf::from).collect();
+    paths.extend(tools.pdfium.as_deref().into_iter().flat_map(library_directories));
     if let Some(ocr) = &tools.ocr {
-        paths.extend(library(&ocr.runtime));
+        paths.extend(library_directories(&ocr.runtime));
         // Models may be links into a shared store; the rules apply to link targets.
         let files = std::fs::read_dir(&ocr.models).into_iter().flatten().flatten();
         paths.extend(files.filter_map(|it| it.path().canonicalize().ok()));
@@ -107,7 +107,7 @@ fn readable(tools: &Tools) -> Vec<PathBuf> {
 }
 
 /// Returns the directories of a library and of its link target: it may load other libraries from there.
-fn library(file: &Path) -> Vec<PathBuf> {
+fn library_directories(file: &Path) -> Vec<PathBuf> {
     let places = [Some(file.to_owned()), file.canonicalize().ok()];
     places.into_iter().flatten().filter_map(|it| it.parent().map(Path::to_owned)).collect()
 }
@@ -129,7 +129,7 @@ mod tests {
             std::os::unix::fs::symlink(at(file), at(link)).unwrap();
         }
         let ocr = OcrTools { runtime: at("lib/a.so"), models: at("models"), threads: 1 };
-        let paths = readable(&Tools { pdfium: None, ocr: Some(ocr) });
+        let paths = readable_paths(&Tools { pdfium: None, ocr: Some(ocr) });
         for path in ["lib", "store", "models", "store/m.onnx"] {
             assert!(paths.contains(&at(path)), "{path}: {paths:?}");
         }

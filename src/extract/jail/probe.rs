@@ -11,69 +11,78 @@ use std::path::Path;
 use std::process::Command;
 
 /// One way to escape.
-pub(crate) struct Escape {
+pub(crate) struct EscapeProbe {
     pub(crate) name: &'static str,
     /// Tries it, given the path of a user's file. Returns `Ok` if the escape succeeded.
     attempt: fn(&Path) -> io::Result<()>,
 }
 
 /// All attempts.
-pub(crate) const ESCAPES: &[Escape] = &[
-    Escape { name: "open a file", attempt: |path| File::open(path).map(drop) },
-    Escape { name: "open a system file", attempt: |_| File::open("/etc/passwd").map(drop) },
-    Escape { name: "list a folder", attempt: |path| path.parent().unwrap_or(path).read_dir().map(drop) },
-    Escape { name: "write a file", attempt: |path| OpenOptions::new().append(true).open(path).map(drop) },
-    Escape { name: "create a file", attempt: |path| File::create(path.with_extension("escaped")).map(drop) },
-    Escape { name: "delete a file", attempt: |path| std::fs::remove_file(path) },
-    Escape { name: "rename a file", attempt: |path| std::fs::rename(path, path.with_extension("escaped")) },
-    Escape { name: "link a file", attempt: |path| std::fs::hard_link(path, path.with_extension("escaped")) },
-    Escape { name: "make a folder", attempt: |path| std::fs::create_dir(path.with_extension("escaped")) },
-    Escape { name: "connect by TCP", attempt: |_| TcpStream::connect("127.0.0.1:1").map(drop).or_else(answered) },
-    Escape { name: "listen on TCP", attempt: |_| TcpListener::bind("127.0.0.1:0").map(drop) },
-    Escape { name: "send by UDP", attempt: |_| UdpSocket::bind("127.0.0.1:0").map(drop) },
-    Escape {
+pub(crate) const ESCAPE_PROBES: &[EscapeProbe] = &[
+    EscapeProbe { name: "open a file", attempt: |path| File::open(path).map(drop) },
+    EscapeProbe { name: "open a system file", attempt: |_| File::open("/etc/passwd").map(drop) },
+    EscapeProbe { name: "list a folder", attempt: |path| path.parent().unwrap_or(path).read_dir().map(drop) },
+    EscapeProbe { name: "write a file", attempt: |path| OpenOptions::new().append(true).open(path).map(drop) },
+    EscapeProbe { name: "create a file", attempt: |path| File::create(path.with_extension("escaped")).map(drop) },
+    EscapeProbe { name: "delete a file", attempt: |path| std::fs::remove_file(path) },
+    EscapeProbe { name: "rename a file", attempt: |path| std::fs::rename(path, path.with_extension("escaped")) },
+    EscapeProbe { name: "link a file", attempt: |path| std::fs::hard_link(path, path.with_extension("escaped")) },
+    EscapeProbe { name: "make a folder", attempt: |path| std::fs::create_dir(path.with_extension("escaped")) },
+    EscapeProbe {
+        name: "connect by TCP",
+        attempt: |_| TcpStream::connect("127.0.0.1:1").map(drop).or_else(accept_refused_connection),
+    },
+    EscapeProbe { name: "listen on TCP", attempt: |_| TcpListener::bind("127.0.0.1:0").map(drop) },
+    EscapeProbe { name: "send by UDP", attempt: |_| UdpSocket::bind("127.0.0.1:0").map(drop) },
+    EscapeProbe {
         name: "connect to a local socket",
-        attempt: |_| UnixStream::connect("/run/no-such-socket").map(drop).or_else(answered),
+        attempt: |_| UnixStream::connect("/run/no-such-socket").map(drop).or_else(accept_refused_connection),
     },
-    Escape { name: "make a pair of sockets", attempt: |_| UnixStream::pair().map(drop) },
-    Escape { name: "start a process", attempt: |_| Command::new("/bin/true").spawn().map(drop) },
-    Escape { name: "become another program", attempt: |_| Err(Command::new("/bin/true").exec()) },
-    Escape { name: "fork", attempt: |_| call(libc::SYS_clone, [HALF_A_FORK, 0, 0, 0]) },
-    Escape { name: "signal the daemon", attempt: |_| call(libc::SYS_kill, [parent(), 0, 0, 0]) },
-    Escape { name: "trace the daemon", attempt: |_| call(libc::SYS_ptrace, [PTRACE_SEIZE, parent(), 1, 0]) },
-    Escape { name: "read the daemon's memory", attempt: |_| call(libc::SYS_process_vm_readv, [parent(), 0, 0, 0]) },
-    Escape { name: "limit the daemon", attempt: |_| call(libc::SYS_prlimit64, [parent(), 0, 0, 0]) },
-    Escape { name: "set up io_uring", attempt: |_| call(libc::SYS_io_uring_setup, [1, 0, 0, 0]) },
-    Escape { name: "map new machine code", attempt: |_| map_code() },
-    Escape {
+    EscapeProbe { name: "make a pair of sockets", attempt: |_| UnixStream::pair().map(drop) },
+    EscapeProbe { name: "start a process", attempt: |_| Command::new("/bin/true").spawn().map(drop) },
+    EscapeProbe { name: "become another program", attempt: |_| Err(Command::new("/bin/true").exec()) },
+    EscapeProbe { name: "fork", attempt: |_| system_call(libc::SYS_clone, [INVALID_CLONE_FLAGS, 0, 0, 0]) },
+    EscapeProbe { name: "signal the daemon", attempt: |_| system_call(libc::SYS_kill, [parent_pid(), 0, 0, 0]) },
+    EscapeProbe {
+        name: "trace the daemon",
+        attempt: |_| system_call(libc::SYS_ptrace, [PTRACE_SEIZE, parent_pid(), 1, 0]),
+    },
+    EscapeProbe {
+        name: "read the daemon's memory",
+        attempt: |_| system_call(libc::SYS_process_vm_readv, [parent_pid(), 0, 0, 0]),
+    },
+    EscapeProbe { name: "limit the daemon", attempt: |_| system_call(libc::SYS_prlimit64, [parent_pid(), 0, 0, 0]) },
+    EscapeProbe { name: "set up io_uring", attempt: |_| system_call(libc::SYS_io_uring_setup, [1, 0, 0, 0]) },
+    EscapeProbe { name: "map new machine code", attempt: |_| map_code() },
+    EscapeProbe {
         name: "make a file in memory",
-        attempt: |_| call(libc::SYS_memfd_create, [c"x".as_ptr() as libc::c_long, 0, 0, 0]),
+        attempt: |_| system_call(libc::SYS_memfd_create, [c"x".as_ptr() as libc::c_long, 0, 0, 0]),
     },
-    Escape { name: "raise its limits", attempt: |_| raise_limits() },
-    Escape { name: "make a namespace", attempt: |_| call(libc::SYS_unshare, [0x1000_0000, 0, 0, 0]) },
+    EscapeProbe { name: "raise its limits", attempt: |_| raise_limits() },
+    EscapeProbe { name: "make a namespace", attempt: |_| system_call(libc::SYS_unshare, [0x1000_0000, 0, 0, 0]) },
 ];
 
 /// Seizing with a non-zero address fails even where it is allowed, so that the test never traces a process.
 const PTRACE_SEIZE: libc::c_long = 0x4206;
 
 /// `CLONE_SIGHAND` without the flags it requires: the kernel itself refuses it if no filter does.
-const HALF_A_FORK: libc::c_long = libc::CLONE_SIGHAND as libc::c_long;
+const INVALID_CLONE_FLAGS: libc::c_long = libc::CLONE_SIGHAND as libc::c_long;
 
 /// Runs the named attempt and returns its result: `Ok` if it succeeded. `None` if there is no such attempt.
-pub(crate) fn attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
-    let escape = ESCAPES.iter().find(|it| it.name == name)?;
+pub(crate) fn run_attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
+    let escape = ESCAPE_PROBES.iter().find(|it| it.name == name)?;
     Some((escape.attempt)(path))
 }
 
 /// A refused connection or a missing socket means that the attempt left the jail.
-fn answered(error: io::Error) -> io::Result<()> {
+fn accept_refused_connection(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
     }
 }
 
-fn parent() -> libc::c_long {
+fn parent_pid() -> libc::c_long {
     libc::c_long::from(rustix::process::getppid().map_or(1, |it| it.as_raw_nonzero().get()))
 }
 
@@ -86,15 +95,15 @@ fn raise_limits() -> io::Result<()> {
 }
 
 fn map_code() -> io::Result<()> {
-    call(libc::SYS_mprotect, [page(), 1, libc::c_long::from(libc::PROT_READ | libc::PROT_EXEC), 0])
+    system_call(libc::SYS_mprotect, [page_address(), 1, libc::c_long::from(libc::PROT_READ | libc::PROT_EXEC), 0])
 }
 
 /// Returns the address of a page of this program.
-fn page() -> libc::c_long {
-    (ESCAPES.as_ptr() as libc::c_long) & !0xFFFF
+fn page_address() -> libc::c_long {
+    (ESCAPE_PROBES.as_ptr() as libc::c_long) & !0xFFFF
 }
 
-fn call(number: libc::c_long, arguments: [libc::c_long; 4]) -> io::Result<()> {
+fn system_call(number: libc::c_long, arguments: [libc::c_long; 4]) -> io::Result<()> {
     let [first, second, third, fourth] = arguments;
     #[expect(unsafe_code, reason = "the calls that the jail forbids have no safe form")]
     // SAFETY: none of the calls made here writes to memory of this process: they are given no buffer, an empty one, or

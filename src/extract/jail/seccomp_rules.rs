@@ -12,10 +12,10 @@ use seccompiler::{
 };
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-type Made<T> = Result<T, seccompiler::BackendError>;
+type SeccompResult<T> = Result<T, seccompiler::BackendError>;
 
 /// Running another program, accessing another process, changing the kernel: a reader of files never needs these.
-const DEADLY: &[c_long] = &[
+const KILLED: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -96,7 +96,7 @@ const REFUSED: &[c_long] = &[
 ];
 
 #[cfg(target_arch = "x86_64")]
-const REFUSED_OLD: &[c_long] = &[
+const REFUSED_LEGACY: &[c_long] = &[
     libc::SYS_fork,
     libc::SYS_vfork,
     libc::SYS_creat,
@@ -190,37 +190,37 @@ const ALLOWED: &[c_long] = &[
 ];
 
 #[cfg(target_arch = "x86_64")]
-const ALLOWED_OLD: &[c_long] =
+const ALLOWED_LEGACY: &[c_long] =
     &[libc::SYS_open, libc::SYS_stat, libc::SYS_lstat, libc::SYS_poll, libc::SYS_time, libc::SYS_getrlimit];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
 
 /// Returns the filters in the order in which they must be installed: the last one forbids installing another.
-pub(super) fn programs() -> Made<[BpfProgram; 3]> {
+pub(super) fn filters() -> SeccompResult<[BpfProgram; 3]> {
     let all = |calls: &[&[c_long]]| -> Rules { calls.iter().copied().flatten().map(|it| (*it, Vec::new())).collect() };
-    let mut refused = all(&[REFUSED, REFUSED_OLD]);
+    let mut refused = all(&[REFUSED, REFUSED_LEGACY]);
     refused.extend(refused_by_argument()?);
     Ok([
-        program(all(&[DEADLY]), SeccompAction::Allow, SeccompAction::KillProcess)?,
-        program(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
+        filter(all(&[KILLED]), SeccompAction::Allow, SeccompAction::KillProcess)?,
+        filter(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
         // Includes the calls that the other filters refuse, so that their result applies.
-        program(
-            all(&[ALLOWED, ALLOWED_OLD, REFUSED, REFUSED_OLD, DEADLY]),
+        filter(
+            all(&[ALLOWED, ALLOWED_LEGACY, REFUSED, REFUSED_LEGACY, KILLED]),
             SeccompAction::Errno(libc::ENOSYS as u32),
             SeccompAction::Allow,
         )?,
     ])
 }
 
-fn program(rules: Rules, otherwise: SeccompAction, action: SeccompAction) -> Made<BpfProgram> {
+fn filter(rules: Rules, otherwise: SeccompAction, action: SeccompAction) -> SeccompResult<BpfProgram> {
     SeccompFilter::new(rules, otherwise, action, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
 /// Returns rules for calls that are allowed only with some arguments.
-fn refused_by_argument() -> Made<Rules> {
+fn refused_by_argument() -> SeccompResult<Rules> {
     use SeccompCmpOp::{MaskedEq, Ne};
     let mut rules = Rules::new();
-    let mut refuse = |call: c_long, conditions: Vec<(u8, SeccompCmpOp, u64)>| -> Made<()> {
+    let mut refuse = |call: c_long, conditions: Vec<(u8, SeccompCmpOp, u64)>| -> SeccompResult<()> {
         // Integers fill half of a register and leave the other half undefined; an address fills all of it.
         let length = || match call == libc::SYS_sendto {
             true => SeccompCmpArgLen::Qword,
@@ -229,7 +229,7 @@ fn refused_by_argument() -> Made<Rules> {
         let conditions = conditions
             .into_iter()
             .map(|(argument, operation, value)| SeccompCondition::new(argument, length(), operation, value));
-        rules.entry(call).or_default().push(SeccompRule::new(conditions.collect::<Made<Vec<_>>>()?)?);
+        rules.entry(call).or_default().push(SeccompRule::new(conditions.collect::<SeccompResult<Vec<_>>>()?)?);
         Ok(())
     };
     let bits = |value: libc::c_int| u64::from(value.cast_unsigned());
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn system_call_is_in_one_table_only() {
-        let all: Vec<c_long> = [DEADLY, REFUSED, REFUSED_OLD, ALLOWED, ALLOWED_OLD].concat();
+        let all: Vec<c_long> = [KILLED, REFUSED, REFUSED_LEGACY, ALLOWED, ALLOWED_LEGACY].concat();
         let mut once = all.clone();
         once.sort_unstable();
         once.dedup();
@@ -283,13 +283,13 @@ mod tests {
     #[test]
     fn filters_fit_kernel_instruction_limit() {
         // BPF_MAXINSNS
-        assert!(programs().unwrap().iter().all(|it| it.len() < 4096));
+        assert!(filters().unwrap().iter().all(|it| it.len() < 4096));
     }
 
     #[test]
     fn argument_rules_apply_to_allowed_calls() {
         for call in refused_by_argument().unwrap().keys() {
-            assert!([ALLOWED, ALLOWED_OLD].concat().contains(call), "{call}");
+            assert!([ALLOWED, ALLOWED_LEGACY].concat().contains(call), "{call}");
         }
     }
 }

@@ -9,7 +9,7 @@ use undoc::{Block, Document, Error, FormatType, Paragraph, Section, Table};
 
 use crate::extract::office::ooxml::{one_line, push_metadata, table_row};
 use crate::extract::zip_container::{COMPOUND_FILE, is_encrypted_package};
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Depth of nested tables that are read.
@@ -18,26 +18,26 @@ const MAX_DEPTH: usize = 64;
 /// Reads a binary Office file; its type is detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if !input.bytes.starts_with(&COMPOUND_FILE) {
-        return Err(failure(Reason::Damaged, "not a compound file"));
+        return Err(new_failure(Reason::Damaged, "not a compound file"));
     }
     if is_encrypted_package(input.bytes) {
-        return Err(failure(Reason::Encrypted, "needs a password"));
+        return Err(new_failure(Reason::Encrypted, "needs a password"));
     }
     let parsed = catch_unwind(AssertUnwindSafe(|| undoc::parse_bytes(input.bytes)));
     let document = match parsed {
         Ok(Ok(document)) => document,
-        Ok(Err(Error::Encrypted)) => return Err(failure(Reason::Encrypted, "needs a password")),
+        Ok(Err(Error::Encrypted)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
         Ok(Err(Error::UnknownFormat | Error::UnsupportedFormat(_))) => {
-            return Err(failure(Reason::UnsupportedType, "unknown kind of compound file"));
+            return Err(new_failure(Reason::UnsupportedType, "unknown kind of compound file"));
         }
-        Ok(Err(error)) => return Err(failure(Reason::Damaged, error.to_string().to_lowercase())),
-        Err(_) => return Err(failure(Reason::Damaged, "the reader panicked")),
+        Ok(Err(error)) => return Err(new_failure(Reason::Damaged, error.to_string().to_lowercase())),
+        Err(_) => return Err(new_failure(Reason::Damaged, "the reader panicked")),
     };
-    write(document, sink);
+    write_document(document, sink);
     Ok(())
 }
 
-fn write(document: Document, sink: &mut Sink) {
+fn write_document(document: Document, sink: &mut Sink) {
     let metadata = document.metadata;
     push_metadata(
         &[
@@ -55,12 +55,12 @@ fn write(document: Document, sink: &mut Sink) {
     }
     for section in &document.sections {
         if sink.is_full() {
-            sink.truncate();
+            sink.mark_truncated();
             return;
         }
         let page = slides.then_some(section.index as u32 + 1);
         let sheet = (document.format == FormatType::Xls).then(|| section.name.clone()).flatten();
-        Writer { sink, anchor: Anchor { page, sheet, ..Anchor::default() } }.section(section);
+        Writer { sink, anchor: Anchor { page, sheet, ..Anchor::default() } }.push_section(section);
     }
 }
 
@@ -74,16 +74,16 @@ impl Writer<'_> {
         self.sink.push(kind, text, Anchor { part: part.map(str::to_string), ..self.anchor.clone() });
     }
 
-    fn section(&mut self, section: &Section) {
+    fn push_section(&mut self, section: &Section) {
         // Slides are only numbered, and their number is the page.
         if let Some(name) = section.name.as_ref().filter(|_| self.anchor.page.is_none()) {
             self.push(BlockKind::Heading(1), name, None);
         }
         for block in &section.content {
             match block {
-                Block::Paragraph(paragraph) => self.paragraph(paragraph),
-                Block::Table(table) => self.table(table, 0),
-                Block::Note { content, .. } => self.paragraphs(content, "footnote"),
+                Block::Paragraph(paragraph) => self.push_paragraph(paragraph),
+                Block::Table(table) => self.push_table(table, 0),
+                Block::Note { content, .. } => self.push_paragraphs(content, "footnote"),
                 // A single word is a file name.
                 Block::Image { alt_text: Some(text), .. } if text.trim().contains(' ') => {
                     self.push(BlockKind::Paragraph, text, Some("picture"));
@@ -93,32 +93,32 @@ impl Writer<'_> {
         }
         for (part, paragraphs) in [("notes", &section.notes), ("header", &section.header), ("footer", &section.footer)]
         {
-            self.paragraphs(paragraphs.as_deref().unwrap_or_default(), part);
+            self.push_paragraphs(paragraphs.as_deref().unwrap_or_default(), part);
         }
     }
 
-    fn paragraph(&mut self, paragraph: &Paragraph) {
-        let text = text(paragraph);
+    fn push_paragraph(&mut self, paragraph: &Paragraph) {
+        let text = paragraph_text(paragraph);
         match (paragraph.heading.level(), &paragraph.list_info) {
             (0, None) => self.push(BlockKind::Paragraph, &text, None),
             (0, Some(_)) => self.push(BlockKind::ListItem, &text, None),
             (level, _) => {
                 let text = one_line(&text);
                 if level == 1 {
-                    self.sink.title(&text);
+                    self.sink.set_title(&text);
                 }
                 self.push(BlockKind::Heading(level), &text, None);
             }
         }
     }
 
-    fn paragraphs(&mut self, paragraphs: &[Paragraph], part: &str) {
-        let text = paragraphs.iter().map(text).collect::<Vec<_>>().join("\n");
+    fn push_paragraphs(&mut self, paragraphs: &[Paragraph], part: &str) {
+        let text = paragraphs.iter().map(paragraph_text).collect::<Vec<_>>().join("\n");
         self.push(BlockKind::Paragraph, &text, Some(part));
     }
 
-    fn table(&mut self, table: &Table, depth: usize) {
-        let cell = |paragraphs: &[Paragraph]| paragraphs.iter().map(text).collect::<Vec<_>>().join(" ");
+    fn push_table(&mut self, table: &Table, depth: usize) {
+        let cell = |paragraphs: &[Paragraph]| paragraphs.iter().map(paragraph_text).collect::<Vec<_>>().join(" ");
         let rows = table
             .rows
             .iter()
@@ -126,13 +126,13 @@ impl Writer<'_> {
         self.push(BlockKind::Table, &rows.collect::<Vec<_>>().join("\n"), None);
         if depth < MAX_DEPTH {
             let cells = table.rows.iter().flat_map(|row| &row.cells);
-            cells.flat_map(|it| &it.nested_tables).for_each(|nested| self.table(nested, depth + 1));
+            cells.flat_map(|it| &it.nested_tables).for_each(|nested| self.push_table(nested, depth + 1));
         }
     }
 }
 
 /// Returns the text of a paragraph without deletions.
-fn text(paragraph: &Paragraph) -> String {
+fn paragraph_text(paragraph: &Paragraph) -> String {
     let mut text = String::new();
     for run in paragraph.runs.iter().filter(|it| it.revision != RevisionType::Deleted) {
         text.push_str(&run.text);
@@ -146,7 +146,7 @@ fn text(paragraph: &Paragraph) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::shown;
+    use crate::extract::zip_container::tests::format_blocks;
     use crate::model::ExtractLimits;
     use undoc::model::{Cell, Row};
     use undoc::{HeadingLevel, TextRun};
@@ -174,9 +174,9 @@ mod tests {
         slide.add_table(Table { rows: vec![row], ..Table::default() });
         let document = Document { format: FormatType::Ppt, sections: vec![slide], ..Document::default() };
         let mut sink = Sink::new(ExtractLimits::default());
-        write(document, &mut sink);
-        let document = sink.finish();
-        assert_eq!(shown(&document), "2 Head\np text\nt a | b");
+        write_document(document, &mut sink);
+        let document = sink.into_document();
+        assert_eq!(format_blocks(&document), "2 Head\np text\nt a | b");
         assert!(document.blocks.iter().all(|it| it.anchor.page == Some(2)));
     }
 }

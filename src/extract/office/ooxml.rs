@@ -4,8 +4,8 @@
 
 use crate::extract::sheet_writer::without_bars;
 use crate::extract::xml_tree::{Node, Tree};
-use crate::extract::zip_container::{Package, check_flaw, resolve};
-use crate::extract::{ReadResult, Sink, failure};
+use crate::extract::zip_container::{Package, check_flaw, resolve_part};
+use crate::extract::{ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// A relationship from one part to another.
@@ -22,10 +22,10 @@ pub(crate) struct Relation {
 }
 
 /// Reads the relationships of a part; of the package itself if the name is empty.
-pub(crate) fn relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<Vec<Relation>> {
+pub(crate) fn read_relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<Vec<Relation>> {
     let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
-    let path = resolve("", &format!("{folder}/_rels/{name}.rels"));
-    let Some(xml) = package.xml(&path, sink)? else { return Ok(Vec::new()) };
+    let path = resolve_part("", &format!("{folder}/_rels/{name}.rels"));
+    let Some(xml) = package.read_xml(&path, sink)? else { return Ok(Vec::new()) };
     let tree = Tree::parse(&xml);
     check_flaw(tree.flaw.as_ref(), &path, sink)?;
     let relation = |node: Node<'_>| {
@@ -34,7 +34,7 @@ pub(crate) fn relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) 
         Some(Relation {
             id: node.attr("Id").unwrap_or_default(),
             kind: node.attr("Type")?.rsplit('/').next().unwrap_or_default().to_string(),
-            target: if external { target } else { resolve(part, &target) },
+            target: if external { target } else { resolve_part(part, &target) },
             external,
         })
     };
@@ -43,17 +43,17 @@ pub(crate) fn relations(package: &mut Package<'_>, part: &str, sink: &mut Sink) 
 
 /// Returns the name of the main part: the one that the package refers to, or the usual name.
 pub(crate) fn main_part(package: &mut Package<'_>, usual: &str, sink: &mut Sink) -> ReadResult<String> {
-    let main = relations(package, "", sink)?.into_iter().find(|it| it.kind == "officeDocument");
+    let main = read_relations(package, "", sink)?.into_iter().find(|it| it.kind == "officeDocument");
     let name = main.map(|it| it.target).filter(|it| package.has(it)).unwrap_or_else(|| usual.to_string());
     match package.has(&name) {
         true => Ok(name),
-        false => Err(failure(Reason::Damaged, format!("the package has no `{usual}`"))),
+        false => Err(new_failure(Reason::Damaged, format!("the package has no `{usual}`"))),
     }
 }
 
 /// Adds the document properties that an author entered.
-pub(crate) fn properties(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
-    let Some(xml) = package.xml("docProps/core.xml", sink)? else { return Ok(()) };
+pub(crate) fn push_properties(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
+    let Some(xml) = package.read_xml("docProps/core.xml", sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
     let fields = ["title", "subject", "creator", "keywords", "description", "category"];
     let facts = fields.map(|field| {
@@ -67,16 +67,16 @@ pub(crate) fn properties(package: &mut Package<'_>, sink: &mut Sink) -> ReadResu
 /// Adds one block of `key: value` lines without empty values, and sets the title of the document.
 pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
     /// Default titles that programs fill in.
-    const MEANINGLESS: [&str; 5] =
+    const DEFAULT_TITLES: [&str; 5] =
         ["PowerPoint Presentation", "Slide 1", "Untitled", "Word Document", "Microsoft Word Document"];
     let mut lines = Vec::new();
     for (key, value) in facts {
         let value = one_line(value);
-        if value.is_empty() || (*key == "title" && MEANINGLESS.contains(&value.as_str())) {
+        if value.is_empty() || (*key == "title" && DEFAULT_TITLES.contains(&value.as_str())) {
             continue;
         }
         if *key == "title" {
-            sink.title(&value);
+            sink.set_title(&value);
         }
         lines.push(format!("{key}: {value}"));
     }
@@ -96,12 +96,12 @@ pub(crate) fn comment_text(author: &str, moment: Option<String>, text: &str) -> 
 }
 
 /// Longest text in bytes that a merged cell repeats in each row it spans: enough for a category, not for prose.
-const LONGEST_REPEATED: usize = 100;
+const MAX_REPEATED_BYTES: usize = 100;
 
 /// Returns the text of a row's cell that is merged with the cell above: the same short text, so that every row is readable
 /// on its own.
 pub(crate) fn merged_text(above: Option<&String>) -> String {
-    above.filter(|it| it.len() <= LONGEST_REPEATED).cloned().unwrap_or_default()
+    above.filter(|it| it.len() <= MAX_REPEATED_BYTES).cloned().unwrap_or_default()
 }
 
 /// Joins cells to a row of a table; `None` if all are empty.
@@ -176,8 +176,8 @@ pub(crate) fn drawing_text(node: Node<'_>) -> String {
 /// Returns the text of a chart or diagram part: its titles, then its values, series by series.
 pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sink) -> ReadResult<String> {
     /// Maximum number of points kept per series; the workbook holds the full data.
-    const MOST_VALUES: usize = 2_000;
-    let Some(xml) = package.xml(part, sink)? else { return Ok(String::new()) };
+    const MAX_SERIES_VALUES: usize = 2_000;
+    let Some(xml) = package.read_xml(part, sink)? else { return Ok(String::new()) };
     let tree = Tree::parse(&xml);
     check_flaw(tree.flaw.as_ref(), part, sink)?;
     let mut lines = vec![drawing_text(tree.top())];
@@ -186,7 +186,7 @@ pub(crate) fn graphic_text(package: &mut Package<'_>, part: &str, sink: &mut Sin
             let values: Vec<String> = role
                 .descendants()
                 .filter(|it| it.name() == "v")
-                .take(MOST_VALUES)
+                .take(MAX_SERIES_VALUES)
                 .map(|it| one_line(&it.text()))
                 .collect();
             lines.push(values.join(" | "));
@@ -210,8 +210,8 @@ mod tests {
             <cp:revision>7</cp:revision><dc:subject/></cp:coreProperties>"#;
         let bytes = zipped(&[("docProps/core.xml", core)]);
         let mut sink = Sink::new(ExtractLimits::default());
-        properties(&mut Package::open(&bytes, &sink).unwrap(), &mut sink).unwrap();
-        let document = sink.finish();
+        push_properties(&mut Package::open(&bytes, &sink).unwrap(), &mut sink).unwrap();
+        let document = sink.into_document();
         assert_eq!(document.title.as_deref(), Some("Plan A"));
         assert_eq!(document.blocks[0].text, "title: Plan A\nauthor: Ann");
     }

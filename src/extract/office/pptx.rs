@@ -15,9 +15,9 @@ use crate::model::{Anchor, Block, BlockKind};
 /// Reads a presentation.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
-    let mark = sink.mark();
+    let mark = sink.block_count();
     let main = ooxml::main_part(&mut package, "ppt/presentation.xml", sink)?;
-    ooxml::properties(&mut package, sink)?;
+    ooxml::push_properties(&mut package, sink)?;
     let slides = slide_parts(&mut package, &main, sink)?;
     sink.document().pages = Some(slides.len() as u32);
     let authors = comment_authors(&mut package, sink)?;
@@ -25,24 +25,24 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut layouts = Vec::new();
     for slide in slides {
         if reader.page >= reader.sink.limits().pages || reader.sink.is_full() {
-            reader.sink.truncate();
+            reader.sink.mark_truncated();
             break;
         }
         reader.page += 1;
-        reader.slide(&slide)?;
+        reader.push_slide(&slide)?;
         layouts.extend(reader.relations.iter().find(|it| it.kind == "slideLayout").map(|it| it.target.clone()));
     }
     // Checked before the layouts, because their text belongs to no slide.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     reader.package.check_damage(mark, is_text, reader.sink)?;
-    reader.masters(layouts)
+    reader.push_master_text(layouts)
 }
 
 /// Returns the slides in presentation order, or by number if the list is missing.
 fn slide_parts(package: &mut Package<'_>, main: &str, sink: &mut Sink) -> ReadResult<Vec<String>> {
-    let relations = ooxml::relations(package, main, sink)?;
+    let relations = ooxml::read_relations(package, main, sink)?;
     let mut slides = Vec::new();
-    if let Some(xml) = package.xml(main, sink)? {
+    if let Some(xml) = package.read_xml(main, sink)? {
         let tree = Tree::parse(&xml);
         check_flaw(tree.flaw.as_ref(), main, sink)?;
         let ids = tree.top().descendants().filter(|it| it.name() == "sldId").filter_map(|it| it.prefixed_attr("id"));
@@ -64,7 +64,7 @@ fn comment_authors(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Has
     let mut authors = HashMap::new();
     // Locations of older and newer programs.
     for part in ["ppt/commentAuthors.xml", "ppt/authors.xml"] {
-        let Some(xml) = package.xml(part, sink)? else { continue };
+        let Some(xml) = package.read_xml(part, sink)? else { continue };
         let tree = Tree::parse(&xml);
         let people = tree.top().descendants().filter(|it| matches!(it.name(), "cmAuthor" | "author"));
         authors.extend(people.filter_map(|it| Some((it.attr("id")?, it.attr("name")?))));
@@ -91,37 +91,37 @@ impl Reader<'_, '_> {
         self.sink.push(kind, text, Anchor { page, part: self.part.map(str::to_string), ..Anchor::default() });
     }
 
-    fn slide(&mut self, name: &str) -> ReadResult {
-        self.relations = ooxml::relations(&mut self.package, name, self.sink)?;
-        let Some(xml) = self.package.xml(name, self.sink)? else { return Ok(()) };
+    fn push_slide(&mut self, name: &str) -> ReadResult {
+        self.relations = ooxml::read_relations(&mut self.package, name, self.sink)?;
+        let Some(xml) = self.package.read_xml(name, self.sink)? else { return Ok(()) };
         let tree = Tree::parse(&xml);
         if let Some(shapes) = tree.top().find("spTree") {
-            self.shapes(shapes)?;
+            self.push_shapes(shapes)?;
         }
         check_flaw(tree.flaw.as_ref(), name, self.sink)?;
         for relation in self.relations.clone() {
             match relation.kind.as_str() {
-                "notesSlide" => self.notes(&relation.target)?,
-                "comments" => self.comments(&relation.target)?,
+                "notesSlide" => self.push_notes(&relation.target)?,
+                "comments" => self.push_comments(&relation.target)?,
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn shapes(&mut self, node: Node<'_>) -> ReadResult {
+    fn push_shapes(&mut self, node: Node<'_>) -> ReadResult {
         for child in node.children() {
             match child.name() {
-                "sp" | "cxnSp" => self.shape(child),
-                "grpSp" => self.shapes(child)?,
-                "graphicFrame" => self.frame(child)?,
-                "pic" => self.picture(child),
+                "sp" | "cxnSp" => self.push_shape(child),
+                "grpSp" => self.push_shapes(child)?,
+                "graphicFrame" => self.push_frame(child)?,
+                "pic" => self.push_picture(child),
                 "AlternateContent" => {
                     // The newer form may hold unsupported content such as ink; the older form is then a picture of it.
                     let choice =
                         child.child("Choice").filter(|it| it.find("t").is_some() || it.find("chart").is_some());
                     if let Some(child) = choice.or_else(|| child.child("Fallback")) {
-                        self.shapes(child)?;
+                        self.push_shapes(child)?;
                     }
                 }
                 _ => {}
@@ -130,28 +130,28 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn shape(&mut self, shape: Node<'_>) {
+    fn push_shape(&mut self, shape: Node<'_>) {
         let role = placeholder(shape);
         let Some(body) = shape.child("txBody") else { return };
         match role.as_deref() {
             Some("title" | "ctrTitle") => {
                 let text = one_line(&drawing_text(body));
-                self.sink.title(&text);
+                self.sink.set_title(&text);
                 self.push(BlockKind::Heading(1), &text);
             }
             Some("sldNum" | "dt") => {}
             role => {
                 let outline = matches!(role, Some("body" | "obj"));
-                self.paragraphs(body, outline);
+                self.push_paragraphs(body, outline);
             }
         }
     }
 
     /// Adds the paragraphs of a text body. They are list items in an outline or if they have a bullet.
-    fn paragraphs(&mut self, body: Node<'_>, outline: bool) {
-        let several = body.all("p").nth(1).is_some();
+    fn push_paragraphs(&mut self, body: Node<'_>, outline: bool) {
+        let several = body.children_named("p").nth(1).is_some();
         let mut number = 0u32;
-        for paragraph in body.all("p") {
+        for paragraph in body.children_named("p") {
             let properties = paragraph.child("pPr");
             let has = |name: &str| properties.is_some_and(|it| it.child(name).is_some());
             let bullet = has("buChar") || has("buAutoNum") || has("buBlip") || (outline && several && !has("buNone"));
@@ -173,7 +173,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn picture(&mut self, picture: Node<'_>) {
+    fn push_picture(&mut self, picture: Node<'_>) {
         let description = picture.find("cNvPr").and_then(|it| it.attr("descr")).unwrap_or_default();
         // A single word is a file name.
         if description.trim().contains(' ') {
@@ -182,12 +182,16 @@ impl Reader<'_, '_> {
     }
 
     /// Adds a table, chart or diagram.
-    fn frame(&mut self, frame: Node<'_>) -> ReadResult {
+    fn push_frame(&mut self, frame: Node<'_>) -> ReadResult {
         if let Some(table) = frame.find("tbl") {
             let mut above = Vec::new();
             let mut lines = Vec::new();
-            for row in table.all("tr") {
-                above = row.all("tc").enumerate().map(|(column, cell)| cell_text(cell, above.get(column))).collect();
+            for row in table.children_named("tr") {
+                above = row
+                    .children_named("tc")
+                    .enumerate()
+                    .map(|(column, cell)| cell_text(cell, above.get(column)))
+                    .collect();
                 lines.extend(table_row(&above));
             }
             self.push(BlockKind::Table, &lines.join("\n"));
@@ -202,8 +206,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn notes(&mut self, name: &str) -> ReadResult {
-        let Some(xml) = self.package.xml(name, self.sink)? else { return Ok(()) };
+    fn push_notes(&mut self, name: &str) -> ReadResult {
+        let Some(xml) = self.package.read_xml(name, self.sink)? else { return Ok(()) };
         let tree = Tree::parse(&xml);
         self.part = Some("notes");
         for shape in tree.top().descendants().filter(|it| it.name() == "sp") {
@@ -211,15 +215,15 @@ impl Reader<'_, '_> {
             if placeholder(shape).is_none_or(|it| it == "body" || it == "obj")
                 && let Some(body) = shape.child("txBody")
             {
-                self.paragraphs(body, false);
+                self.push_paragraphs(body, false);
             }
         }
         self.part = None;
         Ok(())
     }
 
-    fn comments(&mut self, name: &str) -> ReadResult {
-        let Some(xml) = self.package.xml(name, self.sink)? else { return Ok(()) };
+    fn push_comments(&mut self, name: &str) -> ReadResult {
+        let Some(xml) = self.package.read_xml(name, self.sink)? else { return Ok(()) };
         let tree = Tree::parse(&xml);
         self.part = Some("comment");
         for comment in tree.top().descendants().filter(|it| matches!(it.name(), "cm" | "reply")) {
@@ -238,7 +242,7 @@ impl Reader<'_, '_> {
     }
 
     /// Adds once the text outside placeholders that layouts and masters show on every slide.
-    fn masters(&mut self, layouts: Vec<String>) -> ReadResult {
+    fn push_master_text(&mut self, layouts: Vec<String>) -> ReadResult {
         self.page = 0;
         self.part = Some("master");
         let mut seen_parts = HashSet::new();
@@ -248,9 +252,9 @@ impl Reader<'_, '_> {
             if !seen_parts.insert(name.clone()) {
                 continue;
             }
-            let relations = ooxml::relations(&mut self.package, &name, self.sink)?;
+            let relations = ooxml::read_relations(&mut self.package, &name, self.sink)?;
             pending.extend(relations.into_iter().filter(|it| it.kind == "slideMaster").map(|it| it.target));
-            let Some(xml) = self.package.xml(&name, self.sink)? else { continue };
+            let Some(xml) = self.package.read_xml(&name, self.sink)? else { continue };
             let tree = Tree::parse(&xml);
             for shape in tree.top().descendants().filter(|it| it.name() == "sp") {
                 let text = shape.child("txBody").map(drawing_text).unwrap_or_default();
@@ -280,7 +284,9 @@ fn placeholder(shape: Node<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::{failed, run, shown, spoilt, zipped};
+    use crate::extract::zip_container::tests::{
+        failure_reason, format_blocks, read_document, with_damaged_part, zipped,
+    };
     use crate::model::Reason;
 
     fn shape(role: &str, paragraphs: &[&str]) -> String {
@@ -322,9 +328,9 @@ mod tests {
             ),
             ("ppt/commentAuthors.xml", "<l><p:cmAuthor id=\"7\" name=\"Ann\"/></l>"),
         ]);
-        let document = run(read, &bytes);
+        let document = read_document(read, &bytes);
         assert_eq!(
-            shown(&document),
+            format_blocks(&document),
             "1 First\n- i\n- ii\np say this\np Ann (2024-02-29): really?\n1 Late\nt x |  | y\np grouped"
         );
         let places: Vec<_> = document.blocks.iter().map(|it| (it.anchor.page, it.anchor.part.as_deref())).collect();
@@ -345,11 +351,11 @@ mod tests {
             ("ppt/slides/slide2.xml", &two),
             ("docProps/core.xml", "<c><dc:title>Title</dc:title></c>"),
         ]);
-        assert_eq!(shown(&run(read, &bytes)), "m title: Title\n1 One\np first\n1 Two");
+        assert_eq!(format_blocks(&read_document(read, &bytes)), "m title: Title\n1 One\np first\n1 Two");
         assert_eq!(
-            shown(&run(read, &spoilt(bytes.clone(), "ppt/slides/slide2.xml"))),
+            format_blocks(&read_document(read, &with_damaged_part(bytes.clone(), "ppt/slides/slide2.xml"))),
             "m title: Title\n1 One\np first"
         );
-        assert_eq!(failed(read, &spoilt(bytes, "ppt/slides/slide1.xml")), Reason::Damaged);
+        assert_eq!(failure_reason(read, &with_damaged_part(bytes, "ppt/slides/slide1.xml")), Reason::Damaged);
     }
 }

@@ -14,18 +14,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
-use crate::extract::pool::Nursery;
-use crate::extract::protocol::{self, Hello, Job, MOST_REQUEST_BYTES, PREFIX, Reply, Setup};
+use crate::extract::pool::WorkerSpawner;
+use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup};
 use crate::extract::worker::status_bytes;
-use crate::extract::{Tools, failure, fd_passing};
+use crate::extract::{Tools, fd_passing, new_failure};
 use crate::model::{ExtractFailure, Reason};
 
 /// Native libraries leak some memory with every file.
-const JOBS_PER_WORKER: u32 = 1_000;
+const MAX_JOBS_PER_WORKER: u32 = 1_000;
 /// Replies below this size are decoded on the async thread; longer ones would delay other tasks.
-const AT_ONCE_BYTES: usize = 256 << 10;
+const MAX_INLINE_DECODE_BYTES: usize = 256 << 10;
 /// Bytes kept from the standard error of a dying worker.
-const LAST_WORDS_BYTES: u64 = 4 << 10;
+const MAX_STDERR_BYTES: u64 = 4 << 10;
 /// Rust prints this when a C++ exception reaches it; the PDF library throws only if memory runs out.
 const FOREIGN_EXCEPTION: &str = "cannot catch foreign exceptions";
 /// A worker that closed its socket is dead or about to be.
@@ -45,7 +45,7 @@ pub(super) struct Death {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The worker itself, or its limits.
-    Own,
+    Worker,
     /// The jail, for a forbidden system call.
     Jail,
     /// Another process or the kernel.
@@ -59,16 +59,16 @@ pub(super) struct Worker {
     socket: UnixStream,
     /// Peak memory of this process in bytes when the worker was started. The kernel attributes it to the child until the
     /// child's own peak is higher, because they shared memory for a moment.
-    shared: u64,
+    inherited_peak: u64,
     /// Libraries it could load before it was jailed.
     pub(super) tools: Tools,
     jobs: u32,
     /// Since when it is idle.
-    pub(super) rested: Instant,
+    pub(super) idle_since: Instant,
 }
 
 impl Worker {
-    pub(super) async fn start(nursery: &Nursery, program: &Path, setup: Setup) -> io::Result<Worker> {
+    pub(super) async fn start(nursery: &WorkerSpawner, program: &Path, setup: Setup) -> io::Result<Worker> {
         let (here, there) = StdStream::pair()?;
         here.set_nonblocking(true)?;
         let mut command = Command::new(program);
@@ -80,13 +80,13 @@ impl Worker {
         let child = nursery.spawn(command).await?;
         let mut socket = UnixStream::from_std(here)?;
         // If the worker is already dead, the next request fails.
-        socket.write_all(&protocol::encode(&setup)?).await.ok();
-        Ok(Worker { child, socket, shared, tools: setup.tools, jobs: 0, rested: Instant::now() })
+        socket.write_all(&protocol::encode_frame(&setup)?).await.ok();
+        Ok(Worker { child, socket, inherited_peak: shared, tools: setup.tools, jobs: 0, idle_since: Instant::now() })
     }
 
     /// Reads the first message of the worker.
-    pub(super) async fn hello(&mut self) -> io::Result<Hello> {
-        protocol::decode(&self.frame(MOST_REQUEST_BYTES).await?)
+    pub(super) async fn read_hello(&mut self) -> io::Result<Hello> {
+        protocol::decode_frame(&self.read_frame(MAX_REQUEST_BYTES).await?)
     }
 
     /// Returns the process group; `None` once the process is known to have ended.
@@ -94,17 +94,17 @@ impl Worker {
         self.child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?))
     }
 
-    async fn frame(&mut self, most: usize) -> io::Result<Vec<u8>> {
-        let mut prefix = [0; PREFIX];
+    async fn read_frame(&mut self, most: usize) -> io::Result<Vec<u8>> {
+        let mut prefix = [0; PREFIX_BYTES];
         self.socket.read_exact(&mut prefix).await?;
-        let mut content = vec![0; protocol::length(prefix, most)?];
+        let mut content = vec![0; protocol::parse_length(prefix, most)?];
         self.socket.read_exact(&mut content).await?;
         Ok(content)
     }
 
-    pub(super) async fn ask(&mut self, file: &File, job: &Job, most: usize) -> io::Result<Reply> {
+    pub(super) async fn request(&mut self, file: &File, job: &Job, most: usize) -> io::Result<Reply> {
         self.jobs += 1;
-        let frame = protocol::encode(job)?;
+        let frame = protocol::encode_frame(job)?;
         let sent = loop {
             self.socket.writable().await?;
             let send = || fd_passing::send(self.socket.as_fd(), &frame, file);
@@ -114,23 +114,23 @@ impl Worker {
             }
         };
         self.socket.write_all(&frame[sent..]).await?;
-        let reply = self.frame(most).await?;
-        if reply.len() < AT_ONCE_BYTES {
-            return protocol::decode(&reply);
+        let reply = self.read_frame(most).await?;
+        if reply.len() < MAX_INLINE_DECODE_BYTES {
+            return protocol::decode_frame(&reply);
         }
-        tokio::task::spawn_blocking(move || protocol::decode(&reply)).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(move || protocol::decode_frame(&reply)).await.map_err(io::Error::other)?
     }
 
     /// Returns whether the worker should be replaced: after many jobs, or if `held` is half of its memory limit. The limit
     /// is three quarters for skill workers, where networks take half.
-    pub(super) fn is_worn_out(&self, held: u64, setup: &Setup) -> bool {
+    pub(super) fn needs_replacement(&self, held: u64, setup: &Setup) -> bool {
         let quarters = if setup.for_questions { 3 } else { 2 };
-        self.jobs >= JOBS_PER_WORKER || held > (u64::from(setup.limits.memory_mib) << 18) * quarters
+        self.jobs >= MAX_JOBS_PER_WORKER || held > (u64::from(setup.limits.memory_mib) << 18) * quarters
     }
 
     /// Returns current and peak memory in bytes; zeros if the process is gone.
     pub(super) fn memory(&self) -> (u64, u64) {
-        self.id().and_then(resident).unwrap_or_default()
+        self.id().and_then(memory_of).unwrap_or_default()
     }
 
     /// Returns the process id, for monitoring while it works.
@@ -150,11 +150,11 @@ impl Worker {
     }
 
     /// Ends the worker and diagnoses its death.
-    pub(super) async fn bury(mut self, error: &io::Error) -> Death {
+    pub(super) async fn diagnose_death(mut self, error: &io::Error) -> Death {
         let patience = Duration::from_secs(DEATH_SECONDS);
         let group = self.group();
         let peak = match group {
-            Some(pid) => peak_at_end(pid, patience).await,
+            Some(pid) => wait_for_peak_memory(pid, patience).await,
             None => Some(0),
         };
         // A worker that has not ended by now broke the protocol, and is killed here.
@@ -162,15 +162,15 @@ impl Worker {
             Some(_) => tokio::time::timeout(patience, self.child.wait()).await.ok(),
             None => None,
         };
-        let peak = peak.filter(|it| *it > self.shared);
+        let peak = peak.filter(|it| *it > self.inherited_peak);
         group.into_iter().for_each(kill_group);
         let mut words = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
-            let mut stderr = stderr.take(LAST_WORDS_BYTES);
+            let mut stderr = stderr.take(MAX_STDERR_BYTES);
             tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await.ok();
         }
         let status = status.and_then(io::Result::ok);
-        Death { peak, ..death(status, &String::from_utf8_lossy(&words), error) }
+        Death { peak, ..diagnose(status, &String::from_utf8_lossy(&words), error) }
     }
 }
 
@@ -180,20 +180,20 @@ fn status_of(process: &str) -> Option<String> {
 }
 
 /// Returns current and peak memory of a process in bytes; `None` if it is gone.
-pub(super) fn resident(process: u32) -> Option<(u64, u64)> {
+pub(super) fn memory_of(process: u32) -> Option<(u64, u64)> {
     let status = status_of(&process.to_string())?;
     Some((status_bytes(&status, "VmRSS:")?, status_bytes(&status, "VmHWM:")?))
 }
 
 /// Waits for a child to exit without reaping it, and returns its peak memory in bytes, which `/proc` no longer has after
 /// the exit. Returns `None` if it does not exit in time.
-async fn peak_at_end(child: Pid, patience: Duration) -> Option<u64> {
-    const LOOK: Duration = Duration::from_millis(2);
+async fn wait_for_peak_memory(child: Pid, patience: Duration) -> Option<u64> {
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
     let begun = Instant::now();
     loop {
-        match peak_of_the_dead(child) {
+        match exited_peak_memory(child) {
             Ok(Some(peak)) => return Some(peak),
-            Ok(None) if begun.elapsed() < patience => tokio::time::sleep(LOOK).await,
+            Ok(None) if begun.elapsed() < patience => tokio::time::sleep(POLL_INTERVAL).await,
             Ok(None) => return None,
             // The child was reaped already.
             Err(_) => return Some(0),
@@ -203,7 +203,7 @@ async fn peak_at_end(child: Pid, patience: Duration) -> Option<u64> {
 
 /// Returns the peak memory of an exited child; `None` while it runs.
 #[expect(unsafe_code, reason = "no library in use tells what a child used before it is reaped")]
-fn peak_of_the_dead(child: Pid) -> io::Result<Option<u64>> {
+fn exited_peak_memory(child: Pid) -> io::Result<Option<u64>> {
     // SAFETY: both are plain data, for which zeros are valid.
     let (mut information, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes only to these two, and both live until it returns.
@@ -226,33 +226,33 @@ fn peak_of_the_dead(child: Pid) -> io::Result<Option<u64>> {
 }
 
 /// Diagnoses a death from the exit status (if known), the standard error, and `error`, the error of the socket.
-fn death(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
-    let of = |cause, reason, detail: &str| Death { failed: failure(reason, detail), cause, peak: None };
+fn diagnose(status: Option<ExitStatus>, words: &str, error: &io::Error) -> Death {
+    let of = |cause, reason, detail: &str| Death { failed: new_failure(reason, detail), cause, peak: None };
     let signal = status.and_then(|it| it.signal());
     // The PDF library aborts silently if it gets no memory; all other aborts print a message.
     let aborted = signal == Some(libc::SIGABRT);
     let signs = ["memory allocation of", "failed to allocate", FOREIGN_EXCEPTION];
     if signs.iter().any(|it| words.contains(it)) || (aborted && words.is_empty()) {
-        return of(Cause::Own, Reason::OutOfMemory, "needed more memory than the limit");
+        return of(Cause::Worker, Reason::OutOfMemory, "needed more memory than the limit");
     }
     if words.contains("overflowed its stack") {
-        return of(Cause::Own, Reason::TooDeep, "nested deeper than the stack of its reader");
+        return of(Cause::Worker, Reason::TooDeep, "nested deeper than the stack of its reader");
     }
     if signal == Some(libc::SIGSYS) {
         return of(Cause::Jail, Reason::WorkerCrash, "its reader tried to leave its jail, and was killed");
     }
-    if let Some(name) = signal.and_then(from_outside) {
+    if let Some(name) = signal.and_then(outside_signal_name) {
         let detail = format!(
             "its reader was killed by {name} from outside: by another process, or by the system for lack of memory"
         );
         return of(Cause::Outside, Reason::WorkerCrash, &detail);
     }
     let end = status.map_or_else(|| error.to_string(), |it| it.to_string());
-    of(Cause::Own, Reason::WorkerCrash, &format!("its reader died: {end}"))
+    of(Cause::Worker, Reason::WorkerCrash, &format!("its reader died: {end}"))
 }
 
 /// Returns the name of a signal that never results from a worker's own actions: its limits and its jail use others.
-fn from_outside(signal: i32) -> Option<&'static str> {
+fn outside_signal_name(signal: i32) -> Option<&'static str> {
     match signal {
         libc::SIGKILL => Some("SIGKILL"),
         libc::SIGTERM => Some("SIGTERM"),
@@ -284,18 +284,18 @@ mod tests {
         for (signal, cause) in [
             (libc::SIGKILL, Cause::Outside),
             (libc::SIGTERM, Cause::Outside),
-            (libc::SIGSEGV, Cause::Own),
-            (libc::SIGBUS, Cause::Own),
-            (libc::SIGABRT, Cause::Own),
-            (libc::SIGXCPU, Cause::Own),
-            (libc::SIGXFSZ, Cause::Own),
+            (libc::SIGSEGV, Cause::Worker),
+            (libc::SIGBUS, Cause::Worker),
+            (libc::SIGABRT, Cause::Worker),
+            (libc::SIGXCPU, Cause::Worker),
+            (libc::SIGXFSZ, Cause::Worker),
             (libc::SIGSYS, Cause::Jail),
         ] {
             // In the form returned by `wait`.
-            assert_eq!(death(Some(ExitStatus::from_raw(signal)), "", &closed).cause, cause, "signal {signal}");
+            assert_eq!(diagnose(Some(ExitStatus::from_raw(signal)), "", &closed).cause, cause, "signal {signal}");
         }
-        assert_eq!(death(None, "", &closed).cause, Cause::Own);
-        let said = death(Some(ExitStatus::from_raw(libc::SIGKILL)), "memory allocation of 9 bytes failed", &closed);
-        assert_eq!((said.cause, said.failed.reason), (Cause::Own, Reason::OutOfMemory));
+        assert_eq!(diagnose(None, "", &closed).cause, Cause::Worker);
+        let said = diagnose(Some(ExitStatus::from_raw(libc::SIGKILL)), "memory allocation of 9 bytes failed", &closed);
+        assert_eq!((said.cause, said.failed.reason), (Cause::Worker, Reason::OutOfMemory));
     }
 }

@@ -11,7 +11,7 @@ use crate::model::ExtractLimits;
 pub(super) const HELLO: &str = r"printf '\002\000\000\000{}' >&0";
 
 /// Writes a worker program: a script with the socket as descriptor 0.
-pub(super) fn program(folder: &Path, script: &str) -> PathBuf {
+pub(super) fn worker_script(folder: &Path, script: &str) -> PathBuf {
     let program = folder.join("worker");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -19,9 +19,9 @@ pub(super) fn program(folder: &Path, script: &str) -> PathBuf {
 }
 
 /// Makes a pool with one worker that runs the commands `does` for every file and then sends the reply `says`.
-pub(crate) fn pool(folder: &Path, does: &str, says: &Reply) -> WorkerPool {
+pub(crate) fn scripted_pool(folder: &Path, does: &str, says: &Reply) -> WorkerPool {
     let reply = folder.join("reply");
-    std::fs::write(&reply, protocol::encode(says).unwrap()).unwrap();
+    std::fs::write(&reply, protocol::encode_frame(says).unwrap()).unwrap();
     let script = format!(
         "frame() {{ dd bs=65536 count=1 <&0 >/dev/null 2>&1; }}\n\
          frame\n{HELLO}\nwhile frame; do\n{does}\ncat {} >&0\ndone",
@@ -29,5 +29,5 @@ pub(crate) fn pool(folder: &Path, does: &str, says: &Reply) -> WorkerPool {
     );
     let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
     let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: true };
-    WorkerPool::new(program(folder, &script), settings)
+    WorkerPool::new(worker_script(folder, &script), settings)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::extract::pool::scripted_worker::{HELLO, program};
+use crate::extract::pool::scripted_worker::{HELLO, worker_script};
 
 fn pool(program: &str) -> WorkerPool {
     let limits = ExtractLimits { seconds: 1, ..ExtractLimits::default() };
@@ -7,7 +7,7 @@ fn pool(program: &str) -> WorkerPool {
     WorkerPool::new(program.into(), settings)
 }
 
-async fn check(program: &str, expected: Reason) -> WorkerPool {
+async fn assert_failures(program: &str, expected: Reason) -> WorkerPool {
     let file = tempfile::tempfile().unwrap();
     let pool = pool(program);
     // Twice, to show that a fault does not use up a permit.
@@ -21,9 +21,9 @@ async fn check(program: &str, expected: Reason) -> WorkerPool {
 #[tokio::test]
 async fn worker_start_failure_is_io_and_names_program() {
     let folder = tempfile::tempdir().unwrap();
-    let silent = program(folder.path(), "sleep 99");
+    let silent = worker_script(folder.path(), "sleep 99");
     for program in ["/bin/false", "/nonexistent/vicd", silent.to_str().unwrap()] {
-        let pool = check(program, Reason::Io).await;
+        let pool = assert_failures(program, Reason::Io).await;
         assert!(pool.problems()[0].contains(program), "{:?}", pool.problems());
     }
 }
@@ -31,7 +31,7 @@ async fn worker_start_failure_is_io_and_names_program() {
 #[tokio::test]
 async fn worker_start_may_exceed_file_time_limit() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = scripted(folder.path(), &format!("sleep 2\n{HELLO}\nread line"));
+    let pool = scripted_pool(folder.path(), &format!("sleep 2\n{HELLO}\nread line"));
     pool.probe().await;
     assert_eq!(pool.problems(), Vec::<String>::new());
 }
@@ -41,7 +41,7 @@ async fn start_failure_is_reported_until_worker_starts() {
     let folder = tempfile::tempdir().unwrap();
     let flag = folder.path().join("fails");
     std::fs::write(&flag, "").unwrap();
-    let pool = scripted(folder.path(), &format!("[ -e {} ] && exit 1\n{HELLO}\nread line", flag.display()));
+    let pool = scripted_pool(folder.path(), &format!("[ -e {} ] && exit 1\n{HELLO}\nread line", flag.display()));
     pool.probe().await;
     assert_eq!(pool.problems().len(), 1, "{:?}", pool.problems());
     std::fs::remove_file(flag).unwrap();
@@ -49,14 +49,14 @@ async fn start_failure_is_reported_until_worker_starts() {
     assert_eq!(pool.problems(), Vec::<String>::new());
 }
 
-fn scripted(folder: &Path, script: &str) -> WorkerPool {
-    pool(program(folder, script).to_str().unwrap())
+fn scripted_pool(folder: &Path, script: &str) -> WorkerPool {
+    pool(worker_script(folder, script).to_str().unwrap())
 }
 
 /// Checks the failure of a file if its worker becomes ready and then runs `script`.
-async fn check_script(script: &str, expected: Reason) -> WorkerPool {
+async fn assert_script_failure(script: &str, expected: Reason) -> WorkerPool {
     let folder = tempfile::tempdir().unwrap();
-    let pool = scripted(folder.path(), &format!("{HELLO}\n{script}"));
+    let pool = scripted_pool(folder.path(), &format!("{HELLO}\n{script}"));
     let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
     assert_eq!(failed.reason, expected, "{script}: {}", failed.detail);
     pool
@@ -72,14 +72,14 @@ async fn worker_with_invalid_reply_is_a_crash() {
         "exit 0",
         "kill -SEGV $$",
     ] {
-        check_script(script, Reason::WorkerCrash).await;
+        assert_script_failure(script, Reason::WorkerCrash).await;
     }
 }
 
 #[tokio::test]
 async fn hanging_or_flooding_worker_is_killed_at_time_limit() {
     for script in ["while :; do :; done", "yes", "yes >&2", "trap '' TERM INT; sleep 9; sleep 9"] {
-        check_script(script, Reason::Timeout).await;
+        assert_script_failure(script, Reason::Timeout).await;
     }
 }
 
@@ -93,7 +93,7 @@ async fn child_processes_end_with_worker() {
         ("sleep 73411 & wait", "73411", Reason::Timeout),
         ("sleep 73412 & kill -SEGV $$", "73412", Reason::WorkerCrash),
     ] {
-        let pool = check_script(script, reason).await;
+        let pool = assert_script_failure(script, reason).await;
         drop(pool);
         let begun = Instant::now();
         while sleeps(seconds) {
@@ -104,7 +104,7 @@ async fn child_processes_end_with_worker() {
 
 #[tokio::test]
 async fn worker_killed_by_jail_is_counted() {
-    let pool = check_script("kill -SYS $$", Reason::WorkerCrash).await;
+    let pool = assert_script_failure("kill -SYS $$", Reason::WorkerCrash).await;
     assert!(pool.problems()[0].starts_with("1 times a file made its worker"), "{:?}", pool.problems());
 }
 
@@ -112,7 +112,7 @@ async fn worker_killed_by_jail_is_counted() {
 async fn hanging_skill_is_killed_at_job_time_limit() {
     let settings = PoolSettings { workers: 1, limits: ExtractLimits::default(), tools: Tools::default(), skills: true };
     let folder = tempfile::tempdir().unwrap();
-    let pool = WorkerPool::new(program(folder.path(), &format!("{HELLO}\nsleep 60")), settings);
+    let pool = WorkerPool::new(worker_script(folder.path(), &format!("{HELLO}\nsleep 60")), settings);
     let job = SkillJob { skill: "any".to_string(), seconds: 1, ..SkillJob::default() };
     let begun = Instant::now();
     let failed = pool.run_skill(tempfile::tempfile().unwrap(), "a.pdf", job).await.unwrap_err();
@@ -125,12 +125,12 @@ const ANSWER: &str = r#"printf '\064\000\000\000{"Err":{"reason":"encrypted","de
 
 /// Checks the failure of a file if its worker runs `what` on its first start (or on each one) and replies afterwards.
 /// Returns the detail and the number of starts.
-async fn check_twice(what: &str, always: bool, expected: Reason) -> (String, usize) {
+async fn assert_retry_failure(what: &str, always: bool, expected: Reason) -> (String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
     let first = if always { String::new() } else { format!("[ $(wc -l < {}) = 1 ] && ", starts.display()) };
     let script = format!("echo >> {}\n{HELLO}\n{first}{what}\n{ANSWER}", starts.display());
-    let pool = scripted(folder.path(), &script);
+    let pool = scripted_pool(folder.path(), &script);
     let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
     assert_eq!(failed.reason, expected, "{what}: {}", failed.detail);
     (failed.detail, std::fs::read_to_string(starts).unwrap().lines().count())
@@ -139,7 +139,7 @@ async fn check_twice(what: &str, always: bool, expected: Reason) -> (String, usi
 #[tokio::test]
 async fn file_is_retried_once_after_outside_signal() {
     for signal in ["KILL", "TERM", "STOP"] {
-        let (_, starts) = check_twice(&format!("kill -{signal} $$"), false, Reason::Encrypted).await;
+        let (_, starts) = assert_retry_failure(&format!("kill -{signal} $$"), false, Reason::Encrypted).await;
         assert_eq!(starts, 2, "{signal}");
     }
 }
@@ -147,7 +147,7 @@ async fn file_is_retried_once_after_outside_signal() {
 #[tokio::test]
 async fn second_outside_signal_fails_file_and_is_named() {
     for (signal, reason) in [("KILL", Reason::WorkerCrash), ("TERM", Reason::WorkerCrash), ("STOP", Reason::Timeout)] {
-        let (detail, starts) = check_twice(&format!("kill -{signal} $$"), true, reason).await;
+        let (detail, starts) = assert_retry_failure(&format!("kill -{signal} $$"), true, reason).await;
         assert!(detail.contains(&format!("SIG{signal}")), "{detail}");
         assert_eq!(starts, 2, "{signal}");
     }
@@ -161,19 +161,19 @@ async fn file_that_crashes_worker_fails_without_retry() {
         ("XCPU", Reason::WorkerCrash),
         ("ABRT", Reason::OutOfMemory),
     ] {
-        let (detail, starts) = check_twice(&format!("kill -{signal} $$"), true, reason).await;
+        let (detail, starts) = assert_retry_failure(&format!("kill -{signal} $$"), true, reason).await;
         assert_eq!(starts, 1, "{signal}: {detail}");
     }
 }
 
 /// Lets a worker allocate 400 MiB in another program and then run `end`.
-async fn peak_of(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
+async fn peak_before_exit(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
     let folder = tempfile::tempdir().unwrap();
     let grow = format!("import os, signal, time\nheld = bytearray(400 << 20)\ntime.sleep(0.3)\n{end}");
     let script = format!("{HELLO}\nexec python3 -c '{grow}'");
     let limits = ExtractLimits { seconds: 20, memory_mib, ..ExtractLimits::default() };
     let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
-    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let pool = WorkerPool::new(worker_script(folder.path(), &script), settings);
     let failed = pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
     assert_eq!(failed.reason, reason, "{end}: {}", failed.detail);
     (pool.peak_mib(), failed.detail)
@@ -182,7 +182,7 @@ async fn peak_of(end: &str, reason: Reason, memory_mib: u32) -> (u64, String) {
 #[tokio::test]
 async fn peak_memory_of_dead_worker_is_recorded() {
     for end in ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"] {
-        let (peak, _) = peak_of(end, Reason::WorkerCrash, 2_048).await;
+        let (peak, _) = peak_before_exit(end, Reason::WorkerCrash, 2_048).await;
         assert!((400..2_000).contains(&peak), "{end}: {peak} MiB");
     }
 }
@@ -194,42 +194,42 @@ async fn final_peak_memory_of_worker_is_recorded() {
     let script = format!("{HELLO}\nexec python3 -c 'import os\nheld = bytearray(1 << 30)\nos.abort()'");
     let limits = ExtractLimits { seconds: 60, memory_mib: 4 << 10, ..ExtractLimits::default() };
     let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
-    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let pool = WorkerPool::new(worker_script(folder.path(), &script), settings);
     let begun = Instant::now();
     pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
-    let ours = process::resident(std::process::id()).unwrap().1 >> 20;
+    let ours = process::memory_of(std::process::id()).unwrap().1 >> 20;
     assert!(pool.peak_mib() >= 1_024 || ours >= 1_024, "{} MiB after {:?}", pool.peak_mib(), begun.elapsed());
 }
 
 #[tokio::test]
 async fn worker_over_memory_limit_is_killed_with_both_sizes() {
-    let (peak, detail) = peak_of("time.sleep(60)", Reason::OutOfMemory, 200).await;
+    let (peak, detail) = peak_before_exit("time.sleep(60)", Reason::OutOfMemory, 200).await;
     assert!(peak > 200 && detail.contains("may hold 200"), "{peak} {detail}");
 }
 
 /// Counts the workers given a file, and decides whether a retry is allowed.
-struct Count {
-    begun: std::sync::atomic::AtomicU32,
+struct AttemptCounter {
+    attempts: std::sync::atomic::AtomicU32,
     may_again: bool,
 }
 
-impl Count {
-    fn new(may_again: bool) -> Count {
-        Count { begun: Default::default(), may_again }
+impl AttemptCounter {
+    fn new(may_again: bool) -> AttemptCounter {
+        AttemptCounter { attempts: Default::default(), may_again }
     }
 
-    fn begun(&self) -> u32 {
-        self.begun.load(std::sync::atomic::Ordering::Relaxed)
+    fn attempts(&self) -> u32 {
+        self.attempts.load(std::sync::atomic::Ordering::Relaxed)
     }
 }
 
 #[async_trait::async_trait]
-impl Witness for Count {
-    fn begins(&self) {
-        self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+impl ReadObserver for AttemptCounter {
+    fn attempt_started(&self) {
+        self.attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
-    async fn may_again(&self) -> bool {
+    async fn may_retry(&self) -> bool {
         self.may_again
     }
 }
@@ -249,11 +249,11 @@ async fn file_without_attempts_left_is_not_retried() {
         );
         let limits = ExtractLimits { seconds: 5, ..ExtractLimits::default() };
         let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
-        let pool = WorkerPool::new(program(folder.path(), &script), settings);
+        let pool = WorkerPool::new(worker_script(folder.path(), &script), settings);
         pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap_err();
-        let count = Count::new(false);
-        let failed = pool.extract_told(tempfile::tempfile().unwrap(), "b.txt", &count).await.unwrap_err();
-        assert_eq!((failed.reason, count.begun()), (Reason::WorkerCrash, 1), "{end}: {}", failed.detail);
+        let count = AttemptCounter::new(false);
+        let failed = pool.extract_observed(tempfile::tempfile().unwrap(), "b.txt", &count).await.unwrap_err();
+        assert_eq!((failed.reason, count.attempts()), (Reason::WorkerCrash, 1), "{end}: {}", failed.detail);
         assert_eq!(std::fs::read_to_string(starts).unwrap().lines().count(), 1, "{end}");
     }
 }
@@ -276,12 +276,12 @@ async fn file_is_never_read_a_third_time() {
     );
     let limits = ExtractLimits { seconds: 5, ..ExtractLimits::default() };
     let settings = PoolSettings { workers: 1, limits, tools: Tools::default(), skills: false };
-    let pool = WorkerPool::new(program(folder.path(), &script), settings);
-    let count = Count::new(true);
+    let pool = WorkerPool::new(worker_script(folder.path(), &script), settings);
+    let count = AttemptCounter::new(true);
     for (expected, tries) in [(Reason::Encrypted, 1), (Reason::WorkerCrash, 3)] {
-        let failed = pool.extract_told(tempfile::tempfile().unwrap(), "a.txt", &count).await.unwrap_err();
+        let failed = pool.extract_observed(tempfile::tempfile().unwrap(), "a.txt", &count).await.unwrap_err();
         assert_eq!(failed.reason, expected, "{}", failed.detail);
-        assert_eq!(count.begun(), tries, "{}", failed.detail);
+        assert_eq!(count.attempts(), tries, "{}", failed.detail);
     }
     assert_eq!(std::fs::read_to_string(starts).unwrap().lines().count(), 2);
 }
@@ -301,7 +301,7 @@ async fn retry_runs_without_other_workers() {
     );
     let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
     let settings = PoolSettings { workers: 2, limits, tools: Tools::default(), skills: false };
-    let pool = WorkerPool::new(program(folder.path(), &script), settings);
+    let pool = WorkerPool::new(worker_script(folder.path(), &script), settings);
     let read = |name: &'static str| pool.extract(tempfile::tempfile().unwrap(), name);
     let (slow, small) = tokio::join!(read("slow.txt"), async {
         while !log.exists() {
@@ -317,11 +317,11 @@ async fn retry_runs_without_other_workers() {
 #[tokio::test]
 async fn idle_worker_ends_after_max_idle() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = scripted_worker::pool(folder.path(), "", &Ok(Document::default()));
+    let pool = scripted_worker::scripted_pool(folder.path(), "", &Ok(Document::default()));
     pool.extract(tempfile::tempfile().unwrap(), "a.txt").await.unwrap();
-    pool.dismiss_rested();
-    assert_eq!(pool.at_rest(), 1);
-    let pool = pool.resting(Duration::ZERO);
-    pool.dismiss_rested();
-    assert_eq!(pool.at_rest(), 0);
+    pool.end_idle_workers();
+    assert_eq!(pool.idle_count(), 1);
+    let pool = pool.with_max_idle(Duration::ZERO);
+    pool.end_idle_workers();
+    assert_eq!(pool.idle_count(), 0);
 }

@@ -18,20 +18,20 @@ use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
 /// Larger files are generated: cutting them by symbol takes seconds and does not improve search.
-const MOST_PARSED_BYTES: usize = 2 << 20;
+const MAX_PARSED_BYTES: usize = 2 << 20;
 /// More open brackets than this are not a program: parsers would need seconds and hundreds of MiB.
-const MOST_BRACKETS: usize = 500;
+const MAX_OPEN_BRACKETS: usize = 500;
 /// Nesting depth of containers (modules, classes) that are still cut.
-const MOST_NESTING: usize = 8;
+const MAX_NESTING: usize = 8;
 /// A header up to this many bytes (`impl Parser {`) joins the first symbol below it.
-const SHORT_HEADER: usize = 300;
+const MAX_JOINED_HEADER_BYTES: usize = 300;
 
 /// Reads a file of source code.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
-    let is_sane = source.text.len() <= MOST_PARSED_BYTES && deepest_brackets(source.text) <= MOST_BRACKETS;
-    let parsed = grammar::of(&extension(input.name)).filter(|_| is_sane).and_then(|grammar| {
+    let is_sane = source.text.len() <= MAX_PARSED_BYTES && deepest_brackets(source.text) <= MAX_OPEN_BRACKETS;
+    let parsed = grammar::for_extension(&extension(input.name)).filter(|_| is_sane).and_then(|grammar| {
         let mut parser = Parser::new();
         parser.set_language(&(grammar.language)()).ok()?;
         Some((grammar, parser.parse(source.text, None)?))
@@ -39,11 +39,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     match parsed {
         Some((grammar, tree)) => {
             let newlines = memchr::memchr_iter(b'\n', source.text.as_bytes()).collect();
-            let mut cut = Cut { source: &source, grammar, sink, newlines, last: None };
-            cut.children(tree.root_node(), 0..source.text.len(), "", 0);
+            let mut cut = SymbolCutter { source: &source, grammar, sink, newlines, last: None };
+            cut.cut_children(tree.root_node(), 0..source.text.len(), "", 0);
             cut.flush();
         }
-        None => plain::paragraphs(&source, BlockKind::Code, sink),
+        None => plain::push_paragraphs(&source, BlockKind::Code, sink),
     }
     Ok(())
 }
@@ -62,7 +62,7 @@ fn deepest_brackets(text: &str) -> usize {
     most
 }
 
-struct Cut<'a> {
+struct SymbolCutter<'a> {
     source: &'a Source<'a>,
     grammar: &'static Grammar,
     sink: &'a mut Sink,
@@ -72,32 +72,32 @@ struct Cut<'a> {
     last: Option<(Range<usize>, String)>,
 }
 
-impl Cut<'_> {
+impl SymbolCutter<'_> {
     /// Cuts `range`, the extent of `node`, at the symbols among its children. The text in between belongs to `owner`, the
     /// symbol of the container, which is empty at the top level.
-    fn children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
+    fn cut_children(&mut self, node: Node<'_>, range: Range<usize>, owner: &str, depth: usize) {
         let mut done = range.start;
         let mut comments: Option<Range<usize>> = None;
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             if is_comment(child) {
-                let adjoins = comments.as_ref().is_some_and(|it| self.adjoin(it.end, child.start_byte()));
+                let adjoins = comments.as_ref().is_some_and(|it| self.is_adjacent(it.end, child.start_byte()));
                 let start = comments.filter(|_| adjoins).map_or(child.start_byte(), |it| it.start);
                 comments = Some(start..child.end_byte());
                 continue;
             }
-            let before = comments.take().filter(|it| self.adjoin(it.end, child.start_byte()));
+            let before = comments.take().filter(|it| self.is_adjacent(it.end, child.start_byte()));
             let Some((symbol, body)) = self.symbol(child, owner) else { continue };
             let mut start = self.line_start(before.map_or(child.start_byte(), |it| it.start)).max(done);
             let end = self.line_end(child.end_byte()).clamp(start, range.end.max(start));
             let header = self.source.text[done..start].trim();
-            if !owner.is_empty() && done == range.start && header.len() <= SHORT_HEADER {
+            if !owner.is_empty() && done == range.start && header.len() <= MAX_JOINED_HEADER_BYTES {
                 start = done;
             } else {
-                self.between(done..start, owner);
+                self.push_between_symbols(done..start, owner);
             }
             match body {
-                Some(body) if depth < MOST_NESTING => self.children(body, start..end, &symbol, depth + 1),
+                Some(body) if depth < MAX_NESTING => self.cut_children(body, start..end, &symbol, depth + 1),
                 _ => self.push(start..end, &symbol),
             }
             done = end;
@@ -105,14 +105,14 @@ impl Cut<'_> {
                 return;
             }
         }
-        self.between(done..range.end.max(done), owner);
+        self.push_between_symbols(done..range.end.max(done), owner);
     }
 
     /// Returns the name of the symbol that a node defines and, for a container, the node with the children to cut at.
     fn symbol<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
         let kind = node.kind();
         if self.grammar.wrappers.contains(&kind) {
-            return self.wrapped(node, owner);
+            return self.wrapped_symbol(node, owner);
         }
         let join = |name: &str| match owner {
             "" => name.to_string(),
@@ -129,11 +129,11 @@ impl Cut<'_> {
         if !self.grammar.symbols.contains(&kind) {
             return None;
         }
-        Some((join(&self.name(node)?), None))
+        Some((join(&self.symbol_name(node)?), None))
     }
 
     /// Finds the symbol inside `export class X {}`, `@decorated def f`, `const f = () => {}`.
-    fn wrapped<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
+    fn wrapped_symbol<'t>(&self, node: Node<'t>, owner: &str) -> Option<(String, Option<Node<'t>>)> {
         let mut cursor = node.walk();
         for inner in node.named_children(&mut cursor) {
             if inner.kind() == "variable_declarator" {
@@ -143,7 +143,7 @@ impl Cut<'_> {
                 return function.then(|| (name.to_string(), None));
             }
             if self.grammar.wrappers.contains(&inner.kind()) && inner.kind() != node.kind() {
-                return self.wrapped(inner, owner);
+                return self.wrapped_symbol(inner, owner);
             }
             if let Some(found) = self.symbol(inner, owner) {
                 return Some(found);
@@ -164,7 +164,7 @@ impl Cut<'_> {
         })
     }
 
-    fn name(&self, node: Node<'_>) -> Option<String> {
+    fn symbol_name(&self, node: Node<'_>) -> Option<String> {
         // A Go method is qualified by the type of its receiver.
         if let Some(receiver) = node.child_by_field_name("receiver") {
             let target = self.slice(receiver).trim_matches(['(', ')']).rsplit([' ', '*']).next().unwrap_or_default();
@@ -190,7 +190,7 @@ impl Cut<'_> {
     }
 
     /// Returns whether at most one line break and white space lie between two offsets.
-    fn adjoin(&self, end: usize, start: usize) -> bool {
+    fn is_adjacent(&self, end: usize, start: usize) -> bool {
         self.source.text.get(end..start).is_some_and(|gap| gap.trim().is_empty() && gap.matches('\n').count() <= 1)
     }
 
@@ -211,7 +211,7 @@ impl Cut<'_> {
     }
 
     /// Adds the text between symbols. Lone brackets join the block that they close.
-    fn between(&mut self, range: Range<usize>, owner: &str) {
+    fn push_between_symbols(&mut self, range: Range<usize>, owner: &str) {
         let text = &self.source.text[range.clone()];
         if text.contains(char::is_alphanumeric) {
             self.push(range, owner);
@@ -242,10 +242,10 @@ mod tests {
     use super::*;
     use crate::model::ExtractLimits;
 
-    fn check(name: &str, code: &str, expected: &[(&str, &str)]) {
+    fn assert_symbols(name: &str, code: &str, expected: &[(&str, &str)]) {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: code.as_bytes(), name }, &mut sink).unwrap();
-        let document = sink.finish();
+        let document = sink.into_document();
         let found: Vec<_> = document
             .blocks
             .iter()
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn rust_method_is_named_by_its_impl() {
         let code = "use a::b;\n\n/// Reads.\n#[must_use]\nfn read() {}\n\nimpl Parser {\n    /// Goes on.\n    fn next() {}\n\n    fn last() {}\n}\nimpl Drop for Parser {\n    fn drop(&mut self) {}\n}\n";
-        check(
+        assert_symbols(
             "a.rs",
             code,
             &[
@@ -281,7 +281,7 @@ mod tests {
         let code = "mod a {\n    impl B {\n        fn one() {}\n\n        fn two() {}\n    }\n}\n\nfn c() {}\n";
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: code.as_bytes(), name: "a.rs" }, &mut sink).unwrap();
-        let blocks = sink.finish().blocks;
+        let blocks = sink.into_document().blocks;
         let texts: Vec<&str> = blocks.iter().map(|it| it.text.as_str()).collect();
         assert!(texts[1].ends_with("fn two() {}\n    }\n}"), "{texts:?}");
         assert_eq!((texts.len(), blocks[1].anchor.line_end), (3, Some(7)));
@@ -290,13 +290,17 @@ mod tests {
     #[test]
     fn python_class_is_cut_at_methods() {
         let code = "import os\n\n@cached\ndef top():\n    pass\n\nclass A:\n    '''Doc.'''\n\n    def m(self):\n        return 1\n\n    @property\n    def p(self):\n        return 2\n";
-        check("a.py", code, &[("", "import os"), ("top", "@cached"), ("A.m", "class A:"), ("A.p", "@property")]);
+        assert_symbols(
+            "a.py",
+            code,
+            &[("", "import os"), ("top", "@cached"), ("A.m", "class A:"), ("A.p", "@property")],
+        );
     }
 
     #[test]
     fn typescript_exports_are_symbols() {
         let code = "export const f = () => {\n  return 1;\n};\nconst n = 1;\nexport default class A {\n  m() {}\n}\nfunction g() {}\n";
-        check(
+        assert_symbols(
             "a.ts",
             code,
             &[
@@ -311,24 +315,28 @@ mod tests {
     #[test]
     fn go_method_is_named_by_its_receiver() {
         let code = "package p\n\n// T is.\ntype T struct{}\n\nfunc (t *T) Run() {}\n";
-        check("a.go", code, &[("", "package p"), ("T", "// T is."), ("T.Run", "func (t *T) Run() {}")]);
+        assert_symbols("a.go", code, &[("", "package p"), ("T", "// T is."), ("T.Run", "func (t *T) Run() {}")]);
     }
 
     #[test]
     fn c_symbol_inside_include_guard_is_found() {
         let code = "#ifndef A_H\n#define A_H\nint n;\n\nstatic char *name(int a) { return 0; }\n#endif\n";
-        check("a.c", code, &[("", "#ifndef A_H"), ("name", "static char *name(int a) { return 0; }"), ("", "#endif")]);
+        assert_symbols(
+            "a.c",
+            code,
+            &[("", "#ifndef A_H"), ("name", "static char *name(int a) { return 0; }"), ("", "#endif")],
+        );
     }
 
     #[test]
     fn cpp_and_java_members_are_qualified() {
-        check("a.cpp", "namespace n {\nclass A {\n  void m() {}\n};\n}\n", &[("n::A::m", "namespace n {")]);
-        check("A.java", "class A {\n  int n;\n  void m() {}\n}\n", &[("A.m", "class A {")]);
+        assert_symbols("a.cpp", "namespace n {\nclass A {\n  void m() {}\n};\n}\n", &[("n::A::m", "namespace n {")]);
+        assert_symbols("A.java", "class A {\n  int n;\n  void m() {}\n}\n", &[("A.m", "class A {")]);
     }
 
     #[test]
     fn symbols_on_one_line_are_separate_blocks() {
-        check("a.rs", "fn a() {} fn b() {}", &[("a", "fn a() {}"), ("b", "fn b() {}")]);
+        assert_symbols("a.rs", "fn a() {} fn b() {}", &[("a", "fn a() {}"), ("b", "fn b() {}")]);
     }
 
     #[test]
@@ -336,6 +344,6 @@ mod tests {
         let code = "fn ok() {}\n\nfn broken( {\n  let x = ;\n";
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: code.as_bytes(), name: "a.rs" }, &mut sink).unwrap();
-        assert!(sink.finish().text().contains("let x = ;"));
+        assert!(sink.into_document().text().contains("let x = ;"));
     }
 }

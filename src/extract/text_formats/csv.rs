@@ -9,7 +9,7 @@ use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
 /// Rows per block: about the size of a chunk.
-const ROWS: usize = 30;
+const ROWS_PER_BLOCK: usize = 30;
 
 /// Reads a table of delimited values.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -35,25 +35,30 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
             range.start = start;
         }
         range.end = (reader.position().byte() as usize).min(source.text.len());
-        rows.push((start, row(&record)));
-        if rows.len() >= ROWS && !flush(&source, &mut rows, range.clone(), sink) {
+        rows.push((start, format_record(&record)));
+        if rows.len() >= ROWS_PER_BLOCK && !push_rows(&source, &mut rows, range.clone(), sink) {
             return Ok(());
         }
     }
-    flush(&source, &mut rows, range, sink);
+    push_rows(&source, &mut rows, range, sink);
     Ok(())
 }
 
-fn flush(source: &Source<'_>, rows: &mut Vec<(usize, String)>, range: std::ops::Range<usize>, sink: &mut Sink) -> bool {
+fn push_rows(
+    source: &Source<'_>,
+    rows: &mut Vec<(usize, String)>,
+    range: std::ops::Range<usize>,
+    sink: &mut Sink,
+) -> bool {
     let rows = std::mem::take(rows);
-    let mark = sink.mark();
+    let mark = sink.block_count();
     let is_whole = source.push_lines(sink, BlockKind::Table, &rows, range);
     sink.number_rows(mark, &source.lines_at(&rows.iter().map(|it| it.0).collect::<Vec<_>>()));
     is_whole
 }
 
 /// Returns a record as `a | b`, on one line.
-fn row(record: &csv::ByteRecord) -> String {
+fn format_record(record: &csv::ByteRecord) -> String {
     let cell = |bytes| without_bars(one_line(&String::from_utf8_lossy(bytes)));
     record.iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
@@ -95,25 +100,25 @@ mod tests {
     fn extract(name: &str, text: &str) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: text.as_bytes(), name }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
-    fn check(name: &str, text: &str, expected: &str) {
+    fn assert_text(name: &str, text: &str, expected: &str) {
         assert_eq!(extract(name, text).text(), expected);
     }
 
     #[test]
     fn delimiter_is_detected_by_counting() {
-        check("a.csv", "a,b;c\n1,2;3\n", "a | b;c\n1 | 2;3");
-        check("a.csv", "a;b\n1,5;2,5\n", "a | b\n1,5 | 2,5");
-        check("a.csv", "a|b\n1|2\n", "a | b\n1 | 2");
-        check("a.tsv", "a\tb,c\n", "a | b,c");
+        assert_text("a.csv", "a,b;c\n1,2;3\n", "a | b;c\n1 | 2;3");
+        assert_text("a.csv", "a;b\n1,5;2,5\n", "a | b\n1,5 | 2,5");
+        assert_text("a.csv", "a|b\n1|2\n", "a | b\n1 | 2");
+        assert_text("a.tsv", "a\tb,c\n", "a | b,c");
     }
 
     #[test]
     fn quoted_cell_keeps_delimiters_and_line_breaks() {
-        check("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
-        check("a.csv", "x,y\na | b,2\n", "x | y\na ¦ b | 2");
+        assert_text("a.csv", "x,y\n\"a, \"\"b\"\"\nc\",2\n", "x | y\na, \"b\" c | 2");
+        assert_text("a.csv", "x,y\na | b,2\n", "x | y\na ¦ b | 2");
     }
 
     #[test]

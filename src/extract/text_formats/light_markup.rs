@@ -46,21 +46,21 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut paragraph: Option<usize> = None;
     let mut at = 0;
     while at < lines.len() && !sink.is_full() {
-        let found = heading(dialect, &lines, at, &mut underlines);
+        let found = parse_heading(dialect, &lines, at, &mut underlines);
         let ends = found.is_some() || lines[at].text.trim().is_empty();
         if let Some(start) = paragraph.take_if(|_| ends) {
             source.push(sink, BlockKind::Paragraph, lines[start].start..lines[at - 1].end());
         }
         if dialect == Dialect::Rst
             && paragraph.is_none()
-            && let Some(next) = rst_tables::table(&source, &lines, at, sink)
+            && let Some(next) = rst_tables::push_table(&source, &lines, at, sink)
         {
             at = next;
             continue;
         }
         if let Some(found) = found {
             if found.level == 1 {
-                sink.title(found.title);
+                sink.set_title(found.title);
             }
             source.push(sink, BlockKind::Heading(found.level), lines[found.line].range_of(found.title));
             at = found.next;
@@ -77,7 +77,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-fn heading<'a>(
+fn parse_heading<'a>(
     dialect: Dialect,
     lines: &[Line<'a>],
     at: usize,
@@ -85,35 +85,35 @@ fn heading<'a>(
 ) -> Option<Heading<'a>> {
     let text = lines[at].text;
     match dialect {
-        Dialect::Rst => rst_heading(lines, at, underlines),
-        Dialect::Org => marked(text, '*', 0, at)
-            .or_else(|| title_line(text, at, "#+title:").or_else(|| title_line(text, at, "#+TITLE:"))),
-        Dialect::Adoc => marked(text, '=', 0, at),
-        Dialect::Tex => tex_heading(text, at),
+        Dialect::Rst => parse_rst_heading(lines, at, underlines),
+        Dialect::Org => parse_marked_heading(text, '*', 0, at)
+            .or_else(|| parse_title_line(text, at, "#+title:").or_else(|| parse_title_line(text, at, "#+TITLE:"))),
+        Dialect::Adoc => parse_marked_heading(text, '=', 0, at),
+        Dialect::Tex => parse_tex_heading(text, at),
     }
 }
 
 /// Parses `== Title`; the level is the number of marks minus `less`.
-fn marked(text: &str, mark: char, less: usize, at: usize) -> Option<Heading<'_>> {
+fn parse_marked_heading(text: &str, mark: char, less: usize, at: usize) -> Option<Heading<'_>> {
     let marks = text.len() - text.trim_start_matches(mark).len();
     let title = text[marks..].strip_prefix(' ')?.trim();
     let level = marks.checked_sub(less).filter(|it| *it > 0)?;
     (!title.is_empty()).then_some(Heading { level: level.min(6) as u8, line: at, title, next: at + 1 })
 }
 
-fn title_line<'a>(text: &'a str, at: usize, key: &str) -> Option<Heading<'a>> {
+fn parse_title_line<'a>(text: &'a str, at: usize, key: &str) -> Option<Heading<'a>> {
     let title = text.strip_prefix(key)?.trim();
     (!title.is_empty()).then_some(Heading { level: 1, line: at, title, next: at + 1 })
 }
 
-fn rst_heading<'a>(lines: &[Line<'a>], at: usize, underlines: &mut Vec<(char, bool)>) -> Option<Heading<'a>> {
-    let over = underline(lines[at].text);
+fn parse_rst_heading<'a>(lines: &[Line<'a>], at: usize, underlines: &mut Vec<(char, bool)>) -> Option<Heading<'a>> {
+    let over = parse_underline(lines[at].text);
     let (title_at, under_at) = if over.is_some() { (at + 1, at + 2) } else { (at, at + 1) };
     let title = lines.get(title_at)?.text.trim();
-    let (mark, width) = underline(lines.get(under_at)?.text)?;
+    let (mark, width) = parse_underline(lines.get(under_at)?.text)?;
     let long_enough = width >= title.chars().count().min(4);
     let matches_overline = over.is_none_or(|it| it.0 == mark);
-    if title.is_empty() || !long_enough || !matches_overline || underline(title).is_some() {
+    if title.is_empty() || !long_enough || !matches_overline || parse_underline(title).is_some() {
         return None;
     }
     let style = (mark, over.is_some());
@@ -125,13 +125,13 @@ fn rst_heading<'a>(lines: &[Line<'a>], at: usize, underlines: &mut Vec<(char, bo
 }
 
 /// Returns the character and length of a line that repeats one punctuation character.
-fn underline(line: &str) -> Option<(char, usize)> {
+fn parse_underline(line: &str) -> Option<(char, usize)> {
     let line = line.trim_end();
     let mark = line.chars().next().filter(char::is_ascii_punctuation)?;
     (line.len() >= 3 && line.chars().all(|it| it == mark)).then_some((mark, line.len()))
 }
 
-fn tex_heading(text: &str, at: usize) -> Option<Heading<'_>> {
+fn parse_tex_heading(text: &str, at: usize) -> Option<Heading<'_>> {
     const COMMANDS: [(&str, u8); 7] = [
         ("title", 1),
         ("part", 1),
@@ -153,17 +153,17 @@ mod tests {
     use super::*;
     use crate::model::ExtractLimits;
 
-    fn check(name: &str, text: &str, expected: &[(BlockKind, &str)]) {
+    fn assert_blocks(name: &str, text: &str, expected: &[(BlockKind, &str)]) {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: text.as_bytes(), name }, &mut sink).unwrap();
-        let document = sink.finish();
+        let document = sink.into_document();
         let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn rst_heading_levels_follow_order_of_appearance() {
-        check(
+        assert_blocks(
             "a.rst",
             "=====\nTitle\n=====\n\nText\nmore.\n\nPart\n----\nBody\n\nNext\n----\n",
             &[
@@ -178,13 +178,13 @@ mod tests {
 
     #[test]
     fn org_and_asciidoc_marks_give_levels() {
-        check("a.org", "** Sub\ntext", &[(BlockKind::Heading(2), "Sub"), (BlockKind::Paragraph, "text")]);
-        check("a.adoc", "= Title\n\ntext", &[(BlockKind::Heading(1), "Title"), (BlockKind::Paragraph, "text")]);
+        assert_blocks("a.org", "** Sub\ntext", &[(BlockKind::Heading(2), "Sub"), (BlockKind::Paragraph, "text")]);
+        assert_blocks("a.adoc", "= Title\n\ntext", &[(BlockKind::Heading(1), "Title"), (BlockKind::Paragraph, "text")]);
     }
 
     #[test]
     fn tex_sections_become_headings() {
-        check(
+        assert_blocks(
             "a.tex",
             "\\section*{Results}\nWe \\emph{see}.",
             &[(BlockKind::Heading(2), "Results"), (BlockKind::Paragraph, "We \\emph{see}.")],

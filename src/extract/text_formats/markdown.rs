@@ -23,23 +23,23 @@ pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
     let mut item = 0;
     while at < lines.len() && !sink.is_full() {
         let line = lines[at].text;
-        let indent = columns(line);
+        let indent = indent_columns(line);
         if let Some(text) = list_item(line).filter(|_| indent < item + CODE_INDENT) {
             let digits = text.starts_with(|it: char| it.is_ascii_digit());
-            item = columns(line) + if digits { 3 } else { 2 };
+            item = indent_columns(line) + if digits { 3 } else { 2 };
         } else if opens_body(line) {
             item = CODE_INDENT;
         } else if !line.trim().is_empty() && indent < item.min(2) {
             item = 0;
         }
         at = if !line.trim().is_empty() && indent >= item + CODE_INDENT {
-            indented(source, &lines, at, item + CODE_INDENT, sink)
+            push_indented_code(source, &lines, at, item + CODE_INDENT, sink)
         } else {
-            block(source, &lines, at, sink)
+            push_block(source, &lines, at, sink)
         };
     }
     if at < lines.len() {
-        sink.truncate();
+        sink.mark_truncated();
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn read_source(source: &Source<'_>, sink: &mut Sink) {
 const CODE_INDENT: usize = 4;
 
 /// Returns the width of the white space before the text of a line; a tab extends to the next multiple of four.
-fn columns(line: &str) -> usize {
+fn indent_columns(line: &str) -> usize {
     let white = line.chars().take_while(|it| matches!(it, ' ' | '\t'));
     white.fold(0, |column, it| if it == '\t' { (column / 4 + 1) * 4 } else { column + 1 })
 }
@@ -58,8 +58,8 @@ fn opens_body(line: &str) -> bool {
 }
 
 /// Adds indented code with its inner blank lines, and returns the index of the next line.
-fn indented(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, sink: &mut Sink) -> usize {
-    let is_code = |line: &Line<'_>| line.text.trim().is_empty() || columns(line.text) >= indent;
+fn push_indented_code(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, sink: &mut Sink) -> usize {
+    let is_code = |line: &Line<'_>| line.text.trim().is_empty() || indent_columns(line.text) >= indent;
     let end = lines[at..].iter().position(|it| !is_code(it)).map_or(lines.len(), |it| at + it);
     let last = lines[at..end].iter().rposition(|it| !it.text.trim().is_empty()).map_or(at, |it| at + it);
     source.push(sink, BlockKind::Code, lines[at].start..lines[last].end());
@@ -67,44 +67,45 @@ fn indented(source: &Source<'_>, lines: &[Line<'_>], at: usize, indent: usize, s
 }
 
 /// Reads the block that starts at line `at` and returns the index of the next line.
-fn block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+fn push_block(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let line = &lines[at];
     if line.text.trim().is_empty() || is_rule(line.text) {
         return at + 1;
     }
-    if let Some(fence) = fence(line.text) {
-        return fenced(source, lines, at, fence, sink);
+    if let Some(fence) = parse_fence(line.text) {
+        return push_fenced_code(source, lines, at, fence, sink);
     }
     if let Some((level, title)) = atx_heading(line.text) {
         if level == 1 {
-            sink.title(title);
+            sink.set_title(title);
         }
         source.push(sink, BlockKind::Heading(level), line.range_of(title));
         return at + 1;
     }
     if is_table(lines, at) {
-        return table(source, lines, at, sink);
+        return push_table(source, lines, at, sink);
     }
     if let Some(item) = list_item(line.text) {
         let start = line.range_of(item).start;
-        let end = run_end(lines, at + 1);
+        let end = running_text_end(lines, at + 1);
         source.push(sink, BlockKind::ListItem, start..lines[end - 1].end());
         return end;
     }
     if line.text.trim_start().starts_with('>') {
-        return quote(source, lines, at, sink);
+        return push_quote(source, lines, at, sink);
     }
-    paragraph(source, lines, at, sink)
+    push_paragraph(source, lines, at, sink)
 }
 
 /// Reads `---` YAML or `+++` TOML front matter and returns the index of the next line.
 fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usize {
     // A longer section is not front matter but text below a thematic break.
-    const MOST_LINES: usize = 200;
+    const MAX_FRONT_MATTER_LINES: usize = 200;
     let Some(mark) = lines.first().map(|line| line.text.trim_end()).filter(|it| matches!(*it, "---" | "+++")) else {
         return 0;
     };
-    let Some(length) = lines.iter().skip(1).take(MOST_LINES).position(|line| line.text.trim_end() == mark) else {
+    let Some(length) = lines.iter().skip(1).take(MAX_FRONT_MATTER_LINES).position(|line| line.text.trim_end() == mark)
+    else {
         return 0;
     };
     let inner = &lines[1..=length];
@@ -113,7 +114,7 @@ fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usi
     }
     for line in inner {
         if let Some(title) = line.text.strip_prefix("title").map(|it| it.trim_start_matches([':', '=', ' '])) {
-            sink.title(title.trim().trim_matches(['"', '\'']));
+            sink.set_title(title.trim().trim_matches(['"', '\'']));
         }
     }
     source.push(sink, BlockKind::Metadata, lines[1].start..lines[length].end());
@@ -121,14 +122,14 @@ fn front_matter(source: &Source<'_>, lines: &[Line<'_>], sink: &mut Sink) -> usi
 }
 
 /// Returns the character and length of the fence that a line opens.
-fn fence(line: &str) -> Option<(char, usize)> {
+fn parse_fence(line: &str) -> Option<(char, usize)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|it| matches!(it, '`' | '~'))?;
     let length = line.len() - line.trim_start_matches(mark).len();
     (length >= 3 && !line[length..].contains('`')).then_some((mark, length))
 }
 
-fn fenced(source: &Source<'_>, lines: &[Line<'_>], at: usize, open: (char, usize), sink: &mut Sink) -> usize {
+fn push_fenced_code(source: &Source<'_>, lines: &[Line<'_>], at: usize, open: (char, usize), sink: &mut Sink) -> usize {
     let closes = |line: &Line<'_>| {
         let text = line.text.trim();
         text.len() >= open.1 && text.chars().all(|it| it == open.0)
@@ -191,11 +192,11 @@ fn list_item(line: &str) -> Option<&str> {
 }
 
 /// Returns the line at which running text from line `at` ends.
-fn run_end(lines: &[Line<'_>], at: usize) -> usize {
+fn running_text_end(lines: &[Line<'_>], at: usize) -> usize {
     let starts_block = |line: &Line<'_>| {
         let text = line.text;
         text.trim().is_empty()
-            || fence(text).is_some()
+            || parse_fence(text).is_some()
             || atx_heading(text).is_some()
             || list_item(text).is_some()
             || is_rule(text)
@@ -204,18 +205,18 @@ fn run_end(lines: &[Line<'_>], at: usize) -> usize {
     lines[at..].iter().position(starts_block).map_or(lines.len(), |it| at + it)
 }
 
-fn paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+fn push_paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let mut end = at + 1;
     while end < lines.len() {
         if let Some(level) = setext_level(lines[end].text) {
             let range = lines[at].start..lines[end - 1].end();
             if level == 1 {
-                sink.title(&source.text[range.clone()]);
+                sink.set_title(&source.text[range.clone()]);
             }
             source.push(sink, BlockKind::Heading(level), range);
             return end + 1;
         }
-        if run_end(&lines[..=end], end) == end || is_table(lines, end) {
+        if running_text_end(&lines[..=end], end) == end || is_table(lines, end) {
             break;
         }
         end += 1;
@@ -225,7 +226,7 @@ fn paragraph(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink
 }
 
 /// Adds a quote without its `>` marks, at any nesting depth.
-fn quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+fn push_quote(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     let quoted = |line: &Line<'_>| line.text.trim_start().starts_with('>');
     let end = lines[at..].iter().position(|line| !quoted(line)).map_or(lines.len(), |it| at + it);
     let bare = |line: &Line<'_>| (line.start, line.text.trim_start_matches(['>', ' ', '\t']).to_string());
@@ -243,14 +244,14 @@ fn is_delimiter_row(line: &str) -> bool {
     line.contains('-') && line.contains('|') && line.chars().all(|it| matches!(it, '-' | '|' | ':' | ' ' | '\t'))
 }
 
-fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
+fn push_table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> usize {
     /// Rows per block: about the size of a chunk.
-    const ROWS: usize = 30;
+    const ROWS_PER_BLOCK: usize = 30;
     let end = lines[at..].iter().position(|line| !line.text.contains('|')).map_or(lines.len(), |it| at + it);
-    for rows in lines[at..end].chunks(ROWS) {
+    for rows in lines[at..end].chunks(ROWS_PER_BLOCK) {
         let rows_of_cells = rows.iter().filter(|row| !is_delimiter_row(row.text));
-        let text: Vec<(usize, String)> = rows_of_cells.map(|row| (row.start, cells(row.text))).collect();
-        let mark = sink.mark();
+        let text: Vec<(usize, String)> = rows_of_cells.map(|row| (row.start, format_row(row.text))).collect();
+        let mark = sink.block_count();
         source.push_lines(sink, BlockKind::Table, &text, rows[0].start..rows[rows.len() - 1].end());
         sink.number_rows(mark, &source.lines_at(&text.iter().map(|it| it.0).collect::<Vec<_>>()));
     }
@@ -258,7 +259,7 @@ fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) ->
 }
 
 /// Returns a row as `a | b`. An escaped bar is part of its cell.
-fn cells(row: &str) -> String {
+fn format_row(row: &str) -> String {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
     let row = if row.ends_with("\\|") { row } else { row.strip_suffix('|').unwrap_or(row) };
@@ -273,10 +274,10 @@ mod tests {
     fn extract(text: &str) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: text.as_bytes(), name: "a.md" }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
-    fn check(text: &str, expected: &[(BlockKind, &str)]) {
+    fn assert_blocks(text: &str, expected: &[(BlockKind, &str)]) {
         let document = extract(text);
         let found: Vec<_> = document.blocks.iter().map(|it| (it.kind, it.text.as_str())).collect();
         assert_eq!(found, expected);
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn atx_and_setext_headings_have_levels() {
-        check(
+        assert_blocks(
             "# One #\ntext\n\nTwo\nmore\n---\n\n### C#\n#hashtag\n",
             &[
                 (BlockKind::Heading(1), "One"),
@@ -304,16 +305,16 @@ mod tests {
 
     #[test]
     fn fenced_code_is_not_markup() {
-        check(
+        assert_blocks(
             "````rust\n# not a heading\n```\n\n    indented\n````\nafter",
             &[(BlockKind::Code, "# not a heading\n```\n\n    indented"), (BlockKind::Paragraph, "after")],
         );
-        check("```\nunclosed", &[(BlockKind::Code, "unclosed")]);
+        assert_blocks("```\nunclosed", &[(BlockKind::Code, "unclosed")]);
     }
 
     #[test]
     fn indented_text_is_code_unless_it_continues_a_block() {
-        check(
+        assert_blocks(
             "Set it:\n\n    gate 40\n\n    lock\n\nText\n    goes on\n\n\ttab\n",
             &[
                 (BlockKind::Paragraph, "Set it:"),
@@ -322,7 +323,7 @@ mod tests {
                 (BlockKind::Code, "\ttab"),
             ],
         );
-        check(
+        assert_blocks(
             "- item\n\n    its second paragraph\n\n      code\n- next\n    - inner\n\n      of inner\n",
             &[
                 (BlockKind::ListItem, "item"),
@@ -333,7 +334,7 @@ mod tests {
                 (BlockKind::Paragraph, "of inner"),
             ],
         );
-        check(
+        assert_blocks(
             "[^1]: a note\n\n    goes on\n",
             &[(BlockKind::Paragraph, "[^1]: a note"), (BlockKind::Paragraph, "goes on")],
         );
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn list_items_drop_marks_and_keep_numbers() {
-        check(
+        assert_blocks(
             "- [x] one\n  goes on\n- two\n10. ten\n\nend",
             &[
                 (BlockKind::ListItem, "one\n  goes on"),
@@ -354,28 +355,28 @@ mod tests {
 
     #[test]
     fn pipe_table_becomes_rows() {
-        check(
+        assert_blocks(
             "Intro\n| a | b |\n|:--|--:|\n| 1 | two words |\n",
             &[(BlockKind::Paragraph, "Intro"), (BlockKind::Table, "a | b\n1 | two words")],
         );
-        check("| a | b |\n|--|--|\n| x \\| y | z \\|\n", &[(BlockKind::Table, "a | b\nx ¦ y | z ¦")]);
+        assert_blocks("| a | b |\n|--|--|\n| x \\| y | z \\|\n", &[(BlockKind::Table, "a | b\nx ¦ y | z ¦")]);
         assert_eq!(extract("Intro\n\n| a | b |\n|--|--|\n| 1 | 2 |\n").blocks[1].rows, [3, 5]);
     }
 
     #[test]
     fn front_matter_is_metadata_and_sets_title() {
         let text = "---\ntitle: \"Plans\"\ntags: [a]\n---\n# Other\n";
-        check(text, &[(BlockKind::Metadata, "title: \"Plans\"\ntags: [a]"), (BlockKind::Heading(1), "Other")]);
+        assert_blocks(text, &[(BlockKind::Metadata, "title: \"Plans\"\ntags: [a]"), (BlockKind::Heading(1), "Other")]);
         assert_eq!(extract(text).title.as_deref(), Some("Plans"));
     }
 
     #[test]
     fn thematic_break_at_top_is_not_front_matter() {
-        check("---\n\nText\n\n---\n\nMore", &[(BlockKind::Paragraph, "Text"), (BlockKind::Paragraph, "More")]);
+        assert_blocks("---\n\nText\n\n---\n\nMore", &[(BlockKind::Paragraph, "Text"), (BlockKind::Paragraph, "More")]);
     }
 
     #[test]
     fn deeply_nested_quotes_are_text() {
-        check(&format!("{} deep", ">".repeat(100_000)), &[(BlockKind::Paragraph, "deep")]);
+        assert_blocks(&format!("{} deep", ">".repeat(100_000)), &[(BlockKind::Paragraph, "deep")]);
     }
 }

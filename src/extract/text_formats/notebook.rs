@@ -2,30 +2,30 @@
 
 use serde_json::Value;
 
-use crate::extract::source_text::{Source, beside_secrets};
+use crate::extract::source_text::{Source, cut_outside_secrets};
 use crate::extract::text_formats::markdown;
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Output bytes kept per cell: enough to find it; the megabytes of a training log add nothing.
-const OUTPUT_BYTES: usize = 8 << 10;
+const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
 /// Reads a notebook.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let notebook: Value = serde_json::from_slice(input.bytes)
-        .map_err(|error| failure(Reason::Damaged, format!("not a notebook: {error}")))?;
+        .map_err(|error| new_failure(Reason::Damaged, format!("not a notebook: {error}")))?;
     if let Some(title) = notebook.pointer("/metadata/title").and_then(Value::as_str) {
-        sink.title(title);
+        sink.set_title(title);
     }
     // Format 3 nests the cells one level deeper.
     let cells = notebook.get("cells").or_else(|| notebook.pointer("/worksheets/0/cells")).and_then(Value::as_array);
-    let cells = cells.ok_or_else(|| failure(Reason::Damaged, "notebook without cells"))?;
+    let cells = cells.ok_or_else(|| new_failure(Reason::Damaged, "notebook without cells"))?;
     for (number, cell) in (1..).zip(cells) {
-        let mark = sink.mark();
+        let mark = sink.block_count();
         read_cell(cell, sink);
         sink.label_part(mark, &format!("cell {number}"));
         if sink.is_full() {
-            sink.truncate();
+            sink.mark_truncated();
             break;
         }
     }
@@ -33,7 +33,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 }
 
 fn read_cell(cell: &Value, sink: &mut Sink) {
-    let text = joined(cell.get("source").or_else(|| cell.get("input")));
+    let text = joined_lines(cell.get("source").or_else(|| cell.get("input")));
     match cell.get("cell_type").and_then(Value::as_str) {
         Some("markdown") => markdown::read_source(&Source::detached(&text), sink),
         Some("heading") => {
@@ -42,7 +42,7 @@ fn read_cell(cell: &Value, sink: &mut Sink) {
         }
         Some("code") => {
             Source::detached(&text).push(sink, BlockKind::Code, 0..text.len());
-            let output = outputs(cell);
+            let output = output_text(cell);
             Source::detached(&output).push(sink, BlockKind::Code, 0..output.len());
         }
         _ => {
@@ -52,11 +52,11 @@ fn read_cell(cell: &Value, sink: &mut Sink) {
 }
 
 /// Returns the text of a cell's outputs, at most [`OUTPUT_BYTES`].
-fn outputs(cell: &Value) -> String {
+fn output_text(cell: &Value) -> String {
     let mut text = String::new();
     for output in cell.get("outputs").and_then(Value::as_array).into_iter().flatten() {
         let plain = output.get("text").or_else(|| output.pointer("/data/text~1plain"));
-        let mut part = joined(plain);
+        let mut part = joined_lines(plain);
         if let (Some(name), Some(value)) = (output["ename"].as_str(), output["evalue"].as_str()) {
             part = format!("{name}: {value}");
         }
@@ -64,8 +64,8 @@ fn outputs(cell: &Value) -> String {
             text.push('\n');
         }
         text.push_str(&part);
-        if text.len() > OUTPUT_BYTES {
-            text.truncate(beside_secrets(&text, text.floor_char_boundary(OUTPUT_BYTES)));
+        if text.len() > MAX_OUTPUT_BYTES {
+            text.truncate(cut_outside_secrets(&text, text.floor_char_boundary(MAX_OUTPUT_BYTES)));
             break;
         }
     }
@@ -73,7 +73,7 @@ fn outputs(cell: &Value) -> String {
 }
 
 /// Returns a text that is stored as one string or as an array of lines.
-fn joined(value: Option<&Value>) -> String {
+fn joined_lines(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
@@ -89,7 +89,7 @@ mod tests {
     fn extract(bytes: &[u8]) -> ReadResult<crate::model::Document> {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "a.ipynb" }, &mut sink)?;
-        Ok(sink.finish())
+        Ok(sink.into_document())
     }
 
     #[test]

@@ -12,17 +12,17 @@ use crate::model::BlockKind;
 /// Reads plain text.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let text = decode(input.bytes, None);
-    paragraphs(&Source::new(&text), BlockKind::Paragraph, sink);
+    push_paragraphs(&Source::new(&text), BlockKind::Paragraph, sink);
     Ok(())
 }
 
 /// Adds a block for every run of lines that are not blank.
-pub(crate) fn paragraphs(source: &Source<'_>, kind: BlockKind, sink: &mut Sink) {
-    runs(source, |range| source.push(sink, kind, range));
+pub(crate) fn push_paragraphs(source: &Source<'_>, kind: BlockKind, sink: &mut Sink) {
+    each_paragraph(source, |range| source.push(sink, kind, range));
 }
 
 /// Calls `each` with every run of lines that are not blank, until it returns false.
-pub(crate) fn runs(source: &Source<'_>, mut each: impl FnMut(Range<usize>) -> bool) {
+pub(crate) fn each_paragraph(source: &Source<'_>, mut each: impl FnMut(Range<usize>) -> bool) {
     let mut start = None;
     let mut end = 0;
     for line in source.lines() {
@@ -47,16 +47,16 @@ mod tests {
     use super::*;
     use crate::model::{Document, ExtractLimits};
 
-    fn check(bytes: &[u8]) -> Document {
+    fn extract(bytes: &[u8]) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes, name: "a.txt" }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
     #[test]
     fn blank_lines_separate_paragraphs_with_exact_anchors() {
         let bytes = b"\xEF\xBB\xBF\r\nOne\r\ntwo.\r\n \r\n\r\n  Three\r\n";
-        let document = check(bytes);
+        let document = extract(bytes);
         let found: Vec<_> = document
             .blocks
             .iter()
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn other_encoding_has_lines_but_no_byte_ranges() {
         let (bytes, _, _) = encoding_rs::WINDOWS_1251.encode("Это первая строка.\n\nА это вторая строка текста.");
-        let document = check(&bytes);
+        let document = extract(&bytes);
         assert_eq!(document.blocks[1].text, "А это вторая строка текста.");
         assert_eq!(document.blocks[1].anchor.line_start, Some(3));
         assert_eq!(document.blocks[1].anchor.byte_start, None);

@@ -8,61 +8,61 @@ use crate::model::BlockKind;
 
 /// Notation of the rows of a directive.
 #[derive(Clone, Copy)]
-enum Rows {
-    Lists,
-    Values,
+enum TableKind {
+    ListTable,
+    CsvTable,
 }
 
 /// Adds the table that begins at line `at`, after its title, and returns the index of the next line. Returns `None` if no
 /// table with rows begins there.
-pub(crate) fn table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> Option<usize> {
-    let (kind, title) = opening(lines[at].text)?;
-    let margin = indent(lines[at].text);
-    let is_inside = |it: &&Line<'_>| it.text.trim().is_empty() || indent(it.text) > margin;
+pub(crate) fn push_table(source: &Source<'_>, lines: &[Line<'_>], at: usize, sink: &mut Sink) -> Option<usize> {
+    let (kind, title) = parse_directive(lines[at].text)?;
+    let margin = indent_width(lines[at].text);
+    let is_inside = |it: &&Line<'_>| it.text.trim().is_empty() || indent_width(it.text) > margin;
     let end = at + 1 + lines[at + 1..].iter().take_while(is_inside).count();
     let body = &lines[at + 1..end];
     let (start, rows) = match kind {
-        Rows::Lists => of_lists(body),
-        Rows::Values => of_values(body),
+        TableKind::ListTable => parse_list_table(body),
+        TableKind::CsvTable => parse_csv_table(body),
     }?;
     if !title.is_empty() {
         source.push(sink, BlockKind::Paragraph, lines[at].range_of(title));
     }
     let rows: Vec<String> = rows.iter().map(|it| it.join(" | ")).collect();
-    source.push_made(sink, BlockKind::Table, &rows.join("\n"), start..lines[end - 1].end());
+    source.push_derived(sink, BlockKind::Table, &rows.join("\n"), start..lines[end - 1].end());
     Some(end)
 }
 
 /// Returns the kind of directive that a line opens, and the title after it.
-fn opening(line: &str) -> Option<(Rows, &str)> {
+fn parse_directive(line: &str) -> Option<(TableKind, &str)> {
     let directive = line.trim_start().strip_prefix(".. ")?.trim_start();
-    let kinds = [("list-table::", Rows::Lists), ("csv-table::", Rows::Values)];
+    let kinds = [("list-table::", TableKind::ListTable), ("csv-table::", TableKind::CsvTable)];
     kinds.into_iter().find_map(|(name, kind)| Some((kind, directive.strip_prefix(name)?.trim())))
 }
 
-fn indent(line: &str) -> usize {
+fn indent_width(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
 /// Reads rows of a `list-table`: `* - ` opens a row, `- ` below its first mark opens another cell, and any other indented
 /// text continues the cell. Also returns the offset at which the first cell's text begins.
-fn of_lists(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
+fn parse_list_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let first = body.iter().find(|it| it.text.trim_start().starts_with("* -"))?;
     let mut rows: Vec<Vec<String>> = Vec::new();
     // Columns of the row marks and cell marks, from the first of each.
     let (mut row_mark, mut cell_mark) = (None, None);
     for line in body.iter().map(|it| it.text).filter(|it| !it.trim().is_empty()) {
-        let (at, text) = (indent(line), line.trim());
+        let (at, text) = (indent_width(line), line.trim());
         let opens_row = text.starts_with("* -") && row_mark.is_none_or(|it| it == at);
         if opens_row {
             let inner = text[1..].trim_start();
             row_mark = Some(at);
             cell_mark = Some(at + text.len() - inner.len());
-            rows.push(vec![cell(inner).unwrap_or_default().to_string()]);
+            rows.push(vec![parse_cell(inner).unwrap_or_default().to_string()]);
             continue;
         }
         let Some(row) = rows.last_mut() else { continue };
-        match cell(text).filter(|_| cell_mark == Some(at)) {
+        match parse_cell(text).filter(|_| cell_mark == Some(at)) {
             Some(text) => row.push(text.to_string()),
             None => {
                 if let Some(open) = row.last_mut() {
@@ -77,13 +77,13 @@ fn of_lists(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
 }
 
 /// Returns the text after the mark of a cell.
-fn cell(text: &str) -> Option<&str> {
+fn parse_cell(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('-')?;
     (rest.is_empty() || rest.starts_with(' ')).then(|| rest.trim())
 }
 
 /// Reads rows of a `csv-table`: the header option, then the lines below. Also returns the offset of the first.
-fn of_values(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
+fn parse_csv_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let options = body.iter().take_while(|it| it.text.trim_start().starts_with(':')).count();
     let head = body[..options].iter().find_map(|it| Some(it.range_of(it.text.trim().strip_prefix(":header:")?.trim())));
     let lines = body[options..].iter().map(|it| it.range_of(it.text.trim())).filter(|it| !it.is_empty());
@@ -110,13 +110,13 @@ mod tests {
     use crate::model::ExtractLimits;
 
     /// Compares the index of the next line, and the blocks with their first and last lines.
-    fn check(text: &str, expected: Option<usize>, blocks: &[(&str, u32, u32)]) {
+    fn assert_table(text: &str, expected: Option<usize>, blocks: &[(&str, u32, u32)]) {
         let decoded = decode(text.as_bytes(), None);
         let source = Source::new(&decoded);
         let lines: Vec<Line<'_>> = source.lines().collect();
         let mut sink = Sink::new(ExtractLimits::default());
-        let next = table(&source, &lines, 0, &mut sink);
-        let document = sink.finish();
+        let next = push_table(&source, &lines, 0, &mut sink);
+        let document = sink.into_document();
         let place = |it: &crate::model::Anchor| (it.line_start.unwrap(), it.line_end.unwrap());
         let shown: Vec<(&str, u32, u32)> =
             document.blocks.iter().map(|it| (it.text.as_str(), place(&it.anchor).0, place(&it.anchor).1)).collect();
@@ -125,17 +125,17 @@ mod tests {
 
     #[test]
     fn list_table_becomes_rows() {
-        check(
+        assert_table(
             ".. list-table:: Drift by site\n   :header-rows: 1\n\n   * - Site\n     - Drift\n   * - North\n       pier\n     - 4.1\n\n       - of two\n   * - Lock\n     -\n\nAfter.\n",
             Some(13),
             &[("Drift by site", 1, 1), ("Site | Drift\nNorth pier | 4.1 - of two\nLock |", 4, 12)],
         );
-        check(".. list-table::\n\n   * - a\n     - b\n", Some(4), &[("a | b", 3, 4)]);
+        assert_table(".. list-table::\n\n   * - a\n     - b\n", Some(4), &[("a | b", 3, 4)]);
     }
 
     #[test]
     fn csv_table_takes_header_from_options() {
-        check(
+        assert_table(
             ".. csv-table:: Loaves\n   :header: \"Loaf\", \"Rye, in g\"\n   :widths: 10, 20\n\n   Plain, 100\n   \"Dark, old\", 300\n",
             Some(6),
             &[("Loaves", 1, 1), ("Loaf | Rye, in g\nPlain | 100\nDark, old | 300", 2, 6)],
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn other_directives_are_not_tables() {
-        check(".. list-table:: Empty\n\n   Nothing here.\n", None, &[]);
-        check(".. note:: A note\n\n   * - a\n     - b\n", None, &[]);
-        check("* - a\n  - b\n", None, &[]);
+        assert_table(".. list-table:: Empty\n\n   Nothing here.\n", None, &[]);
+        assert_table(".. note:: A note\n\n   * - a\n     - b\n", None, &[]);
+        assert_table("* - a\n  - b\n", None, &[]);
     }
 }

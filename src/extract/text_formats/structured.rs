@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::extract::encoding::decode;
-use crate::extract::source_text::{Source, pieces};
+use crate::extract::source_text::{Source, split_pieces};
 use crate::extract::text_formats::plain;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
@@ -14,7 +14,7 @@ use crate::model::BlockKind;
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let decoded = decode(input.bytes, None);
     let source = Source::new(&decoded);
-    plain::runs(&source, |run| match source.text[run.clone()].contains("\\u") {
+    plain::each_paragraph(&source, |run| match source.text[run.clone()].contains("\\u") {
         true => push_unescaped(&source, run, sink),
         false => source.push(sink, BlockKind::Code, run),
     });
@@ -24,11 +24,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
 /// Decodes the escapes of a run before it is split: the secret scan cannot recognize a key full of escapes.
 fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bool {
     let plain = Unescaped::new(&source.text[run.clone()]);
-    pieces(&plain.text, 0..plain.text.len()).all(|piece| {
-        let range = run.start + plain.place(piece.start)..run.start + plain.place(piece.end);
+    split_pieces(&plain.text, 0..plain.text.len()).all(|piece| {
+        let range = run.start + plain.source_offset(piece.start)..run.start + plain.source_offset(piece.end);
         match plain.text[piece.clone()] == source.text[range.clone()] {
             true => source.push(sink, BlockKind::Code, range),
-            false => source.push_made(sink, BlockKind::Code, &plain.text[piece], range),
+            false => source.push_derived(sink, BlockKind::Code, &plain.text[piece], range),
         }
     })
 }
@@ -37,15 +37,15 @@ fn push_unescaped(source: &Source<'_>, run: Range<usize>, sink: &mut Sink) -> bo
 struct Unescaped {
     text: String,
     /// After each escape: the offset in the text, and the offset in the source.
-    places: Vec<(usize, usize)>,
+    offset_map: Vec<(usize, usize)>,
 }
 
 impl Unescaped {
     fn new(text: &str) -> Unescaped {
-        let mut plain = Unescaped { text: String::with_capacity(text.len()), places: Vec::new() };
+        let mut plain = Unescaped { text: String::with_capacity(text.len()), offset_map: Vec::new() };
         let mut at = 0;
         while let Some(escape) = text[at..].find('\\').map(|it| at + it) {
-            let (units, length) = escapes(&text[escape..]);
+            let (units, length) = leading_escapes(&text[escape..]);
             let decoded: String =
                 char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             plain.text.push_str(&text[at..escape]);
@@ -57,7 +57,7 @@ impl Unescaped {
             } else {
                 at = escape + length;
                 plain.text.push_str(&decoded);
-                plain.places.push((plain.text.len(), at));
+                plain.offset_map.push((plain.text.len(), at));
             }
         }
         plain.text.push_str(&text[at..]);
@@ -65,15 +65,15 @@ impl Unescaped {
     }
 
     /// Returns the source offset of a byte of the text; for several escapes in a row, an approximate one.
-    fn place(&self, byte: usize) -> usize {
-        let behind = self.places.partition_point(|(plain, _)| *plain <= byte);
-        let (plain, origin) = behind.checked_sub(1).map_or((0, 0), |it| self.places[it]);
+    fn source_offset(&self, byte: usize) -> usize {
+        let behind = self.offset_map.partition_point(|(plain, _)| *plain <= byte);
+        let (plain, origin) = behind.checked_sub(1).map_or((0, 0), |it| self.offset_map[it]);
         origin + (byte - plain)
     }
 }
 
 /// Returns the UTF-16 units of the escapes at the start of a text, and their length in bytes.
-fn escapes(text: &str) -> (Vec<u16>, usize) {
+fn leading_escapes(text: &str) -> (Vec<u16>, usize) {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
         digits.bytes().all(|it| it.is_ascii_hexdigit()).then(|| u16::from_str_radix(digits, 16).ok())?
@@ -94,7 +94,7 @@ mod tests {
     fn extract(text: &str) -> Document {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: text.as_bytes(), name: "a.json" }, &mut sink).unwrap();
-        sink.finish()
+        sink.into_document()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 
 /// Cues are joined up to this many bytes: a single cue is too short for semantic search.
-const PASSAGE_BYTES: usize = 1_000;
+const MAX_PASSAGE_BYTES: usize = 1_000;
 
 /// Reads a subtitle file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -20,7 +20,7 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         let trimmed = line.text.trim();
         if trimmed.is_empty() {
             in_cue = false;
-            if bytes >= PASSAGE_BYTES {
+            if bytes >= MAX_PASSAGE_BYTES {
                 source.push_lines(sink, BlockKind::Paragraph, &std::mem::take(&mut passage), range.clone());
                 bytes = 0;
             }
@@ -69,10 +69,10 @@ mod tests {
     use super::*;
     use crate::model::ExtractLimits;
 
-    fn check(text: &str, expected: &str, lines: (u32, u32)) {
+    fn assert_passage(text: &str, expected: &str, lines: (u32, u32)) {
         let mut sink = Sink::new(ExtractLimits::default());
         read(Input { bytes: text.as_bytes(), name: "a.vtt" }, &mut sink).unwrap();
-        let block = sink.finish().blocks.remove(0);
+        let block = sink.into_document().blocks.remove(0);
         assert_eq!(block.text, expected);
         assert_eq!((block.anchor.line_start.unwrap(), block.anchor.line_end.unwrap()), lines);
     }
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn cues_are_joined_without_times_and_numbers() {
         let text = "1\r\n00:00:01,000 --> 00:00:02,000\r\n{\\an8}<i>Hello</i>\r\n\r\n2\r\n00:00:03,000 --> 00:00:04,000\r\n42\r\n";
-        check(text, "Hello\n42", (3, 7));
+        assert_passage(text, "Hello\n42", (3, 7));
     }
 
     #[test]
     fn webvtt_notes_and_styles_are_skipped() {
         let text = "WEBVTT - x\n\nNOTE\nno\n\nSTYLE\n::cue {}\n\n00:01.000 --> 00:02.000\n<v Ann>Hi there\n";
-        check(text, "Ann: Hi there", (10, 10));
+        assert_passage(text, "Ann: Hi there", (10, 10));
     }
 }

@@ -12,7 +12,7 @@ use crate::files::walk::*;
 use crate::model::Reason;
 
 pub(crate) fn config() -> WalkConfig {
-    WalkConfig { ignore: Vec::new(), hidden: false, max_file_bytes: 1 << 30, watch: true, rescan_seconds: 3600 }
+    WalkConfig { ignore: Vec::new(), include_hidden: false, max_file_bytes: 1 << 30, watch: true, rescan_seconds: 3600 }
 }
 
 pub(crate) fn make_fifo(path: &Path) {
@@ -31,10 +31,10 @@ fn tree(files: &[&str]) -> tempfile::TempDir {
     dir
 }
 
-fn run(root: &Path, config: &WalkConfig, within: Option<&str>) -> (BTreeMap<PathBuf, Option<Reason>>, WalkReport) {
+fn run_walk(root: &Path, config: &WalkConfig, within: Option<&str>) -> (BTreeMap<PathBuf, Option<Reason>>, WalkReport) {
     let rules = Rules::new(config).unwrap().excluding([root.join("vic-data")]);
     let mut seen = BTreeMap::new();
-    let report = walk(root, &rules, within.map(Path::new), &Leash::default(), |found| {
+    let report = walk(root, &rules, within.map(Path::new), &WalkToken::default(), |found| {
         assert!(seen.insert(found.path, found.skip).is_none(), "an entry came twice");
     })
     .unwrap();
@@ -43,7 +43,7 @@ fn run(root: &Path, config: &WalkConfig, within: Option<&str>) -> (BTreeMap<Path
 }
 
 fn check(root: &Path, config: &WalkConfig, within: Option<&str>, expected: &[&str]) {
-    let (seen, report) = run(root, config, within);
+    let (seen, report) = run_walk(root, config, within);
     let seen: Vec<&str> = seen.keys().map(|it| it.to_str().unwrap()).collect();
     assert_eq!(seen, expected);
     assert!(report.complete && report.problems.is_empty(), "{report:?}");
@@ -79,7 +79,7 @@ fn ignored_hidden_and_own_files_are_not_found() {
 #[test]
 fn hidden_option_excludes_version_control_and_secrets() {
     let dir = tree(&[".notes/a.md", ".env=TOKEN=1", ".git/config", ".ssh/id_rsa", ".ssh/known_hosts"]);
-    let (seen, _) = run(dir.path(), &WalkConfig { hidden: true, ..config() }, None);
+    let (seen, _) = run_walk(dir.path(), &WalkConfig { include_hidden: true, ..config() }, None);
     let seen: Vec<_> = seen.iter().map(|(path, skip)| (path.to_str().unwrap(), *skip)).collect();
     let secret = Some(Reason::Secret);
     assert_eq!(seen, [(".env", secret), (".notes/a.md", None), (".ssh/id_rsa", secret), (".ssh/known_hosts", secret)]);
@@ -99,7 +99,7 @@ fn unreadable_entries_are_found_with_reason() {
     fs::write(root.join("talk.key"), [b"PK\x03\x04".as_slice(), &[b'x'; 40_000]].concat()).unwrap();
     fs::write(root.join("store.key"), vec![b'x'; 40_000]).unwrap();
     let rules = WalkConfig { max_file_bytes: 64 << 10, ..config() };
-    let (seen, report) = run(root, &rules, None);
+    let (seen, report) = run_walk(root, &rules, None);
     let seen: Vec<_> = seen.iter().map(|(path, skip)| (path.to_str().unwrap(), *skip)).collect();
     assert!(report.complete);
     assert_eq!(
@@ -122,7 +122,7 @@ fn unreadable_entries_are_found_with_reason() {
         ]
     );
     for (path, _) in &seen {
-        let (alone, _) = run(root, &rules, Some(path));
+        let (alone, _) = run_walk(root, &rules, Some(path));
         assert_eq!(alone.len(), 1, "{path}");
     }
 }
@@ -132,7 +132,7 @@ fn non_utf8_names_are_found() {
     let dir = tree(&["-rf", "two\nlines", "e\u{301}", "\u{e9}"]);
     let name = OsStr::from_bytes(b"caf\xe9.txt");
     fs::write(dir.path().join(name), "x").unwrap();
-    let (seen, _) = run(dir.path(), &config(), None);
+    let (seen, _) = run_walk(dir.path(), &config(), None);
     assert_eq!(seen.len(), 5);
     assert!(seen.contains_key(Path::new(name)));
 }
@@ -148,7 +148,7 @@ fn unreadable_root_is_an_error() {
     let dir = tree(&["file"]);
     for (name, code) in [("missing", ErrorCode::NotFound), ("file", ErrorCode::InvalidArgument)] {
         let rules = Rules::new(&config()).unwrap();
-        let error = walk(&dir.path().join(name), &rules, None, &Leash::default(), |_| ()).unwrap_err();
+        let error = walk(&dir.path().join(name), &rules, None, &WalkToken::default(), |_| ()).unwrap_err();
         assert_eq!(error.code, code);
     }
 }
@@ -159,7 +159,7 @@ fn unreadable_folder_is_reported_and_rest_is_found() {
     fs::set_permissions(dir.path().join("locked"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     // The super-user can read every folder; then the test proves nothing.
     if dir.path().join("locked").read_dir().is_err() {
-        let (seen, report) = run(dir.path(), &config(), None);
+        let (seen, report) = run_walk(dir.path(), &config(), None);
         assert_eq!(seen.len(), 1);
         assert_eq!(report.unreadable, [PathBuf::from("locked")]);
         assert!(report.complete && report.problems.len() == 1);
@@ -178,10 +178,10 @@ fn list_failure_marks_folder_unreadable() {
             err: Box::new(ignore::Error::Io(kind.into())),
         }),
     };
-    let leash = Leash::default();
-    let walk = Walk::new(dir.path(), &rules, &leash).unwrap();
-    walk.note(&failure(io::ErrorKind::NotFound));
-    walk.note(&failure(io::ErrorKind::PermissionDenied));
+    let leash = WalkToken::default();
+    let walk = RootWalk::new(dir.path(), &rules, &leash).unwrap();
+    walk.note_error(&failure(io::ErrorKind::NotFound));
+    walk.note_error(&failure(io::ErrorKind::PermissionDenied));
     let report = walk.report(0).unwrap();
     assert_eq!(report.unreadable, [PathBuf::from("locked")]);
 }
@@ -190,15 +190,15 @@ fn list_failure_marks_folder_unreadable() {
 /// `after` change it again. Returns what the walk makes of that list.
 fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkReport) {
     let (root, outside) = (dir.join("root"), dir.join("outside"));
-    let (rules, leash) = (Rules::new(&config()).unwrap(), Leash::default());
-    let listed = Walk::new(&root, &rules, &leash).unwrap().builder(None).build();
+    let (rules, leash) = (Rules::new(&config()).unwrap(), WalkToken::default());
+    let listed = RootWalk::new(&root, &rules, &leash).unwrap().builder(None).build();
     let listed: Vec<DirEntry> = listed.collect::<Result<_, _>>().unwrap();
     fs::rename(root.join("sub"), &outside).unwrap();
     symlink(&outside, root.join("sub")).unwrap();
     after(&root);
-    let walk = Walk::new(&root, &rules, &leash).unwrap();
+    let walk = RootWalk::new(&root, &rules, &leash).unwrap();
     let mut last = None;
-    let found = listed.iter().filter_map(|it| walk.found(it, &mut last)).map(|it| it.path).collect();
+    let found = listed.iter().filter_map(|it| walk.to_found_file(it, &mut last)).map(|it| it.path).collect();
     (found, walk.report(0).unwrap())
 }
 
@@ -229,9 +229,9 @@ fn names_from_outside_are_dropped_after_folder_returns() {
 fn invalid_rule_outside_root_is_not_reported() {
     let dir = tree(&["root/sub/.gitignore=[z-a]", "root/b.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
-    let leash = Leash::default();
+    let leash = WalkToken::default();
     let read = || {
-        let walk = Walk::new(&root, &rules, &leash).unwrap();
+        let walk = RootWalk::new(&root, &rules, &leash).unwrap();
         assert!(!walk.visible.hides(Path::new("sub/a"), false));
         walk
     };
@@ -248,7 +248,7 @@ fn invalid_rule_outside_root_is_not_reported() {
 fn walk_is_incomplete_when_root_is_replaced() {
     let dir = tree(&["root/a.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
-    let report = walk(&root, &rules, None, &Leash::default(), |_| {
+    let report = walk(&root, &rules, None, &WalkToken::default(), |_| {
         fs::rename(&root, dir.path().join("aside")).unwrap();
         fs::create_dir(&root).unwrap();
     })
@@ -261,12 +261,12 @@ fn walk_is_incomplete_when_root_is_replaced() {
 fn walk_is_incomplete_when_cancelled_or_root_is_empty() {
     let dir = tree(&["a", "b"]);
     let rules = Rules::new(&config()).unwrap();
-    let leash = Leash::default();
+    let leash = WalkToken::default();
     leash.stop();
     let report = walk(dir.path(), &rules, None, &leash, |_| ()).unwrap();
     assert!(!report.complete);
     let empty = tempfile::tempdir().unwrap();
-    let (_, report) = run(empty.path(), &config(), Some("a"));
+    let (_, report) = run_walk(empty.path(), &config(), Some("a"));
     assert!(!report.complete);
 }
 
@@ -275,8 +275,8 @@ fn root_replaced_between_lookups_removes_nothing() {
     let dir = tree(&["old/a.txt", "new/b.txt"]);
     let (root, rules) = (dir.path().join("root"), Rules::new(&config()).unwrap());
     fs::rename(dir.path().join("old"), &root).unwrap();
-    let mut looks = Looks::new(&root, &rules);
-    let mut look = |place: &str| looks.walk(Some(Path::new(place)), &Leash::default(), |_| ()).unwrap();
+    let mut looks = PlaceWalker::new(&root, &rules);
+    let mut look = |place: &str| looks.walk(Some(Path::new(place)), &WalkToken::default(), |_| ()).unwrap();
     assert_eq!((look("a.txt").entries, look("b.txt").complete), (1, true));
     fs::rename(&root, dir.path().join("old")).unwrap();
     fs::rename(dir.path().join("new"), &root).unwrap();
@@ -291,26 +291,26 @@ fn unresponsive_mount_is_skipped_as_unreadable() {
     let dir = tree(&["a.txt", "sub/mount/b.txt", "sub/c.txt"]);
     let mount = dir.path().join("sub/mount");
     let seen = |within: Option<&str>| {
-        let (seen, report) = run(dir.path(), &config(), within);
+        let (seen, report) = run_walk(dir.path(), &config(), within);
         let told = report.problems.iter().filter(|it| it.sentence.contains("does not answer")).count();
         assert!(report.complete && told == report.unreadable.len(), "{report:?}");
         let seen: Vec<String> = seen.into_keys().map(|it| it.display().to_string()).collect();
         (seen.join(" "), report.unreadable)
     };
-    unresponsive::note(&mount, true);
+    unresponsive::set_unresponsive(&mount, true);
     assert_eq!(seen(None), ("a.txt sub/c.txt".into(), vec![PathBuf::from("sub/mount")]));
     assert_eq!(seen(Some("sub")), ("sub/c.txt".into(), vec![PathBuf::from("sub/mount")]));
     assert_eq!(seen(Some("sub/mount/b.txt")), (String::new(), vec![PathBuf::from("sub/mount/b.txt")]));
     assert_eq!(seen(Some("a.txt")), ("a.txt".into(), vec![]));
     let mut folders = Vec::new();
     let rules = Rules::new(&config()).unwrap();
-    crate::files::walk::folders(dir.path(), &rules, Path::new(""), |it| {
+    crate::files::walk::visible_folders(dir.path(), &rules, Path::new(""), |it| {
         folders.push(it.to_path_buf());
         true
     })
     .unwrap();
     assert_eq!(folders, [dir.path().to_path_buf(), dir.path().join("sub")]);
-    unresponsive::note(&mount, false);
+    unresponsive::set_unresponsive(&mount, false);
     assert_eq!(seen(None).0, "a.txt sub/c.txt sub/mount/b.txt");
 }
 
@@ -319,8 +319,8 @@ fn outside_names_are_not_reported_during_link_swaps() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let (dir, outside) = (tree(&["sub/a.txt"]), tree(&["canary/a.txt"]));
     let (root, stop) = (dir.path().canonicalize().unwrap(), AtomicBool::new(false));
-    let (rules, leash) = (Rules::new(&config()).unwrap(), Leash::default());
-    let walk = Walk::new(&root, &rules, &leash).unwrap();
+    let (rules, leash) = (Rules::new(&config()).unwrap(), WalkToken::default());
+    let walk = RootWalk::new(&root, &rules, &leash).unwrap();
     let [folder, aside, link] = ["sub", "aside", "link"].map(|it| root.join(it));
     let mut places = BTreeMap::<PathBuf, u32>::new();
     std::thread::scope(|scope| {
@@ -335,7 +335,7 @@ fn outside_names_are_not_reported_during_link_swaps() {
         });
         for _ in 0..50_000 {
             // A missing entry is not reported.
-            let broken = walk.broken_at(Path::new("sub/canary/a.txt")).filter(|it| !is_gone(&it.1));
+            let broken = walk.broken_prefix(Path::new("sub/canary/a.txt")).filter(|it| !is_gone(&it.1));
             broken.into_iter().for_each(|it| *places.entry(it.0.to_path_buf()).or_default() += 1);
         }
         stop.store(true, Ordering::Relaxed);

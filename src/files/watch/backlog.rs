@@ -7,11 +7,11 @@ use tokio::sync::mpsc::Sender;
 
 use crate::error::{IoContext, Result};
 use crate::files::watch::{Barrier, Batch, Change, ChangeKind};
-use crate::machine::{self, Disk};
+use crate::machine::{self, IoClass};
 use crate::model::RootId;
 
 /// Changes queued for the receiver. Beyond it a walk is cheaper than single changes; the bound also limits memory.
-pub(super) const MAX_WAITING: usize = 10_000;
+pub(super) const MAX_PENDING: usize = 10_000;
 
 /// Collects changes and sends them from its own thread.
 pub(super) struct Backlog {
@@ -21,7 +21,7 @@ pub(super) struct Backlog {
 
 #[derive(Default)]
 struct State {
-    waiting: Vec<Change>,
+    pending: Vec<Change>,
     /// Signalled when these changes are processed.
     barriers: Vec<Barrier>,
     closed: bool,
@@ -35,14 +35,14 @@ impl Backlog {
         std::thread::Builder::new()
             .name("vic-watch".into())
             .spawn(move || {
-                machine::step_back(Disk::Last);
+                machine::lower_priority(IoClass::LowestBestEffort);
                 while let Some(batch) = forward.take() {
                     if sender.blocking_send(batch).is_err() {
                         return;
                     }
                 }
             })
-            .at("start a thread for", std::path::Path::new("vic-watch"))?;
+            .io_context("start a thread for", std::path::Path::new("vic-watch"))?;
         Ok(backlog)
     }
 
@@ -52,10 +52,10 @@ impl Backlog {
             return;
         }
         let mut state = self.lock();
-        state.waiting.extend(changes);
+        state.pending.extend(changes);
         state.barriers.extend(barriers);
-        if state.waiting.len() > MAX_WAITING {
-            coalesce(&mut state.waiting);
+        if state.pending.len() > MAX_PENDING {
+            coalesce(&mut state.pending);
         }
         self.changed.notify_one();
     }
@@ -67,12 +67,12 @@ impl Backlog {
     }
 
     fn take(&self) -> Option<Batch> {
-        let idle = |state: &mut State| state.waiting.is_empty() && state.barriers.is_empty() && !state.closed;
+        let idle = |state: &mut State| state.pending.is_empty() && state.barriers.is_empty() && !state.closed;
         let mut state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return None;
         }
-        let (changes, barriers) = (std::mem::take(&mut state.waiting), std::mem::take(&mut state.barriers));
+        let (changes, barriers) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.barriers));
         Some(Batch { changes, barriers })
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn overfull_backlog_becomes_one_rescan_per_root() {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
         let backlog = Backlog { state: Mutex::default(), changed: Condvar::new() };
-        for number in 0..=MAX_WAITING {
+        for number in 0..=MAX_PENDING {
             let kind = ChangeKind::Touched(number.to_string().into());
             backlog.push(vec![Change { root_id: 1 + (number % 2) as RootId, kind }], Vec::new());
         }

@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A place has to be quiet for this long: editors write a file in several steps, and a result is due within 2 s.
-pub(super) const QUIET: Duration = Duration::from_millis(500);
+pub(super) const QUIET_TIME: Duration = Duration::from_millis(500);
 
 /// A written file that is not closed has to be quiet for this long: programs pause while they write.
-const QUIET_OPEN: Duration = Duration::from_secs(1);
+const QUIET_TIME_OPEN: Duration = Duration::from_secs(1);
 
 /// A place that is never quiet, such as a log, is reported this often.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// The waiting places.
 #[derive(Default)]
-pub(super) struct Quiet {
-    places: HashMap<PathBuf, Seen>,
+pub(super) struct Debouncer {
+    places: HashMap<PathBuf, PlaceState>,
     /// In the order of the events.
     renames: Vec<Rename>,
 }
 
-struct Seen {
+struct PlaceState {
     first: Instant,
     last: Instant,
     /// Whether it was written and not closed since.
@@ -34,7 +34,7 @@ struct Seen {
 
 /// What an event says about writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Writing {
+pub(super) enum WriteState {
     /// Nothing.
     Unknown,
     /// It was written; more may follow.
@@ -51,12 +51,12 @@ struct Rename {
 
 /// The event of a place that is quiet now. Paths are absolute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Happening {
+pub(super) enum QuietEvent {
     Renamed { from: PathBuf, to: PathBuf },
     Touched(PathBuf),
 }
 
-impl Quiet {
+impl Debouncer {
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty() && self.renames.is_empty()
     }
@@ -66,13 +66,13 @@ impl Quiet {
     }
 
     /// Records an event at a place.
-    pub(super) fn touch(&mut self, path: PathBuf, writing: Writing, now: Instant) {
-        let seen = self.places.entry(path).or_insert(Seen { first: now, last: now, open: false });
+    pub(super) fn touch(&mut self, path: PathBuf, writing: WriteState, now: Instant) {
+        let seen = self.places.entry(path).or_insert(PlaceState { first: now, last: now, open: false });
         seen.last = now;
         match writing {
-            Writing::Unknown => (),
-            Writing::Open => seen.open = true,
-            Writing::Closed => seen.open = false,
+            WriteState::Unknown => (),
+            WriteState::Open => seen.open = true,
+            WriteState::Closed => seen.open = false,
         }
     }
 
@@ -82,7 +82,7 @@ impl Quiet {
         self.places.remove(to);
         let below: Vec<PathBuf> = self.places.keys().filter(|it| is_within(it, from)).cloned().collect();
         for path in below {
-            if let (Some(seen), Some(moved)) = (self.places.remove(&path), moved(&path, from, to)) {
+            if let (Some(seen), Some(moved)) = (self.places.remove(&path), path_after_move(&path, from, to)) {
                 self.places.insert(moved, seen);
             }
         }
@@ -91,10 +91,10 @@ impl Quiet {
             if rename.to == from {
                 is_new = false;
                 rename.at = now;
-            } else if let Some(earlier) = moved(&rename.from, from, to).filter(|_| rename.from != from) {
+            } else if let Some(earlier) = path_after_move(&rename.from, from, to).filter(|_| rename.from != from) {
                 rename.from = earlier;
             }
-            if let Some(place) = moved(&rename.to, from, to) {
+            if let Some(place) = path_after_move(&rename.to, from, to) {
                 rename.to = place;
             }
         }
@@ -102,18 +102,18 @@ impl Quiet {
             self.renames.push(Rename { from: from.into(), to: to.into(), at: now });
         } else {
             // The target of the earlier rename may have replaced another file, which only its place can report.
-            self.touch(from.into(), Writing::Unknown, now);
+            self.touch(from.into(), WriteState::Unknown, now);
         }
         let back: Vec<PathBuf> = self.renames.extract_if(.., |it| it.from == it.to).map(|it| it.to).collect();
-        back.into_iter().for_each(|it| self.touch(it, Writing::Unknown, now));
+        back.into_iter().for_each(|it| self.touch(it, WriteState::Unknown, now));
     }
 
     /// Replaces waiting places by their folders, the deepest first, until at most `most` places wait. Roots are never
     /// merged into their parents: a deleted tree is plausible, a deleted root is not.
-    pub(super) fn gather(&mut self, roots: &[PathBuf], most: usize, now: Instant) {
+    pub(super) fn merge_into_folders(&mut self, roots: &[PathBuf], most: usize, now: Instant) {
         if self.renames.len() > most {
             let renamed: Vec<PathBuf> = self.renames.drain(..).flat_map(|it| [it.from, it.to]).collect();
-            renamed.into_iter().for_each(|it| self.touch(it, Writing::Unknown, now));
+            renamed.into_iter().for_each(|it| self.touch(it, WriteState::Unknown, now));
         }
         let depth = |path: &Path| path.components().count();
         while self.places.len() > most {
@@ -123,32 +123,32 @@ impl Quiet {
                 self.places.keys().filter(|it| depth(it) == deepest && !roots.contains(it)).cloned().collect();
             for place in places {
                 self.places.remove(&place);
-                self.touch(place.parent().unwrap_or(&place).to_path_buf(), Writing::Unknown, now);
+                self.touch(place.parent().unwrap_or(&place).to_path_buf(), WriteState::Unknown, now);
             }
         }
     }
 
     /// Removes and returns what is quiet: renames first, then places, parents before what lies below them.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Happening> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<QuietEvent> {
         let is_quiet = |last: Instant, limit: Duration| now.saturating_duration_since(last) >= limit;
-        let renames = self.renames.extract_if(.., |it| is_quiet(it.at, QUIET)).collect();
+        let renames = self.renames.extract_if(.., |it| is_quiet(it.at, QUIET_TIME)).collect();
         let places = self.places.extract_if(|_, seen| {
-            is_quiet(seen.last, if seen.open { QUIET_OPEN } else { QUIET }) || is_quiet(seen.first, PATIENCE)
+            is_quiet(seen.last, if seen.open { QUIET_TIME_OPEN } else { QUIET_TIME }) || is_quiet(seen.first, MAX_DELAY)
         });
-        in_order(renames, places.map(|it| it.0).collect())
+        sort_events(renames, places.map(|it| it.0).collect())
     }
 
     /// Removes and returns everything, quiet or not, for a barrier.
-    pub(super) fn all(&mut self) -> Vec<Happening> {
+    pub(super) fn take_all(&mut self) -> Vec<QuietEvent> {
         let renames = std::mem::take(&mut self.renames);
-        in_order(renames, self.places.drain().map(|it| it.0).collect())
+        sort_events(renames, self.places.drain().map(|it| it.0).collect())
     }
 }
 
-fn in_order(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<Happening> {
+fn sort_events(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<QuietEvent> {
     places.sort_unstable();
-    let renames = renames.into_iter().map(|it| Happening::Renamed { from: it.from, to: it.to });
-    renames.chain(places.into_iter().map(Happening::Touched)).collect()
+    let renames = renames.into_iter().map(|it| QuietEvent::Renamed { from: it.from, to: it.to });
+    renames.chain(places.into_iter().map(QuietEvent::Touched)).collect()
 }
 
 /// Returns whether a path is `folder` or lies below it. Thousands of moves are compared with each other; comparing bytes
@@ -158,7 +158,7 @@ fn is_within(path: &Path, folder: &Path) -> bool {
 }
 
 /// Returns the path of a file at or below `from` after the move; `None` for other paths.
-fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+fn path_after_move(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let rest = is_within(path, from).then(|| path.strip_prefix(from).ok())??;
     Some(if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) })
 }
@@ -169,21 +169,21 @@ mod tests {
 
     /// Plays `events` ("a" is touched, "a>b" is a rename), 10 ms apart, and checks what is due when all is quiet.
     fn check(events: &[&str], expected: &[&str]) {
-        let (mut quiet, begin) = (Quiet::default(), Instant::now());
+        let (mut quiet, begin) = (Debouncer::default(), Instant::now());
         for (number, event) in events.iter().enumerate() {
             let now = begin + Duration::from_millis(10 * number as u64);
             match event.split_once('>') {
                 Some((from, to)) => quiet.rename(Path::new(from), Path::new(to), now),
-                None => quiet.touch(event.into(), Writing::Unknown, now),
+                None => quiet.touch(event.into(), WriteState::Unknown, now),
             }
-            assert_eq!(quiet.due(now), []);
+            assert_eq!(quiet.take_due(now), []);
         }
-        let due = quiet.due(begin + 2 * QUIET);
+        let due = quiet.take_due(begin + 2 * QUIET_TIME);
         let said: Vec<String> = due
             .iter()
             .map(|it| match it {
-                Happening::Renamed { from, to } => format!("{}>{}", from.display(), to.display()),
-                Happening::Touched(path) => path.display().to_string(),
+                QuietEvent::Renamed { from, to } => format!("{}>{}", from.display(), to.display()),
+                QuietEvent::Touched(path) => path.display().to_string(),
             })
             .collect();
         assert_eq!(said, expected, "{events:?}");
@@ -208,58 +208,58 @@ mod tests {
 
     #[test]
     fn busy_place_is_reported_periodically() {
-        let (mut quiet, begin) = (Quiet::default(), Instant::now());
+        let (mut quiet, begin) = (Debouncer::default(), Instant::now());
         let mut told = 0;
         for tenths in 0..200 {
             let now = begin + Duration::from_millis(100 * tenths);
-            quiet.touch("log".into(), Writing::Open, now);
-            told += quiet.due(now).len();
+            quiet.touch("log".into(), WriteState::Open, now);
+            told += quiet.take_due(now).len();
         }
         assert_eq!(told, 3);
     }
 
     #[test]
     fn open_file_is_reported_on_close_or_longer_quiet() {
-        let check = |events: &[(u64, Writing)], expected: u64| {
-            let (mut quiet, begin) = (Quiet::default(), Instant::now());
+        let check = |events: &[(u64, WriteState)], expected: u64| {
+            let (mut quiet, begin) = (Debouncer::default(), Instant::now());
             let told = (0..100).find(|tenth| {
                 let now = begin + Duration::from_millis(100 * tenth);
-                let now_told = !quiet.due(now).is_empty();
+                let now_told = !quiet.take_due(now).is_empty();
                 events.iter().filter(|it| it.0 == *tenth).for_each(|it| quiet.touch("f".into(), it.1, now));
                 now_told
             });
             assert_eq!(told, Some(expected), "{events:?}");
         };
-        let (open, closed) = (Writing::Open, Writing::Closed);
+        let (open, closed) = (WriteState::Open, WriteState::Closed);
         // Truncated, then written with pauses of 0.8 s: none of these is the end.
         check(&[(0, open), (8, open), (16, open), (17, closed)], 22);
         check(&[(0, open)], 10);
-        check(&[(0, Writing::Unknown)], 5);
-        check(&[(0, open), (1, Writing::Unknown), (2, closed)], 7);
+        check(&[(0, WriteState::Unknown)], 5);
+        check(&[(0, open), (1, WriteState::Unknown), (2, closed)], 7);
     }
 
     #[test]
     fn all_returns_everything_at_once() {
-        let (mut quiet, now) = (Quiet::default(), Instant::now());
-        quiet.touch("b".into(), Writing::Open, now);
+        let (mut quiet, now) = (Debouncer::default(), Instant::now());
+        quiet.touch("b".into(), WriteState::Open, now);
         quiet.rename(Path::new("c"), Path::new("d"), now);
-        let renamed = Happening::Renamed { from: "c".into(), to: "d".into() };
-        assert_eq!(quiet.all(), [renamed, Happening::Touched("b".into())]);
+        let renamed = QuietEvent::Renamed { from: "c".into(), to: "d".into() };
+        assert_eq!(quiet.take_all(), [renamed, QuietEvent::Touched("b".into())]);
         assert!(quiet.is_empty());
     }
 
     #[test]
     fn too_many_places_merge_into_folders() {
         let check = |most: usize, expected: &[&str]| {
-            let (mut quiet, now) = (Quiet::default(), Instant::now());
-            (0..100).for_each(|it| quiet.touch(format!("/a/deep/er/{it}").into(), Writing::Unknown, now));
-            (0..3).for_each(|it| quiet.touch(format!("/a/{it}").into(), Writing::Unknown, now));
+            let (mut quiet, now) = (Debouncer::default(), Instant::now());
+            (0..100).for_each(|it| quiet.touch(format!("/a/deep/er/{it}").into(), WriteState::Unknown, now));
+            (0..3).for_each(|it| quiet.touch(format!("/a/{it}").into(), WriteState::Unknown, now));
             (0..2).for_each(|it| quiet.rename(Path::new(&format!("/a/x/{it}")), Path::new(&format!("/a/y/{it}")), now));
-            quiet.gather(&["/a".into(), "/b".into()], most, now);
-            let due = quiet.due(now + QUIET);
+            quiet.merge_into_folders(&["/a".into(), "/b".into()], most, now);
+            let due = quiet.take_due(now + QUIET_TIME);
             let touched: Vec<&str> = due
                 .iter()
-                .filter_map(|it| if let Happening::Touched(path) = it { path.to_str() } else { None })
+                .filter_map(|it| if let QuietEvent::Touched(path) = it { path.to_str() } else { None })
                 .collect();
             assert_eq!(touched, expected);
             assert_eq!(due.len() - touched.len(), if most < 2 { 0 } else { 2 }, "few renames are kept");

@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::ReadFlags;
 
 use crate::files::watch::backlog::Backlog;
-use crate::files::watch::debounce::{Happening, Quiet, Writing};
-use crate::files::watch::inotify::{Descriptor, Event, Inotify, Kernel};
-use crate::files::watch::overflow::Losses;
-use crate::files::watch::watch_set::Folders;
+use crate::files::watch::debounce::{Debouncer, QuietEvent, WriteState};
+use crate::files::watch::inotify::{Descriptor, Event, Inotify, WatchBackend};
+use crate::files::watch::overflow::LossTracker;
+use crate::files::watch::watch_set::WatchSet;
 use crate::files::watch::watched_root::{WatchedRoot, changes_at};
 use crate::files::watch::{Change, ChangeKind, RootState, Shared, WatchProblem};
-use crate::files::{Leash, Rules};
+use crate::files::{Rules, WalkToken};
 use crate::model::RootId;
 
 /// How often the debouncer is checked for quiet places.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Places that may wait in the debouncer. Beyond it, walks of their folders are cheaper.
-const MOST_PLACES: usize = 10_000;
+const MAX_PLACES: usize = 10_000;
 
 /// A message to the thread.
 pub(super) enum Message {
@@ -31,7 +31,7 @@ pub(super) enum Message {
     Add {
         root_id: RootId,
         path: PathBuf,
-        leash: Arc<Leash>,
+        leash: Arc<WalkToken>,
         reply: SyncSender<Result<(), WatchProblem>>,
     },
     Remove(RootId),
@@ -42,11 +42,11 @@ pub(super) enum Message {
 pub(super) struct Engine<K> {
     rules: Rules,
     roots: Vec<WatchedRoot>,
-    pub(super) folders: Folders<K>,
-    quiet: Quiet,
-    losses: Losses,
+    pub(super) folders: WatchSet<K>,
+    debouncer: Debouncer,
+    losses: LossTracker,
     /// The entry of the last `MOVED_FROM` event, with the cookie that links it to its `MOVED_TO`.
-    moved: Option<(u32, PathBuf)>,
+    last_moved_from: Option<(u32, PathBuf)>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -55,7 +55,7 @@ impl Engine<Inotify> {
     pub(super) fn run(mut self, inbox: &Receiver<Message>, backlog: &Backlog, mut beats: Descriptor) {
         let mut looked = Instant::now();
         while !self.shared.closed.load(Ordering::Relaxed) {
-            let next = if self.quiet.is_empty() && !self.losses.is_open() {
+            let next = if self.debouncer.is_empty() && !self.losses.is_pending() {
                 inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 inbox.recv_timeout(TICK)
@@ -63,110 +63,110 @@ impl Engine<Inotify> {
             match next {
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(Message::Event(event)) if event.watch == beats => {
-                    let waiting = self.shared.pulse.felt();
+                    let waiting = self.shared.pulse.arrived();
                     if !waiting.is_empty() {
-                        backlog.push(self.everything(Instant::now()), waiting);
+                        backlog.push(self.all_changes(Instant::now()), waiting);
                     }
                 }
-                Ok(Message::Event(event)) if event.what.contains(ReadFlags::QUEUE_OVERFLOW) => {
-                    self.lose(Instant::now());
+                Ok(Message::Event(event)) if event.mask.contains(ReadFlags::QUEUE_OVERFLOW) => {
+                    self.note_loss(Instant::now());
                     // The heartbeat may be lost; if it is not, it must not be taken for a later one.
-                    let waiting = self.shared.pulse.lost();
+                    let waiting = self.shared.pulse.reset_after_loss();
                     beats = self.folders.kernel_mut().renew_link(beats, &self.shared.pulse.path()).unwrap_or(-1);
                     if !waiting.is_empty() {
-                        backlog.push(self.everything(Instant::now()), waiting);
+                        backlog.push(self.all_changes(Instant::now()), waiting);
                     }
                 }
-                Ok(message) => self.take(message),
+                Ok(message) => self.handle_message(message),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.shared.pulse.worked();
+            self.shared.pulse.note_activity();
             if looked.elapsed() >= TICK {
                 looked = Instant::now();
-                backlog.push(self.due(looked), Vec::new());
+                backlog.push(self.due_changes(looked), Vec::new());
             }
         }
     }
 }
 
-impl<K: Kernel> Engine<K> {
+impl<K: WatchBackend> Engine<K> {
     pub(super) fn new(kernel: K, rules: Rules, shared: Arc<Shared>) -> Engine<K> {
         Engine {
             rules,
             roots: Vec::new(),
-            folders: Folders::new(kernel),
-            quiet: Quiet::default(),
-            losses: Losses::default(),
-            moved: None,
+            folders: WatchSet::new(kernel),
+            debouncer: Debouncer::default(),
+            losses: LossTracker::default(),
+            last_moved_from: None,
             shared,
         }
     }
 
-    pub(super) fn take(&mut self, message: Message) {
+    pub(super) fn handle_message(&mut self, message: Message) {
         match message {
-            Message::Event(event) => self.happened(event),
+            Message::Event(event) => self.handle_event(event),
             Message::Add { root_id, path, leash, reply } => {
-                leash.step();
-                let added = self.add(root_id, &path);
+                leash.advance();
+                let added = self.add_root(root_id, &path);
                 drop(leash);
                 // If the caller no longer waits, the root is watched all the same.
                 let _ = reply.send(added);
             }
-            Message::Remove(root_id) => self.remove(root_id),
+            Message::Remove(root_id) => self.remove_root(root_id),
             Message::Close => {}
         }
     }
 
-    pub(super) fn add(&mut self, root_id: RootId, path: &Path) -> Result<(), WatchProblem> {
+    pub(super) fn add_root(&mut self, root_id: RootId, path: &Path) -> Result<(), WatchProblem> {
         if !self.roots.iter().any(|it| it.id == root_id && it.is_same(path)) {
-            self.remove(root_id);
+            self.remove_root(root_id);
             let root = WatchedRoot::new(root_id, path, &self.rules).map_err(|error| WatchProblem(error.message))?;
             self.roots.push(root);
         }
-        self.spread(root_id, Path::new(""));
+        self.watch_below(root_id, Path::new(""));
         if self.folders.is_watched(path) {
             return Ok(());
         }
         let problem = self.folders.problem(path).unwrap_or_else(|| format!("cannot watch `{}`", path.display()));
-        self.remove(root_id);
+        self.remove_root(root_id);
         Err(WatchProblem(problem))
     }
 
-    fn remove(&mut self, root_id: RootId) {
+    fn remove_root(&mut self, root_id: RootId) {
         let Some(index) = self.roots.iter().position(|it| it.id == root_id) else { return };
         let root = self.roots.swap_remove(index);
-        self.folders.forget(&root.path);
+        self.folders.unwatch_below(&root.path);
         self.shared.states().remove(&root_id);
         // If it lies in another root by now, that root has to watch its folders, and report what happened there meanwhile.
         if self.roots.iter().any(|it| root.path.starts_with(&it.path)) {
-            self.grow(&root.path);
-            self.touch(root.path, Writing::Unknown, Instant::now());
+            self.watch_new_folder(&root.path);
+            self.touch_place(root.path, WriteState::Unknown, Instant::now());
         }
-        self.count();
+        self.update_counts();
     }
 
     /// Watches unwatched folders at and below a place, and records the result.
-    fn spread(&mut self, root_id: RootId, within: &Path) {
+    fn watch_below(&mut self, root_id: RootId, within: &Path) {
         let Some(root) = self.roots.iter().find(|it| it.id == root_id) else { return };
         let path = root.path.clone();
         let shared = self.shared.clone();
-        self.folders.spread(&path, within, &self.rules, &|| shared.pulse.worked());
-        self.count();
+        self.folders.watch_visible(&path, within, &self.rules, &|| shared.pulse.note_activity());
+        self.update_counts();
         let mut states = self.shared.states();
         let before = states.remove(&root_id).unwrap_or_default();
         states.insert(
             root_id,
             RootState {
-                whole: self.folders.is_whole(&path),
-                remote: self.folders.remote(&path).is_some(),
+                is_complete: self.folders.is_whole(&path),
+                is_remote: self.folders.remote(&path).is_some(),
                 problem: self.folders.problem(&path).map(WatchProblem),
-                ended: false,
+                is_detached: false,
                 ..before
             },
         );
     }
 
-    fn count(&self) {
+    fn update_counts(&self) {
         let (folders, missing) = self.folders.totals();
         let mut counts = self.shared.counts();
         counts.folders = folders as u64;
@@ -174,59 +174,59 @@ impl<K: Kernel> Engine<K> {
     }
 
     /// Records that events were lost.
-    pub(super) fn lose(&mut self, now: Instant) {
-        self.losses.note(now);
+    pub(super) fn note_loss(&mut self, now: Instant) {
+        self.losses.note_loss(now);
         self.shared.counts().overflows = self.losses.overflows;
-        self.shared.states().values_mut().for_each(|it| it.lost += 1);
+        self.shared.states().values_mut().for_each(|it| it.losses += 1);
     }
 
     /// Renews every watch and rescans every root, because events, and with them new folder names, may have been lost.
-    fn begin_anew(&mut self) -> Vec<Change> {
-        self.quiet.all();
-        self.moved = None;
+    fn renew_all_watches(&mut self) -> Vec<Change> {
+        self.debouncer.take_all();
+        self.last_moved_from = None;
         self.shared.counts().rescans += 1;
-        self.shared.states().values_mut().for_each(|it| it.promised = it.lost);
+        self.shared.states().values_mut().for_each(|it| it.requested_rescans = it.losses);
         let ids: Vec<RootId> = self.roots.iter().map(|it| it.id).collect();
-        ids.iter().for_each(|id| self.renew(*id));
+        ids.iter().for_each(|id| self.renew_watches(*id));
         ids.into_iter().map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).collect()
     }
 
-    fn renew(&mut self, root_id: RootId) {
+    fn renew_watches(&mut self, root_id: RootId) {
         if let Some(root) = self.roots.iter().find(|it| it.id == root_id) {
-            self.folders.forget(&root.path);
-            self.spread(root_id, Path::new(""));
+            self.folders.unwatch_below(&root.path);
+            self.watch_below(root_id, Path::new(""));
         }
     }
 
-    fn happened(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         let Some(folder) = self.folders.path_of(event.watch).map(Path::to_path_buf) else { return };
         let now = Instant::now();
-        let what = event.what;
+        let what = event.mask;
         if what.contains(ReadFlags::IGNORED) {
-            self.folders.let_go(event.watch);
+            self.folders.remove_ended(event.watch);
         }
         let Some(name) = event.name else {
-            self.happened_to_itself(&folder, what, now);
+            self.handle_self_event(&folder, what, now);
             return;
         };
         let path = folder.join(name);
         if what.contains(ReadFlags::MOVED_FROM) {
-            self.folders.forget(&path);
-            self.moved = Some((event.cookie, path.clone()));
+            self.folders.unwatch_below(&path);
+            self.last_moved_from = Some((event.cookie, path.clone()));
         } else if what.contains(ReadFlags::MOVED_TO) {
-            self.grow(&path);
-            if let Some((_, from)) = self.moved.take_if(|it| it.0 == event.cookie) {
-                self.quiet.rename(&from, &path, now);
-                self.bound(now);
+            self.watch_new_folder(&path);
+            if let Some((_, from)) = self.last_moved_from.take_if(|it| it.0 == event.cookie) {
+                self.debouncer.rename(&from, &path, now);
+                self.limit_places(now);
                 return;
             }
         } else if what.contains(ReadFlags::DELETE) {
-            self.folders.forget(&path);
+            self.folders.unwatch_below(&path);
         } else if what.contains(ReadFlags::CREATE | ReadFlags::ISDIR) || self.is_readable_now(&path, what) {
-            self.grow(&path);
+            self.watch_new_folder(&path);
         }
         // Only after its folders are watched: files created in them before that are found when this place is read.
-        self.touch(path, writing(what), now);
+        self.touch_place(path, writing_state(what), now);
     }
 
     /// Returns whether a folder that could not be watched may have got other permissions.
@@ -236,77 +236,77 @@ impl<K: Kernel> Engine<K> {
 
     /// Handles an event of a folder itself. The parent folder reports these as well, except for a root, which has no
     /// watched parent, and for a mount, which its covered folder does not report.
-    fn happened_to_itself(&mut self, folder: &Path, what: ReadFlags, now: Instant) {
+    fn handle_self_event(&mut self, folder: &Path, what: ReadFlags, now: Instant) {
         let is_over = what.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT);
         let root = self.roots.iter().find(|it| it.path == folder).map(|it| it.id);
         match root {
             Some(root_id) if is_over => {
-                self.folders.forget(folder);
+                self.folders.unwatch_below(folder);
                 let mut states = self.shared.states();
                 let before = states.remove(&root_id).unwrap_or_default();
-                states.insert(root_id, RootState { whole: false, problem: None, ended: true, ..before });
+                states.insert(root_id, RootState { is_complete: false, problem: None, is_detached: true, ..before });
             }
             None if what.contains(ReadFlags::UNMOUNT) => {
-                self.folders.forget(folder);
+                self.folders.unwatch_below(folder);
                 // The folder covered by the mount is visible again.
-                self.grow(folder);
+                self.watch_new_folder(folder);
             }
             Some(_) if what.contains(ReadFlags::ATTRIB) => {}
             _ => return,
         }
-        self.touch(folder.to_path_buf(), Writing::Unknown, now);
+        self.touch_place(folder.to_path_buf(), WriteState::Unknown, now);
     }
 
-    fn touch(&mut self, path: PathBuf, writing: Writing, now: Instant) {
-        self.quiet.touch(path, writing, now);
-        self.bound(now);
+    fn touch_place(&mut self, path: PathBuf, writing: WriteState, now: Instant) {
+        self.debouncer.touch(path, writing, now);
+        self.limit_places(now);
     }
 
     /// Replaces waiting places by their folders when there are too many.
-    fn bound(&mut self, now: Instant) {
-        if self.quiet.len() > MOST_PLACES {
+    fn limit_places(&mut self, now: Instant) {
+        if self.debouncer.len() > MAX_PLACES {
             let roots: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
-            self.quiet.gather(&roots, MOST_PLACES / 2, now);
+            self.debouncer.merge_into_folders(&roots, MAX_PLACES / 2, now);
         }
     }
 
     /// Watches a path if it is a new visible folder.
-    fn grow(&mut self, path: &Path) {
+    fn watch_new_folder(&mut self, path: &Path) {
         let Some(root) = self.roots.iter_mut().find(|it| path.starts_with(&it.path)) else { return };
         let Ok(relative) = path.strip_prefix(&root.path).map(Path::to_path_buf) else { return };
         let is_folder = path.symlink_metadata().is_ok_and(|it| it.is_dir());
         if is_folder && !self.folders.is_watched(path) && root.is_visible(&relative) {
             let id = root.id;
-            self.spread(id, &relative);
+            self.watch_below(id, &relative);
         }
     }
 
     /// Returns the changes at the places that are quiet now.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Change> {
+    pub(super) fn due_changes(&mut self, now: Instant) -> Vec<Change> {
         if self.losses.take_due(now) {
-            return self.begin_anew();
+            return self.renew_all_watches();
         }
-        self.count();
-        let happened = self.quiet.due(now);
-        self.changes(happened)
+        self.update_counts();
+        let happened = self.debouncer.take_due(now);
+        self.to_changes(happened)
     }
 
     /// Returns the changes at all places, quiet or not.
-    pub(super) fn everything(&mut self, now: Instant) -> Vec<Change> {
+    pub(super) fn all_changes(&mut self, now: Instant) -> Vec<Change> {
         if self.losses.take_now(now) {
-            return self.begin_anew();
+            return self.renew_all_watches();
         }
-        let happened = self.quiet.all();
-        self.changes(happened)
+        let happened = self.debouncer.take_all();
+        self.to_changes(happened)
     }
 
-    fn changes(&mut self, happened: Vec<Happening>) -> Vec<Change> {
+    fn to_changes(&mut self, happened: Vec<QuietEvent>) -> Vec<Change> {
         let mut changes: Vec<Change> = Vec::new();
         let mut known = std::collections::HashSet::new();
         for happening in happened {
             let found = match &happening {
-                Happening::Renamed { from, to } => changes_at(&mut self.roots, from, Some(to)),
-                Happening::Touched(path) => changes_at(&mut self.roots, path, None),
+                QuietEvent::Renamed { from, to } => changes_at(&mut self.roots, from, Some(to)),
+                QuietEvent::Touched(path) => changes_at(&mut self.roots, path, None),
             };
             for change in found {
                 if known.insert((change.root_id, change.kind.clone())) {
@@ -315,17 +315,17 @@ impl<K: Kernel> Engine<K> {
             }
         }
         let renewed: Vec<RootId> = self.roots.iter_mut().filter_map(WatchedRoot::take_new_rules).collect();
-        renewed.into_iter().for_each(|id| self.renew(id));
+        renewed.into_iter().for_each(|id| self.renew_watches(id));
         changes
     }
 }
 
-fn writing(what: ReadFlags) -> Writing {
+fn writing_state(what: ReadFlags) -> WriteState {
     if what.contains(ReadFlags::MODIFY) {
-        Writing::Open
+        WriteState::Open
     } else if what.contains(ReadFlags::CLOSE_WRITE) {
-        Writing::Closed
+        WriteState::Closed
     } else {
-        Writing::Unknown
+        WriteState::Unknown
     }
 }

@@ -21,7 +21,7 @@ const BUFFER: usize = 512 << 10;
 
 /// Shortest time between two reads of the queue. With thousands of events per second, waking a thread for each would cost
 /// far more than it is worth, also for the program that makes the changes. The kernel keeps 16,384 events meanwhile.
-const EVERY: Duration = Duration::from_millis(10);
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A watch descriptor.
 pub(super) type Descriptor = i32;
@@ -32,7 +32,7 @@ pub(super) struct Event {
     /// The watch that it belongs to; -1 when the queue overflowed.
     pub(super) watch: Descriptor,
     /// The type of the event.
-    pub(super) what: ReadFlags,
+    pub(super) mask: ReadFlags,
     /// Equal for both halves of a rename; else 0.
     pub(super) cookie: u32,
     /// The entry of the watched folder; `None` for the folder itself.
@@ -49,13 +49,13 @@ pub(super) enum Refusal {
     /// The limit of watches is reached.
     Limit,
     /// Its path is longer than the system supports: files in it cannot be opened either.
-    Beyond,
+    PathTooLong,
     /// Anything else.
     Failed(String),
 }
 
 /// The watches of the operating system, each for one folder.
-pub(super) trait Kernel {
+pub(super) trait WatchBackend {
     /// Watches a folder. A watched folder keeps its descriptor, even if its path has changed.
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal>;
 
@@ -105,17 +105,17 @@ impl Inotify {
                 Err(error) => return Err(error.into()),
             };
             if is_new {
-                next = Instant::now() + EVERY;
+                next = Instant::now() + MIN_READ_INTERVAL;
             }
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_os_string());
-            if !each(Event { watch: event.wd(), what: event.events(), cookie: event.cookie(), name }) {
+            if !each(Event { watch: event.wd(), mask: event.events(), cookie: event.cookie(), name }) {
                 return Ok(());
             }
         }
     }
 }
 
-impl Kernel for Inotify {
+impl WatchBackend for Inotify {
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
         let changes = WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -132,7 +132,7 @@ impl Kernel for Inotify {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,
             Errno::ACCESS | Errno::PERM => Refusal::Denied,
             Errno::NOSPC => Refusal::Limit,
-            Errno::NAMETOOLONG => Refusal::Beyond,
+            Errno::NAMETOOLONG => Refusal::PathTooLong,
             other => Refusal::Failed(io::Error::from(other).to_string()),
         })
     }
@@ -143,12 +143,12 @@ impl Kernel for Inotify {
     }
 
     fn remote(&self, folder: &Path) -> Option<&'static str> {
-        rustix::fs::statfs(folder).ok().and_then(|it| remote_name(it.f_type))
+        rustix::fs::statfs(folder).ok().and_then(|it| remote_file_system(it.f_type))
     }
 }
 
 /// Returns the name of a file system that several machines can write to, by its number in `statfs(2)`.
-fn remote_name(number: i64) -> Option<&'static str> {
+fn remote_file_system(number: i64) -> Option<&'static str> {
     // The field is signed on some machines, and the numbers of Samba have their highest bit set.
     Some(match number & 0xFFFF_FFFF {
         0x6969 => "nfs",
@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn remote_file_systems_are_detected_by_number() {
-        assert_eq!(remote_name(0x6969), Some("nfs"));
-        assert_eq!(remote_name(i64::from(0xFF53_4D42_u32.cast_signed())), Some("cifs"));
+        assert_eq!(remote_file_system(0x6969), Some("nfs"));
+        assert_eq!(remote_file_system(i64::from(0xFF53_4D42_u32.cast_signed())), Some("cifs"));
         // ext4, tmpfs, btrfs, xfs, overlayfs
         for local in [0xEF53, 0x0102_1994, 0x9123_683E, 0x5846_5342, 0x794C_7630] {
-            assert_eq!(remote_name(local), None);
+            assert_eq!(remote_file_system(local), None);
         }
     }
 
@@ -197,8 +197,8 @@ mod tests {
         let mut seen = Vec::new();
         kernel
             .read(|event| {
-                seen.push(event.what);
-                event.what != ReadFlags::CLOSE_WRITE
+                seen.push(event.mask);
+                event.mask != ReadFlags::CLOSE_WRITE
             })
             .unwrap();
         assert!(seen.iter().all(|it| [ReadFlags::MODIFY, ReadFlags::CLOSE_WRITE].contains(it)), "{seen:?}");

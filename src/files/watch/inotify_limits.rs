@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorCode};
 
 /// Suggested limits: watches for a million folders, and instances.
-const WATCHES: u64 = 1 << 20;
-const INSTANCES: u64 = 512;
+const SUGGESTED_WATCHES: u64 = 1 << 20;
+const SUGGESTED_INSTANCES: u64 = 512;
 
 /// Returns name and value of an inotify limit: the one of the user namespace if it is lower than that of the machine.
-fn limit_of(what: &str) -> (String, u64) {
+fn read_limit(what: &str) -> (String, u64) {
     let read = |path: String| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let machine = read(format!("/proc/sys/fs/inotify/max_user_{what}"));
     let namespace = read(format!("/proc/sys/user/max_inotify_{what}"));
@@ -23,25 +23,27 @@ fn limit_of(what: &str) -> (String, u64) {
 }
 
 /// Explains why only some folders of a root are watched.
-pub(super) fn of_folders(root: &Path, watched: usize, needed: usize) -> String {
-    let (name, limit) = limit_of("watches");
+pub(super) fn explain_watch_limit(root: &Path, watched: usize, needed: usize) -> String {
+    let (name, limit) = read_limit("watches");
     format!(
         "only {watched} of {needed} folders of `{}` are watched: the watch limit {name} ({limit}) is reached; the others are \
          walked from time to time instead; raise it: sysctl {name}={}",
         root.display(),
-        (2 * needed as u64).max(WATCHES)
+        (2 * needed as u64).max(SUGGESTED_WATCHES)
     )
 }
 
 /// Explains why nothing is watched. The kernel reports "no space left" for watches and "too many open files" for instances,
 /// which may be true: neither names the limit.
-pub(super) fn refused(error: io::Error) -> Error {
+pub(super) fn explain_refusal(error: io::Error) -> Error {
     let (what, enough, or) = match Errno::from_io_error(&error) {
-        Some(Errno::NOSPC) => ("watches", WATCHES, ""),
-        Some(Errno::MFILE) => ("instances", INSTANCES, ", or `ulimit -n` where vicd itself has too many files open"),
+        Some(Errno::NOSPC) => ("watches", SUGGESTED_WATCHES, ""),
+        Some(Errno::MFILE) => {
+            ("instances", SUGGESTED_INSTANCES, ", or `ulimit -n` where vicd itself has too many files open")
+        }
         _ => return Error::new(ErrorCode::ResourceExhausted, format!("cannot watch files: {error}")),
     };
-    let (name, limit) = limit_of(what);
+    let (name, limit) = read_limit(what);
     let message =
         format!("cannot watch files: the limit {name} ({limit}) is reached by all programs of this user together");
     Error::new(ErrorCode::ResourceExhausted, message).hint(format!("raise it: sysctl {name}={enough}{or}"))
@@ -54,10 +56,10 @@ mod tests {
     #[test]
     fn exhausted_limit_is_named_not_disk_space() {
         for (errno, name) in [(Errno::NOSPC, "watches"), (Errno::MFILE, "instances")] {
-            let error = refused(errno.into());
+            let error = explain_refusal(errno.into());
             assert!(error.message.contains(name) && !error.message.contains("space left"), "{error}");
             assert!(error.hint.unwrap().starts_with("raise it: sysctl "));
         }
-        assert!(refused(Errno::NOMEM.into()).message.contains("memory"));
+        assert!(explain_refusal(Errno::NOMEM.into()).message.contains("memory"));
     }
 }

@@ -2,30 +2,30 @@
 
 use std::time::{Duration, Instant};
 
-use crate::files::watch::debounce::QUIET;
+use crate::files::watch::debounce::QUIET_TIME;
 
 /// Shortest time between two rescans for lost events: a machine that loses events is busy already.
-const SPACING: Duration = Duration::from_secs(10);
+const RESCAN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Whether, and when, a rescan is due.
 #[derive(Default)]
-pub(super) struct Losses {
+pub(super) struct LossTracker {
     due: Option<Instant>,
     last: Option<Instant>,
     /// How often events were lost.
     pub(super) overflows: u64,
 }
 
-impl Losses {
+impl LossTracker {
     /// Records a loss. Further losses before the rescan are covered by it.
-    pub(super) fn note(&mut self, now: Instant) {
+    pub(super) fn note_loss(&mut self, now: Instant) {
         self.overflows += 1;
-        let earliest = self.last.map_or(now, |last| last + SPACING);
-        self.due.get_or_insert(earliest.max(now + QUIET));
+        let earliest = self.last.map_or(now, |last| last + RESCAN_INTERVAL);
+        self.due.get_or_insert(earliest.max(now + QUIET_TIME));
     }
 
     /// Returns whether a rescan is pending.
-    pub(super) fn is_open(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         self.due.is_some()
     }
 
@@ -50,11 +50,11 @@ mod tests {
 
     /// Loses events at these tenths of a second; checks the tenths of the rescans.
     fn check(lost: &[u64], expected: &[u64]) {
-        let (mut losses, begin) = (Losses::default(), Instant::now());
+        let (mut losses, begin) = (LossTracker::default(), Instant::now());
         let walks = (0..400).filter(|tenth| {
             let now = begin + Duration::from_millis(100 * tenth);
             if lost.contains(tenth) {
-                losses.note(now);
+                losses.note_loss(now);
             }
             losses.take_due(now)
         });
@@ -72,11 +72,11 @@ mod tests {
 
     #[test]
     fn take_now_ignores_rescan_interval() {
-        let (mut losses, now) = (Losses::default(), Instant::now());
+        let (mut losses, now) = (LossTracker::default(), Instant::now());
         assert!(!losses.take_now(now));
-        losses.note(now);
-        assert!(losses.take_now(now) && !losses.is_open());
-        losses.note(now);
+        losses.note_loss(now);
+        assert!(losses.take_now(now) && !losses.is_pending());
+        losses.note_loss(now);
         assert!(losses.take_now(now));
     }
 }

@@ -7,11 +7,11 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 
 use crate::files::walk::tests::config;
-use crate::files::watch::inotify::{Descriptor, Event, Kernel, Refusal};
+use crate::files::watch::inotify::{Descriptor, Event, Refusal, WatchBackend};
 use crate::files::watch::*;
 
 /// A change must be reported within 2 s. The machine may be busy with other tests, so tests wait for twice as long.
-const DUE: Duration = Duration::from_secs(2);
+const REPORT_DEADLINE: Duration = Duration::from_secs(2);
 
 struct Scene {
     dir: tempfile::TempDir,
@@ -40,7 +40,7 @@ impl Scene {
 
     /// Waits until `kind` has been reported, at most twice as long as it is due.
     fn expect(&mut self, kind: &ChangeKind) {
-        let end = Instant::now() + 2 * DUE;
+        let end = Instant::now() + 2 * REPORT_DEADLINE;
         while !self.seen.contains(kind) {
             assert!(Instant::now() < end, "{kind:?} did not come, but {:?}", self.seen);
             match self.receiver.try_recv() {
@@ -58,7 +58,7 @@ impl Scene {
     /// Waits until everything that happened before is reported; returns the changes since the last call.
     fn reach(&mut self) -> Vec<ChangeKind> {
         let (barrier, mut reached) = oneshot::channel();
-        self.watcher.reach(barrier);
+        self.watcher.add_barrier(barrier);
         while reached.try_recv().is_err() {
             let batch = self.receiver.blocking_recv().unwrap();
             self.receive(batch);
@@ -88,7 +88,7 @@ fn create_modify_rename_and_delete_are_reported_in_time() {
     scene.expect(&ChangeKind::Renamed { from: "move.txt".into(), to: "moved.txt".into() });
     scene.expect_touched("moved.txt");
     scene.expect_removed("gone.txt");
-    assert!(start.elapsed() < DUE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < REPORT_DEADLINE, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -223,16 +223,16 @@ fn reading_files_causes_no_changes() {
 fn heartbeat_stops_when_watcher_dies() {
     let scene = Scene::new(&["a.txt"]);
     let beats = |watcher: &Watcher| {
-        let before = watcher.work();
+        let before = watcher.activity();
         watcher.beat();
-        let end = Instant::now() + DUE;
-        while watcher.work() == before && Instant::now() < end {
+        let end = Instant::now() + REPORT_DEADLINE;
+        while watcher.activity() == before && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        watcher.work() != before
+        watcher.activity() != before
     };
     assert!(beats(&scene.watcher) && beats(&scene.watcher));
-    assert!(scene.watcher.pulse_age() < DUE);
+    assert!(scene.watcher.heartbeat_age() < REPORT_DEADLINE);
     scene.watcher.die();
     while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
         std::thread::sleep(Duration::from_millis(5));
@@ -248,7 +248,7 @@ fn replaced_root_is_watched_after_readding() {
     fs::rename(&root, scene.path("aside")).unwrap();
     fs::create_dir(&root).unwrap();
     scene.expect(&ChangeKind::Rescan);
-    assert!(!scene.watcher.is_whole(7));
+    assert!(!scene.watcher.is_fully_watched(7));
     scene.watcher.add(7, &root, &Arc::default()).unwrap();
     fs::write(root.join("b.txt"), "x").unwrap();
     scene.expect_touched("b.txt");
@@ -266,7 +266,7 @@ struct Fake {
     remote: Option<PathBuf>,
 }
 
-impl Kernel for Fake {
+impl WatchBackend for Fake {
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
         if self.denied.iter().any(|it| it == folder) {
             return Err(Refusal::Denied);
@@ -288,20 +288,20 @@ impl Kernel for Fake {
     }
 }
 
-struct Machine {
+struct EngineFixture {
     dir: tempfile::TempDir,
     engine: Engine<Fake>,
 }
 
-impl Machine {
+impl EngineFixture {
     /// Creates folders below a root that is not added yet; the kernel refuses `denied` and grants `limit` watches.
-    fn new(folders: &[&str], denied: &[&str], limit: usize) -> Machine {
+    fn new(folders: &[&str], denied: &[&str], limit: usize) -> EngineFixture {
         let dir = tempfile::tempdir().unwrap();
         folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
         let denied = denied.iter().map(|it| dir.path().join(it)).collect();
         let fake = Fake { denied, limit, ..Fake::default() };
-        let shared = Arc::new(Shared::new(Pulse::new().unwrap()));
-        Machine { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), shared) }
+        let shared = Arc::new(Shared::new(Heartbeat::new().unwrap()));
+        EngineFixture { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), shared) }
     }
 
     fn kernel(&mut self) -> &mut Fake {
@@ -310,14 +310,14 @@ impl Machine {
 
     fn add(&mut self) -> Result<(), WatchProblem> {
         let path = self.dir.path().to_path_buf();
-        self.engine.add(7, &path)
+        self.engine.add_root(7, &path)
     }
 
     /// Simulates an event for an entry of a watched folder; without a name, for the folder itself.
-    fn happened(&mut self, what: ReadFlags, folder: &str, name: Option<&str>) {
+    fn play_event(&mut self, what: ReadFlags, folder: &str, name: Option<&str>) {
         let folder = self.dir.path().join(folder);
         let watch = self.kernel().watched.iter().find(|it| *it.0 == folder).map_or(-1, |it| *it.1);
-        self.engine.take(Message::Event(Event { watch, what, cookie: 0, name: name.map(Into::into) }));
+        self.engine.handle_message(Message::Event(Event { watch, mask: what, cookie: 0, name: name.map(Into::into) }));
     }
 
     /// Compares the watched folders, and whether these are all.
@@ -325,7 +325,7 @@ impl Machine {
         let kernel = self.engine.folders.kernel();
         let relative = |it: &PathBuf| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap().to_string();
         assert_eq!(kernel.watched.keys().map(relative).collect::<Vec<_>>(), expected);
-        assert_eq!(self.engine.shared.states()[&7].whole, whole);
+        assert_eq!(self.engine.shared.states()[&7].is_complete, whole);
     }
 
     fn problem(&self) -> Option<String> {
@@ -333,28 +333,28 @@ impl Machine {
     }
 
     fn due(&mut self) -> Vec<ChangeKind> {
-        let changes = self.engine.due(Instant::now() + DUE);
+        let changes = self.engine.due_changes(Instant::now() + REPORT_DEADLINE);
         changes.into_iter().map(|it| it.kind).collect()
     }
 }
 
 #[test]
 fn denied_folder_is_watched_once_readable() {
-    let mut machine = Machine::new(&["a/b", "c", "locked/d"], &["locked"], 99);
+    let mut machine = EngineFixture::new(&["a/b", "c", "locked/d"], &["locked"], 99);
     machine.add().unwrap();
     // The listing runs as super-user here, so it goes on below the folder; for other users it would not.
     machine.check(&["", "a", "a/b", "c", "locked/d"], false);
     assert_eq!(machine.problem(), None, "the walk reports it");
-    assert!(!machine.engine.shared.states()[&7].ended, "the root itself is still watched");
+    assert!(!machine.engine.shared.states()[&7].is_detached, "the root itself is still watched");
     machine.kernel().denied.clear();
-    machine.happened(ReadFlags::ATTRIB | ReadFlags::ISDIR, "", Some("locked"));
+    machine.play_event(ReadFlags::ATTRIB | ReadFlags::ISDIR, "", Some("locked"));
     machine.check(&["", "a", "a/b", "c", "locked", "locked/d"], true);
     assert_eq!(machine.due(), [ChangeKind::Touched("locked".into())]);
 }
 
 #[test]
 fn denied_root_is_a_problem() {
-    let mut machine = Machine::new(&[], &[""], 99);
+    let mut machine = EngineFixture::new(&[], &[""], 99);
     let problem = machine.add().unwrap_err().0;
     assert!(
         problem.contains("permission denied") && problem.contains(machine.dir.path().to_str().unwrap()),
@@ -367,7 +367,7 @@ fn denied_root_is_a_problem() {
 
 #[test]
 fn watch_limit_keeps_watches_and_adds_rest_later() {
-    let mut machine = Machine::new(&["a", "b", "c", "d"], &[], 3);
+    let mut machine = EngineFixture::new(&["a", "b", "c", "d"], &[], 3);
     machine.add().unwrap();
     assert_eq!(machine.engine.folders.kernel().watched.len(), 3);
     let problem = machine.problem().unwrap();
@@ -383,32 +383,32 @@ fn watch_limit_keeps_watches_and_adds_rest_later() {
 
 #[test]
 fn remote_file_system_is_watched_but_not_trusted() {
-    let mut machine = Machine::new(&["a", "share/b"], &[], 99);
+    let mut machine = EngineFixture::new(&["a", "share/b"], &[], 99);
     machine.kernel().remote = Some(machine.dir.path().join("share"));
     machine.add().unwrap();
     machine.check(&["", "a", "share", "share/b"], true);
-    assert!(machine.engine.shared.states()[&7].remote);
+    assert!(machine.engine.shared.states()[&7].is_remote);
     let problem = machine.problem().unwrap();
     assert!(problem.contains("share") && problem.contains("nfs") && problem.contains("VIC_POLL_SECONDS"), "{problem}");
 }
 
 #[test]
 fn ignored_folders_use_no_watch() {
-    let mut machine = Machine::new(&["a", "node_modules/x", ".git/objects", ".hidden"], &[], 99);
+    let mut machine = EngineFixture::new(&["a", "node_modules/x", ".git/objects", ".hidden"], &[], 99);
     fs::write(machine.dir.path().join(".ignore"), "node_modules/").unwrap();
     machine.add().unwrap();
     machine.check(&["", "a"], true);
-    machine.happened(ReadFlags::CREATE | ReadFlags::ISDIR, "", Some("node_modules"));
+    machine.play_event(ReadFlags::CREATE | ReadFlags::ISDIR, "", Some("node_modules"));
     machine.check(&["", "a"], true);
 }
 
 #[test]
 fn lost_events_renew_watches_and_rescan_once() {
-    let mut machine = Machine::new(&["old"], &[], 99);
+    let mut machine = EngineFixture::new(&["old"], &[], 99);
     machine.add().unwrap();
     fs::rename(machine.dir.path().join("old"), machine.dir.path().join("new")).unwrap();
     let now = Instant::now();
-    (0..3).for_each(|_| machine.engine.lose(now));
+    (0..3).for_each(|_| machine.engine.note_loss(now));
     machine.check(&["", "old"], true);
     assert_eq!(machine.due(), [ChangeKind::Rescan]);
     machine.check(&["", "new"], true);
@@ -416,47 +416,47 @@ fn lost_events_renew_watches_and_rescan_once() {
     let counts = *machine.engine.shared.counts();
     assert_eq!((counts.overflows, counts.rescans), (3, 1));
     // A loss right after a rescan waits until the next one is due.
-    machine.engine.lose(now);
+    machine.engine.note_loss(now);
     assert_eq!(machine.due(), []);
     let later = Instant::now() + Duration::from_secs(15);
-    assert_eq!(machine.engine.due(later).len(), 1);
+    assert_eq!(machine.engine.due_changes(later).len(), 1);
 }
 
 #[test]
 fn barrier_triggers_pending_rescan_at_once() {
-    let mut machine = Machine::new(&[], &[], 99);
+    let mut machine = EngineFixture::new(&[], &[], 99);
     machine.add().unwrap();
     let now = Instant::now();
-    machine.engine.lose(now);
-    let changes: Vec<ChangeKind> = machine.engine.everything(now).into_iter().map(|it| it.kind).collect();
+    machine.engine.note_loss(now);
+    let changes: Vec<ChangeKind> = machine.engine.all_changes(now).into_iter().map(|it| it.kind).collect();
     assert_eq!(changes, [ChangeKind::Rescan]);
 }
 
 #[test]
 fn deleted_root_is_watched_after_readding() {
-    let mut machine = Machine::new(&["a"], &[], 99);
+    let mut machine = EngineFixture::new(&["a"], &[], 99);
     machine.add().unwrap();
-    machine.happened(ReadFlags::DELETE_SELF, "", None);
+    machine.play_event(ReadFlags::DELETE_SELF, "", None);
     machine.check(&[], false);
     machine.add().unwrap();
     machine.check(&["", "a"], true);
-    machine.engine.take(Message::Remove(7));
+    machine.engine.handle_message(Message::Remove(7));
     assert!(machine.engine.folders.kernel().watched.is_empty());
 }
 
 #[test]
 fn move_self_event_causes_no_change() {
-    let mut machine = Machine::new(&["a"], &[], 99);
+    let mut machine = EngineFixture::new(&["a"], &[], 99);
     machine.add().unwrap();
-    machine.happened(ReadFlags::MOVE_SELF, "a", None);
+    machine.play_event(ReadFlags::MOVE_SELF, "a", None);
     assert_eq!(machine.due(), []);
 }
 
 #[test]
 fn folder_below_mount_is_watched_after_unmount() {
-    let mut machine = Machine::new(&["m/below"], &[], 99);
+    let mut machine = EngineFixture::new(&["m/below"], &[], 99);
     machine.add().unwrap();
-    machine.happened(ReadFlags::UNMOUNT, "m", None);
+    machine.play_event(ReadFlags::UNMOUNT, "m", None);
     machine.check(&["", "m", "m/below"], true);
     assert_eq!(machine.due(), [ChangeKind::Touched("m".into())]);
 }

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::files::watch::inotify::{Descriptor, Kernel, Refusal};
+use crate::files::watch::inotify::{Descriptor, Refusal, WatchBackend};
 use crate::files::watch::inotify_limits;
 use crate::files::{Rules, walk};
 
 /// The folders of all roots. Paths are absolute.
-pub(super) struct Folders<K> {
+pub(super) struct WatchSet<K> {
     kernel: K,
     watched: BTreeMap<PathBuf, Descriptor>,
     paths: HashMap<Descriptor, PathBuf>,
@@ -21,9 +21,9 @@ pub(super) struct Folders<K> {
     remote: BTreeMap<PathBuf, &'static str>,
 }
 
-impl<K: Kernel> Folders<K> {
-    pub(super) fn new(kernel: K) -> Folders<K> {
-        Folders {
+impl<K: WatchBackend> WatchSet<K> {
+    pub(super) fn new(kernel: K) -> WatchSet<K> {
+        WatchSet {
             kernel,
             watched: BTreeMap::new(),
             paths: HashMap::new(),
@@ -43,13 +43,13 @@ impl<K: Kernel> Folders<K> {
 
     /// Watches the visible folders of a root at and below `within` (relative) that are not watched yet; calls `each` for
     /// every folder.
-    pub(super) fn spread(&mut self, root: &Path, within: &Path, rules: &Rules, each: &dyn Fn()) {
+    pub(super) fn watch_visible(&mut self, root: &Path, within: &Path, rules: &Rules, each: &dyn Fn()) {
         let start = root.join(within);
         remove_below(&mut self.missing, &start);
         remove_below(&mut self.remote, &start);
         // At the limit the other folders are only counted, to report how many watches are needed.
         let mut is_full = false;
-        let listed = walk::folders(root, rules, within, |folder| {
+        let listed = walk::visible_folders(root, rules, within, |folder| {
             each();
             if is_full && !self.watched.contains_key(folder) {
                 self.missing.insert(folder.to_path_buf(), Refusal::Limit);
@@ -89,9 +89,9 @@ impl<K: Kernel> Folders<K> {
     }
 
     /// Stops watching a folder and all below it.
-    pub(super) fn forget(&mut self, path: &Path) {
+    pub(super) fn unwatch_below(&mut self, path: &Path) {
         for (folder, watch) in
-            below(&self.watched, path).map(|(folder, watch)| (folder.clone(), *watch)).collect::<Vec<_>>()
+            range_below(&self.watched, path).map(|(folder, watch)| (folder.clone(), *watch)).collect::<Vec<_>>()
         {
             self.kernel.unwatch(watch);
             self.watched.remove(&folder);
@@ -102,7 +102,7 @@ impl<K: Kernel> Folders<K> {
     }
 
     /// Removes a watch that the kernel has ended by itself: its folder is gone, or unmounted.
-    pub(super) fn let_go(&mut self, watch: Descriptor) {
+    pub(super) fn remove_ended(&mut self, watch: Descriptor) {
         if let Some(folder) = self.paths.remove(&watch) {
             self.watched.remove(&folder);
         }
@@ -125,7 +125,7 @@ impl<K: Kernel> Folders<K> {
     /// Returns whether every folder seen in a root is watched. Folders with too long paths do not count: walking the root
     /// again would not reach more of them.
     pub(super) fn is_whole(&self, root: &Path) -> bool {
-        below(&self.missing, root).all(|(_, it)| *it == Refusal::Beyond)
+        range_below(&self.missing, root).all(|(_, it)| *it == Refusal::PathTooLong)
     }
 
     /// Returns the number of watched folders of all roots, and of those that cannot be watched.
@@ -135,20 +135,20 @@ impl<K: Kernel> Folders<K> {
 
     /// Returns the first folder of a root that other machines can change, with the type of its file system.
     pub(super) fn remote<'a>(&'a self, root: &'a Path) -> Option<(&'a Path, &'static str)> {
-        below(&self.remote, root).next().map(|(folder, kind)| (folder.as_path(), *kind))
+        range_below(&self.remote, root).next().map(|(folder, kind)| (folder.as_path(), *kind))
     }
 
     /// Returns the problem of a root, with a hint.
     pub(super) fn problem(&self, root: &Path) -> Option<String> {
-        let missing = || below(&self.missing, root);
+        let missing = || range_below(&self.missing, root);
         if missing().any(|(_, it)| *it == Refusal::Limit) {
-            let (watched, missing) = (below(&self.watched, root).count(), missing().count());
-            return Some(inotify_limits::of_folders(root, watched, watched + missing));
+            let (watched, missing) = (range_below(&self.watched, root).count(), missing().count());
+            return Some(inotify_limits::explain_watch_limit(root, watched, watched + missing));
         }
         let root_denied = self.missing.get(root) == Some(&Refusal::Denied);
         let failed = missing().find_map(|(path, it)| match it {
             Refusal::Failed(error) => Some((path.as_path(), error.as_str())),
-            Refusal::Denied | Refusal::Limit | Refusal::Beyond | Refusal::Gone => None,
+            Refusal::Denied | Refusal::Limit | Refusal::PathTooLong | Refusal::Gone => None,
         });
         let failed = failed.or(root_denied.then_some((root, "permission denied")));
         if let Some((path, error)) = failed {
@@ -164,12 +164,12 @@ impl<K: Kernel> Folders<K> {
 }
 
 /// Returns the entries at and below a folder. Paths are ordered by components, so that these follow it.
-fn below<'a, T>(map: &'a BTreeMap<PathBuf, T>, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a T)> {
+fn range_below<'a, T>(map: &'a BTreeMap<PathBuf, T>, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a T)> {
     map.range(folder.to_path_buf()..).take_while(move |(path, _)| path.starts_with(folder))
 }
 
 fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, folder: &Path) {
-    let gone: Vec<PathBuf> = below(map, folder).map(|it| it.0.clone()).collect();
+    let gone: Vec<PathBuf> = range_below(map, folder).map(|it| it.0.clone()).collect();
     gone.iter().for_each(|it| {
         map.remove(it);
     });

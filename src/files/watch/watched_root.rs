@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::files::Rules;
-use crate::files::ignore_matcher::Visible;
+use crate::files::ignore_matcher::IgnoreMatcher;
 use crate::files::watch::{Change, ChangeKind};
 use crate::model::RootId;
 
@@ -14,7 +14,7 @@ pub(super) struct WatchedRoot {
     pub(super) id: RootId,
     pub(super) path: PathBuf,
     rules: Rules,
-    matcher: Visible,
+    matcher: IgnoreMatcher,
     /// Device and inode of the folder, to detect its replacement.
     identity: Option<(u64, u64)>,
     /// Whether an ignore file changed since [`WatchedRoot::take_new_rules`].
@@ -24,13 +24,13 @@ pub(super) struct WatchedRoot {
 impl WatchedRoot {
     pub(super) fn new(id: RootId, path: &Path, rules: &Rules) -> Result<WatchedRoot> {
         let matcher = rules.matcher(path)?;
-        let identity = identity(path);
+        let identity = folder_identity(path);
         Ok(WatchedRoot { id, path: path.into(), rules: rules.clone(), matcher, identity, new_rules: false })
     }
 
     /// Returns whether it is still the folder at which watching began.
     pub(super) fn is_same(&self, path: &Path) -> bool {
-        self.path == path && self.identity.is_some() && self.identity == identity(path)
+        self.path == path && self.identity.is_some() && self.identity == folder_identity(path)
     }
 
     pub(super) fn is_visible(&mut self, relative: &Path) -> bool {
@@ -51,7 +51,7 @@ impl WatchedRoot {
     }
 
     /// Reloads the ignore files when one of them changed; returns whether it did.
-    fn rules_changed(&mut self, relative: &Path) -> bool {
+    fn reload_rules_if_changed(&mut self, relative: &Path) -> bool {
         if !relative.file_name().is_some_and(Rules::is_ignore_file) {
             return false;
         }
@@ -70,8 +70,8 @@ impl WatchedRoot {
         self.path.join(relative).symlink_metadata().is_ok()
     }
 
-    fn renamed(&mut self, from: PathBuf, to: PathBuf) -> Vec<ChangeKind> {
-        if self.rules_changed(&from) || self.rules_changed(&to) {
+    fn changes_of_rename(&mut self, from: PathBuf, to: PathBuf) -> Vec<ChangeKind> {
+        if self.reload_rules_if_changed(&from) || self.reload_rules_if_changed(&to) {
             return vec![ChangeKind::Rescan];
         }
         match (self.is_visible(&from), self.is_visible(&to)) {
@@ -79,16 +79,16 @@ impl WatchedRoot {
                 vec![ChangeKind::Renamed { from, to: to.clone() }, ChangeKind::Touched(to)]
             }
             // One of the two places has changed again since.
-            (true, true) => self.touched(from).into_iter().chain(self.touched(to)).collect(),
+            (true, true) => self.changes_of_path(from).into_iter().chain(self.changes_of_path(to)).collect(),
             (true, false) => vec![ChangeKind::Removed(from)],
-            (false, true) => self.touched(to),
+            (false, true) => self.changes_of_path(to),
             (false, false) => Vec::new(),
         }
     }
 
     /// Returns the changes of a path as it is now. A save by rename begins with a removal event.
-    fn touched(&mut self, relative: PathBuf) -> Vec<ChangeKind> {
-        if relative.as_os_str().is_empty() || self.rules_changed(&relative) {
+    fn changes_of_path(&mut self, relative: PathBuf) -> Vec<ChangeKind> {
+        if relative.as_os_str().is_empty() || self.reload_rules_if_changed(&relative) {
             // The changes of the root itself can only be found by a walk.
             vec![ChangeKind::Rescan]
         } else if !self.is_visible(&relative) {
@@ -101,29 +101,29 @@ impl WatchedRoot {
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
+fn folder_identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|it| (it.dev(), it.ino()))
 }
 
 /// Returns the changes at a place, or at the two places of a rename. Paths are absolute.
 pub(super) fn changes_at(roots: &mut [WatchedRoot], place: &Path, target: Option<&Path>) -> Vec<Change> {
-    let Some((root, relative)) = locate(roots, place) else {
+    let Some((root, relative)) = locate_root(roots, place) else {
         return target.map(|it| changes_at(roots, it, None)).unwrap_or_default();
     };
     let id = roots[root].id;
     let change = |kind| Change { root_id: id, kind };
-    match target.map(|it| (it, locate(roots, it))) {
-        None => roots[root].touched(relative).into_iter().map(change).collect(),
+    match target.map(|it| (it, locate_root(roots, it))) {
+        None => roots[root].changes_of_path(relative).into_iter().map(change).collect(),
         Some((_, Some((other, to)))) if other == root => {
-            roots[root].renamed(relative, to).into_iter().map(change).collect()
+            roots[root].changes_of_rename(relative, to).into_iter().map(change).collect()
         }
         Some((target, _)) => {
-            let gone: Vec<Change> = roots[root].touched(relative).into_iter().map(change).collect();
+            let gone: Vec<Change> = roots[root].changes_of_path(relative).into_iter().map(change).collect();
             gone.into_iter().chain(changes_at(roots, target, None)).collect()
         }
     }
 }
 
-fn locate(roots: &[WatchedRoot], path: &Path) -> Option<(usize, PathBuf)> {
+fn locate_root(roots: &[WatchedRoot], path: &Path) -> Option<(usize, PathBuf)> {
     roots.iter().enumerate().find_map(|(index, it)| Some((index, path.strip_prefix(&it.path).ok()?.to_path_buf())))
 }

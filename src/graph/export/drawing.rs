@@ -8,35 +8,35 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::export::Extent;
+use crate::graph::export::Subgraph;
 use crate::graph::snapshot::view::View;
 
 /// Most characters of a name in a drawing.
-const NAME: usize = 60;
+const MAX_NAME_CHARS: usize = 60;
 
 /// Colours assigned to types in rotation.
 const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b"];
 
 /// Draws as Graphviz DOT.
-pub(crate) fn dot(view: &View, extent: &Extent) -> String {
+pub(crate) fn dot(view: &View, extent: &Subgraph) -> String {
     let snapshot = &view.snapshot;
     let mut dot =
         String::from("digraph vic {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
     for node in &extent.nodes {
-        let label = format!("{}\n{}", shown(snapshot.name(*node)), snapshot.type_name(*node));
+        let label = format!("{}\n{}", shorten(snapshot.name(*node)), snapshot.type_name(*node));
         let colour = colour(snapshot.label_of[*node as usize]);
-        let _ = writeln!(dot, "  n{} [label={}, color=\"{colour}\"];", snapshot.id(*node), quoted(&label));
+        let _ = writeln!(dot, "  n{} [label={}, color=\"{colour}\"];", snapshot.id(*node), quote_dot(&label));
     }
     for edge in &extent.edges {
         let (source, target) = (snapshot.id(snapshot.source(*edge)), snapshot.id(snapshot.target(*edge)));
-        let _ = writeln!(dot, "  n{source} -> n{target} [label={}];", quoted(snapshot.relation_name(*edge)));
+        let _ = writeln!(dot, "  n{source} -> n{target} [label={}];", quote_dot(snapshot.relation_name(*edge)));
     }
     dot.push_str("}\n");
     dot
 }
 
-fn shown(name: &str) -> String {
-    match name.char_indices().nth(NAME) {
+fn shorten(name: &str) -> String {
+    match name.char_indices().nth(MAX_NAME_CHARS) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name.to_string(),
     }
@@ -47,7 +47,7 @@ fn colour(label: u16) -> &'static str {
 }
 
 /// Quotes a text for DOT, where a backslash begins an escape.
-fn quoted(text: &str) -> String {
+fn quote_dot(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {
@@ -66,7 +66,7 @@ fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// Only a defect of vic.
-pub(crate) fn html(view: &View, extent: &Extent) -> Result<String> {
+pub(crate) fn html(view: &View, extent: &Subgraph) -> Result<String> {
     let snapshot = &view.snapshot;
     let place = |node: u32| extent.nodes.binary_search(&node).unwrap_or(0);
     let nodes: Vec<Value> = extent
@@ -74,7 +74,7 @@ pub(crate) fn html(view: &View, extent: &Extent) -> Result<String> {
         .iter()
         .map(|it| {
             let colour = colour(snapshot.label_of[*it as usize]);
-            json!([shown(snapshot.name(*it)), snapshot.type_name(*it), colour, snapshot.id(*it)])
+            json!([shorten(snapshot.name(*it)), snapshot.type_name(*it), colour, snapshot.id(*it)])
         })
         .collect();
     let edges: Vec<Value> = extent
@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn dot_escapes_quotes_and_control_characters() {
-        assert_eq!(quoted("a\"];\nx\\"), "\"a\\\"];\\nx\\\\\"");
-        assert_eq!(quoted("\u{1b}[2J"), "\" [2J\"");
+        assert_eq!(quote_dot("a\"];\nx\\"), "\"a\\\"];\\nx\\\\\"");
+        assert_eq!(quote_dot("\u{1b}[2J"), "\" [2J\"");
     }
 
     #[test]

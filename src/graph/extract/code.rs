@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Maker, shared};
-use crate::graph::extract::{Text, relation};
+use crate::graph::extract::part::{PartBuilder, shared_node};
+use crate::graph::extract::{SourceText, relation};
 
 /// Import statements by file extension. The first group is the imported module.
 static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
@@ -27,11 +27,16 @@ static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
 });
 
 /// Extracts symbols and imports of a text.
-pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
+pub(super) fn read_code(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let record = maker.reading.record;
     if let Some(symbol) = text.anchor.symbol.as_deref().filter(|it| !it.is_empty()) {
         let key = format!("symbol:{}#{symbol}", record.id);
-        maker.refers(shared("CodeSymbol", key, symbol), relation::DEFINES, 1.0, text.found(0..first_line(text.text)));
+        maker.add_node_and_edge(
+            shared_node("CodeSymbol", key, symbol),
+            relation::DEFINES,
+            1.0,
+            text.evidence_at(0..first_line(text.text)),
+        );
     }
     for (extensions, pattern) in IMPORTS.iter() {
         if !extensions.contains(&record.extension.as_str()) {
@@ -39,7 +44,7 @@ pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
         }
         for found in pattern.captures_iter(text.text) {
             let (Some(whole), Some(module)) = (found.get(0), found.get(1)) else { continue };
-            import(module.as_str(), text, whole.range(), maker);
+            add_import(module.as_str(), text, whole.range(), maker);
         }
     }
 }
@@ -49,14 +54,19 @@ fn first_line(text: &str) -> usize {
 }
 
 /// Adds the imported module, and the file if the import names one by path.
-fn import(module: &str, text: &Text<'_>, range: std::ops::Range<usize>, maker: &mut Maker<'_>) {
+fn add_import(module: &str, text: &SourceText<'_>, range: std::ops::Range<usize>, maker: &mut PartBuilder<'_>) {
     let extension = maker.reading.record.extension.clone();
-    let evidence = text.found(range);
+    let evidence = text.evidence_at(range);
     let named = [module.to_string(), format!("{module}.{extension}"), format!("{}.py", module.replace('.', "/"))];
     for path in named.iter().filter(|it| it.contains('/') || it.contains('.')) {
-        if let Some(alias) = maker.beside(path) {
-            maker.points(&alias, relation::IMPORTS, 0.9, evidence.clone());
+        if let Some(alias) = maker.relative_path_alias(path) {
+            maker.add_edge_to_alias(&alias, relation::IMPORTS, 0.9, evidence.clone());
         }
     }
-    maker.refers(shared("Module", format!("module:{module}"), module), relation::IMPORTS, 0.95, evidence);
+    maker.add_node_and_edge(
+        shared_node("Module", format!("module:{module}"), module),
+        relation::IMPORTS,
+        0.95,
+        evidence,
+    );
 }

@@ -5,19 +5,19 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, Maker, path_alias};
-use crate::graph::extract::{Text, relation};
+use crate::graph::extract::part::{Finding, PartBuilder, path_alias};
+use crate::graph::extract::{SourceText, relation};
 
 /// Formats of rendered documents.
-const RENDERED: [&str; 4] = ["pdf", "html", "htm", "epub"];
+const RENDERED_FORMATS: [&str; 4] = ["pdf", "html", "htm", "epub"];
 /// Source formats of documents, most likely first.
-const WRITTEN: [&str; 12] =
+const SOURCE_FORMATS: [&str; 12] =
     ["docx", "odt", "tex", "md", "markdown", "rst", "adoc", "org", "ipynb", "pptx", "odp", "rtf"];
 /// A common name is only a hint.
-const BY_NAME: f32 = 0.7;
-const BY_HEADER: f32 = 0.95;
+const NAME_CONFIDENCE: f32 = 0.7;
+const HEADER_CONFIDENCE: f32 = 0.95;
 /// Length of the file header, in bytes, that is searched for a generator's notice.
-const HEADER: usize = 2_000;
+const HEADER_BYTES: usize = 2_000;
 
 /// `// source: api/v1/vic.proto`, `# Generated from grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
 static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
@@ -26,26 +26,26 @@ static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Adds possible sources with the same name in the same folder, if the file looks rendered.
-pub(super) fn by_name(maker: &mut Maker<'_>, evidence: &Finding) {
+pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>, evidence: &Finding) {
     let path = maker.reading.record.absolute();
-    if RENDERED.contains(&maker.reading.record.extension.as_str()) {
-        for written in WRITTEN {
+    if RENDERED_FORMATS.contains(&maker.reading.record.extension.as_str()) {
+        for written in SOURCE_FORMATS {
             let alias = path_alias(&path.with_extension(written));
-            maker.points(&alias, relation::DERIVED_FROM, BY_NAME, evidence.clone());
+            maker.add_edge_to_alias(&alias, relation::DERIVED_FROM, NAME_CONFIDENCE, evidence.clone());
         }
     }
 }
 
 /// Adds the source that the header of a text names: a path relative to the file's folder or to its root.
-pub(super) fn by_header(text: &Text<'_>, maker: &mut Maker<'_>) {
-    let header = &text.text[..text.text.floor_char_boundary(HEADER)];
+pub(super) fn add_source_from_header(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
+    let header = &text.text[..text.text.floor_char_boundary(HEADER_BYTES)];
     let is_first = text.anchor.byte_start.unwrap_or(0) == 0;
     let Some(path) = SOURCE.captures(header).filter(|_| is_first).and_then(|it| it.name("path")) else { return };
     let from_root = format!("/{}", path.as_str().trim_start_matches('/'));
-    let evidence = text.found(path.range());
+    let evidence = text.evidence_at(path.range());
     for relative in [path.as_str(), from_root.as_str()] {
-        if let Some(alias) = maker.beside(relative).filter(|_| Path::new(relative).file_name().is_some()) {
-            maker.points(&alias, relation::DERIVED_FROM, BY_HEADER, evidence.clone());
+        if let Some(alias) = maker.relative_path_alias(relative).filter(|_| Path::new(relative).file_name().is_some()) {
+            maker.add_edge_to_alias(&alias, relation::DERIVED_FROM, HEADER_CONFIDENCE, evidence.clone());
         }
     }
 }

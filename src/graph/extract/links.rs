@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use percent_encoding::percent_decode_str;
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, Holders, Maker, shared, stem_alias};
-use crate::graph::extract::{Text, people, relation};
+use crate::graph::extract::part::{ChunkFinder, Finding, PartBuilder, name_alias, shared_node};
+use crate::graph::extract::{SourceText, people, relation};
 use crate::model::{BlockKind, Document, FileKind, LinkKind, StoredChunk};
 
 /// Longest accepted link target.
-const MOST_TARGET: usize = 1_000;
+const MAX_TARGET_BYTES: usize = 1_000;
 
 /// `[label](target "title")`, `[label]: target`, `<https://...>`, `[[Page#heading|label]]`, `https://...`, by group.
 static LINK: LazyLock<Regex> = LazyLock::new(|| {
@@ -34,19 +34,19 @@ static PAPER: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Extracts the references of a text.
-pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
+pub(super) fn read_links(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let is_markup = matches!(maker.reading.record.kind, FileKind::Markup | FileKind::Text | FileKind::Notebook);
     // Links in code are examples more often than references.
     let is_code = matches!(text.kind, Some(BlockKind::Code));
     for found in LINK.captures_iter(text.text) {
         let Some(whole) = found.get(0) else { continue };
-        let evidence = || text.found(whole.range());
+        let evidence = || text.evidence_at(whole.range());
         if let Some(target) = found.name("inline").or(found.name("definition")).filter(|_| is_markup && !is_code) {
-            target_of(target.as_str(), 1.0, evidence(), maker);
+            add_target(target.as_str(), 1.0, evidence(), maker);
         } else if let Some(page) = found.name("wiki").filter(|_| is_markup && !is_code) {
-            wiki(page.as_str(), evidence(), maker);
+            add_wiki_link(page.as_str(), evidence(), maker);
         } else if let Some(address) = found.name("bare") {
-            target_of(
+            add_target(
                 address.as_str().trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '*', '_']),
                 0.9,
                 evidence(),
@@ -56,26 +56,26 @@ pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
     }
     for found in PAPER.captures_iter(text.text) {
         let Some(whole) = found.get(0) else { continue };
-        let evidence = text.found(whole.range());
+        let evidence = text.evidence_at(whole.range());
         if let Some(doi) = found.name("doi") {
-            paper("doi", doi.as_str().trim_end_matches(['.', ',', ';', ':', ')']), evidence, maker);
+            add_paper("doi", doi.as_str().trim_end_matches(['.', ',', ';', ':', ')']), evidence, maker);
         } else if let Some(number) = found.name("arxiv") {
-            paper("arxiv", number.as_str(), evidence, maker);
+            add_paper("arxiv", number.as_str(), evidence, maker);
         }
     }
 }
 
-fn paper(kind: &str, number: &str, evidence: Finding, maker: &mut Maker<'_>) {
+fn add_paper(kind: &str, number: &str, evidence: Finding, maker: &mut PartBuilder<'_>) {
     let number = number.to_lowercase();
-    maker.refers(shared("Paper", format!("{kind}:{number}"), &number), relation::CITES, 0.95, evidence);
+    maker.add_node_and_edge(shared_node("Paper", format!("{kind}:{number}"), &number), relation::CITES, 0.95, evidence);
 }
 
 /// Extracts the links that the document states outside its text.
-pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
-    let mut holders = Holders::new(maker.reading.chunks);
+pub(super) fn read_document_links(document: &Document, maker: &mut PartBuilder<'_>) {
+    let mut holders = ChunkFinder::new(maker.reading.chunks);
     for link in &document.links {
         let is_named = |it: &StoredChunk| it.chunk.text.contains(&link.text);
-        let chunk = if link.text.is_empty() { None } else { holders.find(is_named) };
+        let chunk = if link.text.is_empty() { None } else { holders.find_chunk(is_named) };
         let chunk = chunk.or(maker.reading.chunks.first());
         let evidence = chunk.map(|stored| {
             let at = stored.chunk.text.find(&link.text).filter(|_| !link.text.is_empty()).unwrap_or(0);
@@ -84,16 +84,18 @@ pub(super) fn stated(document: &Document, maker: &mut Maker<'_>) {
             crate::model::GraphEvidence { chunk_id: stored.chunk.id.0.clone(), start, end }
         });
         match link.kind {
-            LinkKind::Link => target_of(&link.target, 1.0, evidence, maker),
-            LinkKind::Message => maker.alias(format!("message:{}", link.target)),
-            LinkKind::Reply => maker.points(&format!("message:{}", link.target), relation::LINKS_TO, 1.0, evidence),
+            LinkKind::Link => add_target(&link.target, 1.0, evidence, maker),
+            LinkKind::Message => maker.add_alias(format!("message:{}", link.target)),
+            LinkKind::Reply => {
+                maker.add_edge_to_alias(&format!("message:{}", link.target), relation::LINKS_TO, 1.0, evidence)
+            }
         }
     }
 }
 
 /// Adds a wiki link: a page by name, or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. A link that starts at
 /// the root or relative to the file is a path: `[[/folder/Page]]`, `[[../Page]]`.
-fn wiki(page: &str, evidence: Finding, maker: &mut Maker<'_>) {
+fn add_wiki_link(page: &str, evidence: Finding, maker: &mut PartBuilder<'_>) {
     // In tables the bar before a label has a backslash before it.
     let page = page.split('#').next().unwrap_or_default().trim().trim_end_matches('\\').trim_end();
     let page = page.strip_suffix(".md").unwrap_or(page);
@@ -104,19 +106,19 @@ fn wiki(page: &str, evidence: Finding, maker: &mut Maker<'_>) {
     }
     if page.starts_with('/') || page.starts_with("./") || page.starts_with("../") {
         let path = if name.contains('.') { page.to_string() } else { format!("{page}.md") };
-        if let Some(alias) = maker.beside(&path) {
-            maker.points(&alias, relation::LINKS_TO, 0.9, evidence);
+        if let Some(alias) = maker.relative_path_alias(&path) {
+            maker.add_edge_to_alias(&alias, relation::LINKS_TO, 0.9, evidence);
         }
         return;
     }
     let folders: Vec<&str> = folder.split('/').map(str::trim).filter(|it| !it.is_empty()).collect();
-    let alias = stem_alias(&maker.reading.record.root, name);
-    maker.points_within(&alias, &folders.join("/"), evidence);
+    let alias = name_alias(&maker.reading.record.root, name);
+    maker.add_link_by_name(&alias, &folders.join("/"), evidence);
 }
 
 /// Adds a link to a file, a web page or a person.
-fn target_of(target: &str, confidence: f32, evidence: Finding, maker: &mut Maker<'_>) {
-    if target.is_empty() || target.len() > MOST_TARGET || target.starts_with('#') {
+fn add_target(target: &str, confidence: f32, evidence: Finding, maker: &mut PartBuilder<'_>) {
+    if target.is_empty() || target.len() > MAX_TARGET_BYTES || target.starts_with('#') {
         return;
     }
     let (scheme, rest) = target.split_once(':').unwrap_or(("", target));
@@ -124,17 +126,22 @@ fn target_of(target: &str, confidence: f32, evidence: Finding, maker: &mut Maker
         "" => {
             let path = target.split(['#', '?']).next().unwrap_or_default();
             let path = percent_decode_str(path).decode_utf8_lossy();
-            if let Some(alias) = maker.beside(&path).filter(|_| !path.is_empty()) {
-                maker.points(&alias, relation::LINKS_TO, confidence, evidence);
+            if let Some(alias) = maker.relative_path_alias(&path).filter(|_| !path.is_empty()) {
+                maker.add_edge_to_alias(&alias, relation::LINKS_TO, confidence, evidence);
             }
         }
         "mailto" => {
             let address = rest.split('?').next().unwrap_or_default();
-            people::person(address, "", relation::MENTIONS, 1.0, evidence, maker);
+            people::add_person(address, "", relation::MENTIONS, 1.0, evidence, maker);
         }
         scheme @ ("http" | "https") => {
-            if let Some(url) = url(scheme, rest) {
-                maker.refers(shared("Url", format!("url:{url}"), &url), relation::LINKS_TO, confidence, evidence);
+            if let Some(url) = sanitized_url(scheme, rest) {
+                maker.add_node_and_edge(
+                    shared_node("Url", format!("url:{url}"), &url),
+                    relation::LINKS_TO,
+                    confidence,
+                    evidence,
+                );
             }
         }
         _ => {}
@@ -142,7 +149,7 @@ fn target_of(target: &str, confidence: f32, evidence: Finding, maker: &mut Maker
 }
 
 /// Returns an address without parts that may be secret: credentials, query, fragment.
-fn url(scheme: &str, rest: &str) -> Option<String> {
+fn sanitized_url(scheme: &str, rest: &str) -> Option<String> {
     let rest = rest.strip_prefix("//")?.split(['?', '#']).next()?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = host.rsplit('@').next().unwrap_or(host).to_ascii_lowercase();

@@ -15,10 +15,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::graph::extract::part::{Finding, Maker};
+use crate::graph::extract::part::{Finding, PartBuilder};
 use crate::model::{Document, FileKind, FileRecord, StoredChunk};
 
-pub(crate) use part::{Lies, WITHIN, file_key, is_name, lies};
+pub(crate) use part::{FOLDERS_ATTRIBUTE, FolderMatch, file_key, folder_match, is_name_alias};
 
 /// Version of the extraction. Raise it with every change here, so that every file is read again.
 pub(crate) const VERSION: u32 = 3;
@@ -54,7 +54,7 @@ pub(crate) mod relation {
 }
 
 /// The input of the extraction of one file.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ExtractInput<'a> {
     pub(crate) record: &'a FileRecord,
     /// Its passages, by ordinal.
     pub(crate) chunks: &'a [StoredChunk],
@@ -68,35 +68,35 @@ pub(crate) fn is_reread(kind: FileKind) -> bool {
 }
 
 /// Returns the graph part of a file.
-pub(crate) fn part(reading: &Reading<'_>) -> crate::model::GraphPart {
-    let mut maker = Maker::new(reading);
-    maker.place();
-    maker.outline();
+pub(crate) fn extract_part(reading: &ExtractInput<'_>) -> crate::model::GraphPart {
+    let mut maker = PartBuilder::new(reading);
+    maker.add_file();
+    maker.add_outline();
     let texts = maker.texts();
     let kind = reading.record.kind;
     let is_proto = reading.record.extension == "proto";
     if let Some(first) = texts.first() {
-        derived_from::by_header(first, &mut maker);
+        derived_from::add_source_from_header(first, &mut maker);
     }
     for text in &texts {
         if kind == FileKind::Code || is_proto {
-            code::read(text, &mut maker);
+            code::read_code(text, &mut maker);
         } else {
-            people::read(text, &mut maker);
+            people::read_people(text, &mut maker);
         }
-        links::read(text, &mut maker);
+        links::read_links(text, &mut maker);
     }
     if is_proto {
-        proto::read(&texts, &mut maker);
+        proto::read_proto(&texts, &mut maker);
     }
     if let Some(document) = reading.document {
-        links::stated(document, &mut maker);
+        links::read_document_links(document, &mut maker);
     }
     maker.finish()
 }
 
 /// Returns the graph part of a folder: the folder itself and its parent.
-pub(crate) fn folder(path: &Path, root: &Path) -> crate::model::GraphPart {
+pub(crate) fn folder_part(path: &Path, root: &Path) -> crate::model::GraphPart {
     let shown = path.to_string_lossy();
     let name = path.file_name().map_or_else(|| shown.clone().into_owned(), |it| it.to_string_lossy().into_owned());
     let mut part = crate::model::GraphPart::default();
@@ -120,7 +120,7 @@ pub(crate) fn folder(path: &Path, root: &Path) -> crate::model::GraphPart {
 }
 
 /// A text of a file, with its place.
-pub(crate) struct Text<'a> {
+pub(crate) struct SourceText<'a> {
     pub(crate) text: &'a str,
     pub(crate) kind: Option<crate::model::BlockKind>,
     pub(crate) anchor: &'a crate::model::Anchor,
@@ -128,14 +128,14 @@ pub(crate) struct Text<'a> {
     pub(crate) chunk: Option<&'a StoredChunk>,
 }
 
-impl Text<'_> {
+impl SourceText<'_> {
     /// Returns the evidence for these bytes of the text.
-    fn found(&self, range: std::ops::Range<usize>) -> Finding {
-        part::finding(self, range)
+    fn evidence_at(&self, range: std::ops::Range<usize>) -> Finding {
+        part::evidence_of(self, range)
     }
 
     /// Returns the `key: value` lines of the file's metadata.
-    fn facts(&self) -> BTreeMap<String, (String, std::ops::Range<usize>)> {
+    fn metadata_lines(&self) -> BTreeMap<String, (String, std::ops::Range<usize>)> {
         let mut facts = BTreeMap::new();
         let mut at = 0;
         for line in self.text.split_inclusive('\n') {

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, Maker, shared};
-use crate::graph::extract::{Text, relation};
+use crate::graph::extract::part::{Finding, PartBuilder, shared_node};
+use crate::graph::extract::{SourceText, relation};
 use crate::model::{BlockKind, FileKind};
 
 static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
@@ -19,42 +19,42 @@ static TAG: LazyLock<Regex> =
 /// Metadata keys of authors.
 const AUTHORS: [&str; 5] = ["author", "authors", "creator", "from", "last_author"];
 /// Metadata keys of other people.
-const OTHERS: [&str; 2] = ["to", "cc"];
+const RECIPIENTS: [&str; 2] = ["to", "cc"];
 /// Metadata keys of tags.
 const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
 
 /// Extracts people and tags of a text.
-pub(super) fn read(text: &Text<'_>, maker: &mut Maker<'_>) {
+pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     // If the document was not read again, its first passage begins with the metadata.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
     if text.kind == Some(BlockKind::Metadata) || is_first {
-        facts(text, maker);
+        add_from_metadata(text, maker);
     }
     for found in ADDRESS.find_iter(text.text) {
-        person(found.as_str(), "", relation::MENTIONS, 0.8, text.found(found.range()), maker);
+        add_person(found.as_str(), "", relation::MENTIONS, 0.8, text.evidence_at(found.range()), maker);
     }
     let is_prose = matches!(text.kind, Some(BlockKind::Paragraph | BlockKind::ListItem));
     if maker.reading.record.kind == FileKind::Markup && is_prose {
         for found in TAG.captures_iter(text.text) {
             if let Some(tag) = found.get(1) {
-                tagged(tag.as_str(), 0.8, text.found(tag.range()), maker);
+                add_tag(tag.as_str(), 0.8, text.evidence_at(tag.range()), maker);
             }
         }
     }
 }
 
-fn facts(text: &Text<'_>, maker: &mut Maker<'_>) {
+fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let is_mail = maker.reading.record.kind == FileKind::Mail;
-    for (key, (value, range)) in text.facts() {
-        let evidence = text.found(range);
+    for (key, (value, range)) in text.metadata_lines() {
+        let evidence = text.evidence_at(range);
         let relation = match key.as_str() {
             // A line such as `From: Larkmouth` in another format is no mail header.
             "from" | "to" | "cc" if !is_mail => continue,
             it if AUTHORS.contains(&it) => relation::AUTHORED_BY,
-            it if OTHERS.contains(&it) => relation::MENTIONS,
+            it if RECIPIENTS.contains(&it) => relation::MENTIONS,
             it if TAGS.contains(&it) => {
                 let tags = value.trim_matches(['[', ']']).split([',', ';']);
-                tags.for_each(|it| tagged(it.trim().trim_matches(['"', '\'', '#']), 0.95, evidence.clone(), maker));
+                tags.for_each(|it| add_tag(it.trim().trim_matches(['"', '\'', '#']), 0.95, evidence.clone(), maker));
                 continue;
             }
             _ => continue,
@@ -62,29 +62,29 @@ fn facts(text: &Text<'_>, maker: &mut Maker<'_>) {
         for named in value.trim_matches(['[', ']']).split([',', ';']) {
             let named = named.trim().trim_matches(['"', '\'']);
             match named.rsplit_once('<').map(|(name, rest)| (name.trim(), rest.trim_end_matches('>'))) {
-                Some((name, address)) => person(address, name, relation, 0.95, evidence.clone(), maker),
-                None => person(named, "", relation, 0.9, evidence.clone(), maker),
+                Some((name, address)) => add_person(address, name, relation, 0.95, evidence.clone(), maker),
+                None => add_person(named, "", relation, 0.9, evidence.clone(), maker),
             }
         }
     }
 }
 
-fn tagged(tag: &str, confidence: f32, evidence: Finding, maker: &mut Maker<'_>) {
+fn add_tag(tag: &str, confidence: f32, evidence: Finding, maker: &mut PartBuilder<'_>) {
     let tag = tag.to_lowercase();
     if !tag.is_empty() && tag.len() <= 80 {
-        maker.refers(shared("Tag", format!("tag:{tag}"), &tag), relation::TAGGED, confidence, evidence);
+        maker.add_node_and_edge(shared_node("Tag", format!("tag:{tag}"), &tag), relation::TAGGED, confidence, evidence);
     }
 }
 
 /// Adds a person by mail address, or by name if there is none. The display name beside an address belongs to the file, so
 /// it is an attribute and not the name of the entity.
-pub(super) fn person(
+pub(super) fn add_person(
     who: &str,
     called: &str,
     relation: &str,
     confidence: f32,
     evidence: Finding,
-    maker: &mut Maker<'_>,
+    maker: &mut PartBuilder<'_>,
 ) {
     let who = who.split_whitespace().collect::<Vec<_>>().join(" ");
     if who.is_empty() || who.len() > 200 {
@@ -92,7 +92,7 @@ pub(super) fn person(
     }
     let is_address = who.contains('@');
     let name = if is_address { who.to_lowercase() } else { who };
-    let mut node = shared("Person", format!("person:{}", name.to_lowercase()), &name);
+    let mut node = shared_node("Person", format!("person:{}", name.to_lowercase()), &name);
     node.attributes.extend((!called.is_empty()).then(|| ("called".to_string(), called.trim_matches('"').to_string())));
-    maker.refers(node, relation, confidence, evidence);
+    maker.add_node_and_edge(node, relation, confidence, evidence);
 }

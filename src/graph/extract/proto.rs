@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, Maker, shared};
-use crate::graph::extract::{Text, relation};
+use crate::graph::extract::part::{Finding, PartBuilder, shared_node};
+use crate::graph::extract::{SourceText, relation};
 
 /// Package, service, message and rpc, by group.
 static STATEMENT: LazyLock<Regex> = LazyLock::new(|| {
@@ -19,7 +19,7 @@ static STATEMENT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Reads the whole file, because the body of a service may be in later texts than its head.
-pub(super) fn read(texts: &[Text<'_>], maker: &mut Maker<'_>) {
+pub(super) fn read_proto(texts: &[SourceText<'_>], maker: &mut PartBuilder<'_>) {
     let mut package = String::new();
     let mut service: Option<String> = None;
     for text in texts {
@@ -29,20 +29,20 @@ pub(super) fn read(texts: &[Text<'_>], maker: &mut Maker<'_>) {
             if is_comment(text.text, whole.start()) {
                 continue;
             }
-            let evidence = text.found(whole.range());
+            let evidence = text.evidence_at(whole.range());
             if let Some(name) = found.name("package") {
                 package = name.as_str().to_string();
             } else if let Some(name) = found.name("service") {
                 let full = qualified(&package, name.as_str());
-                define("ProtoService", &full, name.as_str(), evidence, maker);
+                add_definition("ProtoService", &full, name.as_str(), evidence, maker);
                 service = Some(full);
             } else if let Some(name) = found.name("message") {
-                define("ProtoMessage", &qualified(&package, name.as_str()), name.as_str(), evidence, maker);
+                add_definition("ProtoMessage", &qualified(&package, name.as_str()), name.as_str(), evidence, maker);
             } else if let (Some(name), Some(takes), Some(gives), Some(service)) =
                 (found.name("rpc"), found.name("takes"), found.name("gives"), &service)
             {
                 let messages = [(relation::TAKES, takes.as_str()), (relation::RETURNS, gives.as_str())];
-                rpc(service, &package, name.as_str(), messages, &evidence, maker);
+                add_rpc(service, &package, name.as_str(), messages, &evidence, maker);
             }
         }
     }
@@ -59,30 +59,30 @@ fn qualified(package: &str, name: &str) -> String {
     if package.is_empty() || name.contains('.') { name.to_string() } else { format!("{package}.{name}") }
 }
 
-fn key(full: &str) -> String {
+fn proto_key(full: &str) -> String {
     format!("proto:{}", full.trim_start_matches('.'))
 }
 
-fn define(entity_type: &str, full: &str, name: &str, evidence: Finding, maker: &mut Maker<'_>) {
-    let mut node = shared(entity_type, key(full), name);
+fn add_definition(entity_type: &str, full: &str, name: &str, evidence: Finding, maker: &mut PartBuilder<'_>) {
+    let mut node = shared_node(entity_type, proto_key(full), name);
     node.attributes.push(("full_name".into(), full.into()));
-    maker.refers(node, relation::DEFINES, 1.0, evidence);
+    maker.add_node_and_edge(node, relation::DEFINES, 1.0, evidence);
 }
 
-fn rpc(
+fn add_rpc(
     service: &str,
     package: &str,
     name: &str,
     messages: [(&str, &str); 2],
     evidence: &Finding,
-    maker: &mut Maker<'_>,
+    maker: &mut PartBuilder<'_>,
 ) {
     let full = format!("{service}.{name}");
-    let mut node = shared("ProtoRpc", key(&full), name);
+    let mut node = shared_node("ProtoRpc", proto_key(&full), name);
     node.attributes.push(("full_name".into(), full.clone()));
     maker.node(node);
-    maker.edge((&key(service), &key(&full)), relation::HAS_RPC, 1.0, evidence.clone());
+    maker.edge((&proto_key(service), &proto_key(&full)), relation::HAS_RPC, 1.0, evidence.clone());
     for (relation, message) in messages {
-        maker.edge((&key(&full), &key(&qualified(package, message))), relation, 1.0, evidence.clone());
+        maker.edge((&proto_key(&full), &proto_key(&qualified(package, message))), relation, 1.0, evidence.clone());
     }
 }

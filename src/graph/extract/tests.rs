@@ -1,5 +1,5 @@
 use crate::extract::{Tools, extract_bytes};
-use crate::graph::extract::{self, Reading};
+use crate::graph::extract::{self, ExtractInput};
 use crate::model::{
     Chunk, ChunkId, ContentHash, Document, ExtractLimits, FileKind, FileRecord, GraphPart, StoredChunk, Tier,
 };
@@ -18,7 +18,7 @@ fn chunk(document: &Document) -> StoredChunk {
         tokens: 1,
         body_start: 0,
         anchor,
-        pieces: crate::model::Pieces::default(),
+        pieces: crate::model::EncodedPieces::default(),
         heading_path: vec!["Plan".into(), "Dates".into()],
         tier: Tier::L1,
         text,
@@ -30,7 +30,7 @@ fn part(path: &str, kind: FileKind, text: &str) -> GraphPart {
     let document = extract_bytes(text.as_bytes(), path, &ExtractLimits::default(), &Tools::default()).unwrap();
     let chunks = [chunk(&document)];
     let record = record(path, kind);
-    extract::part(&Reading { record: &record, chunks: &chunks, document: Some(&document) })
+    extract::extract_part(&ExtractInput { record: &record, chunks: &chunks, document: Some(&document) })
 }
 
 /// Targets of the edges of one relation, in the order of extraction.

@@ -8,31 +8,31 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::graph::import::text;
 use crate::graph::snapshot::view::View;
-use crate::graph::snapshot::{EdgeIx, Ix};
+use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::tools::io_chain::IO;
 use crate::graph::{import, scc, suggest};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
 /// Most refusals with a suggested node; each suggestion compares all nodes.
-const MOST_HINTS: usize = 20;
+const MAX_HINTS: usize = 20;
 /// Most edges of one change.
-const MOST_EDGES: usize = 10_000;
+const MAX_EDGES: usize = 10_000;
 /// Most edges visited in the search for cycles: about half a second. Until then every cycle is reported; later edges on a
 /// cycle are refused without a path.
-const MOST_LOOKS: usize = 5_000_000;
+const MAX_VISITED_EDGES: usize = 5_000_000;
 /// Most nodes of a cycle in a refusal.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN_NODES: usize = 20;
 
 /// Parses a change.
 ///
 /// # Errors
 /// The text is not in its format; it is too large.
-pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
+pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart> {
     let part = match change.format {
-        GraphFormat::Text => text::read(&change.text)?,
+        GraphFormat::Text => text::parse(&change.text)?,
         GraphFormat::Json => {
             let mut whole = GraphPart::default();
-            for part in import::read(name, &change.text)? {
+            for part in import::parse(name, &change.text)? {
                 whole.nodes.extend(part.nodes);
                 whole.edges.extend(part.edges);
                 whole.schemas.extend(part.schemas);
@@ -46,25 +46,23 @@ pub(crate) fn read(name: &str, change: &GraphChange) -> Result<GraphPart> {
         }
     };
     match part.edges.len() {
-        many if many > MOST_EDGES => {
-            Err(Error::invalid(format!("a change has at most {MOST_EDGES} edges, not {many}")))
-        }
+        many if many > MAX_EDGES => Err(Error::invalid(format!("a change has at most {MAX_EDGES} edges, not {many}"))),
         _ => Ok(part),
     }
 }
 
 /// Checks each edge of a change in order, as if the previous ones were made. Returns the refused edges with reasons.
-pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
+pub(crate) fn refused_edges(view: &View, part: &GraphPart) -> Vec<Value> {
     let own: HashSet<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
-    let is_known = |key: &str| own.contains(key) || view.snapshot.keyed(key).is_some();
+    let is_known = |key: &str| own.contains(key) || view.snapshot.node_by_key(key).is_some();
     let joined = part.edges.iter().filter(|it| is_known(&it.source) && is_known(&it.target));
-    let mut io = Io::new(view, joined.filter(|it| it.relation == IO));
+    let mut io = IoEdges::new(view, joined.filter(|it| it.relation == IO));
     let mut refused = Vec::new();
     for edge in &part.edges {
         let unknown = [&edge.source, &edge.target].into_iter().find(|it| !is_known(it));
         let why = match unknown {
-            Some(id) => Some(("unknown", no_node(view, id, refused.len() < MOST_HINTS))),
-            None if edge.relation == IO => io.problem(edge),
+            Some(id) => Some(("unknown", unknown_node_message(view, id, refused.len() < MAX_HINTS))),
+            None if edge.relation == IO => io.check_edge(edge),
             None => None,
         };
         match why {
@@ -79,7 +77,7 @@ pub(crate) fn refused(view: &View, part: &GraphPart) -> Vec<Value> {
 }
 
 /// Makes the message for an unknown node, with a suggestion if `is_hinted`.
-fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
+fn unknown_node_message(view: &View, id: &str, is_hinted: bool) -> String {
     let keys = || view.nodes().map(|it| view.snapshot.key(it));
     match is_hinted.then(|| suggest::did_you_mean(id, keys())).flatten() {
         Some(hint) => format!("there is no node `{id}`: {hint}"),
@@ -91,61 +89,61 @@ fn no_node(view: &View, id: &str, is_hinted: bool) -> String {
 ///
 /// An edge closes a cycle only if its ends are in one strongly connected component of the completed change. One pass finds
 /// the components, so a path is searched only for edges to refuse.
-struct Io<'a> {
+struct IoEdges<'a> {
     view: &'a View,
     relations: Vec<u16>,
     /// Nodes that exist only in the change, numbered after those of the graph.
-    new: HashMap<&'a str, Ix>,
+    new: HashMap<&'a str, NodeIx>,
     keys: Vec<&'a str>,
-    added: HashMap<Ix, Vec<Ix>>,
+    added: HashMap<NodeIx, Vec<NodeIx>>,
     /// The component of each node.
-    circle_of: HashMap<Ix, usize>,
-    looks: usize,
+    component_of: HashMap<NodeIx, usize>,
+    visits_left: usize,
 }
 
 /// The result of a path search between two nodes.
-enum Way {
+enum PathSearch {
     None,
-    Shortest(Vec<Ix>),
+    Shortest(Vec<NodeIx>),
     /// The search used up its budget.
     Unknown,
 }
 
-impl<'a> Io<'a> {
-    fn new(view: &'a View, edges: impl Iterator<Item = &'a GraphEdge>) -> Io<'a> {
-        let mut io = Io {
+impl<'a> IoEdges<'a> {
+    fn new(view: &'a View, edges: impl Iterator<Item = &'a GraphEdge>) -> IoEdges<'a> {
+        let mut io = IoEdges {
             view,
-            relations: view.snapshot.relations_of(IO),
+            relations: view.snapshot.relation_numbers(IO),
             new: HashMap::new(),
             keys: Vec::new(),
             added: HashMap::new(),
-            circle_of: HashMap::new(),
-            looks: MOST_LOOKS,
+            component_of: HashMap::new(),
+            visits_left: MAX_VISITED_EDGES,
         };
         for edge in edges {
-            let (source, target) = (io.number(&edge.source), io.number(&edge.target));
+            let (source, target) = (io.node_number(&edge.source), io.node_number(&edge.target));
             io.added.entry(source).or_default().push(target);
         }
-        let begins: Vec<Ix> = io.added.keys().copied().collect();
-        let circles = scc::circles(begins, |node| io.targets(node).collect());
+        let begins: Vec<NodeIx> = io.added.keys().copied().collect();
+        let circles = scc::components(begins, |node| io.targets(node).collect());
         let members = circles.into_iter().enumerate().flat_map(|(at, them)| them.into_iter().map(move |it| (it, at)));
-        io.circle_of = members.collect();
+        io.component_of = members.collect();
         io.added.clear();
         io
     }
 
-    fn number(&mut self, key: &'a str) -> Ix {
-        if let Some(node) = self.view.snapshot.keyed(key) {
+    fn node_number(&mut self, key: &'a str) -> NodeIx {
+        if let Some(node) = self.view.snapshot.node_by_key(key) {
             return node;
         }
-        let next = (self.view.snapshot.nodes() + self.keys.len()) as Ix;
+        let next = (self.view.snapshot.nodes() + self.keys.len()) as NodeIx;
         *self.new.entry(key).or_insert_with(|| {
             self.keys.push(key);
             next
         })
     }
 
-    fn key(&self, node: Ix) -> &str {
+    fn key(&self, node: NodeIx) -> &str {
         match (node as usize).checked_sub(self.view.snapshot.nodes()) {
             Some(at) => self.keys[at],
             None => self.view.snapshot.key(node),
@@ -153,62 +151,66 @@ impl<'a> Io<'a> {
     }
 
     fn add(&mut self, edge: &'a GraphEdge) {
-        let (source, target) = (self.number(&edge.source), self.number(&edge.target));
+        let (source, target) = (self.node_number(&edge.source), self.node_number(&edge.target));
         self.added.entry(source).or_default().push(target);
     }
 
-    fn targets(&self, node: Ix) -> impl Iterator<Item = Ix> {
+    fn targets(&self, node: NodeIx) -> impl Iterator<Item = NodeIx> {
         let is_old = (node as usize) < self.view.snapshot.nodes();
         let relations = self.relations.iter().filter(move |_| is_old);
-        let known = relations.flat_map(move |it| self.view.leaving_of(node, *it)).map(|it| it.1);
+        let known = relations.flat_map(move |it| self.view.outgoing_by_relation(node, *it)).map(|it| it.1);
         self.added.get(&node).into_iter().flatten().copied().chain(known)
     }
 
-    fn has(&self, source: Ix, target: Ix) -> bool {
+    fn has_edge(&self, source: NodeIx, target: NodeIx) -> bool {
         let snapshot = &self.view.snapshot;
-        let is_old = |node: Ix| (node as usize) < snapshot.nodes();
+        let is_old = |node: NodeIx| (node as usize) < snapshot.nodes();
         if self.added.get(&source).is_some_and(|it| it.contains(&target)) {
             return true;
         }
         let joins = |relation: &u16| {
             // Binary search by target: a node may have very many edges.
-            let edges = snapshot.leaving_of(source, *relation);
+            let edges = snapshot.outgoing_by_relation(source, *relation);
             let targets = &snapshot.outgoing.values[edges.start as usize..edges.end as usize];
             let first = edges.start + targets.partition_point(|it| *it < target) as EdgeIx;
             let mut those = (first..edges.end).take_while(|it| snapshot.target(*it) == target);
-            those.any(|it| self.view.sees_edge(it)) && self.view.sees(target)
+            those.any(|it| self.view.is_edge_visible(it)) && self.view.is_visible(target)
         };
         is_old(source) && is_old(target) && self.relations.iter().any(joins)
     }
 
-    fn problem(&mut self, edge: &'a GraphEdge) -> Option<(&'static str, String)> {
+    fn check_edge(&mut self, edge: &'a GraphEdge) -> Option<(&'static str, String)> {
         let (from, to) = (&edge.source, &edge.target);
-        let (source, target) = (self.number(from), self.number(to));
+        let (source, target) = (self.node_number(from), self.node_number(to));
         if source == target {
             return Some(("circular", format!("`{from}` would flow into itself")));
         }
-        if self.has(source, target) {
+        if self.has_edge(source, target) {
             return Some(("duplicate", format!("`{from} -io-> {to}` already exists")));
         }
-        if self.has(target, source) {
+        if self.has_edge(target, source) {
             return Some(("bidirectional", format!("`{to} -io-> {from}` exists: it would flow both ways")));
         }
-        match self.way(target, source) {
-            Way::None => None,
-            Way::Shortest(way) => Some(("circular", format!("it would close the cycle {} -> {to}", self.shown(&way)))),
-            Way::Unknown => Some(("circular", "it is on a cycle; the search limit for cycles was reached".into())),
+        match self.shortest_path(target, source) {
+            PathSearch::None => None,
+            PathSearch::Shortest(way) => {
+                Some(("circular", format!("it would close the cycle {} -> {to}", self.path_text(&way))))
+            }
+            PathSearch::Unknown => {
+                Some(("circular", "it is on a cycle; the search limit for cycles was reached".into()))
+            }
         }
     }
 
     /// Finds the shortest path along io edges.
-    fn way(&mut self, from: Ix, to: Ix) -> Way {
-        let Some(circle) = self.circle_of.get(&from).copied() else { return Way::None };
-        if self.circle_of.get(&to) != Some(&circle) {
-            return Way::None;
+    fn shortest_path(&mut self, from: NodeIx, to: NodeIx) -> PathSearch {
+        let Some(circle) = self.component_of.get(&from).copied() else { return PathSearch::None };
+        if self.component_of.get(&to) != Some(&circle) {
+            return PathSearch::None;
         }
-        let mut came: HashMap<Ix, Ix> = HashMap::new();
+        let mut came: HashMap<NodeIx, NodeIx> = HashMap::new();
         let mut queue = VecDeque::from([from]);
-        let mut looks = self.looks;
+        let mut looks = self.visits_left;
         while let Some(node) = queue.pop_front() {
             if node == to {
                 let mut way = vec![node];
@@ -216,32 +218,32 @@ impl<'a> Io<'a> {
                     way.push(*before);
                 }
                 way.reverse();
-                self.looks = looks;
-                return Way::Shortest(way);
+                self.visits_left = looks;
+                return PathSearch::Shortest(way);
             }
             for next in self.targets(node) {
                 looks = looks.saturating_sub(1);
-                if next != from && self.circle_of.get(&next) == Some(&circle) && !came.contains_key(&next) {
+                if next != from && self.component_of.get(&next) == Some(&circle) && !came.contains_key(&next) {
                     came.insert(next, node);
                     queue.push_back(next);
                 }
             }
             if looks == 0 {
-                self.looks = 0;
-                return Way::Unknown;
+                self.visits_left = 0;
+                return PathSearch::Unknown;
             }
         }
-        self.looks = looks;
-        Way::None
+        self.visits_left = looks;
+        PathSearch::None
     }
 
     /// Joins the nodes of a path; a long path is shortened in the middle.
-    fn shown(&self, way: &[Ix]) -> String {
-        let names = |part: &[Ix]| part.iter().map(|it| self.key(*it)).collect::<Vec<&str>>().join(" -> ");
-        match way.len().checked_sub(MOST_SHOWN) {
+    fn path_text(&self, way: &[NodeIx]) -> String {
+        let names = |part: &[NodeIx]| part.iter().map(|it| self.key(*it)).collect::<Vec<&str>>().join(" -> ");
+        match way.len().checked_sub(MAX_SHOWN_NODES) {
             None | Some(0) => names(way),
             Some(left) => {
-                let (head, tail) = (&way[..MOST_SHOWN / 2], &way[way.len() - MOST_SHOWN / 2..]);
+                let (head, tail) = (&way[..MAX_SHOWN_NODES / 2], &way[way.len() - MAX_SHOWN_NODES / 2..]);
                 format!("{} -> ({left} more) -> {}", names(head), names(tail))
             }
         }
@@ -256,7 +258,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::graph::tests::wires;
+    use crate::graph::tests::text_graph;
 
     type Ends = (u32, u32);
 
@@ -268,7 +270,7 @@ mod tests {
     fn checked(before: &str, change: &str) -> Vec<(String, String)> {
         let change = GraphChange { format: GraphFormat::Text, text: change.into(), write: false };
         let text = |it: &Value| it.as_str().unwrap().to_string();
-        let refused = refused(&wires(before), &read("c", &change).unwrap());
+        let refused = refused_edges(&text_graph(before), &parse_change("c", &change).unwrap());
         refused.iter().map(|it| (text(&it["issue"]), text(&it["reason"]))).collect()
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::graph::import::json_reader::{Edge, Evidence, Fact, Id, Node};
-use crate::graph::import::{PART_ITEMS, TakePart, attributes};
+use crate::graph::import::{PART_ITEMS, TakePart, text_attributes};
 use crate::graph::semantic_id;
 use crate::model::{AT_TIME, GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphRelation, GraphSchema, IN_CONTEXT};
 
@@ -28,7 +28,7 @@ pub(super) struct Importer<'a> {
     names: HashMap<Arc<str>, Option<Arc<str>>>,
     part: GraphPart,
     /// Whether a part was handed over; every graph has at least one.
-    has_begun: bool,
+    has_handed_over: bool,
     take: TakePart<'a>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Importer<'a> {
             keys: HashSet::new(),
             numbers: HashMap::new(),
             names: HashMap::new(),
-            has_begun: false,
+            has_handed_over: false,
             take,
         };
         for node in nodes {
@@ -58,10 +58,10 @@ impl<'a> Importer<'a> {
     }
 
     /// Adds the nodes. Numbered nodes come in the order of their numbers, so that each gets its requested number.
-    pub(super) fn nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
+    pub(super) fn add_nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
         nodes.sort_by_key(|it| if let Some(Id::Number(number)) = it.id { number } else { u32::MAX });
         for node in nodes {
-            self.node(node)?;
+            self.add_node(node)?;
             self.hand_on_when_full()?;
         }
         Ok(())
@@ -75,13 +75,13 @@ impl<'a> Importer<'a> {
     }
 
     /// Hands over the remaining items.
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         let is_empty = self.part.edges.is_empty() && self.part.nodes.is_empty();
-        if is_empty && self.has_begun { Ok(()) } else { self.hand_on() }
+        if is_empty && self.has_handed_over { Ok(()) } else { self.hand_on() }
     }
 
     fn hand_on(&mut self) -> Result<()> {
-        self.has_begun = true;
+        self.has_handed_over = true;
         (self.take)(std::mem::take(&mut self.part))
     }
 
@@ -94,17 +94,17 @@ impl<'a> Importer<'a> {
         }
     }
 
-    fn node(&mut self, node: Node) -> Result<()> {
+    fn add_node(&mut self, node: Node) -> Result<()> {
         let key = self.key_of(&node);
         if key.is_empty() {
             return Err(Error::invalid("a node has neither `id` nor `key` nor `name`").field("nodes"));
         }
-        let (name, coded) = semantic_id::read(&key);
+        let (name, coded) = semantic_id::split_id(&key);
         let entity_type = node.r#type.unwrap_or_else(|| coded.to_string());
         let schema = if node.schema.is_empty() { self.schema_of(&entity_type) } else { node.schema };
         let name = node.name.unwrap_or_else(|| name.to_string());
         self.part.nodes.push(GraphNode {
-            attributes: attributes(&node.attributes).map_err(|it| it.field(format!("nodes.{key}")))?,
+            attributes: text_attributes(&node.attributes).map_err(|it| it.field(format!("nodes.{key}")))?,
             id: if let Some(Id::Number(number)) = node.id { Some(number) } else { None },
             fact: node.fact,
             key,
@@ -128,18 +128,18 @@ impl<'a> Importer<'a> {
     }
 
     /// Resolves a reference in a field to a key.
-    fn find(&self, field: &str, id: &Id) -> Result<String> {
+    fn resolve(&self, field: &str, id: &Id) -> Result<String> {
         let found =
             match id {
                 Id::Number(number) => self.numbers.get(number).map(|it| it.to_string()).ok_or_else(|| {
                     Error::invalid(format!("found the number {number}, which no node of this graph has"))
                 }),
-                Id::Text(text) => self.called(text),
+                Id::Text(text) => self.resolve_name(text),
             };
         found.map_err(|error| error.field(field))
     }
 
-    fn called(&self, text: &str) -> Result<String> {
+    fn resolve_name(&self, text: &str) -> Result<String> {
         if text.trim().is_empty() {
             return Err(Error::invalid("is empty, but must name a node"));
         }
@@ -154,26 +154,26 @@ impl<'a> Importer<'a> {
         }
     }
 
-    pub(super) fn edge(&mut self, edge: Edge) -> Result<()> {
+    pub(super) fn add_edge(&mut self, edge: Edge) -> Result<()> {
         let schema = if edge.schema.is_empty() { self.schema_of(&edge.r#type) } else { edge.schema };
         let evidence = |Evidence { chunk_id, start, end }| GraphEvidence { chunk_id, start, end };
         let made = GraphEdge {
             schema,
-            source: self.find("source", &edge.source)?,
-            target: self.find("target", &edge.target)?,
-            relation: label("type", edge.r#type)?,
+            source: self.resolve("source", &edge.source)?,
+            target: self.resolve("target", &edge.target)?,
+            relation: require_label("type", edge.r#type)?,
             confidence: confidence(edge.confidence)?,
             evidence: edge.evidence.map(evidence),
-            attributes: attributes(&edge.attributes)?,
-            fact: edge.fact.as_ref().map(|it| self.find("fact", it)).transpose()?,
+            attributes: text_attributes(&edge.attributes)?,
+            fact: edge.fact.as_ref().map(|it| self.resolve("fact", it)).transpose()?,
         };
         self.part.edges.push(made);
         Ok(())
     }
 
     /// Adds a fact node, an edge for each field, its contexts and times, and the edge between its two endpoints.
-    pub(super) fn fact(&mut self, number: usize, fact: Fact) -> Result<()> {
-        let relation = label("relation", fact.relation)?;
+    pub(super) fn add_fact(&mut self, number: usize, fact: Fact) -> Result<()> {
+        let relation = require_label("relation", fact.relation)?;
         let key = match &fact.id {
             Some(Id::Text(key)) => key.clone(),
             Some(Id::Number(number)) => format!("{}#{number}", self.name),
@@ -206,7 +206,7 @@ impl<'a> Importer<'a> {
         let mut edges: Vec<GraphEdge> = fields.iter().map(|(field, value)| edge(field, value.clone())).collect();
         for (label, described, names) in [(IN_CONTEXT, CONTEXT, &fact.contexts), (AT_TIME, TIME, &fact.times)] {
             for name in names {
-                edges.push(edge(label, self.world(described, name)?));
+                edges.push(edge(label, self.context_or_time(described, name)?));
             }
         }
         if let Some((source, target)) = self.endpoints(&schema, &relation, &fields) {
@@ -222,16 +222,16 @@ impl<'a> Importer<'a> {
         let read = |(field, value): (String, Value)| -> Result<(String, String)> {
             let id = Id::deserialize(&value)
                 .map_err(|_| Error::invalid(format!("field `{field}` does not name an entity: found {value}")))?;
-            let key = self.find(&format!("fields.{field}"), &id)?;
+            let key = self.resolve(&format!("fields.{field}"), &id)?;
             Ok((field, key))
         };
         fields.into_iter().map(read).collect()
     }
 
     /// Returns the key of a context or time, and creates it if necessary.
-    fn world(&mut self, described: &str, name: &str) -> Result<String> {
+    fn context_or_time(&mut self, described: &str, name: &str) -> Result<String> {
         if self.names.contains_key(name) {
-            return self.called(name);
+            return self.resolve_name(name);
         }
         let key = format!("{}:{name}", described.to_lowercase());
         let node =
@@ -257,7 +257,7 @@ impl<'a> Importer<'a> {
 }
 
 /// Checks that a type or relation is not empty.
-fn label(field: &str, text: String) -> Result<String> {
+fn require_label(field: &str, text: String) -> Result<String> {
     match text.trim().is_empty() {
         true => Err(Error::invalid("is empty, but must name a relation").field(field)),
         false => Ok(text),

@@ -90,38 +90,38 @@ pub(super) struct Head {
 }
 
 /// Receives an item with its index; returns whether to continue.
-type Take<'a, T> = &'a mut dyn FnMut(usize, T) -> bool;
+type Sink<'a, T> = &'a mut dyn FnMut(usize, T) -> bool;
 
 /// Reads nodes and schemas, and validates the rest as JSON.
-pub(super) fn head(text: &str) -> Result<Head> {
+pub(super) fn read_head(text: &str) -> Result<Head> {
     let mut head = Head::default();
-    go_through(text, Pass::Head(&mut head))?;
+    run_pass(text, Pass::Head(&mut head))?;
     Ok(head)
 }
 
 /// Hands over every edge, until `take` fails.
-pub(super) fn edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result<()>) -> Result<()> {
+pub(super) fn read_edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result<()>) -> Result<()> {
     let mut taken = Ok(());
     let mut keep = |number, edge| {
         taken = take(number, edge);
         taken.is_ok()
     };
-    let read = go_through(text, Pass::Edges(&mut keep));
+    let read = run_pass(text, Pass::Edges(&mut keep));
     taken.and(read)
 }
 
 /// Hands over every fact, until `take` fails.
-pub(super) fn facts(text: &str, mut take: impl FnMut(usize, Fact) -> Result<()>) -> Result<()> {
+pub(super) fn read_facts(text: &str, mut take: impl FnMut(usize, Fact) -> Result<()>) -> Result<()> {
     let mut taken = Ok(());
     let mut keep = |number, fact| {
         taken = take(number, fact);
         taken.is_ok()
     };
-    let read = go_through(text, Pass::Facts(&mut keep));
+    let read = run_pass(text, Pass::Facts(&mut keep));
     taken.and(read)
 }
 
-fn go_through(text: &str, pass: Pass<'_>) -> Result<()> {
+fn run_pass(text: &str, pass: Pass<'_>) -> Result<()> {
     let mut json = serde_json::Deserializer::from_str(text);
     let mut track = serde_path_to_error::Track::new();
     let read = pass.deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track));
@@ -155,8 +155,8 @@ impl List {
 /// The items that one pass reads.
 enum Pass<'a> {
     Head(&'a mut Head),
-    Edges(Take<'a, Edge>),
-    Facts(Take<'a, Fact>),
+    Edges(Sink<'a, Edge>),
+    Facts(Sink<'a, Fact>),
 }
 
 impl<'de> DeserializeSeed<'de> for Pass<'_> {
@@ -184,8 +184,8 @@ impl<'de> Visitor<'de> for Pass<'_> {
             match (list, &mut self) {
                 (List::Nodes, Pass::Head(head)) => head.nodes = map.next_value()?,
                 (List::Schemas, Pass::Head(head)) => head.schemas = map.next_value()?,
-                (List::Edges, Pass::Edges(take)) => map.next_value_seed(Each { take: &mut **take })?,
-                (List::Facts, Pass::Facts(take)) => map.next_value_seed(Each { take: &mut **take })?,
+                (List::Edges, Pass::Edges(take)) => map.next_value_seed(ListItems { take: &mut **take })?,
+                (List::Facts, Pass::Facts(take)) => map.next_value_seed(ListItems { take: &mut **take })?,
                 (list, pass) => {
                     if let Pass::Head(head) = pass {
                         head.has_edges |= list == List::Edges;
@@ -200,11 +200,11 @@ impl<'de> Visitor<'de> for Pass<'_> {
 }
 
 /// Reads the items of a list one at a time.
-struct Each<'a, T> {
-    take: Take<'a, T>,
+struct ListItems<'a, T> {
+    take: Sink<'a, T>,
 }
 
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Each<'_, T> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for ListItems<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -212,7 +212,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Each<'_, T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Each<'_, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListItems<'_, T> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -38,34 +38,34 @@ pub(crate) type TakePart<'a> = &'a mut dyn FnMut(GraphPart) -> Result<()>;
 ///
 /// # Errors
 /// `InvalidArgument` naming the problem and its place; errors of `take`.
-pub(crate) fn each(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
-    let head = json_reader::head(text)?;
+pub(crate) fn parse_in_parts(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
+    let head = json_reader::read_head(text)?;
     let (has_edges, has_facts) = (head.has_edges, head.has_facts);
     let mut importer = Importer::new(name, head.schemas, &head.nodes, take);
-    importer.nodes(head.nodes)?;
+    importer.add_nodes(head.nodes)?;
     if has_edges {
-        json_reader::edges(text, |number, it| {
-            importer.edge(it).map_err(|error| at(error, "edges", number))?;
+        json_reader::read_edges(text, |number, it| {
+            importer.add_edge(it).map_err(|error| with_item_place(error, "edges", number))?;
             importer.hand_on_when_full()
         })?;
     }
     if has_facts {
         // After all edges, in any file order: facts create contexts and times that edges must not resolve to.
-        json_reader::facts(text, |number, it| {
-            importer.fact(number, it).map_err(|error| at(error, "facts", number))?;
+        json_reader::read_facts(text, |number, it| {
+            importer.add_fact(number, it).map_err(|error| with_item_place(error, "facts", number))?;
             importer.hand_on_when_full()
         })?;
     }
-    importer.end()
+    importer.finish()
 }
 
 /// Parses a small graph at once.
 ///
 /// # Errors
 /// As [`each`].
-pub(crate) fn read(name: &str, text: &str) -> Result<Vec<GraphPart>> {
+pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<GraphPart>> {
     let mut parts = Vec::new();
-    each(name, text, &mut |part| {
+    parse_in_parts(name, text, &mut |part| {
         parts.push(part);
         Ok(())
     })?;
@@ -76,7 +76,7 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Vec<GraphPart>> {
 ///
 /// # Errors
 /// Errors of `take`.
-pub(crate) fn cut(mut part: GraphPart, take: TakePart<'_>) -> Result<()> {
+pub(crate) fn split_part(mut part: GraphPart, take: TakePart<'_>) -> Result<()> {
     let mut edges = std::mem::take(&mut part.edges).into_iter();
     part.edges.extend(edges.by_ref().take(PART_ITEMS));
     take(part)?;
@@ -87,7 +87,7 @@ pub(crate) fn cut(mut part: GraphPart, take: TakePart<'_>) -> Result<()> {
 }
 
 /// Adds the index of an item to its error; the field within the item is kept.
-fn at(error: Error, list: &str, number: usize) -> Error {
+fn with_item_place(error: Error, list: &str, number: usize) -> Error {
     let place = match &error.field {
         Some(part) => format!("{list}[{number}].{part}"),
         None => format!("{list}[{number}]"),
@@ -96,7 +96,7 @@ fn at(error: Error, list: &str, number: usize) -> Error {
 }
 
 /// Converts attribute values to texts; refuses nested values.
-pub(super) fn attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
+pub(super) fn text_attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
     let text = |(key, value): (&String, &Value)| match value {
         Value::String(text) => Ok((key.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((key.clone(), value.to_string())),

@@ -73,13 +73,13 @@ pub struct Proposal {
     pub schema_hint: Option<String>,
     /// The proposed item.
     #[serde(flatten)]
-    pub what: What,
+    pub what: ProposedItem,
 }
 
 /// The proposed item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
-pub enum What {
+pub enum ProposedItem {
     /// An entity.
     Entity {
         /// Its id in this file.
@@ -89,7 +89,7 @@ pub enum What {
         /// Its name.
         name: String,
         /// Its attributes.
-        #[serde(default, deserialize_with = "texts")]
+        #[serde(default, deserialize_with = "text_attributes")]
         attributes: BTreeMap<String, String>,
         /// A description for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,15 +106,15 @@ pub enum What {
         /// The target.
         target: String,
         /// Its attributes.
-        #[serde(default, deserialize_with = "texts")]
+        #[serde(default, deserialize_with = "text_attributes")]
         attributes: BTreeMap<String, String>,
     },
 }
 
 /// Reads attributes as texts: models also write numbers and booleans.
-fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn text_attributes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = BTreeMap::deserialize(deserializer)?;
-    import::attributes(&map).map(|it| it.into_iter().collect()).map_err(|error| D::Error::custom(error.message))
+    import::text_attributes(&map).map(|it| it.into_iter().collect()).map_err(|error| D::Error::custom(error.message))
 }
 
 /// Parses the file.
@@ -138,7 +138,7 @@ pub(crate) fn parse(text: &str) -> Result<Proposals> {
 }
 
 /// Converts the file to a graph part.
-pub(crate) fn read(text: &str) -> Result<GraphPart> {
+pub(crate) fn to_graph_part(text: &str) -> Result<GraphPart> {
     let mut part = GraphPart::default();
     for proposal in parse(text)?.proposals {
         let schema = proposal.schema_hint.unwrap_or_default();
@@ -148,7 +148,7 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
         }
         let first = proposal.evidence.into_iter().next();
         match proposal.what {
-            What::Entity { entity_id, entity_type, name, attributes, description } => {
+            ProposedItem::Entity { entity_id, entity_type, name, attributes, description } => {
                 more.extend(description.map(|it| ("description".into(), it)));
                 more.extend(attributes);
                 part.nodes.push(GraphNode {
@@ -160,7 +160,7 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
                     ..GraphNode::default()
                 });
             }
-            What::Relation { rel_type, source, target, attributes, .. } => {
+            ProposedItem::Relation { rel_type, source, target, attributes, .. } => {
                 more.extend(attributes);
                 part.edges.push(GraphEdge {
                     schema,

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
-use crate::graph::import::{PART_ITEMS, each, read};
+use crate::graph::import::{PART_ITEMS, parse, parse_in_parts};
 use crate::model::GraphPart;
 
 /// A chain of `edges` edges, as JSON.
@@ -14,7 +14,7 @@ fn chain(edges: usize) -> String {
 /// Parses a text into one part.
 fn whole(text: &str) -> GraphPart {
     let mut whole = GraphPart::default();
-    for part in read("t", text).unwrap_or_else(|error| panic!("{text}: {error}")) {
+    for part in parse("t", text).unwrap_or_else(|error| panic!("{text}: {error}")) {
         whole.nodes.extend(part.nodes);
         whole.edges.extend(part.edges);
         whole.schemas.extend(part.schemas);
@@ -24,7 +24,7 @@ fn whole(text: &str) -> GraphPart {
 
 #[test]
 fn large_graph_is_split_into_bounded_parts() {
-    let parts = read("t", &chain(50_000)).unwrap();
+    let parts = parse("t", &chain(50_000)).unwrap();
     assert!(parts.iter().all(|it| it.nodes.len() <= PART_ITEMS && it.edges.len() <= PART_ITEMS));
     let (nodes, edges): (usize, usize) =
         (parts.iter().map(|it| it.nodes.len()).sum(), parts.iter().map(|it| it.edges.len()).sum());
@@ -36,7 +36,7 @@ fn large_graph_is_split_into_bounded_parts() {
 #[test]
 fn parsing_stops_at_refused_part() {
     let mut parts = 0;
-    let error = each("t", &chain(100_000), &mut |_| {
+    let error = parse_in_parts("t", &chain(100_000), &mut |_| {
         parts += 1;
         if parts == 2 { Err(crate::error::Error::internal("the disk is full")) } else { Ok(()) }
     });
@@ -79,7 +79,7 @@ fn invalid_items_are_named_with_place() {
         (r#""edges": [], "edges": []"#, "", "duplicate field `edges`"),
         (r#""edgs": []"#, "edgs", "unknown field `edgs`, expected one of `nodes`, `edges`, `facts`, `schemas`"),
     ] {
-        let error = read("t", &format!("{{{node}, {lists}}}")).unwrap_err();
+        let error = parse("t", &format!("{{{node}, {lists}}}")).unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{lists}");
         assert!(error.message.contains(said), "{lists}: {error}");
         if !place.is_empty() {
@@ -92,6 +92,6 @@ fn invalid_items_are_named_with_place() {
 #[test]
 fn malformed_json_is_refused() {
     for text in ["", "[]", "7", "{\"nodes\": [", "{\"edges\": [{]}", "{\"nodes\": []} and more"] {
-        assert_eq!(read("t", text).unwrap_err().code, ErrorCode::InvalidArgument, "{text}");
+        assert_eq!(parse("t", text).unwrap_err().code, ErrorCode::InvalidArgument, "{text}");
     }
 }

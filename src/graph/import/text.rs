@@ -23,9 +23,9 @@ static ARROW: LazyLock<Regex> =
 ///
 /// # Errors
 /// As [`each`].
-pub(crate) fn read(text: &str) -> Result<GraphPart> {
+pub(crate) fn parse(text: &str) -> Result<GraphPart> {
     let mut whole = GraphPart::default();
-    each(text, &mut |part| {
+    parse_in_parts(text, &mut |part| {
         whole.nodes.extend(part.nodes);
         whole.edges.extend(part.edges);
         Ok(())
@@ -37,7 +37,7 @@ pub(crate) fn read(text: &str) -> Result<GraphPart> {
 ///
 /// # Errors
 /// `InvalidArgument` naming the line and what was expected; errors of `take`.
-pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
+pub(crate) fn parse_in_parts(text: &str, take: TakePart<'_>) -> Result<()> {
     let mut part = GraphPart::default();
     let mut known = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -46,15 +46,15 @@ pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
             continue;
         }
         // Single nodes first, because quotes may contain an arrow.
-        let ids = alone(line).map(|it| vec![it]).or_else(|| wire(line).map(|it| it.to_vec()));
-        let ids = ids.ok_or_else(|| wrong(number, line))?;
+        let ids = single_node_id(line).map(|it| vec![it]).or_else(|| split_edge(line).map(|it| it.to_vec()));
+        let ids = ids.ok_or_else(|| line_error(number, line))?;
         if let [source, relation, target] = ids.as_slice() {
             part.edges.push(edge(source, relation, target));
         }
         // The relation in the middle is not a node.
         for id in ids.into_iter().step_by(2) {
             if known.insert(id.clone()) {
-                part.nodes.push(node(&id));
+                part.nodes.push(node_of_id(&id));
             }
         }
         if part.edges.len().max(part.nodes.len()) >= PART_ITEMS {
@@ -65,9 +65,9 @@ pub(crate) fn each(text: &str, take: TakePart<'_>) -> Result<()> {
 }
 
 /// Splits a line into source, relation and target.
-fn wire(line: &str) -> Option<[String; 3]> {
+fn split_edge(line: &str) -> Option<[String; 3]> {
     let (source, rest) = match line.starts_with('"') {
-        true => quoted(line)?,
+        true => split_quoted(line)?,
         false => {
             let arrow = ARROW.find(line)?;
             (line[..arrow.start()].trim().to_string(), &line[arrow.start()..])
@@ -83,63 +83,63 @@ fn wire(line: &str) -> Option<[String; 3]> {
 }
 
 /// Returns the id of a line with a single node.
-fn alone(line: &str) -> Option<String> {
+fn single_node_id(line: &str) -> Option<String> {
     match line.starts_with('"') {
         true => unquoted(line).filter(|it| !it.is_empty()),
-        false => semantic_id::is_id(line).then(|| line.to_string()),
+        false => semantic_id::is_semantic_id(line).then(|| line.to_string()),
     }
 }
 
 /// Removes quotes, if present; `None` if text follows the closing quote.
 fn unquoted(text: &str) -> Option<String> {
     match text.starts_with('"') {
-        true => quoted(text).filter(|(_, rest)| rest.is_empty()).map(|(held, _)| held),
+        true => split_quoted(text).filter(|(_, rest)| rest.is_empty()).map(|(held, _)| held),
         false => Some(text.to_string()),
     }
 }
 
 /// Returns the content of the quotes at the beginning, and the rest of the text.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn split_quoted(text: &str) -> Option<(String, &str)> {
     let mut strings = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let held = strings.next()?.ok()?;
     Some((held, &text[strings.byte_offset()..]))
 }
 
 /// Writes an id or a relation for [`read`]. A single node needs quotes in more cases than the end of an edge.
-pub(crate) fn written(text: &str, is_alone: bool) -> Cow<'_, str> {
+pub(crate) fn quote_id(text: &str, is_alone: bool) -> Cow<'_, str> {
     let is_odd = text.trim() != text
         || text.is_empty()
         || text.starts_with(['"', '#'])
         || text.chars().any(char::is_control)
         || text.contains("->")
         || text.contains(" -");
-    match is_odd || is_alone && !semantic_id::is_id(text) {
+    match is_odd || is_alone && !semantic_id::is_semantic_id(text) {
         true => Cow::Owned(serde_json::Value::from(text).to_string()),
         false => Cow::Borrowed(text),
     }
 }
 
 /// Writes a relation for [`read`].
-pub(crate) fn written_relation(text: &str) -> Cow<'_, str> {
+pub(crate) fn quote_relation(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_whitespace) {
         true => Cow::Owned(serde_json::Value::from(text).to_string()),
-        false => written(text, false),
+        false => quote_id(text, false),
     }
 }
 
-fn wrong(number: u32, line: &str) -> Error {
+fn line_error(number: u32, line: &str) -> Error {
     let shown: String = line.chars().take(80).collect();
     let expected = "expected `SourceID -relation-> TargetID`, or a node as `Name.TYPE.001` or in quotes";
     let error = Error::invalid(format!("line {number}: found `{shown}`, {expected}")).field(format!("line {number}"));
-    match semantic_id::near(line) {
+    match semantic_id::suggest_id(line) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
         None => error.hint("e.g. `PRDContent.FL.001 -io-> SubmitPRD.FN.001`; nothing was imported"),
     }
 }
 
 /// Makes a node with the name and type of its id.
-pub(crate) fn node(id: &str) -> GraphNode {
-    let (name, entity_type) = semantic_id::read(id);
+pub(crate) fn node_of_id(id: &str) -> GraphNode {
+    let (name, entity_type) = semantic_id::split_id(id);
     GraphNode { key: id.into(), entity_type: entity_type.into(), name: name.into(), ..GraphNode::default() }
 }
 
@@ -159,7 +159,7 @@ mod tests {
 
     /// Checks nodes and edges of a text.
     fn check(text: &str, nodes: &[&str], edges: &[[&str; 3]]) {
-        let part = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let part = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let keys: Vec<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
         let wires: Vec<[&str; 3]> =
             part.edges.iter().map(|it| [it.source.as_str(), it.relation.as_str(), it.target.as_str()]).collect();
@@ -177,7 +177,7 @@ mod tests {
         );
         check("a-b c -io-> d e", &["a-b c", "d e"], &[["a-b c", "io", "d e"]]);
         check("a -x-y->b", &["a", "b"], &[["a", "x-y", "b"]]);
-        assert_eq!(read("B.FN.001").unwrap().nodes[0].entity_type, "FUNC");
+        assert_eq!(parse("B.FN.001").unwrap().nodes[0].entity_type, "FUNC");
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
         let odd =
             ["A.FL.001", "plain", "two words", "a -b c", "x->y", "#1", "\"q\"", "line\nbreak", " edge ", "ä -> ö"];
         for id in odd {
-            check(&written(id, true), &[id], &[]);
+            check(&quote_id(id, true), &[id], &[]);
             for relation in ["io", "is part of", "x->y", "a-b", "\"r\""] {
-                let line = format!("{} -{}-> {}", written(id, false), written_relation(relation), written("z", false));
+                let line = format!("{} -{}-> {}", quote_id(id, false), quote_relation(relation), quote_id("z", false));
                 check(&line, &[id, "z"], &[[id, relation, "z"]]);
             }
         }
@@ -222,11 +222,11 @@ mod tests {
             "\"a\" -io-> \"b\" c",
             "{\"nodes\": []}",
         ] {
-            let error = read(&format!("X -io-> Y\n{line}")).unwrap_err();
+            let error = parse(&format!("X -io-> Y\n{line}")).unwrap_err();
             assert!(error.message.starts_with("line 2: found"), "{line}: {error}");
             assert!(error.hint.is_some() && error.field.as_deref() == Some("line 2"), "{line}");
         }
-        let hint = |line: &str| read(line).unwrap_err().hint.unwrap();
+        let hint = |line: &str| parse(line).unwrap_err().hint.unwrap();
         assert_eq!(hint("Submit.fn.001"), "did you mean `Submit.FN.001`?");
         assert_eq!(hint("Submit.Fun.001"), "did you mean `Submit.FN.001`?");
     }

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::graph::query::axql::{Atom, Query};
-use crate::graph::query::plan::{TEXT, Texts};
+use crate::graph::query::plan::{TEXT_ATTRIBUTE, TextResults};
 use crate::graph::query::{axql, execute, ir, typecheck};
 use crate::graph::snapshot::view::View;
-use crate::graph::snapshot::{Ix, Label, schema};
+use crate::graph::snapshot::{Label, NodeIx, schema};
 use crate::graph::suggest;
 use crate::model::{GraphQuestion, IN_CONTEXT};
 
@@ -15,19 +15,19 @@ use crate::model::{GraphQuestion, IN_CONTEXT};
 ///
 /// # Errors
 /// No query or two queries; an invalid query.
-pub(crate) fn read(question: &GraphQuestion) -> Result<Query> {
+pub(crate) fn parse_question(question: &GraphQuestion) -> Result<Query> {
     match (&question.axql, &question.ir) {
         (Some(text), None) => axql::parse(text),
-        (None, Some(value)) => ir::read(value),
+        (None, Some(value)) => ir::parse(value),
         (None, None) => Err(Error::invalid("there is no query: neither `axql` nor `query_ir_v1`").field("query")),
         (Some(_), Some(_)) => Err(Error::invalid("there are two queries: `axql` and `query_ir_v1`").field("query")),
     }
 }
 
 /// Returns the texts of a query that the index has to look up.
-pub(crate) fn texts_of(query: &Query) -> Vec<String> {
+pub(crate) fn index_texts(query: &Query) -> Vec<String> {
     let text = |atom: &Atom| match atom {
-        Atom::Fts { key, query, .. } if key == TEXT => Some(query.clone()),
+        Atom::FullText { key, query, .. } if key == TEXT_ATTRIBUTE => Some(query.clone()),
         _ => None,
     };
     let mut texts: Vec<String> = query.disjuncts.iter().flatten().filter_map(text).collect();
@@ -40,16 +40,16 @@ pub(crate) fn texts_of(query: &Query) -> Vec<String> {
 ///
 /// # Errors
 /// An unknown name or type; an unknown context.
-pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> Result<Value> {
-    let query = typecheck::elaborate(&view.snapshot, query)?;
-    let contexts = contexts(&view, &query)?;
-    let mut notes = unknown(&view, &query);
-    let view = view.at_least(query.min_confidence);
-    let view = if contexts.is_empty() { view } else { view.in_contexts(&contexts) };
-    let answer = execute::run(&view, &query, texts)?;
+pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain: bool) -> Result<Value> {
+    let query = typecheck::infer_types(&view.snapshot, query)?;
+    let contexts = resolve_contexts(&view, &query)?;
+    let mut notes = unknown_name_notes(&view, &query);
+    let view = view.with_min_confidence(query.min_confidence);
+    let view = if contexts.is_empty() { view } else { view.with_contexts(&contexts) };
+    let answer = execute::execute(&view, &query, texts)?;
     let vars: Vec<String> = query.select.iter().map(|it| format!("?{it}")).collect();
-    let row = |row: &Vec<Ix>| -> Value {
-        let cells = vars.iter().zip(row).map(|(name, node)| (name.clone(), entity(&view, *node)));
+    let row = |row: &Vec<NodeIx>| -> Value {
+        let cells = vars.iter().zip(row).map(|(name, node)| (name.clone(), entity_cell(&view, *node)));
         Value::Object(cells.collect::<Map<_, _>>())
     };
     let rows: Vec<Value> = answer.rows.iter().map(row).collect();
@@ -69,7 +69,7 @@ pub(crate) fn rows(view: View, query: &Query, texts: &Texts, explain: bool) -> R
 
 /// Returns notes about types and relations that the graph lacks. With a schema they are errors; without one a query may
 /// precede its data. A caller with a restricted scope gets no notes.
-fn unknown(view: &View, query: &Query) -> Vec<String> {
+fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
     let snapshot = &view.snapshot;
     if !view.is_whole() || !snapshot.schema.is_empty() {
         return Vec::new();
@@ -79,7 +79,7 @@ fn unknown(view: &View, query: &Query) -> Vec<String> {
         match atom {
             Atom::Type { type_name, .. } => types.push(type_name),
             Atom::Edge { path, .. } => relations.extend(path.labels()),
-            Atom::HasOut { relations: names, .. } => relations.extend(names.iter().map(String::as_str)),
+            Atom::HasOutgoing { relations: names, .. } => relations.extend(names.iter().map(String::as_str)),
             Atom::Shape { type_name, relations: names, .. } => {
                 types.extend(type_name.as_deref());
                 relations.extend(names.iter().map(String::as_str));
@@ -88,13 +88,13 @@ fn unknown(view: &View, query: &Query) -> Vec<String> {
             _ => (),
         }
     }
-    types.retain(|it| snapshot.labels_of(it).is_empty());
+    types.retain(|it| snapshot.type_numbers(it).is_empty());
     // Facts without two ends have the type of their relation but no edge of it.
-    relations.retain(|it| snapshot.relations_of(it).is_empty() && snapshot.labels_of(it).is_empty());
+    relations.retain(|it| snapshot.relation_numbers(it).is_empty() && snapshot.type_numbers(it).is_empty());
     let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
         names.sort_unstable();
         names.dedup();
-        let known: Vec<String> = known.iter().map(|it| snapshot.written(*it)).collect();
+        let known: Vec<String> = known.iter().map(|it| snapshot.qualified_name(*it)).collect();
         let one = |name: &str| match suggest::nearest(name, known.iter().map(String::as_str)) {
             Some(meant) => format!("the graph has no {what} `{name}`; did you mean `{meant}`?"),
             None => format!("the graph has no {what} `{name}`"),
@@ -105,23 +105,23 @@ fn unknown(view: &View, query: &Query) -> Vec<String> {
 }
 
 /// Returns an entity as shown in a row.
-pub(crate) fn entity(view: &View, node: Ix) -> Value {
+pub(crate) fn entity_cell(view: &View, node: NodeIx) -> Value {
     let snapshot = &view.snapshot;
     json!({"id": snapshot.id(node), "entity_type": snapshot.type_name(node), "name": snapshot.name(node)})
 }
 
-fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
+fn resolve_contexts(view: &View, query: &Query) -> Result<Vec<NodeIx>> {
     let mut contexts = Vec::new();
     for name in &query.contexts {
-        let found = view.called(name);
+        let found = view.resolve_name(name);
         if found.is_empty() {
-            let known = worlds(view, IN_CONTEXT);
+            let known = context_names(view, IN_CONTEXT);
             let error = Error::invalid(format!("found the context `{name}`, which the graph does not have"));
             let error = error.field("query").hint(match known.is_empty() {
                 true => "no fact of the graph has a context; leave `in` out".into(),
                 false => format!("contexts: {}", known.join(", ")),
             });
-            return Err(suggest::suggest(error, name, known.iter().map(String::as_str)));
+            return Err(suggest::with_suggestion(error, name, known.iter().map(String::as_str)));
         }
         contexts.extend(found);
     }
@@ -129,11 +129,12 @@ fn contexts(view: &View, query: &Query) -> Result<Vec<Ix>> {
 }
 
 /// Returns the names of the targets of a relation of facts: contexts or times.
-pub(crate) fn worlds(view: &View, relation: &str) -> Vec<String> {
+pub(crate) fn context_names(view: &View, relation: &str) -> Vec<String> {
     let snapshot = &view.snapshot;
-    let edges = snapshot.relations_of(relation).into_iter().flat_map(|it| snapshot.of_relation(it));
-    let seen = edges.filter(|it| view.sees_edge(**it)).map(|it| snapshot.target(*it));
-    let mut names: Vec<String> = seen.filter(|it| view.sees(*it)).map(|it| snapshot.name(it).to_string()).collect();
+    let edges = snapshot.relation_numbers(relation).into_iter().flat_map(|it| snapshot.edges_of_relation(it));
+    let seen = edges.filter(|it| view.is_edge_visible(**it)).map(|it| snapshot.target(*it));
+    let mut names: Vec<String> =
+        seen.filter(|it| view.is_visible(*it)).map(|it| snapshot.name(it).to_string()).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -143,9 +144,9 @@ pub(crate) fn worlds(view: &View, relation: &str) -> Vec<String> {
 ///
 /// # Errors
 /// As [`rows`].
-pub(crate) fn elaborated(view: &View, query: &Query) -> Result<Value> {
-    let query = typecheck::elaborate(&view.snapshot, query)?;
-    contexts(view, &query)?;
+pub(crate) fn elaborate_only(view: &View, query: &Query) -> Result<Value> {
+    let query = typecheck::infer_types(&view.snapshot, query)?;
+    resolve_contexts(view, &query)?;
     let mut value = json!({"axql": query.to_string()});
     // A limit above that of the IR only costs the IR form.
     match ir::write(&query) {
@@ -156,7 +157,7 @@ pub(crate) fn elaborated(view: &View, query: &Query) -> Result<Value> {
 }
 
 /// Returns `S.R(a: T, b: U)  (source_field=a, target_field=b)` for every relation of the schemas.
-pub(crate) fn signatures(schema: &schema::Schema) -> Vec<String> {
+pub(crate) fn signatures(schema: &schema::SchemaSet) -> Vec<String> {
     let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
     each.map(|(schema, relation)| {
         let fields: Vec<String> = relation.fields.iter().map(|it| format!("{}: {}", it.name, it.field_type)).collect();
@@ -169,7 +170,7 @@ pub(crate) fn signatures(schema: &schema::Schema) -> Vec<String> {
 }
 
 /// Returns `S.R: symmetric; key(a, b)` for every relation with constraints.
-pub(crate) fn constraints(schema: &schema::Schema) -> Vec<String> {
+pub(crate) fn constraints(schema: &schema::SchemaSet) -> Vec<String> {
     let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
     let with = each.filter(|(_, relation)| !relation.constraints.is_empty());
     with.map(|(schema, relation)| format!("{}.{}: {}", schema.name, relation.name, relation.constraints.join("; ")))

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 
 use crate::graph::query::axql::Path;
-use crate::graph::snapshot::Ix;
+use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
 /// A set of states. [`crate::graph::query::axql`] allows 64 relations in a path; the start is one more state.
-type States = u128;
+type StateSet = u128;
 
 /// A compiled path that can be walked in both directions.
 #[derive(Debug)]
@@ -17,43 +17,43 @@ pub(crate) struct Automaton {
     /// Relations of each state except the start; a transition into the state takes an edge of one of them.
     labels: Vec<Vec<u16>>,
     /// Successors of each state; the start is 0.
-    next: Vec<States>,
+    next: Vec<StateSet>,
     /// Accepting states.
-    ends: States,
+    accepting: StateSet,
     /// Most edges, for a path with repetition.
-    most: Option<u32>,
+    max_edges: Option<u32>,
 }
 
 /// A path under construction: whether it may be empty, its first and last states.
-struct Piece {
+struct Fragment {
     empty: bool,
-    first: States,
-    last: States,
+    first: StateSet,
+    last: StateSet,
 }
 
 impl Automaton {
     /// Compiles a path; `relations` returns the relation numbers of a label, possibly none.
     pub(crate) fn new(path: &Path, max_hops: Option<u32>, relations: &mut dyn FnMut(&str) -> Vec<u16>) -> Automaton {
-        let mut automaton = Automaton { labels: vec![Vec::new()], next: vec![0], ends: 0, most: None };
-        let piece = automaton.piece(path, relations);
+        let mut automaton = Automaton { labels: vec![Vec::new()], next: vec![0], accepting: 0, max_edges: None };
+        let piece = automaton.compile(path, relations);
         automaton.next[0] = piece.first;
-        automaton.ends = piece.last | States::from(piece.empty);
-        automaton.most = max_hops.filter(|_| path.repeats());
+        automaton.accepting = piece.last | StateSet::from(piece.empty);
+        automaton.max_edges = max_hops.filter(|_| path.repeats());
         automaton
     }
 
-    fn piece(&mut self, path: &Path, relations: &mut dyn FnMut(&str) -> Vec<u16>) -> Piece {
+    fn compile(&mut self, path: &Path, relations: &mut dyn FnMut(&str) -> Vec<u16>) -> Fragment {
         match path {
             Path::Label(label) => {
-                let state: States = 1 << self.labels.len();
+                let state: StateSet = 1 << self.labels.len();
                 self.labels.push(relations(label));
                 self.next.push(0);
-                Piece { empty: false, first: state, last: state }
+                Fragment { empty: false, first: state, last: state }
             }
             Path::Sequence(parts) => {
-                let mut whole = Piece { empty: true, first: 0, last: 0 };
+                let mut whole = Fragment { empty: true, first: 0, last: 0 };
                 for part in parts {
-                    let part = self.piece(part, relations);
+                    let part = self.compile(part, relations);
                     self.connect(whole.last, part.first);
                     whole.first |= if whole.empty { part.first } else { 0 };
                     whole.last = part.last | if part.empty { whole.last } else { 0 };
@@ -62,9 +62,9 @@ impl Automaton {
                 whole
             }
             Path::Either(parts) => {
-                let mut whole = Piece { empty: false, first: 0, last: 0 };
+                let mut whole = Fragment { empty: false, first: 0, last: 0 };
                 for part in parts {
-                    let part = self.piece(part, relations);
+                    let part = self.compile(part, relations);
                     whole.first |= part.first;
                     whole.last |= part.last;
                     whole.empty |= part.empty;
@@ -72,33 +72,33 @@ impl Automaton {
                 whole
             }
             Path::Star(inner) | Path::Plus(inner) => {
-                let piece = self.piece(inner, relations);
+                let piece = self.compile(inner, relations);
                 self.connect(piece.last, piece.first);
-                Piece { empty: piece.empty || matches!(path, Path::Star(_)), ..piece }
+                Fragment { empty: piece.empty || matches!(path, Path::Star(_)), ..piece }
             }
-            Path::Optional(inner) => Piece { empty: true, ..self.piece(inner, relations) },
+            Path::Optional(inner) => Fragment { empty: true, ..self.compile(inner, relations) },
         }
     }
 
-    fn connect(&mut self, from: States, to: States) {
-        for state in members(from) {
+    fn connect(&mut self, from: StateSet, to: StateSet) {
+        for state in states_in(from) {
             self.next[state] |= to;
         }
     }
 
     /// Returns whether the path may be empty.
     pub(crate) fn may_be_empty(&self) -> bool {
-        self.ends & 1 == 1
+        self.accepting & 1 == 1
     }
 
     /// Returns the relations if the path is a single edge.
-    pub(crate) fn single(&self) -> Option<&[u16]> {
+    pub(crate) fn single_edge(&self) -> Option<&[u16]> {
         (self.labels.len() == 2 && self.next[1] == 0 && !self.may_be_empty()).then(|| self.labels[1].as_slice())
     }
 
     /// Returns the relations that the path may begin with.
-    pub(crate) fn first(&self) -> Vec<u16> {
-        let mut first: Vec<u16> = members(self.next[0]).flat_map(|it| self.labels[it].iter().copied()).collect();
+    pub(crate) fn first_relations(&self) -> Vec<u16> {
+        let mut first: Vec<u16> = states_in(self.next[0]).flat_map(|it| self.labels[it].iter().copied()).collect();
         first.sort_unstable();
         first.dedup();
         first
@@ -106,21 +106,26 @@ impl Automaton {
 
     /// Returns whether the automaton has a cycle, so that paths may be longer than its number of states.
     pub(crate) fn repeats(&self) -> bool {
-        (1..self.next.len()).any(|state| members(self.next[state]).any(|next| next <= state))
+        (1..self.next.len()).any(|state| states_in(self.next[state]).any(|next| next <= state))
     }
 
     /// Returns the entities at the other end of the paths that begin (`forward`) or end at an entity, sorted. Each visited
     /// edge counts down `budget`; returns `None` when it is used up.
-    pub(crate) fn walk(&self, view: &View, from: Ix, forward: bool, budget: &mut u64) -> Option<Vec<Ix>> {
-        let walk = Walk { automaton: self, view, forward, back: if forward { Vec::new() } else { self.backward() } };
+    pub(crate) fn walk(&self, view: &View, from: NodeIx, forward: bool, budget: &mut u64) -> Option<Vec<NodeIx>> {
+        let walk = Walk {
+            automaton: self,
+            view,
+            forward,
+            predecessors: if forward { Vec::new() } else { self.predecessors() },
+        };
         walk.run(from, budget)
     }
 
     /// Returns the predecessors of each state.
-    fn backward(&self) -> Vec<States> {
+    fn predecessors(&self) -> Vec<StateSet> {
         let mut back = vec![0; self.next.len()];
         for (state, next) in self.next.iter().enumerate() {
-            for after in members(*next) {
+            for after in states_in(*next) {
                 back[after] |= 1 << state;
             }
         }
@@ -128,7 +133,7 @@ impl Automaton {
     }
 }
 
-fn members(states: States) -> impl Iterator<Item = usize> {
+fn states_in(states: StateSet) -> impl Iterator<Item = usize> {
     let mut left = states;
     std::iter::from_fn(move || {
         let state = (left != 0).then(|| left.trailing_zeros() as usize)?;
@@ -141,28 +146,28 @@ struct Walk<'a> {
     automaton: &'a Automaton,
     view: &'a View,
     forward: bool,
-    back: Vec<States>,
+    predecessors: Vec<StateSet>,
 }
 
 impl Walk<'_> {
     /// Runs the walk. Backward, a state stands for the next edge: it is entered at the end of that edge.
-    fn run(&self, from: Ix, budget: &mut u64) -> Option<Vec<Ix>> {
+    fn run(&self, from: NodeIx, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let automaton = self.automaton;
         let mut found = Vec::new();
         if automaton.may_be_empty() {
             found.push(from);
         }
-        let mut seen: std::collections::HashMap<Ix, States> = std::collections::HashMap::new();
-        let mut queue: VecDeque<(Ix, usize, u32)> = VecDeque::new();
-        let begin = if self.forward { automaton.next[0] } else { automaton.ends & !1 };
+        let mut seen: std::collections::HashMap<NodeIx, StateSet> = std::collections::HashMap::new();
+        let mut queue: VecDeque<(NodeIx, usize, u32)> = VecDeque::new();
+        let begin = if self.forward { automaton.next[0] } else { automaton.accepting & !1 };
         // Forward, the walk starts at the start state; backward, at all accepting states.
-        let mut open: Vec<(Ix, States, u32)> = vec![(from, begin, 0)];
+        let mut open: Vec<(NodeIx, StateSet, u32)> = vec![(from, begin, 0)];
         loop {
             while let Some((node, states, distance)) = open.pop() {
-                if automaton.most.is_some_and(|most| distance >= most) {
+                if automaton.max_edges.is_some_and(|most| distance >= most) {
                     continue;
                 }
-                for state in members(states) {
+                for state in states_in(states) {
                     for end in self.step(node, state, budget)? {
                         let known = seen.entry(end).or_default();
                         if *known & (1 << state) == 0 {
@@ -173,10 +178,10 @@ impl Walk<'_> {
                 }
             }
             let Some((node, state, distance)) = queue.pop_front() else { break };
-            if self.is_done(state) {
+            if self.is_accepting(state) {
                 found.push(node);
             }
-            let next = if self.forward { automaton.next[state] } else { self.back[state] & !1 };
+            let next = if self.forward { automaton.next[state] } else { self.predecessors[state] & !1 };
             open.push((node, next, distance));
         }
         found.sort_unstable();
@@ -185,19 +190,19 @@ impl Walk<'_> {
     }
 
     /// Returns whether a path may end after the edge of this state; backward, whether it may begin with it.
-    fn is_done(&self, state: usize) -> bool {
-        let done = if self.forward { self.automaton.ends } else { self.automaton.next[0] };
+    fn is_accepting(&self, state: usize) -> bool {
+        let done = if self.forward { self.automaton.accepting } else { self.automaton.next[0] };
         done & (1 << state) != 0
     }
 
-    fn step(&self, node: Ix, state: usize, budget: &mut u64) -> Option<Vec<Ix>> {
+    fn step(&self, node: NodeIx, state: usize, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let mut ends = Vec::new();
         for relation in &self.automaton.labels[state] {
             let before = ends.len();
             if self.forward {
-                ends.extend(self.view.leaving_of(node, *relation).map(|it| it.1));
+                ends.extend(self.view.outgoing_by_relation(node, *relation).map(|it| it.1));
             } else {
-                ends.extend(self.view.reaching_of(node, *relation).map(|it| it.1));
+                ends.extend(self.view.incoming_by_relation(node, *relation).map(|it| it.1));
             }
             *budget = budget.checked_sub((ends.len() - before) as u64 + 1)?;
         }

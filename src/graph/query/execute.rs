@@ -6,22 +6,22 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::graph::query::automaton::Automaton;
 use crate::graph::query::axql::{DEFAULT_LIMIT, Query};
-use crate::graph::query::plan::{self, Plan, Slot, Step, Texts};
-use crate::graph::snapshot::Ix;
+use crate::graph::query::plan::{self, Plan, Slot, Step, TextResults};
+use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
 /// Most edges and entities visited for one query: about a second.
-const BUDGET: u64 = 10_000_000;
+const VISIT_BUDGET: u64 = 10_000_000;
 /// Most cached path ends and entities for one query.
-const REMEMBERED: usize = 4_000_000;
+const MAX_CACHED: usize = 4_000_000;
 /// Adjacent numbers visited at the cost of one random access.
-const AT_ONCE: usize = 8;
+const ADJACENT_FACTOR: usize = 8;
 
 /// The result of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     /// Rows in the order of entity indexes.
-    pub(crate) rows: Vec<Vec<Ix>>,
+    pub(crate) rows: Vec<Vec<NodeIx>>,
     /// Whether there are more rows.
     pub(crate) truncated: bool,
     /// Whether the search was aborted because its budget was used up.
@@ -34,23 +34,34 @@ pub(crate) struct Answer {
 ///
 /// # Errors
 /// A name is unknown to the schema.
-pub(crate) fn run(view: &View, query: &Query, texts: &Texts) -> Result<Answer> {
-    run_within(view, query, texts, BUDGET)
+pub(crate) fn execute(view: &View, query: &Query, texts: &TextResults) -> Result<Answer> {
+    execute_within_budget(view, query, texts, VISIT_BUDGET)
 }
 
-fn run_within(view: &View, query: &Query, texts: &Texts, mut budget: u64) -> Result<Answer> {
+fn execute_within_budget(view: &View, query: &Query, texts: &TextResults, mut budget: u64) -> Result<Answer> {
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT) as usize;
     let mut answer = Answer::default();
     let mut rows = HashSet::new();
     for atoms in &query.disjuncts {
-        let plan = plan::plan(view, query, atoms, texts, &mut budget)?;
+        let plan = plan::plan_disjunct(view, query, atoms, texts, &mut budget)?;
         let binding = vec![None; plan.slots];
         let (found, known) = (HashMap::new(), HashMap::new());
-        let mut run = Run { view, plan: &plan, binding, rows, limit, budget, is_tail: false, found, known, kept: 0 };
-        let flow = run.step(0);
+        let mut run = Execution {
+            view,
+            plan: &plan,
+            binding,
+            rows,
+            limit,
+            budget,
+            selection_bound: false,
+            step_matches: found,
+            path_ends: known,
+            cached: 0,
+        };
+        let flow = run.run_step(0);
         (rows, budget) = (run.rows, run.budget);
         answer.exhausted |= budget == 0;
-        answer.plans.push(plan.words);
+        answer.plans.push(plan.descriptions);
         if flow == Flow::Stop {
             answer.truncated = true;
             break;
@@ -66,49 +77,49 @@ fn run_within(view: &View, query: &Query, texts: &Texts, mut budget: u64) -> Res
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     /// With the next entity.
-    On,
+    Continue,
     /// All remaining steps match: the row is a result.
-    Met,
+    Matched,
     /// The limit is reached, or the budget is used up.
     Stop,
 }
 
-struct Run<'a> {
+struct Execution<'a> {
     view: &'a View,
     plan: &'a Plan,
-    binding: Vec<Option<Ix>>,
-    rows: HashSet<Vec<Ix>>,
+    binding: Vec<Option<NodeIx>>,
+    rows: HashSet<Vec<NodeIx>>,
     limit: usize,
     budget: u64,
     /// Whether every selected slot is bound.
-    is_tail: bool,
+    selection_bound: bool,
     /// Cache: entities that match a step in any binding; for a path, its possible starts.
-    found: HashMap<usize, Arc<Vec<Ix>>>,
+    step_matches: HashMap<usize, Arc<Vec<NodeIx>>>,
     /// Cache: ends of paths by step, direction and start.
-    known: HashMap<(usize, bool, Ix), Arc<Vec<Ix>>>,
-    kept: usize,
+    path_ends: HashMap<(usize, bool, NodeIx), Arc<Vec<NodeIx>>>,
+    cached: usize,
 }
 
-impl Run<'_> {
-    fn step(&mut self, number: usize) -> Flow {
-        if number == self.plan.settled && !self.is_tail {
-            self.is_tail = true;
-            let flow = match self.is_new() {
-                true => self.step(number),
-                false if self.spend(1) => Flow::On,
+impl Execution<'_> {
+    fn run_step(&mut self, number: usize) -> Flow {
+        if number == self.plan.selection_bound_at && !self.selection_bound {
+            self.selection_bound = true;
+            let flow = match self.is_new_row() {
+                true => self.run_step(number),
+                false if self.spend(1) => Flow::Continue,
                 false => Flow::Stop,
             };
-            self.is_tail = false;
-            return if flow == Flow::Met { self.emit() } else { flow };
+            self.selection_bound = false;
+            return if flow == Flow::Matched { self.emit_row() } else { flow };
         }
         if !self.spend(1) {
             return Flow::Stop;
         }
         let plan = self.plan;
-        let Some(step) = plan.steps.get(number) else { return Flow::Met };
+        let Some(step) = plan.steps.get(number) else { return Flow::Matched };
         match step {
-            Step::Path(left, right, _) => self.path(number, *left, *right),
-            one => self.single(number, one),
+            Step::Path(left, right, _) => self.run_path(number, *left, *right),
+            one => self.run_single(number, one),
         }
     }
 
@@ -117,101 +128,105 @@ impl Run<'_> {
         self.budget > 0
     }
 
-    fn row(&self) -> Vec<Ix> {
+    fn row(&self) -> Vec<NodeIx> {
         self.plan.select.iter().filter_map(|it| self.binding[*it]).collect()
     }
 
-    fn is_new(&self) -> bool {
+    fn is_new_row(&self) -> bool {
         !self.rows.contains(&self.row())
     }
 
-    fn emit(&mut self) -> Flow {
+    fn emit_row(&mut self) -> Flow {
         let row = self.row();
         self.rows.insert(row);
-        if self.rows.len() > self.limit { Flow::Stop } else { Flow::On }
+        if self.rows.len() > self.limit { Flow::Stop } else { Flow::Continue }
     }
 
     /// Binds a slot to each entity in turn.
-    fn each(&mut self, number: usize, slot: Slot, nodes: &[Ix]) -> Flow {
+    fn bind_each(&mut self, number: usize, slot: Slot, nodes: &[NodeIx]) -> Flow {
         for node in nodes {
             self.binding[slot] = Some(*node);
-            let flow = self.step(number + 1);
-            if flow != Flow::On {
+            let flow = self.run_step(number + 1);
+            if flow != Flow::Continue {
                 self.binding[slot] = None;
                 return flow;
             }
         }
         self.binding[slot] = None;
-        Flow::On
+        Flow::Continue
     }
 
     /// Runs a step with one slot.
-    fn single(&mut self, number: usize, step: &Step) -> Flow {
-        let slot = step.slots()[0];
+    fn run_single(&mut self, number: usize, step: &Step) -> Flow {
+        let slot = step.bound_slots()[0];
         if let Some(node) = self.binding[slot] {
-            return if self.holds(step, node) { self.step(number + 1) } else { Flow::On };
+            return if self.matches_step(step, node) { self.run_step(number + 1) } else { Flow::Continue };
         }
         match step {
-            Step::Among(_, among) => self.each(number, slot, among),
-            _ => match self.found(number) {
-                Some(nodes) => self.each(number, slot, &nodes),
+            Step::OneOf(_, among) => self.bind_each(number, slot, among),
+            _ => match self.matches_of(number) {
+                Some(nodes) => self.bind_each(number, slot, &nodes),
                 None => Flow::Stop,
             },
         }
     }
 
     /// Returns the entities that match a step in any binding, cached; `None` when the budget is used up.
-    fn found(&mut self, number: usize) -> Option<Arc<Vec<Ix>>> {
-        if let Some(found) = self.found.get(&number) {
+    fn matches_of(&mut self, number: usize) -> Option<Arc<Vec<NodeIx>>> {
+        if let Some(found) = self.step_matches.get(&number) {
             return Some(found.clone());
         }
         let plan = self.plan;
         let step = &plan.steps[number];
-        if !self.spend(self.looks(step)) {
+        if !self.spend(self.scan_cost(step)) {
             return None;
         }
         let found = match step {
-            Step::Path(_, _, automaton) => self.begins(automaton),
+            Step::Path(_, _, automaton) => self.path_starts(automaton),
             other => {
-                let all = self.all(other);
+                let all = self.all_matches(other);
                 self.spend(all.len() as u64).then_some(all)?
             }
         };
         let found = Arc::new(found);
-        if self.kept + found.len() <= REMEMBERED {
-            self.kept += found.len() + 1;
-            self.found.insert(number, found.clone());
+        if self.cached + found.len() <= MAX_CACHED {
+            self.cached += found.len() + 1;
+            self.step_matches.insert(number, found.clone());
         }
         Some(found)
     }
 
     /// Returns the cost to find all matches of a step: one per text; adjacent numbers are cheaper.
-    fn looks(&self, step: &Step) -> u64 {
+    fn scan_cost(&self, step: &Step) -> u64 {
         let snapshot = &self.view.snapshot;
-        let edges = |relations: &[u16]| relations.iter().map(|it| snapshot.of_relation(*it).len()).sum::<usize>();
+        let edges = |relations: &[u16]| relations.iter().map(|it| snapshot.edges_of_relation(*it).len()).sum::<usize>();
         let looks = match step {
-            Step::Among(..) => 0,
-            Step::Labels(_, labels, _) => labels.iter().map(|it| snapshot.of_label(*it).len()).sum::<usize>() / AT_ONCE,
-            Step::Value(_, key, _) => {
+            Step::OneOf(..) => 0,
+            Step::HasType(_, labels, _) => {
+                labels.iter().map(|it| snapshot.nodes_of_type(*it).len()).sum::<usize>() / ADJACENT_FACTOR
+            }
+            Step::AttributeMatches(_, key, _) => {
                 snapshot.with_attribute(key).len() + if key == "name" { snapshot.nodes() } else { 0 }
             }
-            Step::HasOut(_, relations) => relations.iter().map(|it| edges(it)).min().unwrap_or(0) / AT_ONCE,
-            Step::Path(_, _, automaton) if automaton.may_be_empty() => snapshot.nodes() / AT_ONCE,
-            Step::Path(_, _, automaton) => edges(&automaton.first()) / AT_ONCE,
+            Step::HasOutgoing(_, relations) => {
+                relations.iter().map(|it| edges(it)).min().unwrap_or(0) / ADJACENT_FACTOR
+            }
+            Step::Path(_, _, automaton) if automaton.may_be_empty() => snapshot.nodes() / ADJACENT_FACTOR,
+            Step::Path(_, _, automaton) => edges(&automaton.first_relations()) / ADJACENT_FACTOR,
         };
         looks as u64
     }
 
-    fn holds(&self, step: &Step, node: Ix) -> bool {
+    fn matches_step(&self, step: &Step, node: NodeIx) -> bool {
         let snapshot = &self.view.snapshot;
         match step {
-            Step::Among(_, among) => among.binary_search(&node).is_ok(),
-            Step::Labels(_, labels, fact) => {
+            Step::OneOf(_, among) => among.binary_search(&node).is_ok(),
+            Step::HasType(_, labels, fact) => {
                 labels.contains(&snapshot.label_of[node as usize]) && (!fact || snapshot.is_fact(node))
             }
-            Step::Value(_, key, test) => self.view.values(node, key).any(|it| test.passes(it)),
-            Step::HasOut(_, relations) => {
-                let has = |it: &u16| self.view.leaving_of(node, *it).next().is_some();
+            Step::AttributeMatches(_, key, test) => self.view.values(node, key).any(|it| test.matches(it)),
+            Step::HasOutgoing(_, relations) => {
+                let has = |it: &u16| self.view.outgoing_by_relation(node, *it).next().is_some();
                 relations.iter().all(|numbers| numbers.iter().any(has))
             }
             Step::Path(..) => false,
@@ -219,81 +234,83 @@ impl Run<'_> {
     }
 
     /// Returns every entity that matches a step, sorted.
-    fn all(&self, step: &Step) -> Vec<Ix> {
+    fn all_matches(&self, step: &Step) -> Vec<NodeIx> {
         let snapshot = &self.view.snapshot;
-        let mut nodes: Vec<Ix> = match step {
-            Step::Labels(_, labels, _) => labels.iter().flat_map(|it| snapshot.of_label(*it)).copied().collect(),
-            Step::Value(_, key, test) => return self.view.with_value(key, |it| test.passes(it)),
-            Step::HasOut(_, relations) => {
-                let edges = |it: &&Vec<u16>| it.iter().map(|it| snapshot.of_relation(*it).len()).sum::<usize>();
+        let mut nodes: Vec<NodeIx> = match step {
+            Step::HasType(_, labels, _) => labels.iter().flat_map(|it| snapshot.nodes_of_type(*it)).copied().collect(),
+            Step::AttributeMatches(_, key, test) => return self.view.with_matching_value(key, |it| test.matches(it)),
+            Step::HasOutgoing(_, relations) => {
+                let edges = |it: &&Vec<u16>| it.iter().map(|it| snapshot.edges_of_relation(*it).len()).sum::<usize>();
                 let rarest = relations.iter().min_by_key(edges).map_or(&[][..], Vec::as_slice);
-                let edges = rarest.iter().flat_map(|it| snapshot.of_relation(*it));
+                let edges = rarest.iter().flat_map(|it| snapshot.edges_of_relation(*it));
                 edges.map(|it| snapshot.source(*it)).collect()
             }
-            Step::Among(..) | Step::Path(..) => Vec::new(),
+            Step::OneOf(..) | Step::Path(..) => Vec::new(),
         };
         nodes.sort_unstable();
         nodes.dedup();
-        nodes.retain(|it| self.view.sees(*it) && self.holds(step, *it));
+        nodes.retain(|it| self.view.is_visible(*it) && self.matches_step(step, *it));
         nodes
     }
 
-    fn path(&mut self, number: usize, left: Slot, right: Slot) -> Flow {
+    fn run_path(&mut self, number: usize, left: Slot, right: Slot) -> Flow {
         match (self.binding[left], self.binding[right]) {
-            (Some(from), Some(to)) => match self.is_path(number, from, to) {
-                Some(true) => self.step(number + 1),
-                Some(false) => Flow::On,
+            (Some(from), Some(to)) => match self.has_path(number, from, to) {
+                Some(true) => self.run_step(number + 1),
+                Some(false) => Flow::Continue,
                 None => Flow::Stop,
             },
-            (Some(from), None) => self.ends(number, from, true, right),
-            (None, Some(to)) => self.ends(number, to, false, left),
+            (Some(from), None) => self.bind_ends(number, from, true, right),
+            (None, Some(to)) => self.bind_ends(number, to, false, left),
             (None, None) => {
                 // Later passes over the same starts use the cache, and would cost nothing otherwise.
-                let is_again = self.found.contains_key(&number);
-                let Some(begins) = self.found(number) else { return Flow::Stop };
+                let is_again = self.step_matches.contains_key(&number);
+                let Some(begins) = self.matches_of(number) else { return Flow::Stop };
                 for from in begins.iter() {
                     if is_again && !self.spend(1) {
                         return Flow::Stop;
                     }
                     // For a path from a variable to itself only loops match.
                     self.binding[left] = Some(*from);
-                    let flow = self.path(number, left, right);
+                    let flow = self.run_path(number, left, right);
                     self.binding[left] = None;
-                    if flow != Flow::On {
+                    if flow != Flow::Continue {
                         return flow;
                     }
                 }
-                Flow::On
+                Flow::Continue
             }
         }
     }
 
-    fn ends(&mut self, number: usize, from: Ix, forward: bool, slot: Slot) -> Flow {
-        let Some(ends) = self.walk(number, from, forward) else { return Flow::Stop };
-        self.each(number, slot, &ends)
+    fn bind_ends(&mut self, number: usize, from: NodeIx, forward: bool, slot: Slot) -> Flow {
+        let Some(ends) = self.walk_path(number, from, forward) else { return Flow::Stop };
+        self.bind_each(number, slot, &ends)
     }
 
-    fn is_path(&mut self, number: usize, from: Ix, to: Ix) -> Option<bool> {
+    fn has_path(&mut self, number: usize, from: NodeIx, to: NodeIx) -> Option<bool> {
         let plan = self.plan;
         let Step::Path(_, _, automaton) = &plan.steps[number] else { return Some(false) };
-        let Some(relations) = automaton.single() else {
-            return self.walk(number, from, true).map(|ends| ends.binary_search(&to).is_ok());
+        let Some(relations) = automaton.single_edge() else {
+            return self.walk_path(number, from, true).map(|ends| ends.binary_search(&to).is_ok());
         };
         let snapshot = &self.view.snapshot;
         let joins = |relation: &u16| {
             // Searches from the end with fewer edges.
-            if snapshot.leaving_of(from, *relation).len() <= snapshot.reaching_of(to, *relation).len() {
-                self.view.leaving_of(from, *relation).any(|it| it.1 == to)
+            if snapshot.outgoing_by_relation(from, *relation).len()
+                <= snapshot.incoming_by_relation(to, *relation).len()
+            {
+                self.view.outgoing_by_relation(from, *relation).any(|it| it.1 == to)
             } else {
-                self.view.reaching_of(to, *relation).any(|it| it.1 == from)
+                self.view.incoming_by_relation(to, *relation).any(|it| it.1 == from)
             }
         };
         Some(relations.iter().any(joins))
     }
 
     /// Returns the other ends of the paths that begin or end at an entity; `None` when the budget is used up.
-    fn walk(&mut self, number: usize, from: Ix, forward: bool) -> Option<Arc<Vec<Ix>>> {
-        if let Some(known) = self.known.get(&(number, forward, from)) {
+    fn walk_path(&mut self, number: usize, from: NodeIx, forward: bool) -> Option<Arc<Vec<NodeIx>>> {
+        if let Some(known) = self.path_ends.get(&(number, forward, from)) {
             return Some(known.clone());
         }
         let plan = self.plan;
@@ -303,24 +320,24 @@ impl Run<'_> {
             self.budget = 0;
         }
         let ends = Arc::new(walked?);
-        if self.kept + ends.len() <= REMEMBERED {
-            self.kept += ends.len() + 1;
-            self.known.insert((number, forward, from), ends.clone());
+        if self.cached + ends.len() <= MAX_CACHED {
+            self.cached += ends.len() + 1;
+            self.path_ends.insert((number, forward, from), ends.clone());
         }
         Some(ends)
     }
 
     /// Returns the possible starts of a path, sorted.
-    fn begins(&self, automaton: &Automaton) -> Vec<Ix> {
+    fn path_starts(&self, automaton: &Automaton) -> Vec<NodeIx> {
         if automaton.may_be_empty() {
             return self.view.nodes().collect();
         }
         let snapshot = &self.view.snapshot;
-        let edges = automaton.first().into_iter().flat_map(|it| snapshot.of_relation(it));
-        let mut begins: Vec<Ix> = edges.map(|it| snapshot.source(*it)).collect();
+        let edges = automaton.first_relations().into_iter().flat_map(|it| snapshot.edges_of_relation(it));
+        let mut begins: Vec<NodeIx> = edges.map(|it| snapshot.source(*it)).collect();
         begins.sort_unstable();
         begins.dedup();
-        begins.retain(|it| self.view.sees(*it));
+        begins.retain(|it| self.view.is_visible(*it));
         begins
     }
 }
@@ -345,7 +362,7 @@ mod tests {
 
     /// Returns the number of rows, and whether the search was aborted, for this budget.
     fn check(view: &View, text: &str, budget: u64) -> (usize, bool) {
-        let answer = run_within(view, &axql::parse(text).unwrap(), &Texts::new(), budget).unwrap();
+        let answer = execute_within_budget(view, &axql::parse(text).unwrap(), &TextResults::new(), budget).unwrap();
         (answer.rows.len(), answer.exhausted)
     }
 

@@ -21,47 +21,47 @@ const FIELDS: [&str; 9] =
 ///
 /// # Errors
 /// `InvalidArgument` with the place as the field, e.g. `where[1].path`.
-pub fn read(value: &Value) -> Result<Query> {
-    let place = Place("query_ir_v1".into());
+pub fn parse(value: &Value) -> Result<Query> {
+    let place = JsonPath("query_ir_v1".into());
     let map = place.object(value)?;
     let known = [&FIELDS[..], &["contexts"]].concat();
-    place.only(map, &known)?;
+    place.reject_unknown_fields(map, &known)?;
     match map.get("version") {
         Some(version) if *version == json!(1) => (),
-        Some(version) => return Err(place.at("version").wrong(version, "1")),
+        Some(version) => return Err(place.field("version").unexpected(version, "1")),
         None => return Err(place.error("`version` is missing, expected 1")),
     }
-    let disjuncts = disjuncts(&place, map)?;
+    let disjuncts = parse_disjuncts(&place, map)?;
     let contexts = match map.get("contexts") {
-        Some(value) => place.at("contexts").texts(value)?,
+        Some(value) => place.field("contexts").texts(value)?,
         None => Vec::new(),
     };
     let mut query = Query {
         disjuncts,
         contexts,
         max_hops: place.number(map, "max_hops", 1, MAX_HOPS)?,
-        min_confidence: confidence(&place, map)?,
+        min_confidence: parse_confidence(&place, map)?,
         limit: place.number(map, "limit", 1, MAX_LIMIT)?,
         select: Vec::new(),
     };
     let wrong = |error: Error| error.field("query_ir_v1");
-    check::sizes(&query).map_err(wrong)?;
-    query.select = select(&place, map, &query)?;
-    check::shape(&query).map_err(wrong)?;
+    check::check_sizes(&query).map_err(wrong)?;
+    query.select = parse_select(&place, map, &query)?;
+    check::check_query(&query).map_err(wrong)?;
     Ok(query)
 }
 
-fn select(place: &Place, map: &Map<String, Value>, query: &Query) -> Result<Vec<String>> {
+fn parse_select(place: &JsonPath, map: &Map<String, Value>, query: &Query) -> Result<Vec<String>> {
     let Some((name, value)) = place.one_of(map, &["select", "select_vars"])? else {
         // Without a selection all variables are selected.
         return Ok(query.variables().into_iter().map(|(name, _)| name).collect());
     };
-    let place = place.at(name);
+    let place = place.field(name);
     let (mut select, mut seen) = (Vec::new(), HashSet::new());
     for (number, text) in place.texts(value)?.iter().enumerate() {
         let name = text.strip_prefix('?').unwrap_or(text);
         if !is_variable(name) {
-            return Err(place.item(number).wrong(&json!(text), "a variable such as \"?x\""));
+            return Err(place.element(number).unexpected(&json!(text), "a variable such as \"?x\""));
         }
         if seen.insert(name.to_string()) {
             select.push(name.to_string());
@@ -70,33 +70,35 @@ fn select(place: &Place, map: &Map<String, Value>, query: &Query) -> Result<Vec<
     Ok(select)
 }
 
-fn disjuncts(place: &Place, map: &Map<String, Value>) -> Result<Vec<Vec<Atom>>> {
+fn parse_disjuncts(place: &JsonPath, map: &Map<String, Value>) -> Result<Vec<Vec<Atom>>> {
     let found = place.one_of(map, &["where", "where_atoms", "disjuncts"])?;
     match found {
         Some((name @ "disjuncts", value)) => {
-            let place = place.at(name);
-            let each = |(number, value)| atoms(&place.item(number), value);
+            let place = place.field(name);
+            let each = |(number, value)| parse_atoms(&place.element(number), value);
             place.array(value)?.iter().enumerate().map(each).collect()
         }
-        Some((name, value)) => Ok(vec![atoms(&place.at(name), value)?]),
+        Some((name, value)) => Ok(vec![parse_atoms(&place.field(name), value)?]),
         None => Err(place.error("one of `where`, `where_atoms` and `disjuncts` is missing")),
     }
 }
 
-fn atoms(place: &Place, value: &Value) -> Result<Vec<Atom>> {
-    place.array(value)?.iter().enumerate().map(|(number, value)| atom(&place.item(number), value)).collect()
+fn parse_atoms(place: &JsonPath, value: &Value) -> Result<Vec<Atom>> {
+    place.array(value)?.iter().enumerate().map(|(number, value)| parse_atom(&place.element(number), value)).collect()
 }
 
-fn confidence(place: &Place, map: &Map<String, Value>) -> Result<Option<f32>> {
+fn parse_confidence(place: &JsonPath, map: &Map<String, Value>) -> Result<Option<f32>> {
     let Some(value) = map.get("min_confidence").filter(|it| !it.is_null()) else { return Ok(None) };
     let number = value.as_f64().filter(|it| (0.0..=1.0).contains(it));
-    number.map(|it| Some(it as f32)).ok_or_else(|| place.at("min_confidence").wrong(value, "a number between 0 and 1"))
+    number
+        .map(|it| Some(it as f32))
+        .ok_or_else(|| place.field("min_confidence").unexpected(value, "a number between 0 and 1"))
 }
 
 const KINDS: [&str; 10] =
     ["type", "edge", "attr_eq", "attr_contains", "attr_fts", "attr_fuzzy", "fact", "has_out", "attrs", "shape"];
 
-fn atom(place: &Place, value: &Value) -> Result<Atom> {
+fn parse_atom(place: &JsonPath, value: &Value) -> Result<Atom> {
     let map = place.object(value)?;
     let kind = place.text(map, "kind")?;
     let text = |key: &str| place.text(map, key);
@@ -112,60 +114,71 @@ fn atom(place: &Place, value: &Value) -> Result<Atom> {
         "attrs" => &["term", "pairs"],
         "shape" => &["term", "type_name", "rels", "attrs"],
         other => {
-            let error = place.at("kind").wrong(&json!(other), &format!("one of {}", KINDS.join(", ")));
-            return Err(suggest::suggest(error, other, KINDS));
+            let error = place.field("kind").unexpected(&json!(other), &format!("one of {}", KINDS.join(", ")));
+            return Err(suggest::with_suggestion(error, other, KINDS));
         }
     };
-    place.only(map, &[fields, &["kind"]].concat())?;
+    place.reject_unknown_fields(map, &[fields, &["kind"]].concat())?;
     Ok(match kind.as_str() {
-        "type" => Atom::Type { term: term(place, map, "term")?, type_name: type_name(place, map)? },
-        "edge" => {
-            Atom::Edge { left: term(place, map, "left")?, path: path(place, map)?, right: term(place, map, "right")? }
-        }
-        "attr_eq" => Atom::Equals { term: term(place, map, "term")?, key: text("key")?, value: text("value")? },
+        "type" => Atom::Type { term: parse_term(place, map, "term")?, type_name: parse_type_name(place, map)? },
+        "edge" => Atom::Edge {
+            left: parse_term(place, map, "left")?,
+            path: parse_path_field(place, map)?,
+            right: parse_term(place, map, "right")?,
+        },
+        "attr_eq" => Atom::Equals { term: parse_term(place, map, "term")?, key: text("key")?, value: text("value")? },
         "attr_contains" => {
-            Atom::Contains { term: term(place, map, "term")?, key: text("key")?, needle: text("needle")? }
+            Atom::Contains { term: parse_term(place, map, "term")?, key: text("key")?, needle: text("needle")? }
         }
-        "attr_fts" => Atom::Fts { term: term(place, map, "term")?, key: text("key")?, query: text("query")? },
+        "attr_fts" => {
+            Atom::FullText { term: parse_term(place, map, "term")?, key: text("key")?, query: text("query")? }
+        }
         "attr_fuzzy" => {
             let max_distance = place.number(map, "max_dist", 0, MAX_DISTANCE)?;
             let max_distance = max_distance.ok_or_else(|| place.error("`max_dist` is missing"))?;
-            Atom::Fuzzy { term: term(place, map, "term")?, key: text("key")?, needle: text("needle")?, max_distance }
+            Atom::Fuzzy {
+                term: parse_term(place, map, "term")?,
+                key: text("key")?,
+                needle: text("needle")?,
+                max_distance,
+            }
         }
-        "fact" => fact(place, map)?,
-        "has_out" => Atom::HasOut { term: term(place, map, "term")?, relations: relations(place, map)? },
-        "attrs" => Atom::Attributes { term: term(place, map, "term")?, pairs: pairs(place, map, "pairs")? },
+        "fact" => parse_fact(place, map)?,
+        "has_out" => {
+            Atom::HasOutgoing { term: parse_term(place, map, "term")?, relations: parse_relations(place, map)? }
+        }
+        "attrs" => Atom::Attributes { term: parse_term(place, map, "term")?, pairs: parse_pairs(place, map, "pairs")? },
         _ => Atom::Shape {
-            term: term(place, map, "term")?,
+            term: parse_term(place, map, "term")?,
             type_name: map.get("type_name").filter(|it| !it.is_null()).map(|_| text("type_name")).transpose()?,
-            relations: relations(place, map)?,
-            attributes: pairs(place, map, "attrs")?,
+            relations: parse_relations(place, map)?,
+            attributes: parse_pairs(place, map, "attrs")?,
         },
     })
 }
 
-fn type_name(place: &Place, map: &Map<String, Value>) -> Result<String> {
+fn parse_type_name(place: &JsonPath, map: &Map<String, Value>) -> Result<String> {
     match place.one_of(map, &["type", "ty", "type_name"])? {
         Some((name, _)) => place.text(map, name),
         None => Err(place.error("`type` is missing")),
     }
 }
 
-fn path(place: &Place, map: &Map<String, Value>) -> Result<axql::Path> {
+fn parse_path_field(place: &JsonPath, map: &Map<String, Value>) -> Result<axql::Path> {
     let text = place.text(map, "path")?;
-    axql::parse_path(&text).map_err(|error| error.field(place.at("path").0))
+    axql::parse_path(&text).map_err(|error| error.field(place.field("path").0))
 }
 
-fn relations(place: &Place, map: &Map<String, Value>) -> Result<Vec<String>> {
-    map.get("rels").filter(|it| !it.is_null()).map_or(Ok(Vec::new()), |value| place.at("rels").texts(value))
+fn parse_relations(place: &JsonPath, map: &Map<String, Value>) -> Result<Vec<String>> {
+    map.get("rels").filter(|it| !it.is_null()).map_or(Ok(Vec::new()), |value| place.field("rels").texts(value))
 }
 
 /// Reads an object, or an array of `[key, value]` for repeated keys.
-fn pairs(place: &Place, map: &Map<String, Value>, key: &'static str) -> Result<Vec<(String, String)>> {
-    let place = place.at(key);
+fn parse_pairs(place: &JsonPath, map: &Map<String, Value>, key: &'static str) -> Result<Vec<(String, String)>> {
+    let place = place.field(key);
     let text = |key: &str, value: &Value| {
         let found = value.as_str().map(|it| (key.to_string(), it.to_string()));
-        found.ok_or_else(|| place.at(key).wrong(value, "a text"))
+        found.ok_or_else(|| place.field(key).unexpected(value, "a text"))
     };
     match map.get(key) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -173,54 +186,54 @@ fn pairs(place: &Place, map: &Map<String, Value>, key: &'static str) -> Result<V
         Some(Value::Array(items)) => {
             let pair = |(number, item): (usize, &Value)| match item.as_array().map(Vec::as_slice) {
                 Some([Value::String(key), value]) => text(key, value),
-                _ => Err(place.item(number).wrong(item, "[key, value]")),
+                _ => Err(place.element(number).unexpected(item, "[key, value]")),
             };
             items.iter().enumerate().map(pair).collect()
         }
-        Some(other) => Err(place.wrong(other, "an object of texts")),
+        Some(other) => Err(place.unexpected(other, "an object of texts")),
     }
 }
 
-fn fact(place: &Place, map: &Map<String, Value>) -> Result<Atom> {
-    let fact = map.get("fact").filter(|it| !it.is_null()).map(|_| term(place, map, "fact")).transpose()?;
+fn parse_fact(place: &JsonPath, map: &Map<String, Value>) -> Result<Atom> {
+    let fact = map.get("fact").filter(|it| !it.is_null()).map(|_| parse_term(place, map, "fact")).transpose()?;
     let relation = place.text(map, "relation")?;
-    let inner = place.at("fields");
+    let inner = place.field("fields");
     let fields = match map.get("fields") {
         None | Some(Value::Null) => Vec::new(),
         Some(value) => {
             let map = inner.object(value)?;
-            let each = |(name, _): (&String, &Value)| Ok((name.clone(), term(&inner, map, name)?));
+            let each = |(name, _): (&String, &Value)| Ok((name.clone(), parse_term(&inner, map, name)?));
             map.iter().map(each).collect::<Result<_>>()?
         }
     };
     Ok(Atom::Fact { fact, relation, fields })
 }
 
-fn term(place: &Place, map: &Map<String, Value>, key: &str) -> Result<Term> {
-    let place = place.at(key);
+fn parse_term(place: &JsonPath, map: &Map<String, Value>, key: &str) -> Result<Term> {
+    let place = place.field(key);
     const WANTED: &str = "a term: \"?x\", \"_\", a name, a number or {kind: var|name|entity|wildcard}";
     match map.get(key) {
         None => Err(Error::invalid(format!("{}: a term is missing", place.0)).field(place.0.clone())),
         Some(Value::String(text)) => match text.strip_prefix('?') {
             Some(name) if is_variable(name) => Ok(Term::Var(name.into())),
-            Some(_) => Err(place.wrong(&json!(text), "a variable of letters, digits and `_`")),
+            Some(_) => Err(place.unexpected(&json!(text), "a variable of letters, digits and `_`")),
             None if text == "_" => Ok(Term::Wildcard),
             None => Ok(Term::Name(text.clone())),
         },
         Some(Value::Number(number)) => {
             let id = number.as_u64().and_then(|it| u32::try_from(it).ok());
-            id.map(Term::Id).ok_or_else(|| place.wrong(&Value::Number(number.clone()), "the number of an entity"))
+            id.map(Term::Id).ok_or_else(|| place.unexpected(&Value::Number(number.clone()), "the number of an entity"))
         }
-        Some(Value::Object(map)) => described(&place, map),
-        Some(other) => Err(place.wrong(other, WANTED)),
+        Some(Value::Object(map)) => parse_term_object(&place, map),
+        Some(other) => Err(place.unexpected(other, WANTED)),
     }
 }
 
-fn described(place: &Place, map: &Map<String, Value>) -> Result<Term> {
+fn parse_term_object(place: &JsonPath, map: &Map<String, Value>) -> Result<Term> {
     let kind = place.text(map, "kind")?;
     match kind.as_str() {
         "var" | "name" => {
-            place.only(map, &["kind", "name"])?;
+            place.reject_unknown_fields(map, &["kind", "name"])?;
             let name = place.text(map, "name")?;
             if kind == "name" {
                 return Ok(Term::Name(name));
@@ -229,18 +242,18 @@ fn described(place: &Place, map: &Map<String, Value>) -> Result<Term> {
             if is_variable(bare) {
                 Ok(Term::Var(bare.into()))
             } else {
-                Err(place.at("name").wrong(&json!(name), "a variable such as \"?x\""))
+                Err(place.field("name").unexpected(&json!(name), "a variable such as \"?x\""))
             }
         }
         "entity" => {
-            place.only(map, &["kind", "key", "value"])?;
+            place.reject_unknown_fields(map, &["kind", "key", "value"])?;
             Ok(Term::Entity { key: place.text(map, "key")?, value: place.text(map, "value")? })
         }
         "wildcard" => {
-            place.only(map, &["kind"])?;
+            place.reject_unknown_fields(map, &["kind"])?;
             Ok(Term::Wildcard)
         }
-        other => Err(place.at("kind").wrong(&json!(other), "one of var, name, entity, wildcard")),
+        other => Err(place.field("kind").unexpected(&json!(other), "one of var, name, entity, wildcard")),
     }
 }
 
@@ -251,37 +264,37 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// A place in the JSON.
-struct Place(String);
+struct JsonPath(String);
 
-impl Place {
-    fn at(&self, key: &str) -> Place {
-        Place(format!("{}.{key}", self.0))
+impl JsonPath {
+    fn field(&self, key: &str) -> JsonPath {
+        JsonPath(format!("{}.{key}", self.0))
     }
 
-    fn item(&self, number: usize) -> Place {
-        Place(format!("{}[{number}]", self.0))
+    fn element(&self, number: usize) -> JsonPath {
+        JsonPath(format!("{}[{number}]", self.0))
     }
 
     fn error(&self, message: &str) -> Error {
         Error::invalid(format!("{}: {message}", self.0)).field(self.0.clone())
     }
 
-    fn wrong(&self, found: &Value, expected: &str) -> Error {
+    fn unexpected(&self, found: &Value, expected: &str) -> Error {
         let found: String = found.to_string().chars().take(80).collect();
         self.error(&format!("found {found}, expected {expected}"))
     }
 
     fn object<'a>(&self, value: &'a Value) -> Result<&'a Map<String, Value>> {
-        value.as_object().ok_or_else(|| self.wrong(value, "an object"))
+        value.as_object().ok_or_else(|| self.unexpected(value, "an object"))
     }
 
     fn array<'a>(&self, value: &'a Value) -> Result<&'a Vec<Value>> {
-        value.as_array().ok_or_else(|| self.wrong(value, "an array"))
+        value.as_array().ok_or_else(|| self.unexpected(value, "an array"))
     }
 
     fn texts(&self, value: &Value) -> Result<Vec<String>> {
         let text = |(number, it): (usize, &Value)| {
-            it.as_str().map(String::from).ok_or_else(|| self.item(number).wrong(it, "a text"))
+            it.as_str().map(String::from).ok_or_else(|| self.element(number).unexpected(it, "a text"))
         };
         self.array(value)?.iter().enumerate().map(text).collect()
     }
@@ -289,7 +302,7 @@ impl Place {
     fn text(&self, map: &Map<String, Value>, key: &str) -> Result<String> {
         match map.get(key) {
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(other) => Err(self.at(key).wrong(other, "a text")),
+            Some(other) => Err(self.field(key).unexpected(other, "a text")),
             None => Err(self.error(&format!("`{key}` is missing"))),
         }
     }
@@ -297,7 +310,9 @@ impl Place {
     fn number(&self, map: &Map<String, Value>, key: &str, least: u32, most: u32) -> Result<Option<u32>> {
         let Some(value) = map.get(key).filter(|it| !it.is_null()) else { return Ok(None) };
         let number = value.as_u64().and_then(|it| u32::try_from(it).ok()).filter(|it| (least..=most).contains(it));
-        number.map(Some).ok_or_else(|| self.at(key).wrong(value, &format!("a whole number from {least} to {most}")))
+        number
+            .map(Some)
+            .ok_or_else(|| self.field(key).unexpected(value, &format!("a whole number from {least} to {most}")))
     }
 
     /// Returns the one of these fields that exists; two aliases of one field are refused.
@@ -310,10 +325,10 @@ impl Place {
         }
     }
 
-    fn only(&self, map: &Map<String, Value>, known: &[&str]) -> Result<()> {
+    fn reject_unknown_fields(&self, map: &Map<String, Value>, known: &[&str]) -> Result<()> {
         let Some(extra) = map.keys().find(|it| !known.contains(&it.as_str())) else { return Ok(()) };
         let error = self.error(&format!("found the field `{extra}`, expected only {}", known.join(", ")));
-        Err(suggest::suggest(error, extra, known.iter().copied()))
+        Err(suggest::with_suggestion(error, extra, known.iter().copied()))
     }
 }
 
@@ -328,7 +343,7 @@ pub fn write(query: &Query) -> Result<Value> {
     let mut map = Map::new();
     map.insert("version".into(), json!(1));
     map.insert("select".into(), query.select.iter().map(|it| json!(format!("?{it}"))).collect());
-    let conjunction = |atoms: &Vec<Atom>| Value::Array(atoms.iter().map(written).collect());
+    let conjunction = |atoms: &Vec<Atom>| Value::Array(atoms.iter().map(atom_json).collect());
     match query.disjuncts.as_slice() {
         [one] => map.insert("where".into(), conjunction(one)),
         several => map.insert("disjuncts".into(), several.iter().map(conjunction).collect()),
@@ -340,7 +355,7 @@ pub fn write(query: &Query) -> Result<Value> {
         map.insert("max_hops".into(), json!(hops));
     }
     if let Some(confidence) = query.min_confidence {
-        map.insert("min_confidence".into(), decimal(confidence));
+        map.insert("min_confidence".into(), shortest_decimal(confidence));
     }
     if let Some(limit) = query.limit {
         map.insert("limit".into(), json!(limit));
@@ -349,30 +364,34 @@ pub fn write(query: &Query) -> Result<Value> {
 }
 
 /// Converts through the shortest decimal form, without the extra digits of the wider float.
-pub(crate) fn decimal(number: f32) -> Value {
+pub(crate) fn shortest_decimal(number: f32) -> Value {
     json!(number.to_string().parse::<f64>().unwrap_or_else(|_| number.into()))
 }
 
-fn written(atom: &Atom) -> Value {
+fn atom_json(atom: &Atom) -> Value {
     match atom {
-        Atom::Type { term, type_name } => json!({"kind": "type", "term": place(term), "type": type_name}),
+        Atom::Type { term, type_name } => json!({"kind": "type", "term": term_json(term), "type": type_name}),
         Atom::Edge { left, path, right } => {
-            json!({"kind": "edge", "left": place(left), "path": path.to_string(), "right": place(right)})
+            json!({"kind": "edge", "left": term_json(left), "path": path.to_string(), "right": term_json(right)})
         }
         Atom::Equals { term, key, value } => {
-            json!({"kind": "attr_eq", "term": place(term), "key": key, "value": value})
+            json!({"kind": "attr_eq", "term": term_json(term), "key": key, "value": value})
         }
         Atom::Contains { term, key, needle } => {
-            json!({"kind": "attr_contains", "term": place(term), "key": key, "needle": needle})
+            json!({"kind": "attr_contains", "term": term_json(term), "key": key, "needle": needle})
         }
-        Atom::Fts { term, key, query } => json!({"kind": "attr_fts", "term": place(term), "key": key, "query": query}),
+        Atom::FullText { term, key, query } => {
+            json!({"kind": "attr_fts", "term": term_json(term), "key": key, "query": query})
+        }
         Atom::Fuzzy { term, key, needle, max_distance } => {
-            json!({"kind": "attr_fuzzy", "term": place(term), "key": key, "needle": needle, "max_dist": max_distance})
+            json!({"kind": "attr_fuzzy", "term": term_json(term), "key": key, "needle": needle, "max_dist": max_distance})
         }
-        Atom::HasOut { term, relations } => json!({"kind": "has_out", "term": place(term), "rels": relations}),
-        Atom::Attributes { term, pairs } => json!({"kind": "attrs", "term": place(term), "pairs": paired(pairs)}),
+        Atom::HasOutgoing { term, relations } => json!({"kind": "has_out", "term": term_json(term), "rels": relations}),
+        Atom::Attributes { term, pairs } => {
+            json!({"kind": "attrs", "term": term_json(term), "pairs": pairs_json(pairs)})
+        }
         Atom::Shape { term, type_name, relations, attributes } => {
-            let mut shape = json!({"kind": "shape", "term": place(term)});
+            let mut shape = json!({"kind": "shape", "term": term_json(term)});
             if let Some(type_name) = type_name {
                 shape["type_name"] = json!(type_name);
             }
@@ -380,21 +399,22 @@ fn written(atom: &Atom) -> Value {
                 shape["rels"] = json!(relations);
             }
             if !attributes.is_empty() {
-                shape["attrs"] = paired(attributes);
+                shape["attrs"] = pairs_json(attributes);
             }
             shape
         }
         Atom::Fact { fact, relation, fields } => {
-            let fields: Map<String, Value> = fields.iter().map(|(name, term)| (name.clone(), place(term))).collect();
+            let fields: Map<String, Value> =
+                fields.iter().map(|(name, term)| (name.clone(), term_json(term))).collect();
             match fact {
-                Some(fact) => json!({"kind": "fact", "fact": place(fact), "relation": relation, "fields": fields}),
+                Some(fact) => json!({"kind": "fact", "fact": term_json(fact), "relation": relation, "fields": fields}),
                 None => json!({"kind": "fact", "relation": relation, "fields": fields}),
             }
         }
     }
 }
 
-fn place(term: &Term) -> Value {
+fn term_json(term: &Term) -> Value {
     match term {
         Term::Var(name) => json!(format!("?{name}")),
         Term::Wildcard => json!("_"),
@@ -405,7 +425,7 @@ fn place(term: &Term) -> Value {
     }
 }
 
-fn paired(pairs: &[(String, String)]) -> Value {
+fn pairs_json(pairs: &[(String, String)]) -> Value {
     let map: Map<String, Value> = pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     if map.len() == pairs.len() { Value::Object(map) } else { json!(pairs) }
 }

@@ -7,7 +7,7 @@ use crate::graph::suggest;
 use crate::model::GraphRelation;
 
 /// A type that a variable must have, and the reason.
-struct Claim {
+struct TypeClaim {
     variable: String,
     schema: String,
     type_name: String,
@@ -19,7 +19,7 @@ struct Claim {
 /// # Errors
 /// `InvalidArgument` for a variable that would need two types without a common entity, and for a field that its relation
 /// does not have.
-pub(crate) fn elaborate(snapshot: &Snapshot, query: &Query) -> Result<Query> {
+pub(crate) fn infer_types(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     let mut query = query.clone();
     if snapshot.schema.is_empty() {
         return Ok(query);
@@ -27,9 +27,9 @@ pub(crate) fn elaborate(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     for atoms in &mut query.disjuncts {
         let mut claims = Vec::new();
         for atom in atoms.iter() {
-            claims.extend(implied(snapshot, atom)?);
+            claims.extend(implied_types(snapshot, atom)?);
         }
-        check(snapshot, &claims)?;
+        check_types(snapshot, &claims)?;
         for claim in claims {
             let type_name = format!("{}.{}", claim.schema, claim.type_name);
             let atom = Atom::Type { term: Term::Var(claim.variable), type_name };
@@ -50,26 +50,26 @@ fn is_stated(atoms: &[Atom], implied: &Atom) -> bool {
     })
 }
 
-fn implied(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<Claim>> {
+fn implied_types(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<TypeClaim>> {
     match atom {
-        Atom::Type { term, type_name } => Ok(stated(snapshot, term, type_name)),
-        Atom::Shape { term, type_name: Some(name), .. } => Ok(stated(snapshot, term, name)),
+        Atom::Type { term, type_name } => Ok(stated_type(snapshot, term, type_name)),
+        Atom::Shape { term, type_name: Some(name), .. } => Ok(stated_type(snapshot, term, name)),
         Atom::Edge { left, path: Path::Label(label), right } => {
-            let Some((schema, relation)) = only_relation(snapshot, label) else { return Ok(Vec::new()) };
+            let Some((schema, relation)) = unique_relation(snapshot, label) else { return Ok(Vec::new()) };
             let Some((from, to)) = relation.endpoints() else { return Ok(Vec::new()) };
             let because = format!("-{label}->");
             let ends = [(left, &from.field_type), (right, &to.field_type)];
-            Ok(ends.into_iter().filter_map(|(term, it)| claim(snapshot, term, (schema, it), &because)).collect())
+            Ok(ends.into_iter().filter_map(|(term, it)| type_claim(snapshot, term, (schema, it), &because)).collect())
         }
         Atom::Fact { relation: name, fields, .. } => {
-            let Some((schema, relation)) = only_relation(snapshot, name) else { return Ok(Vec::new()) };
+            let Some((schema, relation)) = unique_relation(snapshot, name) else { return Ok(Vec::new()) };
             let mut claims = Vec::new();
             for (field, term) in fields {
                 let Some(known) = relation.fields.iter().find(|it| it.name == *field) else {
-                    return Err(no_field(name, relation, field));
+                    return Err(unknown_field_error(name, relation, field));
                 };
                 let because = format!("{name}({field})");
-                claims.extend(claim(snapshot, term, (schema, &known.field_type), &because));
+                claims.extend(type_claim(snapshot, term, (schema, &known.field_type), &because));
             }
             Ok(claims)
         }
@@ -77,26 +77,26 @@ fn implied(snapshot: &Snapshot, atom: &Atom) -> Result<Vec<Claim>> {
     }
 }
 
-fn stated(snapshot: &Snapshot, term: &Term, name: &str) -> Vec<Claim> {
+fn stated_type(snapshot: &Snapshot, term: &Term, name: &str) -> Vec<TypeClaim> {
     match snapshot.schema.types(name).as_slice() {
-        [(schema, bare)] => claim(snapshot, term, (schema, bare), "the query").into_iter().collect(),
+        [(schema, bare)] => type_claim(snapshot, term, (schema, bare), "the query").into_iter().collect(),
         _ => Vec::new(),
     }
 }
 
 /// Returns the relation with this name, if exactly one schema declares it and no edge outside that schema has its name.
-fn only_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
+fn unique_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
     let relations = snapshot.schema.relations(name);
     let [(schema, relation)] = relations.as_slice() else { return None };
-    let mut present = snapshot.relations_of(name).into_iter().map(|it| snapshot.relations[it as usize].schema);
+    let mut present = snapshot.relation_numbers(name).into_iter().map(|it| snapshot.relations[it as usize].schema);
     present.all(|it| snapshot.symbols.get(it) == *schema).then_some((*schema, *relation))
 }
 
-fn claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<Claim> {
+fn type_claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<TypeClaim> {
     let Term::Var(variable) = term else { return None };
     // A field type that no schema declares implies nothing.
     let known = snapshot.schema.types(type_name).into_iter().any(|(it, _)| it == schema);
-    known.then(|| Claim {
+    known.then(|| TypeClaim {
         variable: variable.clone(),
         schema: schema.into(),
         type_name: type_name.into(),
@@ -104,12 +104,12 @@ fn claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), be
     })
 }
 
-fn check(snapshot: &Snapshot, claims: &[Claim]) -> Result<()> {
+fn check_types(snapshot: &Snapshot, claims: &[TypeClaim]) -> Result<()> {
     for (number, one) in claims.iter().enumerate() {
-        let clashes = |other: &&Claim| {
+        let clashes = |other: &&TypeClaim| {
             other.variable == one.variable
                 && other.schema == one.schema
-                && !snapshot.schema.compatible(&one.schema, &one.type_name, &other.type_name)
+                && !snapshot.schema.share_subtype(&one.schema, &one.type_name, &other.type_name)
         };
         if let Some(other) = claims[number + 1..].iter().find(clashes) {
             let message = format!(
@@ -122,9 +122,9 @@ fn check(snapshot: &Snapshot, claims: &[Claim]) -> Result<()> {
     Ok(())
 }
 
-fn no_field(name: &str, relation: &GraphRelation, field: &str) -> Error {
+fn unknown_field_error(name: &str, relation: &GraphRelation, field: &str) -> Error {
     let fields: Vec<&str> = relation.fields.iter().map(|it| it.name.as_str()).collect();
     let message = format!("found the field `{field}` of `{name}`, expected one of {}", fields.join(", "));
     let error = Error::invalid(message).field("query");
-    suggest::suggest(error, field, fields)
+    suggest::with_suggestion(error, field, fields)
 }

@@ -19,39 +19,39 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::graph::snapshot::interner::{Symbol, SymbolBuilder};
-use crate::graph::snapshot::{Alias, Found, Label, Named, Origin, Snapshot, Statement};
+use crate::graph::snapshot::interner::{InternerBuilder, Symbol};
+use crate::graph::snapshot::{Alias, EdgeStatement, EndNames, EvidenceSpan, Label, Snapshot, SourceInfo};
 use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSchema, GraphSource};
 
 /// Types and relations have 16-bit numbers.
-const MOST_LABELS: usize = u16::MAX as usize;
+const MAX_LABELS: usize = u16::MAX as usize;
 
 /// Collects changes of a snapshot.
 #[derive(Default)]
 pub struct Builder {
     pub(in crate::graph) old: Arc<Snapshot>,
-    pub(in crate::graph) symbols: SymbolBuilder,
+    pub(in crate::graph) symbols: InternerBuilder,
     pub(in crate::graph) labels: Labels,
     pub(in crate::graph) relations: Labels,
-    pub(in crate::graph) said: Said,
+    pub(in crate::graph) changes: Changes,
 }
 
 /// The present statements of the changed sources. Origins are indexes into `origins`.
 #[derive(Default)]
-pub(in crate::graph) struct Said {
+pub(in crate::graph) struct Changes {
     /// Sources with outdated statements.
-    pub(in crate::graph) gone: HashSet<i64>,
-    pub(in crate::graph) origins: Vec<Arc<Origin>>,
+    pub(in crate::graph) outdated: HashSet<i64>,
+    pub(in crate::graph) origins: Vec<Arc<SourceInfo>>,
     pub(in crate::graph) schemas: Vec<(u32, Arc<GraphSchema>)>,
-    pub(in crate::graph) entities: Vec<Entity>,
+    pub(in crate::graph) entities: Vec<NewEntity>,
     /// Attributes, grouped by entity.
     pub(in crate::graph) attributes: Vec<(Symbol, Symbol)>,
     pub(in crate::graph) aliases: Vec<Alias>,
-    pub(in crate::graph) edges: Vec<Statement>,
+    pub(in crate::graph) edges: Vec<EdgeStatement>,
 }
 
 /// An entity as stated by one source.
-pub(in crate::graph) struct Entity {
+pub(in crate::graph) struct NewEntity {
     pub(in crate::graph) id: u32,
     pub(in crate::graph) origin: u32,
     pub(in crate::graph) key: Symbol,
@@ -70,7 +70,7 @@ pub(in crate::graph) struct Labels {
 }
 
 impl Labels {
-    fn on(known: &[Label]) -> Labels {
+    fn extending(known: &[Label]) -> Labels {
         Labels { all: known.to_vec(), numbers: known.iter().copied().zip(0..).collect() }
     }
 
@@ -78,8 +78,8 @@ impl Labels {
         if let Some(number) = self.numbers.get(&label) {
             return Ok(*number);
         }
-        if self.all.len() == MOST_LABELS {
-            let message = format!("the graph has more than {MOST_LABELS} types or relations");
+        if self.all.len() == MAX_LABELS {
+            let message = format!("the graph has more than {MAX_LABELS} types or relations");
             return Err(Error::new(ErrorCode::ResourceExhausted, message).hint("use attributes for values"));
         }
         let number = self.all.len() as u16;
@@ -91,19 +91,19 @@ impl Labels {
 
 impl Builder {
     /// Starts from a snapshot.
-    pub fn on(old: Arc<Snapshot>) -> Builder {
+    pub fn extending(old: Arc<Snapshot>) -> Builder {
         Builder {
-            symbols: SymbolBuilder::on(&old.symbols),
-            labels: Labels::on(&old.labels),
-            relations: Labels::on(&old.relations),
-            said: Said::default(),
+            symbols: InternerBuilder::extending(&old.symbols),
+            labels: Labels::extending(&old.labels),
+            relations: Labels::extending(&old.relations),
+            changes: Changes::default(),
             old,
         }
     }
 
     /// Drops the statements of a source.
-    pub fn leave_out(&mut self, number: i64) {
-        self.said.gone.insert(number);
+    pub fn drop_source(&mut self, number: i64) {
+        self.changes.outdated.insert(number);
     }
 
     /// Replaces the statements of a source. Sources must come in the order of their numbers; `id` returns the public number
@@ -111,71 +111,80 @@ impl Builder {
     ///
     /// # Errors
     /// Too many types or relations.
-    pub fn add(
+    pub fn add_source(
         &mut self,
         number: i64,
         source: &GraphSource,
         part: GraphPart,
         id: impl Fn(&str) -> Option<u32>,
     ) -> Result<()> {
-        self.leave_out(number);
-        let origin = self.said.origins.len() as u32;
+        self.drop_source(number);
+        let origin = self.changes.origins.len() as u32;
         let path = (!source.path.is_empty()).then(|| source.path.clone().into());
-        self.said.origins.push(Arc::new(Origin { number, name: source.name.clone(), path }));
+        self.changes.origins.push(Arc::new(SourceInfo { number, name: source.name.clone(), path }));
         for node in part.nodes {
             // Every key got a number when its part was stored.
             if let Some(id) = id(&node.key) {
-                self.entity(&node, id, origin)?;
+                self.add_entity(&node, id, origin)?;
             }
         }
         for (alias, key) in &part.aliases {
             let alias = Alias { alias: self.symbols.add(alias), key: self.symbols.add(key), origin };
-            self.said.aliases.push(alias);
+            self.changes.aliases.push(alias);
         }
         for (edge, place) in part.edges.iter().zip(0..) {
-            self.edge(edge, origin, place)?;
+            self.add_edge(edge, origin, place)?;
         }
-        self.said.schemas.extend(part.schemas.into_iter().map(|it| (origin, Arc::new(it))));
+        self.changes.schemas.extend(part.schemas.into_iter().map(|it| (origin, Arc::new(it))));
         Ok(())
     }
 
-    fn label(&mut self, schema: &str, name: &str) -> Label {
+    fn intern_label(&mut self, schema: &str, name: &str) -> Label {
         Label { schema: self.symbols.add(schema), name: self.symbols.add(name) }
     }
 
-    fn entity(&mut self, node: &GraphNode, id: u32, origin: u32) -> Result<()> {
-        let label = self.label(&node.schema, &node.entity_type);
-        let begin = self.said.attributes.len();
+    fn add_entity(&mut self, node: &GraphNode, id: u32, origin: u32) -> Result<()> {
+        let label = self.intern_label(&node.schema, &node.entity_type);
+        let begin = self.changes.attributes.len();
         for (key, value) in &node.attributes {
             let pair = (self.symbols.add(key), self.symbols.add(value));
-            self.said.attributes.push(pair);
+            self.changes.attributes.push(pair);
         }
-        self.said.entities.push(Entity {
+        self.changes.entities.push(NewEntity {
             id,
             origin,
             key: self.symbols.add(&node.key),
             name: self.symbols.add(&node.name),
             label: self.labels.add(label)?,
             fact: node.fact,
-            attributes: (begin, self.said.attributes.len()),
+            attributes: (begin, self.changes.attributes.len()),
         });
         Ok(())
     }
 
-    fn edge(&mut self, edge: &GraphEdge, origin: u32, place: u32) -> Result<()> {
-        let label = self.label(&edge.schema, &edge.relation);
+    fn add_edge(&mut self, edge: &GraphEdge, origin: u32, place: u32) -> Result<()> {
+        let label = self.intern_label(&edge.schema, &edge.relation);
         let relation = self.relations.add(label)?;
         let attributes = edge.attributes.iter().map(|(key, value)| (self.symbols.add(key), self.symbols.add(value)));
         let attributes = attributes.collect();
         let evidence = edge.evidence.as_ref();
-        let evidence = evidence.map(|it| Found { chunk: self.symbols.add(&it.chunk_id), start: it.start, end: it.end });
-        let named = Named {
+        let evidence =
+            evidence.map(|it| EvidenceSpan { chunk: self.symbols.add(&it.chunk_id), start: it.start, end: it.end });
+        let named = EndNames {
             source: self.symbols.add(&edge.source),
             target: self.symbols.add(&edge.target),
             fact: edge.fact.as_deref().map(|it| self.symbols.add(it)),
         };
         let confidence = edge.confidence;
-        self.said.edges.push(Statement { named, relation, confidence, origin, place, evidence, attributes });
+        self.changes.edges.push(EdgeStatement {
+            ends: named,
+            relation,
+            confidence,
+            origin,
+            position: place,
+            evidence,
+            attributes,
+        });
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ pub(crate) type Symbol = u32;
 
 /// Immutable interned strings: some 12 bytes each beside their text.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Symbols {
+pub(crate) struct Interner {
     text: String,
     /// End of each string. The texts of a large warehouse exceed 4 GiB.
     ends: Vec<usize>,
@@ -15,7 +15,7 @@ pub(crate) struct Symbols {
     sorted: Vec<Symbol>,
 }
 
-impl Symbols {
+impl Interner {
     /// Returns a string.
     pub(crate) fn get(&self, symbol: Symbol) -> &str {
         let index = symbol as usize;
@@ -41,17 +41,17 @@ impl Symbols {
 
 /// Collects strings.
 #[derive(Debug, Default)]
-pub(crate) struct SymbolBuilder {
+pub(crate) struct InternerBuilder {
     /// The previous strings, then new ones; `sorted` covers only the previous ones.
-    symbols: Symbols,
+    symbols: Interner,
     /// Strings added or looked up so far.
     numbers: HashMap<Box<str>, Symbol>,
 }
 
-impl SymbolBuilder {
+impl InternerBuilder {
     /// Starts with existing strings, which keep their numbers.
-    pub(crate) fn on(symbols: &Symbols) -> SymbolBuilder {
-        SymbolBuilder { symbols: symbols.clone(), numbers: HashMap::new() }
+    pub(crate) fn extending(symbols: &Interner) -> InternerBuilder {
+        InternerBuilder { symbols: symbols.clone(), numbers: HashMap::new() }
     }
 
     /// Returns the number of a string, new or known.
@@ -69,7 +69,7 @@ impl SymbolBuilder {
     }
 
     /// Returns the collected strings.
-    pub(crate) fn build(self) -> Symbols {
+    pub(crate) fn build(self) -> Interner {
         let mut symbols = self.symbols;
         drop(self.numbers);
         let mut new: Vec<Symbol> = (symbols.sorted.len() as Symbol..symbols.ends.len() as Symbol).collect();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn string_gets_one_symbol_and_is_found() {
-        let mut builder = SymbolBuilder::default();
+        let mut builder = InternerBuilder::default();
         let numbers: Vec<Symbol> = ["b", "", "a", "b"].into_iter().map(|it| builder.add(it)).collect();
         assert_eq!(numbers, [0, 1, 2, 0]);
         let symbols = builder.build();
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn later_strings_are_merged_into_order() {
-        let mut builder = SymbolBuilder::default();
+        let mut builder = InternerBuilder::default();
         assert_eq!(["m", "c", "x"].map(|it| builder.add(it)), [0, 1, 2]);
         let before = builder.build();
-        let mut builder = SymbolBuilder::on(&before);
+        let mut builder = InternerBuilder::extending(&before);
         assert_eq!(["z", "c", "a", "n", "a"].map(|it| builder.add(it)), [3, 1, 4, 5, 4]);
         let symbols = builder.build();
         let all = ["a", "c", "m", "n", "x", "z"];

@@ -3,32 +3,34 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::graph::snapshot::builder::{Builder, Entity, Labels, Said};
-use crate::graph::snapshot::interner::{Symbol, Symbols};
-use crate::graph::snapshot::resolve::Ends;
-use crate::graph::snapshot::schema::Schema;
-use crate::graph::snapshot::{Alias, EdgeIx, Holder, Ix, Label, Named, Origin, Rows, Snapshot, Statement};
+use crate::graph::snapshot::builder::{Builder, Changes, Labels, NewEntity};
+use crate::graph::snapshot::interner::{Interner, Symbol};
+use crate::graph::snapshot::resolve::EndResolver;
+use crate::graph::snapshot::schema::SchemaSet;
+use crate::graph::snapshot::{
+    Alias, CsrRows, EdgeIx, EdgeStatement, EndNames, EntityStatement, Label, NodeIx, Snapshot, SourceInfo,
+};
 
 /// Replaces the number of a deleted item.
-pub(in crate::graph) const GONE: u32 = u32::MAX;
+pub(in crate::graph) const DELETED: u32 = u32::MAX;
 
 /// An edge with resolved ends.
-struct Edge {
-    source: Ix,
-    target: Ix,
-    fact: Option<Ix>,
-    said: Statement,
+struct ResolvedEdge {
+    source: NodeIx,
+    target: NodeIx,
+    fact: Option<NodeIx>,
+    statement: EdgeStatement,
 }
 
 /// Maps numbers of the old snapshot and of the changes to those of the next one.
-struct Weaver {
+struct Merger {
     old: Arc<Snapshot>,
     /// New numbers of old origins.
     origins: Vec<u32>,
     labels: Vec<u16>,
     relations: Vec<u16>,
     /// New numbers of old entities.
-    places: Vec<Ix>,
+    nodes: Vec<NodeIx>,
     /// By symbol: names that may resolve differently now.
     touched: Vec<bool>,
     next: Snapshot,
@@ -37,35 +39,35 @@ struct Weaver {
 impl Builder {
     /// Builds the snapshot.
     pub fn build(self) -> Snapshot {
-        let Builder { old, symbols, labels, relations, mut said } = self;
+        let Builder { old, symbols, labels, relations, changes: mut said } = self;
         let symbols = symbols.build();
-        let (all, kept, new) = origins(&old, &said.gone, std::mem::take(&mut said.origins));
+        let (all, kept, new) = merge_origins(&old, &said.outdated, std::mem::take(&mut said.origins));
         said.renumber(&new);
         said.entities.sort_by_key(|it| (it.id, it.origin));
         // A repeated statement of one source about an entity is ignored.
         let first = said.entities.chunk_by(|one, other| (one.id, one.origin) == (other.id, other.origin));
         let stated = first.map(|it| it[0].label);
-        let lives = |origin: u32| kept[origin as usize] != GONE;
-        let holders = old.holders.values.iter().filter(|it| lives(it.origin)).map(|it| it.label);
-        let (label_names, labels) = in_order(labels, holders.chain(stated), &symbols);
+        let lives = |origin: u32| kept[origin as usize] != DELETED;
+        let holders = old.statements.values.iter().filter(|it| lives(it.origin)).map(|it| it.label);
+        let (label_names, labels) = used_in_order(labels, holders.chain(stated), &symbols);
         let joined = old.relation_of.iter().zip(&old.origin_of).filter(|it| lives(*it.1)).map(|it| *it.0);
-        let open = old.open.iter().filter(|it| lives(it.origin)).map(|it| it.relation);
+        let open = old.unresolved.iter().filter(|it| lives(it.origin)).map(|it| it.relation);
         let used = joined.chain(open).chain(said.edges.iter().map(|it| it.relation));
-        let (relation_names, relations) = in_order(relations, used, &symbols);
+        let (relation_names, relations) = used_in_order(relations, used, &symbols);
         let next =
             Snapshot { origins: all, labels: label_names, relations: relation_names, symbols, ..Snapshot::default() };
-        let places = vec![GONE; old.nodes()];
+        let places = vec![DELETED; old.nodes()];
         let touched = vec![false; next.symbols.len()];
-        let mut weaver = Weaver { old, origins: kept, labels, relations, places, touched, next };
-        weaver.schemas(std::mem::take(&mut said.schemas));
-        weaver.entities(&said.entities, &said.attributes);
-        weaver.aliases(&said.aliases);
-        weaver.edges(said.edges);
+        let mut weaver = Merger { old, origins: kept, labels, relations, nodes: places, touched, next };
+        weaver.merge_schemas(std::mem::take(&mut said.schemas));
+        weaver.merge_entities(&said.entities, &said.attributes);
+        weaver.merge_aliases(&said.aliases);
+        weaver.merge_edges(said.edges);
         weaver.next
     }
 }
 
-impl Said {
+impl Changes {
     /// Replaces origin numbers by their positions among all origins.
     fn renumber(&mut self, places: &[u32]) {
         let place = |origin: &mut u32| *origin = places[*origin as usize];
@@ -77,8 +79,12 @@ impl Said {
 }
 
 /// Merges old and new origins by number. Returns them with the new positions of the old and of the new ones.
-fn origins(old: &Snapshot, gone: &HashSet<i64>, new: Vec<Arc<Origin>>) -> (Vec<Arc<Origin>>, Vec<u32>, Vec<u32>) {
-    let mut all: Vec<Arc<Origin>> = Vec::with_capacity(old.origins.len() + new.len());
+fn merge_origins(
+    old: &Snapshot,
+    gone: &HashSet<i64>,
+    new: Vec<Arc<SourceInfo>>,
+) -> (Vec<Arc<SourceInfo>>, Vec<u32>, Vec<u32>) {
+    let mut all: Vec<Arc<SourceInfo>> = Vec::with_capacity(old.origins.len() + new.len());
     let (mut kept, mut added) = (Vec::with_capacity(old.origins.len()), Vec::with_capacity(new.len()));
     let mut new = new.into_iter().peekable();
     for origin in &old.origins {
@@ -87,7 +93,7 @@ fn origins(old: &Snapshot, gone: &HashSet<i64>, new: Vec<Arc<Origin>>) -> (Vec<A
             all.push(next);
         }
         match gone.contains(&origin.number) {
-            true => kept.push(GONE),
+            true => kept.push(DELETED),
             false => {
                 kept.push(all.len() as u32);
                 all.push(origin.clone());
@@ -100,7 +106,7 @@ fn origins(old: &Snapshot, gone: &HashSet<i64>, new: Vec<Arc<Origin>>) -> (Vec<A
 }
 
 /// Returns the used labels by name, and the new number of each label.
-fn in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Symbols) -> (Vec<Label>, Vec<u16>) {
+fn used_in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Interner) -> (Vec<Label>, Vec<u16>) {
     let mut is_used = vec![false; labels.all.len()];
     used.for_each(|it| is_used[it as usize] = true);
     let called = |it: &u16| {
@@ -117,7 +123,7 @@ fn in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Symbols) 
 }
 
 /// Merges two sorted sequences; equal items of the first come first.
-fn merged<T, K: Ord>(
+fn merge_sorted<T, K: Ord>(
     one: impl Iterator<Item = T>,
     other: impl Iterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -132,63 +138,71 @@ fn merged<T, K: Ord>(
 
 /// Rows of the collected entities, with the entity of each row.
 #[derive(Default)]
-struct Collected {
-    holder_of: Vec<Ix>,
-    holders: Vec<Holder>,
-    attribute_of: Vec<Ix>,
+struct CollectedRows {
+    holder_of: Vec<NodeIx>,
+    holders: Vec<EntityStatement>,
+    attribute_of: Vec<NodeIx>,
     attributes: Vec<(Symbol, Symbol, u32)>,
 }
 
-impl Weaver {
-    fn origin(&self, old: u32) -> Option<u32> {
-        Some(self.origins[old as usize]).filter(|it| *it != GONE)
+impl Merger {
+    fn new_origin(&self, old: u32) -> Option<u32> {
+        Some(self.origins[old as usize]).filter(|it| *it != DELETED)
     }
 
-    fn schemas(&mut self, new: Vec<(u32, Arc<crate::model::GraphSchema>)>) {
-        let kept = self.old.schemas.iter().filter_map(|(origin, it)| Some((self.origin(*origin)?, it.clone())));
-        let all: Vec<_> = merged(kept, new.into_iter(), |it| it.0).collect();
-        self.next.schema = Schema::new(all.iter().map(|it| it.1.clone()));
+    fn merge_schemas(&mut self, new: Vec<(u32, Arc<crate::model::GraphSchema>)>) {
+        let kept = self.old.schemas.iter().filter_map(|(origin, it)| Some((self.new_origin(*origin)?, it.clone())));
+        let all: Vec<_> = merge_sorted(kept, new.into_iter(), |it| it.0).collect();
+        self.next.schema = SchemaSet::new(all.iter().map(|it| it.1.clone()));
         self.next.schemas = all;
     }
 
     /// Merges the statements about entities by number, and those about each entity by origin.
-    fn entities(&mut self, said: &[Entity], attributes: &[(Symbol, Symbol)]) {
+    fn merge_entities(&mut self, said: &[NewEntity], attributes: &[(Symbol, Symbol)]) {
         let mut groups = said.chunk_by(|one, other| one.id == other.id).peekable();
-        let mut collected = Collected::default();
+        let mut collected = CollectedRows::default();
         let old = self.old.clone();
-        for node in 0..old.nodes() as Ix {
+        for node in 0..old.nodes() as NodeIx {
             let id = old.id(node);
             while let Some(group) = groups.next_if(|it| it[0].id < id) {
-                self.entity(None, group, attributes, &mut collected);
+                self.merge_entity(None, group, attributes, &mut collected);
             }
             let group = groups.next_if(|it| it[0].id == id).unwrap_or_default();
-            self.entity(Some(node), group, attributes, &mut collected);
+            self.merge_entity(Some(node), group, attributes, &mut collected);
         }
-        groups.for_each(|group| self.entity(None, group, attributes, &mut collected));
+        groups.for_each(|group| self.merge_entity(None, group, attributes, &mut collected));
         let nodes = self.next.ids.len();
-        self.next.holders = Rows::sorted(nodes, &collected.holder_of, collected.holders);
-        self.next.attributes = Rows::sorted(nodes, &collected.attribute_of, collected.attributes);
+        self.next.statements = CsrRows::from_sorted(nodes, &collected.holder_of, collected.holders);
+        self.next.attributes = CsrRows::from_sorted(nodes, &collected.attribute_of, collected.attributes);
         self.next.index_nodes();
     }
 
     /// Adds an entity with its remaining and new statements, if it has any.
-    fn entity(&mut self, known: Option<Ix>, group: &[Entity], pairs: &[(Symbol, Symbol)], collected: &mut Collected) {
-        let (first, node) = (collected.holders.len(), self.next.ids.len() as Ix);
+    fn merge_entity(
+        &mut self,
+        known: Option<NodeIx>,
+        group: &[NewEntity],
+        pairs: &[(Symbol, Symbol)],
+        collected: &mut CollectedRows,
+    ) {
+        let (first, node) = (collected.holders.len(), self.next.ids.len() as NodeIx);
         let label = |it: u16| self.labels[it as usize];
         if let Some(known) = known {
-            let kept = self
-                .old
-                .holders
-                .of(known)
-                .iter()
-                .filter_map(|it| Some(Holder { origin: self.origin(it.origin)?, label: label(it.label), ..*it }));
+            let kept = self.old.statements.row(known).iter().filter_map(|it| {
+                Some(EntityStatement { origin: self.new_origin(it.origin)?, label: label(it.label), ..*it })
+            });
             collected.holders.extend(kept);
         }
         if !group.is_empty() {
-            let new = |it: &Entity| Holder { origin: it.origin, name: it.name, label: label(it.label), fact: it.fact };
+            let new = |it: &NewEntity| EntityStatement {
+                origin: it.origin,
+                name: it.name,
+                label: label(it.label),
+                fact: it.fact,
+            };
             collected.holders.extend(group.iter().map(new));
             collected.holders[first..].sort_by_key(|it| it.origin);
-            dedup_from(&mut collected.holders, first, |it| it.origin);
+            dedup_tail(&mut collected.holders, first, |it| it.origin);
         }
         let key = known.map_or_else(|| group[0].key, |it| self.old.keys[it as usize]);
         let Some(holder) = collected.holders.get(first).copied() else {
@@ -196,26 +210,32 @@ impl Weaver {
             return;
         };
         match known {
-            Some(known) => self.places[known as usize] = node,
+            Some(known) => self.nodes[known as usize] = node,
             None => self.touched[key as usize] = true,
         }
         collected.holder_of.resize(collected.holders.len(), node);
-        self.attributes(known, group, pairs, collected);
+        self.merge_attributes(known, group, pairs, collected);
         collected.attribute_of.resize(collected.attributes.len(), node);
         let next = &mut self.next;
         next.ids.push(known.map_or_else(|| group[0].id, |it| self.old.id(it)));
         next.keys.push(key);
         next.names.push(holder.name);
         next.label_of.push(holder.label);
-        next.facts.push(holder.fact);
+        next.is_fact_of.push(holder.fact);
     }
 
     /// Merges the attributes of an entity in the order of their texts.
-    fn attributes(&self, known: Option<Ix>, group: &[Entity], pairs: &[(Symbol, Symbol)], collected: &mut Collected) {
+    fn merge_attributes(
+        &self,
+        known: Option<NodeIx>,
+        group: &[NewEntity],
+        pairs: &[(Symbol, Symbol)],
+        collected: &mut CollectedRows,
+    ) {
         let first = collected.attributes.len();
         if let Some(known) = known {
-            let rows = self.old.attributes.of(known).iter();
-            let kept = rows.filter_map(|(key, value, origin)| Some((*key, *value, self.origin(*origin)?)));
+            let rows = self.old.attributes.row(known).iter();
+            let kept = rows.filter_map(|(key, value, origin)| Some((*key, *value, self.new_origin(*origin)?)));
             collected.attributes.extend(kept);
         }
         if group.iter().all(|it| it.attributes.0 == it.attributes.1) {
@@ -228,14 +248,14 @@ impl Weaver {
         let symbols = &self.next.symbols;
         let text = |it: &(Symbol, Symbol, u32)| (symbols.get(it.0), symbols.get(it.1), it.2);
         collected.attributes[first..].sort_unstable_by(|one, other| text(one).cmp(&text(other)));
-        dedup_from(&mut collected.attributes, first, |it| *it);
+        dedup_tail(&mut collected.attributes, first, |it| *it);
     }
 
-    fn aliases(&mut self, new: &[Alias]) {
+    fn merge_aliases(&mut self, new: &[Alias]) {
         let mut all = Vec::with_capacity(self.old.aliases.len() + new.len());
         for it in &self.old.aliases {
             match self.origins[it.origin as usize] {
-                GONE => self.touched[it.alias as usize] = true,
+                DELETED => self.touched[it.alias as usize] = true,
                 origin => all.push(Alias { origin, ..*it }),
             }
         }
@@ -251,62 +271,71 @@ impl Weaver {
         self.next.aliases = all;
     }
 
-    fn edges(&mut self, mut said: Vec<Statement>) {
+    fn merge_edges(&mut self, mut said: Vec<EdgeStatement>) {
         said.iter_mut().for_each(|it| it.relation = self.relations[it.relation as usize]);
         let old = self.old.clone();
-        let (again, kept): (Vec<&Statement>, Vec<&Statement>) =
-            old.open.iter().partition(|it| self.is_touched(&it.named));
-        said.extend(again.into_iter().filter_map(|it| self.renumbered(it.clone())));
-        let mut open: Vec<Statement> = kept.into_iter().filter_map(|it| self.renumbered(it.clone())).collect();
-        let moved = Statements::of(&old).filter(|it| self.is_touched(&it.said.named));
-        said.extend(moved.filter_map(|it| self.renumbered(it.said)));
+        let (again, kept): (Vec<&EdgeStatement>, Vec<&EdgeStatement>) =
+            old.unresolved.iter().partition(|it| self.may_resolve_differently(&it.ends));
+        said.extend(again.into_iter().filter_map(|it| self.renumber(it.clone())));
+        let mut open: Vec<EdgeStatement> = kept.into_iter().filter_map(|it| self.renumber(it.clone())).collect();
+        let moved = EdgeStatements::iterate(&old).filter(|it| self.may_resolve_differently(&it.statement.ends));
+        said.extend(moved.filter_map(|it| self.renumber(it.statement)));
         let mut new = Vec::with_capacity(said.len());
         {
-            let mut ends = Ends::new(&self.next);
+            let mut ends = EndResolver::new(&self.next);
             for it in said {
                 match ends.resolve(&it) {
-                    Some((source, target, fact)) => new.push(Edge { source, target, fact, said: it }),
+                    Some((source, target, fact)) => new.push(ResolvedEdge { source, target, fact, statement: it }),
                     None => open.push(it),
                 }
             }
         }
-        open.sort_by_key(|it| (it.origin, it.place));
+        open.sort_by_key(|it| (it.origin, it.position));
         open.shrink_to_fit();
-        self.next.open = open;
-        let order = |it: &Edge| (it.source, it.said.relation, it.target, it.said.origin, it.said.place);
+        self.next.unresolved = open;
+        let order = |it: &ResolvedEdge| {
+            (it.source, it.statement.relation, it.target, it.statement.origin, it.statement.position)
+        };
         new.sort_unstable_by_key(order);
-        self.join(&old, new, order);
+        self.copy_edges(&old, new, order);
     }
 
     /// Copies the edges with unchanged ends, merged with new ones.
-    fn join<K: Ord>(&mut self, old: &Snapshot, new: Vec<Edge>, order: impl Fn(&Edge) -> K) {
+    fn copy_edges<K: Ord>(&mut self, old: &Snapshot, new: Vec<ResolvedEdge>, order: impl Fn(&ResolvedEdge) -> K) {
         let mut next = std::mem::take(&mut self.next);
-        let place = |it: Ix| self.places[it as usize];
-        let stays = Statements::of(old).filter(|it| !self.is_touched(&it.said.named)).filter_map(|it| {
-            let said = self.renumbered(it.said)?;
-            Some(Edge { source: place(it.source), target: place(it.target), fact: it.fact.map(place), said })
-        });
+        let place = |it: NodeIx| self.nodes[it as usize];
+        let stays = EdgeStatements::iterate(old)
+            .filter(|it| !self.may_resolve_differently(&it.statement.ends))
+            .filter_map(|it| {
+                let said = self.renumber(it.statement)?;
+                Some(ResolvedEdge {
+                    source: place(it.source),
+                    target: place(it.target),
+                    fact: it.fact.map(place),
+                    statement: said,
+                })
+            });
         let most = old.edges() + new.len();
         let mut targets = next.reserve_edges(most);
-        merged(stays, new.into_iter(), order).for_each(|it| next.push_edge(it, &mut targets));
+        merge_sorted(stays, new.into_iter(), order).for_each(|it| next.push_edge(it, &mut targets));
         next.index_edges(targets);
         self.next = next;
     }
 
-    fn is_touched(&self, named: &Named) -> bool {
+    fn may_resolve_differently(&self, named: &EndNames) -> bool {
         let touched = |it: Symbol| self.touched[it as usize];
         touched(named.source) || touched(named.target) || named.fact.is_some_and(touched)
     }
 
     /// Translates a statement of the old snapshot to new numbers; `None` if its source was dropped.
-    fn renumbered(&self, said: Statement) -> Option<Statement> {
-        let origin = self.origin(said.origin)?;
-        Some(Statement { origin, relation: self.relations[said.relation as usize], ..said })
+    fn renumber(&self, said: EdgeStatement) -> Option<EdgeStatement> {
+        let origin = self.new_origin(said.origin)?;
+        Some(EdgeStatement { origin, relation: self.relations[said.relation as usize], ..said })
     }
 }
 
 /// As `dedup_by_key`, applied to the items from `first` on, where equal items are adjacent.
-fn dedup_from<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl Fn(&T) -> K) {
+fn dedup_tail<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl Fn(&T) -> K) {
     let mut end = first;
     for at in first..all.len() {
         if end == first || key(&all[end - 1]) != key(&all[at]) {
@@ -318,112 +347,113 @@ fn dedup_from<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl F
 }
 
 /// Iterates over the edges of a snapshot as stated by their sources, in order.
-struct Statements<'a> {
+struct EdgeStatements<'a> {
     snapshot: &'a Snapshot,
     next: EdgeIx,
     // Remaining entries of the sparse columns.
-    evidence: &'a [(EdgeIx, crate::graph::snapshot::Found)],
+    evidence: &'a [(EdgeIx, crate::graph::snapshot::EvidenceSpan)],
     attributes: &'a [(EdgeIx, Symbol, Symbol)],
-    derived: &'a [(EdgeIx, Ix)],
-    named: &'a [(EdgeIx, Named)],
+    derived: &'a [(EdgeIx, NodeIx)],
+    named: &'a [(EdgeIx, EndNames)],
 }
 
-impl<'a> Statements<'a> {
-    fn of(snapshot: &'a Snapshot) -> Statements<'a> {
-        Statements {
+impl<'a> EdgeStatements<'a> {
+    fn iterate(snapshot: &'a Snapshot) -> EdgeStatements<'a> {
+        EdgeStatements {
             snapshot,
             next: 0,
             evidence: &snapshot.evidence,
             attributes: &snapshot.edge_attributes,
-            derived: &snapshot.derived,
-            named: &snapshot.named,
+            derived: &snapshot.fact_of_edge,
+            named: &snapshot.named_ends,
         }
     }
 }
 
-impl Iterator for Statements<'_> {
-    type Item = Edge;
+impl Iterator for EdgeStatements<'_> {
+    type Item = ResolvedEdge;
 
-    fn next(&mut self) -> Option<Edge> {
+    fn next(&mut self) -> Option<ResolvedEdge> {
         let (snapshot, edge) = (self.snapshot, self.next);
         if edge as usize == snapshot.edges() {
             return None;
         }
         self.next += 1;
         let (source, target) = (snapshot.source(edge), snapshot.target(edge));
-        let fact = taken(&mut self.derived, |it| it.0 == edge).first().map(|it| it.1);
-        let named = taken(&mut self.named, |it| it.0 == edge).first().map(|it| it.1);
+        let fact = split_prefix(&mut self.derived, |it| it.0 == edge).first().map(|it| it.1);
+        let named = split_prefix(&mut self.named, |it| it.0 == edge).first().map(|it| it.1);
         let at = edge as usize;
-        let said = Statement {
-            named: named.unwrap_or_else(|| snapshot.keys_of(source, target, fact)),
+        let said = EdgeStatement {
+            ends: named.unwrap_or_else(|| snapshot.end_keys(source, target, fact)),
             relation: snapshot.relation_of[at],
             confidence: snapshot.confidences[at],
             origin: snapshot.origin_of[at],
-            place: snapshot.places[at],
-            evidence: taken(&mut self.evidence, |it| it.0 == edge).first().map(|it| it.1),
-            attributes: taken(&mut self.attributes, |it| it.0 == edge).iter().map(|it| (it.1, it.2)).collect(),
+            position: snapshot.positions[at],
+            evidence: split_prefix(&mut self.evidence, |it| it.0 == edge).first().map(|it| it.1),
+            attributes: split_prefix(&mut self.attributes, |it| it.0 == edge).iter().map(|it| (it.1, it.2)).collect(),
         };
-        Some(Edge { source, target, fact, said })
+        Some(ResolvedEdge { source, target, fact, statement: said })
     }
 }
 
 /// Splits the matching prefix off a list.
-fn taken<'a, T>(list: &mut &'a [T], passes: impl Fn(&T) -> bool) -> &'a [T] {
+fn split_prefix<'a, T>(list: &mut &'a [T], passes: impl Fn(&T) -> bool) -> &'a [T] {
     let (taken, rest) = list.split_at(list.iter().take_while(|it| passes(it)).count());
     *list = rest;
     taken
 }
 
 impl Snapshot {
-    fn keys_of(&self, source: Ix, target: Ix, fact: Option<Ix>) -> Named {
-        let key = |it: Ix| self.keys[it as usize];
-        Named { source: key(source), target: key(target), fact: fact.map(key) }
+    fn end_keys(&self, source: NodeIx, target: NodeIx, fact: Option<NodeIx>) -> EndNames {
+        let key = |it: NodeIx| self.keys[it as usize];
+        EndNames { source: key(source), target: key(target), fact: fact.map(key) }
     }
 
     fn index_nodes(&mut self) {
-        let (nodes, symbols) = (self.ids.len() as Ix, self.symbols.len());
-        self.by_label = Rows::grouped(self.labels.len(), 0..nodes, |it| self.label_of[it as usize].into());
-        self.by_name = Rows::grouped(symbols, 0..nodes, |it| self.names[it as usize]).values;
-        self.by_key = Rows::grouped(symbols, 0..nodes, |it| self.keys[it as usize]).values;
-        let rows = (0..nodes).flat_map(|node| self.attributes.of(node).iter().map(move |it| (it.0, it.1, node)));
-        let by_value = Rows::grouped(symbols, rows, |it| it.1).values;
-        self.by_attribute = Rows::grouped(symbols, by_value.iter().copied(), |it| it.0).values;
+        let (nodes, symbols) = (self.ids.len() as NodeIx, self.symbols.len());
+        self.by_label = CsrRows::from_unsorted(self.labels.len(), 0..nodes, |it| self.label_of[it as usize].into());
+        self.by_name = CsrRows::from_unsorted(symbols, 0..nodes, |it| self.names[it as usize]).values;
+        self.by_key = CsrRows::from_unsorted(symbols, 0..nodes, |it| self.keys[it as usize]).values;
+        let rows = (0..nodes).flat_map(|node| self.attributes.row(node).iter().map(move |it| (it.0, it.1, node)));
+        let by_value = CsrRows::from_unsorted(symbols, rows, |it| it.1).values;
+        self.by_attribute = CsrRows::from_unsorted(symbols, by_value.iter().copied(), |it| it.0).values;
         self.by_attribute.dedup();
     }
 
     /// Reserves memory for edges and returns a buffer for their targets.
-    fn reserve_edges(&mut self, edges: usize) -> Vec<Ix> {
+    fn reserve_edges(&mut self, edges: usize) -> Vec<NodeIx> {
         self.sources.reserve_exact(edges);
         self.relation_of.reserve_exact(edges);
         self.confidences.reserve_exact(edges);
         self.origin_of.reserve_exact(edges);
-        self.places.reserve_exact(edges);
+        self.positions.reserve_exact(edges);
         Vec::with_capacity(edges)
     }
 
     /// Adds the next edge in order.
-    fn push_edge(&mut self, edge: Edge, targets: &mut Vec<Ix>) {
-        let Edge { source, target, fact, said } = edge;
+    fn push_edge(&mut self, edge: ResolvedEdge, targets: &mut Vec<NodeIx>) {
+        let ResolvedEdge { source, target, fact, statement: said } = edge;
         let number = self.sources.len() as EdgeIx;
         self.sources.push(source);
         targets.push(target);
         self.relation_of.push(said.relation);
         self.confidences.push(said.confidence);
         self.origin_of.push(said.origin);
-        self.places.push(said.place);
+        self.positions.push(said.position);
         self.evidence.extend(said.evidence.map(|it| (number, it)));
-        self.derived.extend(fact.map(|it| (number, it)));
+        self.fact_of_edge.extend(fact.map(|it| (number, it)));
         self.edge_attributes.extend(said.attributes.iter().map(|(key, value)| (number, *key, *value)));
-        if self.keys_of(source, target, fact) != said.named {
-            self.named.push((number, said.named));
+        if self.end_keys(source, target, fact) != said.ends {
+            self.named_ends.push((number, said.ends));
         }
     }
 
-    fn index_edges(&mut self, targets: Vec<Ix>) {
+    fn index_edges(&mut self, targets: Vec<NodeIx>) {
         let (nodes, edges) = (self.ids.len(), self.sources.len() as EdgeIx);
-        self.outgoing = Rows::sorted(nodes, &self.sources, targets);
+        self.outgoing = CsrRows::from_sorted(nodes, &self.sources, targets);
         self.evidence.shrink_to_fit();
-        self.by_relation = Rows::grouped(self.relations.len(), 0..edges, |it| self.relation_of[it as usize].into());
-        self.incoming = Rows::grouped(nodes, self.by_relation.values.iter().copied(), |it| self.target(it));
+        self.by_relation =
+            CsrRows::from_unsorted(self.relations.len(), 0..edges, |it| self.relation_of[it as usize].into());
+        self.incoming = CsrRows::from_unsorted(nodes, self.by_relation.values.iter().copied(), |it| self.target(it));
     }
 }

@@ -3,72 +3,72 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::graph::extract::{Lies, WITHIN, is_name, lies};
+use crate::graph::extract::{FOLDERS_ATTRIBUTE, FolderMatch, folder_match, is_name_alias};
 use crate::graph::snapshot::interner::Symbol;
-use crate::graph::snapshot::{Alias, Ix, Origin, Snapshot, Statement};
+use crate::graph::snapshot::{Alias, EdgeStatement, NodeIx, Snapshot, SourceInfo};
 
 /// Resolves ends in a snapshot that has its entities and aliases.
-pub(in crate::graph) struct Ends<'a> {
+pub(in crate::graph) struct EndResolver<'a> {
     snapshot: &'a Snapshot,
     /// Entity by key symbol.
-    keyed: Vec<Option<Ix>>,
+    node_by_key: Vec<Option<NodeIx>>,
     /// Cache: the first entity of an alias.
-    first: HashMap<Symbol, Option<Ix>>,
+    first_by_alias: HashMap<Symbol, Option<NodeIx>>,
     /// Cache: the nearest files of a name, and of a name within folders.
-    named: HashMap<(Symbol, Option<Symbol>), Nearest<'a>>,
+    nearest_by_name: HashMap<(Symbol, Option<Symbol>), NearestFiles<'a>>,
 }
 
 /// Distance of a file below a folder: depth, whether it is not a note, path, entity.
-type Rank<'a> = (usize, bool, &'a Path, Ix);
+type Rank<'a> = (usize, bool, &'a Path, NodeIx);
 
 /// The nearest file below each folder.
-type Nearest<'a> = HashMap<&'a Path, Rank<'a>>;
+type NearestFiles<'a> = HashMap<&'a Path, Rank<'a>>;
 
-impl<'a> Ends<'a> {
-    pub(in crate::graph) fn new(snapshot: &'a Snapshot) -> Ends<'a> {
-        let mut keyed = vec![None; snapshot.symbols.len()];
+impl<'a> EndResolver<'a> {
+    pub(in crate::graph) fn new(snapshot: &'a Snapshot) -> EndResolver<'a> {
+        let mut node_by_key = vec![None; snapshot.symbols.len()];
         for (key, node) in snapshot.keys.iter().zip(0..) {
-            keyed[*key as usize] = Some(node);
+            node_by_key[*key as usize] = Some(node);
         }
-        Ends { snapshot, keyed, first: HashMap::new(), named: HashMap::new() }
+        EndResolver { snapshot, node_by_key, first_by_alias: HashMap::new(), nearest_by_name: HashMap::new() }
     }
 
     /// Returns source, target and fact of an edge; `None` if an end is unresolved.
-    pub(in crate::graph) fn resolve(&mut self, said: &Statement) -> Option<(Ix, Ix, Option<Ix>)> {
-        let (source, target) = (self.find(said.named.source, said)?, self.find(said.named.target, said)?);
+    pub(in crate::graph) fn resolve(&mut self, said: &EdgeStatement) -> Option<(NodeIx, NodeIx, Option<NodeIx>)> {
+        let (source, target) = (self.resolve_name(said.ends.source, said)?, self.resolve_name(said.ends.target, said)?);
         // A file with a unique content or name is its own alias.
-        let loops = source == target && self.keyed[said.named.target as usize].is_none();
-        (!loops).then(|| (source, target, said.named.fact.and_then(|it| self.find(it, said))))
+        let loops = source == target && self.node_by_key[said.ends.target as usize].is_none();
+        (!loops).then(|| (source, target, said.ends.fact.and_then(|it| self.resolve_name(it, said))))
     }
 
     /// Returns the entity with this key; else the nearest file of a name, or the first entity with the alias.
-    fn find(&mut self, key: Symbol, said: &Statement) -> Option<Ix> {
-        if let Some(node) = self.keyed[key as usize] {
+    fn resolve_name(&mut self, key: Symbol, said: &EdgeStatement) -> Option<NodeIx> {
+        if let Some(node) = self.node_by_key[key as usize] {
             return Some(node);
         }
         let snapshot = self.snapshot;
         let from = snapshot.origins[said.origin as usize].folder();
-        match from.filter(|_| is_name(snapshot.symbols.get(key))) {
-            Some(folder) => self.nearest(key, within(snapshot, said), folder),
-            None => self.first(key),
+        match from.filter(|_| is_name_alias(snapshot.symbols.get(key))) {
+            Some(folder) => self.nearest_file(key, qualifying_folders(snapshot, said), folder),
+            None => self.first_with_alias(key),
         }
     }
 
-    fn first(&mut self, alias: Symbol) -> Option<Ix> {
-        if let Some(found) = self.first.get(&alias) {
+    fn first_with_alias(&mut self, alias: Symbol) -> Option<NodeIx> {
+        if let Some(found) = self.first_by_alias.get(&alias) {
             return *found;
         }
-        let found = aliased(self.snapshot, alias).iter().filter_map(|it| self.keyed[it.key as usize]).min();
-        self.first.insert(alias, found);
+        let found = aliases_of(self.snapshot, alias).iter().filter_map(|it| self.node_by_key[it.key as usize]).min();
+        self.first_by_alias.insert(alias, found);
         found
     }
 
     /// Returns the file with the fewest folders between it and `folder`; ties prefer a note, then the first path.
-    fn nearest(&mut self, alias: Symbol, within: Option<Symbol>, folder: &Path) -> Option<Ix> {
-        let (snapshot, keyed) = (self.snapshot, &self.keyed);
-        let beneath = self.named.entry((alias, within)).or_insert_with(|| {
-            let mut beneath = Nearest::new();
-            for (path, node) in files(snapshot, keyed, alias, within) {
+    fn nearest_file(&mut self, alias: Symbol, within: Option<Symbol>, folder: &Path) -> Option<NodeIx> {
+        let (snapshot, keyed) = (self.snapshot, &self.node_by_key);
+        let beneath = self.nearest_by_name.entry((alias, within)).or_insert_with(|| {
+            let mut beneath = NearestFiles::new();
+            for (path, node) in files_named(snapshot, keyed, alias, within) {
                 let is_note = path.extension().is_some_and(|it| it == "md" || it == "markdown");
                 let rank = (path.components().count(), !is_note, path, node);
                 for above in path.ancestors().skip(1) {
@@ -89,35 +89,36 @@ impl<'a> Ends<'a> {
 }
 
 /// Returns the folders that a name was qualified with.
-fn within(snapshot: &Snapshot, said: &Statement) -> Option<Symbol> {
-    said.attributes.iter().find(|it| snapshot.symbols.get(it.0) == WITHIN).map(|it| it.1)
+fn qualifying_folders(snapshot: &Snapshot, said: &EdgeStatement) -> Option<Symbol> {
+    said.attributes.iter().find(|it| snapshot.symbols.get(it.0) == FOLDERS_ATTRIBUTE).map(|it| it.1)
 }
 
 /// Returns the files of a name. With folders, only files in them; exact matches from the root exclude others.
-fn files<'a>(
+fn files_named<'a>(
     snapshot: &'a Snapshot,
-    keyed: &[Option<Ix>],
+    keyed: &[Option<NodeIx>],
     alias: Symbol,
     within: Option<Symbol>,
-) -> Vec<(&'a Path, Ix)> {
-    let all = aliased(snapshot, alias).iter().filter_map(|it| {
+) -> Vec<(&'a Path, NodeIx)> {
+    let all = aliases_of(snapshot, alias).iter().filter_map(|it| {
         let path = snapshot.origins[it.origin as usize].path.as_deref()?;
         Some((path, keyed[it.key as usize]?))
     });
     let Some(within) = within else { return all.collect() };
     let (alias, folders) = (snapshot.symbols.get(alias), snapshot.symbols.get(within));
-    let near: Vec<_> = all.map(|it| (lies(alias, it.0, folders), it)).filter(|it| it.0 != Lies::Elsewhere).collect();
-    let is_exact = near.iter().any(|it| it.0 == Lies::Exactly);
-    near.into_iter().filter(|it| !is_exact || it.0 == Lies::Exactly).map(|it| it.1).collect()
+    let near: Vec<_> =
+        all.map(|it| (folder_match(alias, it.0, folders), it)).filter(|it| it.0 != FolderMatch::Elsewhere).collect();
+    let is_exact = near.iter().any(|it| it.0 == FolderMatch::Exactly);
+    near.into_iter().filter(|it| !is_exact || it.0 == FolderMatch::Exactly).map(|it| it.1).collect()
 }
 
-fn aliased(snapshot: &Snapshot, alias: Symbol) -> &[Alias] {
+fn aliases_of(snapshot: &Snapshot, alias: Symbol) -> &[Alias] {
     let start = snapshot.aliases.partition_point(|it| it.alias < alias);
     let count = snapshot.aliases[start..].partition_point(|it| it.alias == alias);
     &snapshot.aliases[start..start + count]
 }
 
-impl Origin {
+impl SourceInfo {
     fn folder(&self) -> Option<&Path> {
         self.path.as_deref()?.parent()
     }
@@ -154,7 +155,7 @@ mod tests {
             }
             part.nodes.push(node);
             let source = GraphSource { name: format!("file:{number}"), path: (*path).into(), version: String::new() };
-            builder.add(number, &source, part, |_| Some(number as u32)).unwrap();
+            builder.add_source(number, &source, part, |_| Some(number as u32)).unwrap();
         }
         let snapshot = builder.build();
         let targets: Vec<&str> = (0..snapshot.edges() as u32).map(|it| snapshot.name(snapshot.target(it))).collect();

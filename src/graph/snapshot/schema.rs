@@ -7,20 +7,20 @@ use crate::model::{GraphRelation, GraphSchema};
 
 /// The schemas of a snapshot.
 #[derive(Debug, Default)]
-pub(crate) struct Schema {
+pub(crate) struct SchemaSet {
     schemas: Vec<Arc<GraphSchema>>,
 }
 
-impl Schema {
+impl SchemaSet {
     /// Combines schemas; the first of each name counts.
-    pub(crate) fn new(schemas: impl IntoIterator<Item = Arc<GraphSchema>>) -> Schema {
+    pub(crate) fn new(schemas: impl IntoIterator<Item = Arc<GraphSchema>>) -> SchemaSet {
         let mut kept: Vec<Arc<GraphSchema>> = Vec::new();
         for schema in schemas {
             if !kept.iter().any(|it| it.name == schema.name) {
                 kept.push(schema);
             }
         }
-        Schema { schemas: kept }
+        SchemaSet { schemas: kept }
     }
 
     /// Returns whether there is no schema.
@@ -36,7 +36,7 @@ impl Schema {
     /// Returns schema and bare name of every type that a name denotes: `S.T` in that schema, `T` in all schemas.
     pub(crate) fn types<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a str)> {
         let within = |schema: &'a Arc<GraphSchema>| {
-            let bare = bare(schema, name);
+            let bare = unqualified_name(schema, name);
             schema
                 .types
                 .iter()
@@ -49,14 +49,14 @@ impl Schema {
     /// Returns every relation that a name denotes, with its schema.
     pub(crate) fn relations<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a GraphRelation)> {
         let within = |schema: &'a Arc<GraphSchema>| {
-            let bare = bare(schema, name);
+            let bare = unqualified_name(schema, name);
             schema.relations.iter().filter(move |it| it.name == bare).map(move |it| (schema.name.as_str(), it))
         };
         self.schemas.iter().flat_map(within).collect()
     }
 
     /// Returns a type of a schema with all its subtypes.
-    pub(crate) fn below(&self, schema: &str, name: &str) -> BTreeSet<String> {
+    pub(crate) fn subtypes(&self, schema: &str, name: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::from([name.to_string()]);
         let Some(schema) = self.schemas.iter().find(|it| it.name == schema) else { return found };
         // Terminates on a cycle of supertypes too: no type is added twice.
@@ -75,14 +75,14 @@ impl Schema {
     }
 
     /// Returns whether an entity can have both types of one schema: they share a subtype, or one is unknown.
-    pub(crate) fn compatible(&self, schema: &str, one: &str, other: &str) -> bool {
-        let one = self.below(schema, one);
-        self.below(schema, other).iter().any(|it| one.contains(it))
+    pub(crate) fn share_subtype(&self, schema: &str, one: &str, other: &str) -> bool {
+        let one = self.subtypes(schema, one);
+        self.subtypes(schema, other).iter().any(|it| one.contains(it))
     }
 }
 
 /// Returns a name without the prefix of this schema.
-fn bare<'a>(schema: &GraphSchema, name: &'a str) -> &'a str {
+fn unqualified_name<'a>(schema: &GraphSchema, name: &'a str) -> &'a str {
     name.strip_prefix(schema.name.as_str()).and_then(|it| it.strip_prefix('.')).unwrap_or(name)
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn qualified_name_selects_schema() {
-        let schema = Schema::new([schema("Fam", &[("Parent", &[])]), schema("Census", &[("Parent", &[])])]);
+        let schema = SchemaSet::new([schema("Fam", &[("Parent", &[])]), schema("Census", &[("Parent", &[])])]);
         assert_eq!(schema.types("Parent"), [("Fam", "Parent"), ("Census", "Parent")]);
         assert_eq!(schema.types("Census.Parent"), [("Census", "Parent")]);
         assert!(schema.types("Other.Parent").is_empty());
@@ -111,8 +111,8 @@ mod tests {
     fn subtypes_are_transitive_and_cycles_terminate() {
         let types: &[(&str, &[&str])] =
             &[("Agent", &["Thing"]), ("Person", &["Agent"]), ("Thing", &["Person"]), ("Place", &[])];
-        let schema = Schema::new([schema("S", types)]);
-        assert_eq!(schema.below("S", "Agent").len(), 3);
-        assert!(schema.compatible("S", "Person", "Agent") && !schema.compatible("S", "Person", "Place"));
+        let schema = SchemaSet::new([schema("S", types)]);
+        assert_eq!(schema.subtypes("S", "Agent").len(), 3);
+        assert!(schema.share_subtype("S", "Person", "Agent") && !schema.share_subtype("S", "Person", "Place"));
     }
 }

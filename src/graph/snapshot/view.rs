@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::graph::snapshot::{EdgeIx, Ix, Snapshot};
+use crate::graph::snapshot::{EdgeIx, NodeIx, Snapshot};
 use crate::model::{IN_CONTEXT, Scope};
 
 /// A restricted snapshot. Cheap to clone.
@@ -10,102 +10,102 @@ use crate::model::{IN_CONTEXT, Scope};
 pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Visibility by origin; `None` when all origins are visible.
-    open: Option<Arc<Vec<bool>>>,
+    visible_origins: Option<Arc<Vec<bool>>>,
     /// Hidden facts by entity; `None` when all facts are visible.
-    closed_facts: Option<Arc<Vec<bool>>>,
-    least_confidence: f32,
+    hidden_facts: Option<Arc<Vec<bool>>>,
+    min_confidence: f32,
 }
 
 impl View {
     /// Restricts a snapshot to a scope.
     pub(crate) fn new(snapshot: Arc<Snapshot>, scope: &Scope) -> View {
-        let open = snapshot.open_to(scope).map(Arc::new);
-        View { snapshot, open, closed_facts: None, least_confidence: 0.0 }
+        let visible_origins = snapshot.visible_origins(scope).map(Arc::new);
+        View { snapshot, visible_origins, hidden_facts: None, min_confidence: 0.0 }
     }
 
     /// Also hides edges with less confidence.
-    pub(crate) fn at_least(self, confidence: Option<f32>) -> View {
-        View { least_confidence: confidence.unwrap_or(0.0), ..self }
+    pub(crate) fn with_min_confidence(self, confidence: Option<f32>) -> View {
+        View { min_confidence: confidence.unwrap_or(0.0), ..self }
     }
 
     /// Also hides the facts that hold in none of these contexts.
-    pub(crate) fn in_contexts(self, contexts: &[Ix]) -> View {
+    pub(crate) fn with_contexts(self, contexts: &[NodeIx]) -> View {
         let snapshot = &self.snapshot;
-        let mut closed = snapshot.facts.clone();
-        for relation in snapshot.relations_of(IN_CONTEXT) {
+        let mut closed = snapshot.is_fact_of.clone();
+        for relation in snapshot.relation_numbers(IN_CONTEXT) {
             for context in contexts {
-                for edge in snapshot.reaching_of(*context, relation) {
+                for edge in snapshot.incoming_by_relation(*context, relation) {
                     closed[snapshot.source(*edge) as usize] = false;
                 }
             }
         }
-        View { closed_facts: Some(Arc::new(closed)), ..self }
+        View { hidden_facts: Some(Arc::new(closed)), ..self }
     }
 
     /// Returns whether everything is visible, except for edges below the minimum confidence.
     pub(crate) fn is_whole(&self) -> bool {
-        self.open.is_none() && self.closed_facts.is_none()
+        self.visible_origins.is_none() && self.hidden_facts.is_none()
     }
 
     /// Returns whether statements of an origin are visible.
-    pub(crate) fn opens(&self, origin: u32) -> bool {
-        self.open.as_ref().is_none_or(|open| open[origin as usize])
+    pub(crate) fn is_origin_visible(&self, origin: u32) -> bool {
+        self.visible_origins.as_ref().is_none_or(|open| open[origin as usize])
     }
 
     /// Returns whether an entity is visible.
-    pub(crate) fn sees(&self, node: Ix) -> bool {
-        let stated = || self.snapshot.holders.of(node).iter().any(|it| self.opens(it.origin));
-        let holds = self.closed_facts.as_ref().is_none_or(|closed| !closed[node as usize]);
-        holds && (self.open.is_none() || stated())
+    pub(crate) fn is_visible(&self, node: NodeIx) -> bool {
+        let stated = || self.snapshot.statements.row(node).iter().any(|it| self.is_origin_visible(it.origin));
+        let holds = self.hidden_facts.as_ref().is_none_or(|closed| !closed[node as usize]);
+        holds && (self.visible_origins.is_none() || stated())
     }
 
     /// Returns whether an edge is visible, regardless of its ends.
-    pub(crate) fn sees_edge(&self, edge: EdgeIx) -> bool {
+    pub(crate) fn is_edge_visible(&self, edge: EdgeIx) -> bool {
         let holds = || {
-            let closed = self.closed_facts.as_ref()?;
+            let closed = self.hidden_facts.as_ref()?;
             self.snapshot.fact_of(edge).map(|fact| !closed[fact as usize])
         };
-        self.snapshot.confidence(edge) >= self.least_confidence
-            && self.opens(self.snapshot.origin_of[edge as usize])
+        self.snapshot.confidence(edge) >= self.min_confidence
+            && self.is_origin_visible(self.snapshot.origin_of[edge as usize])
             && holds().unwrap_or(true)
     }
 
     /// Returns the visible outgoing edges of an entity with their targets.
-    pub(crate) fn leaving(&self, node: Ix) -> impl Iterator<Item = (EdgeIx, Ix)> {
-        self.seen(self.snapshot.leaving(node), Snapshot::target)
+    pub(crate) fn outgoing(&self, node: NodeIx) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
+        self.visible_edges(self.snapshot.outgoing_edges(node), Snapshot::target)
     }
 
     /// Returns the visible incoming edges of an entity with their sources.
-    pub(crate) fn reaching(&self, node: Ix) -> impl Iterator<Item = (EdgeIx, Ix)> {
-        self.seen(self.snapshot.reaching(node).iter().copied(), Snapshot::source)
+    pub(crate) fn incoming(&self, node: NodeIx) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
+        self.visible_edges(self.snapshot.incoming_edges(node).iter().copied(), Snapshot::source)
     }
 
     /// As [`View::leaving`], of one relation.
-    pub(crate) fn leaving_of(&self, node: Ix, relation: u16) -> impl Iterator<Item = (EdgeIx, Ix)> {
-        self.seen(self.snapshot.leaving_of(node, relation), Snapshot::target)
+    pub(crate) fn outgoing_by_relation(&self, node: NodeIx, relation: u16) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
+        self.visible_edges(self.snapshot.outgoing_by_relation(node, relation), Snapshot::target)
     }
 
     /// As [`View::reaching`], of one relation.
-    pub(crate) fn reaching_of(&self, node: Ix, relation: u16) -> impl Iterator<Item = (EdgeIx, Ix)> {
-        self.seen(self.snapshot.reaching_of(node, relation).iter().copied(), Snapshot::source)
+    pub(crate) fn incoming_by_relation(&self, node: NodeIx, relation: u16) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
+        self.visible_edges(self.snapshot.incoming_by_relation(node, relation).iter().copied(), Snapshot::source)
     }
 
     /// Keeps the visible edges, with the requested end.
-    fn seen<'a>(
+    fn visible_edges<'a>(
         &'a self,
         edges: impl Iterator<Item = EdgeIx> + 'a,
-        end: fn(&Snapshot, EdgeIx) -> Ix,
-    ) -> impl Iterator<Item = (EdgeIx, Ix)> + 'a {
-        let ends = edges.filter(move |it| self.sees_edge(*it)).map(move |it| (it, end(&self.snapshot, it)));
-        ends.filter(move |(_, node)| self.sees(*node))
+        end: fn(&Snapshot, EdgeIx) -> NodeIx,
+    ) -> impl Iterator<Item = (EdgeIx, NodeIx)> + 'a {
+        let ends = edges.filter(move |it| self.is_edge_visible(*it)).map(move |it| (it, end(&self.snapshot, it)));
+        ends.filter(move |(_, node)| self.is_visible(*node))
     }
 
     /// Returns the visible attributes of an entity without its name; each once.
-    pub(crate) fn attributes(&self, node: Ix) -> Vec<(&str, &str)> {
+    pub(crate) fn attributes(&self, node: NodeIx) -> Vec<(&str, &str)> {
         let mut pairs: Vec<(&str, &str)> = self
             .snapshot
             .attributes(node)
-            .filter(|(_, _, origin)| self.opens(*origin))
+            .filter(|(_, _, origin)| self.is_origin_visible(*origin))
             .map(|(key, value, _)| (key, value))
             .collect();
         pairs.sort_unstable();
@@ -114,37 +114,39 @@ impl View {
     }
 
     /// Returns the values of an attribute, including `name`.
-    pub(crate) fn values<'a>(&'a self, node: Ix, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn values<'a>(&'a self, node: NodeIx, key: &'a str) -> impl Iterator<Item = &'a str> {
         let name = (key == "name").then(|| self.snapshot.name(node));
         let attributes = self.snapshot.attributes(node);
-        let others =
-            attributes.filter(move |(it, _, origin)| *it == key && self.opens(*origin)).map(|(_, value, _)| value);
+        let others = attributes
+            .filter(move |(it, _, origin)| *it == key && self.is_origin_visible(*origin))
+            .map(|(_, value, _)| value);
         name.into_iter().chain(others)
     }
 
     /// Returns every visible entity, by number.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = Ix> {
-        (0..self.snapshot.nodes() as Ix).filter(move |it| self.sees(*it))
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIx> {
+        (0..self.snapshot.nodes() as NodeIx).filter(move |it| self.is_visible(*it))
     }
 
     /// Resolves a name: entities with exactly this name, else the one with this key, else those with this name ignoring
     /// case. Sorted.
-    pub(crate) fn called(&self, name: &str) -> Vec<Ix> {
-        let seen = |nodes: Vec<Ix>| -> Vec<Ix> { nodes.into_iter().filter(|it| self.sees(*it)).collect() };
-        let named = seen(self.snapshot.named(name).to_vec());
+    pub(crate) fn resolve_name(&self, name: &str) -> Vec<NodeIx> {
+        let seen =
+            |nodes: Vec<NodeIx>| -> Vec<NodeIx> { nodes.into_iter().filter(|it| self.is_visible(*it)).collect() };
+        let named = seen(self.snapshot.nodes_named(name).to_vec());
         if !named.is_empty() {
             return named;
         }
-        let keyed = seen(self.snapshot.keyed(name).into_iter().collect());
+        let keyed = seen(self.snapshot.node_by_key(name).into_iter().collect());
         if !keyed.is_empty() {
             return keyed;
         }
         let folded = name.to_lowercase();
-        self.with_value("name", |value| value.to_lowercase() == folded)
+        self.with_matching_value("name", |value| value.to_lowercase() == folded)
     }
 
     /// Returns the entities with a matching value of this attribute, sorted. Tests each distinct value once.
-    pub(crate) fn with_value(&self, key: &str, passes: impl Fn(&str) -> bool) -> Vec<Ix> {
+    pub(crate) fn with_matching_value(&self, key: &str, passes: impl Fn(&str) -> bool) -> Vec<NodeIx> {
         let snapshot = &self.snapshot;
         let mut last = None;
         let mut look = |symbol| match last {
@@ -155,35 +157,38 @@ impl View {
                 passed
             }
         };
-        let mut found: Vec<Ix> = Vec::new();
+        let mut found: Vec<NodeIx> = Vec::new();
         if key == "name" {
             found.extend(snapshot.by_name.iter().filter(|it| look(snapshot.names[**it as usize])));
         }
-        let stated = |value: &str, node: Ix| self.values(node, key).any(|it| it == value);
+        let stated = |value: &str, node: NodeIx| self.values(node, key).any(|it| it == value);
         for (_, value, node) in snapshot.with_attribute(key) {
-            if look(*value) && (self.open.is_none() || stated(snapshot.symbols.get(*value), *node)) {
+            if look(*value) && (self.visible_origins.is_none() || stated(snapshot.symbols.get(*value), *node)) {
                 found.push(*node);
             }
         }
-        found.retain(|it| self.sees(*it));
+        found.retain(|it| self.is_visible(*it));
         found.sort_unstable();
         found.dedup();
         found
     }
 
     /// Returns the entities with exactly this value of an attribute, sorted.
-    pub(crate) fn with_exactly(&self, key: &str, value: &str) -> Vec<Ix> {
+    pub(crate) fn with_exact_value(&self, key: &str, value: &str) -> Vec<NodeIx> {
         let snapshot = &self.snapshot;
         let mut found = Vec::new();
         if key == "name" {
-            found.extend_from_slice(snapshot.named(value));
+            found.extend_from_slice(snapshot.nodes_named(value));
         }
         if let Some(symbol) = snapshot.symbols.find(value) {
             let rows = snapshot.with_attribute(key);
             let start = rows.partition_point(|it| it.1 < symbol);
             found.extend(rows[start..].iter().take_while(|it| it.1 == symbol).map(|it| it.2));
         }
-        found.retain(|it| self.sees(*it) && (self.open.is_none() || self.values(*it, key).any(|known| known == value)));
+        found.retain(|it| {
+            self.is_visible(*it)
+                && (self.visible_origins.is_none() || self.values(*it, key).any(|known| known == value))
+        });
         found.sort_unstable();
         found.dedup();
         found

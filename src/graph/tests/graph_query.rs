@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::error::ErrorCode;
 use crate::graph::import::change_check;
 use crate::graph::snapshot::view::View;
-use crate::graph::tests::wires;
+use crate::graph::tests::text_graph;
 use crate::graph::tools::graph_query;
 use crate::model::{GraphChange, GraphFormat};
 
 fn review() -> View {
-    wires(
+    text_graph(
         "PMUser.AC.001 -io-> PRDContent.FL.001\nPRDContent.FL.001 -io-> SubmitPRD.FN.001\n\
          SubmitPRD.FN.001 -io-> ReviewFeedback.FL.001\nReviewFeedback.FL.001 -io-> SubmitPRD.FN.001\n\
          ReviewFeedback.FL.001 -io-> ReviewPRD.FN.001\nPRDReviewChain.FC.001 -compose-> SubmitPRD.FN.001\n\
@@ -67,7 +67,7 @@ fn example_3_io_chain_and_issues() {
 
 #[test]
 fn cycles_duplicates_and_dangling_flows_are_reported() {
-    let view = wires(
+    let view = text_graph(
         "A.FN.001 -io-> X.FL.001\nX.FL.001 -io-> B.FN.001\nB.FN.001 -io-> Y.FL.001\nY.FL.001 -io-> A.FN.001\n\
          Y.FL.001 -io-> A.FN.001\nB.FN.001 -io-> Z.FL.001\nC.FC.001 -compose-> A.FN.001\nC.FC.001 -compose-> B.FN.001",
     );
@@ -149,9 +149,9 @@ fn empty_filter_is_refused_by_name() {
 fn change_is_refused_per_edge_with_reason() {
     let refused = |text: &str| -> Vec<(String, String)> {
         let change = GraphChange { format: GraphFormat::Text, text: text.into(), write: false };
-        let part = change_check::read("c", &change).unwrap();
+        let part = change_check::parse_change("c", &change).unwrap();
         let each = |it: &Value| (it["issue"].as_str().unwrap().into(), it["reason"].as_str().unwrap().into());
-        change_check::refused(&review(), &part).iter().map(each).collect()
+        change_check::refused_edges(&review(), &part).iter().map(each).collect()
     };
     let kinds = |text: &str| refused(text).into_iter().map(|it| it.0).collect::<Vec<String>>();
     assert!(kinds("ReviewPRD.FN.001 -io-> Verdict.FL.001\nVerdict.FL.001 -io-> PMUser2.AC.001").is_empty());

@@ -35,7 +35,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn written(lines: &[Line]) -> Vec<String> {
+fn line_texts(lines: &[Line]) -> Vec<String> {
     lines.iter().map(|(source, relation, target)| format!("n{source} -r{relation}-> n{target}")).collect()
 }
 
@@ -48,9 +48,9 @@ fn view(runtime: &Runtime, service: &GraphService) -> View {
 }
 
 /// The whole content of a snapshot.
-fn whole(view: &View) -> Value {
-    let extent = export::extent(view, &GraphExtent::default(), 1_000).unwrap();
-    json!({"graph": export::json(view, &extent), "summary": describe::summary(view)})
+fn content(view: &View) -> Value {
+    let extent = export::select_extent(view, &GraphExtent::default(), 1_000).unwrap();
+    json!({"graph": export::to_json(view, &extent), "summary": describe::summary(view)})
 }
 
 /// Its edges as sorted lines.
@@ -76,10 +76,10 @@ proptest! {
         for change in changes {
             match change {
                 Change::Import(name, lines) => {
-                    let text = written(&lines).join("\n");
+                    let text = line_texts(&lines).join("\n");
                     let import = GraphImport { name: format!("i{name}"), format: GraphFormat::Text, text };
                     runtime.block_on(service.request(GraphRequest::Import(import))).unwrap();
-                    stated.insert(name, written(&lines));
+                    stated.insert(name, line_texts(&lines));
                 }
                 Change::Forget(name) => {
                     let forgotten = runtime.block_on(service.request(GraphRequest::Forget { name: format!("i{name}") }));
@@ -94,8 +94,8 @@ proptest! {
             expected.sort_unstable();
             prop_assert_eq!(lines(&view(&runtime, &service)), expected);
         }
-        let before = whole(&view(&runtime, &service));
+        let before = content(&view(&runtime, &service));
         drop(service);
-        prop_assert_eq!(whole(&view(&runtime, &open(&path))), before, "a rebuild gives the same graph");
+        prop_assert_eq!(content(&view(&runtime, &open(&path))), before, "a rebuild gives the same graph");
     }
 }

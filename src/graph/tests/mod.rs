@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::graph::import::{self, text};
-use crate::graph::query::plan::Texts;
+use crate::graph::query::plan::TextResults;
 use crate::graph::query::{answer, axql};
 use crate::graph::snapshot::builder::Builder;
 use crate::graph::snapshot::view::View;
@@ -28,29 +28,29 @@ pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
     let mut builder = Builder::default();
     for (number, part) in parts.into_iter().enumerate() {
         let source = GraphSource { name: format!("import:t#{number}"), ..GraphSource::default() };
-        builder.add(number as i64, &source, part, |key| numbers.get(key).copied()).unwrap();
+        builder.add_source(number as i64, &source, part, |key| numbers.get(key).copied()).unwrap();
     }
     View::new(Arc::new(builder.build()), &Scope::All)
 }
 
 /// The graph of a JSON text.
 pub(super) fn graph(value: &Value) -> View {
-    view_of(import::read("t", &value.to_string()).unwrap())
+    view_of(import::parse("t", &value.to_string()).unwrap())
 }
 
 /// The graph of lines in text form.
-pub(super) fn wires(text: &str) -> View {
-    view_of(vec![text::read(text).unwrap()])
+pub(super) fn text_graph(text: &str) -> View {
+    view_of(vec![text::parse(text).unwrap()])
 }
 
 /// The answer to a query.
-pub(super) fn answered(view: &View, text: &str) -> Result<Value> {
-    answer::rows(view.clone(), &axql::parse(text)?, &Texts::new(), false)
+pub(super) fn query_json(view: &View, text: &str) -> Result<Value> {
+    answer::run_query(view.clone(), &axql::parse(text)?, &TextResults::new(), false)
 }
 
 /// Names in the rows of a query, cells joined by a space.
-pub(super) fn names(view: &View, text: &str) -> Vec<String> {
-    let value = answered(view, text).unwrap_or_else(|error| panic!("{text}: {error} {:?}", error.hint));
+pub(super) fn row_names(view: &View, text: &str) -> Vec<String> {
+    let value = query_json(view, text).unwrap_or_else(|error| panic!("{text}: {error} {:?}", error.hint));
     let vars: Vec<String> = value["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().into()).collect();
     let row = |row: &Value| {
         let cells: Vec<&str> = vars.iter().map(|it| row[it]["name"].as_str().unwrap()).collect();
@@ -109,13 +109,13 @@ fn atoms_match_reference_semantics() {
         ("select ?x where ?x -knows*/works_for-> 3", vec!["Ada", "Bob", "Carol"]),
         ("select ?x where ?x is Missing", vec![]),
     ] {
-        assert_eq!(names(&view, text), rows, "{text}");
+        assert_eq!(row_names(&view, text), rows, "{text}");
     }
 }
 
 #[test]
 fn answer_has_protocol_form_and_truncation_flag() {
-    let value = answered(&people(), "select ?x where ?x is Person limit 2").unwrap();
+    let value = query_json(&people(), "select ?x where ?x is Person limit 2").unwrap();
     assert_eq!(
         value,
         json!({"vars": ["?x"], "truncated": true, "rows": [
@@ -123,19 +123,19 @@ fn answer_has_protocol_form_and_truncation_flag() {
             {"?x": {"id": 1, "entity_type": "Person", "name": "Bob"}}
         ]})
     );
-    assert_eq!(answered(&people(), "select ?x where ?x is Person limit 3").unwrap()["truncated"], false);
+    assert_eq!(query_json(&people(), "select ?x where ?x is Person limit 3").unwrap()["truncated"], false);
 }
 
 #[test]
 fn unknown_names_are_noted() {
-    let notes = |text: &str| answered(&people(), text).unwrap()["notes"].clone();
+    let notes = |text: &str| query_json(&people(), text).unwrap()["notes"].clone();
     assert_eq!(notes("select ?x where ?x is Persn"), json!(["the graph has no type `Persn`; did you mean `Person`?"]));
     assert_eq!(
         notes("select ?x where ?x { is Invoice, kows } or ?x -kows+-> _"),
         json!(["the graph has no type `Invoice`", "the graph has no relation `kows`; did you mean `knows`?"])
     );
     assert_eq!(notes("select ?x where ?x is Robot, ?x -knows-> _"), Value::Null, "no rows, and every name is known");
-    let error = answered(&people(), "select ?x where ?x is Person in Hearsay").unwrap_err();
+    let error = query_json(&people(), "select ?x where ?x is Person in Hearsay").unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("no fact of the graph has a context; leave `in` out"));
 }
 
@@ -181,14 +181,14 @@ fn facts_contexts_and_schemas_filter_rows() {
         ("select ?x where ?x is Agent", vec!["Alice", "Bob", "Carol"]),
         ("select ?x where ?x is Fam.Agent, ?x -livesIn-> _", vec!["Carol"]),
     ] {
-        assert_eq!(names(&view, text), rows, "{text}");
+        assert_eq!(row_names(&view, text), rows, "{text}");
     }
 }
 
 #[test]
 fn schema_adds_types_and_refuses_contradictions() {
     let view = census();
-    let value = answer::elaborated(&view, &axql::parse("select ?x where ?x -livesIn-> ?y").unwrap()).unwrap();
+    let value = answer::elaborate_only(&view, &axql::parse("select ?x where ?x -livesIn-> ?y").unwrap()).unwrap();
     assert_eq!(value["axql"], "select ?x where ?x -livesIn-> ?y, ?x is Fam.Person, ?y is Fam.Place");
     assert_eq!(value["query_ir_v1"]["where"][2]["type"], "Fam.Place");
     for (text, message, hint) in [
@@ -198,7 +198,7 @@ fn schema_adds_types_and_refuses_contradictions() {
         ("select ?x where Fam.Parent(chld=?x)", "the field `chld`", Some("did you mean `child`?")),
         ("select ?x where ?x is Person in CensusDat", "the context `CensusDat`", Some("did you mean `CensusData`?")),
     ] {
-        let error = answered(&view, text).unwrap_err();
+        let error = query_json(&view, text).unwrap_err();
         assert!(error.message.contains(message), "{text}: {error}");
         if let Some(hint) = hint {
             assert!(error.hint.as_ref().unwrap().contains(hint), "{text}: {:?}", error.hint);
@@ -208,10 +208,10 @@ fn schema_adds_types_and_refuses_contradictions() {
 
 #[test]
 fn exported_graph_round_trips_through_import() {
-    for view in [people(), census(), wires("A.FL.001 -io-> B.FN.001\nA.FL.001 -io-> B.FN.001")] {
+    for view in [people(), census(), text_graph("A.FL.001 -io-> B.FN.001\nA.FL.001 -io-> B.FN.001")] {
         let all = |view: &View| {
-            let extent = super::export::extent(view, &crate::model::GraphExtent::default(), 1_000).unwrap();
-            super::export::json(view, &extent)
+            let extent = super::export::select_extent(view, &crate::model::GraphExtent::default(), 1_000).unwrap();
+            super::export::to_json(view, &extent)
         };
         let first = all(&view);
         assert_eq!(all(&graph(&first)), first);
@@ -221,7 +221,7 @@ fn exported_graph_round_trips_through_import() {
 #[test]
 fn out_of_scope_data_is_in_no_result() {
     let part = |keys: &[&str], edges: &[(&str, &str)]| GraphPart {
-        nodes: keys.iter().map(|it| text::node(it)).collect(),
+        nodes: keys.iter().map(|it| text::node_of_id(it)).collect(),
         edges: edges
             .iter()
             .map(|(source, target)| crate::model::GraphEdge {
@@ -237,20 +237,21 @@ fn out_of_scope_data_is_in_no_result() {
     let mut builder = Builder::default();
     let number = |key: &str| Some(key.bytes().map(u32::from).sum());
     let source = |path: &str| GraphSource { name: format!("file:{path}"), path: path.into(), ..GraphSource::default() };
-    builder.add(1, &source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
-    builder.add(2, &source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
+    builder.add_source(1, &source("/w/a/x"), part(&["x", "shared"], &[("x", "shared"), ("x", "y")]), number).unwrap();
+    builder.add_source(2, &source("/w/b/y"), part(&["y", "shared"], &[("y", "shared"), ("y", "x")]), number).unwrap();
     builder
-        .add(3, &GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
+        .add_source(3, &GraphSource { name: "import:i#0".into(), ..GraphSource::default() }, part(&["z"], &[]), number)
         .unwrap();
     let snapshot = Arc::new(builder.build());
     let view = |scope: &Scope| View::new(snapshot.clone(), scope);
     let all = "select ?x where ?x is Node";
-    assert_eq!(names(&view(&Scope::All), all).len(), 4);
+    assert_eq!(row_names(&view(&Scope::All), all).len(), 4);
     let mine = view(&Scope::Folders(["/w/a".into()].into()));
-    assert_eq!(names(&mine, all).len(), 2);
-    assert_eq!(names(&mine, "select ?x ?y where ?x -r-> ?y"), ["x shared"]);
+    assert_eq!(row_names(&mine, all).len(), 2);
+    assert_eq!(row_names(&mine, "select ?x ?y where ?x -r-> ?y"), ["x shared"]);
     assert!(
-        names(&mine, "select ?y where x -r/r-> ?y").is_empty() && names(&mine, "select ?y where y -r-> ?y").is_empty()
+        row_names(&mine, "select ?y where x -r/r-> ?y").is_empty()
+            && row_names(&mine, "select ?y where y -r-> ?y").is_empty()
     );
     let summary = crate::graph::tools::describe::summary(&mine);
     assert_eq!((&summary["nodes"], &summary["edges"], &summary["imports"]), (&json!(2), &json!(1), &json!([])));
@@ -264,7 +265,7 @@ fn entity_names_are_escaped_in_drawings() {
     let view = graph(
         &json!({"nodes": [{"id": 0, "type": "T", "name": evil}], "edges": [{"source": 0, "target": 0, "type": evil}]}),
     );
-    let extent = super::export::extent(&view, &crate::model::GraphExtent::default(), 10).unwrap();
+    let extent = super::export::select_extent(&view, &crate::model::GraphExtent::default(), 10).unwrap();
     let page = crate::graph::export::drawing::html(&view, &extent).unwrap();
     assert_eq!(page.matches("</script").count(), 1, "only the page's own");
     assert!(!page.contains("<img") && page.contains("\\u003cimg"));

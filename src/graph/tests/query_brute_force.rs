@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::graph::query::axql::tests::path;
 use crate::graph::query::axql::{Atom, Path, Query, Term};
-use crate::graph::query::plan::{TEXT, Texts};
-use crate::graph::query::text_match::tokens;
+use crate::graph::query::plan::{TEXT_ATTRIBUTE, TextResults};
+use crate::graph::query::text_match::lowercase_words;
 use crate::graph::query::{answer, axql, ir};
 use crate::graph::snapshot::view::View;
 use crate::graph::tests::graph;
@@ -125,15 +125,15 @@ impl Scene {
 }
 
 /// The results of the index for these texts.
-fn texts() -> Texts {
-    Texts::from([("alpha".into(), vec![0, 2]), ("beta".into(), vec![1, 2, 3])])
+fn texts() -> TextResults {
+    TextResults::from([("alpha".into(), vec![0, 2]), ("beta".into(), vec![1, 2, 3])])
 }
 
 /// Start, end, and the length if it is bounded.
 type Paths = BTreeSet<(u32, u32, u32)>;
 
 /// A scene under the filters of a query.
-struct Oracle<'a> {
+struct BruteForce<'a> {
     scene: &'a Scene,
     query: &'a Query,
     nodes: Vec<u32>,
@@ -143,14 +143,14 @@ struct Oracle<'a> {
     paths: HashMap<String, BTreeSet<(u32, u32)>>,
 }
 
-impl<'a> Oracle<'a> {
-    fn new(scene: &'a Scene, query: &'a Query) -> Oracle<'a> {
+impl<'a> BruteForce<'a> {
+    fn new(scene: &'a Scene, query: &'a Query) -> BruteForce<'a> {
         let holds = |fact: &Fact| {
             query.contexts.is_empty() || fact.2.is_some_and(|it| query.contexts.contains(&CONTEXTS[it].to_string()))
         };
         let all = 0..Scene::first_fact() + scene.facts.len() as u32;
         let nodes = all.filter(|it| scene.fact(*it).is_none_or(holds)).collect();
-        let mut oracle = Oracle { scene, query, nodes, edges: HashMap::new(), paths: HashMap::new() };
+        let mut oracle = BruteForce { scene, query, nodes, edges: HashMap::new(), paths: HashMap::new() };
         for (source, relation, target, sure) in &scene.edges {
             oracle.edge(&format!("r{relation}"), (*source, *target), *sure);
         }
@@ -165,7 +165,7 @@ impl<'a> Oracle<'a> {
         for atom in query.disjuncts.iter().flatten() {
             if let Atom::Edge { path, .. } = atom {
                 let most = query.max_hops.filter(|_| path.repeats());
-                let pairs = oracle.walked(path, most).into_iter().map(|(from, to, _)| (from, to)).collect();
+                let pairs = oracle.path_pairs(path, most).into_iter().map(|(from, to, _)| (from, to)).collect();
                 oracle.paths.insert(path.to_string(), pairs);
             }
         }
@@ -178,12 +178,12 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn joins(&self, relation: &str) -> BTreeSet<(u32, u32)> {
+    fn relation_pairs(&self, relation: &str) -> BTreeSet<(u32, u32)> {
         self.edges.get(relation).cloned().unwrap_or_default()
     }
 
     /// Returns the pairs of a path. Lengths are counted only under a bound, which keeps the set finite.
-    fn walked(&self, path: &Path, most: Option<u32>) -> Paths {
+    fn path_pairs(&self, path: &Path, most: Option<u32>) -> Paths {
         let same = || self.nodes.iter().map(|it| (*it, *it, 0)).collect::<Paths>();
         let then = |one: &Paths, other: &Paths| {
             let mut joined = Paths::new();
@@ -197,13 +197,13 @@ impl<'a> Oracle<'a> {
         match path {
             Path::Label(label) => {
                 let length = u32::from(most.is_some());
-                self.joins(label).into_iter().map(|(from, to)| (from, to, length)).collect()
+                self.relation_pairs(label).into_iter().map(|(from, to)| (from, to, length)).collect()
             }
-            Path::Sequence(parts) => parts.iter().fold(same(), |done, part| then(&done, &self.walked(part, most))),
-            Path::Either(parts) => parts.iter().flat_map(|it| self.walked(it, most)).collect(),
-            Path::Optional(inner) => &same() | &self.walked(inner, most),
+            Path::Sequence(parts) => parts.iter().fold(same(), |done, part| then(&done, &self.path_pairs(part, most))),
+            Path::Either(parts) => parts.iter().flat_map(|it| self.path_pairs(it, most)).collect(),
+            Path::Optional(inner) => &same() | &self.path_pairs(inner, most),
             Path::Star(inner) | Path::Plus(inner) => {
-                let once = self.walked(inner, most);
+                let once = self.path_pairs(inner, most);
                 let mut all = if matches!(path, Path::Star(_)) { same() } else { once.clone() };
                 loop {
                     let more = &all | &then(&all, &once);
@@ -240,7 +240,7 @@ impl<'a> Oracle<'a> {
         let any = |fits: &dyn Fn(u32) -> bool| self.nodes.iter().any(|it| fits(*it));
         let says =
             |node: u32, key: &str, fits: &dyn Fn(String) -> bool| self.scene.attribute(node, key).is_some_and(fits);
-        let has = |node: u32, relation: &String| self.joins(relation).iter().any(|(from, _)| *from == node);
+        let has = |node: u32, relation: &String| self.relation_pairs(relation).iter().any(|(from, _)| *from == node);
         match atom {
             Atom::Type { term, type_name } => any(&|it| means(term, it) && self.scene.is_a(it, type_name)),
             Atom::Edge { left, path, right } => {
@@ -251,18 +251,19 @@ impl<'a> Oracle<'a> {
                 let lower = needle.to_lowercase();
                 any(&|it| means(term, it) && says(it, key, &|it| it.to_lowercase().contains(&lower)))
             }
-            Atom::Fts { term, key, query } if key == TEXT => {
+            Atom::FullText { term, key, query } if key == TEXT_ATTRIBUTE => {
                 any(&|it| means(term, it) && texts().get(query).is_some_and(|found| found.contains(&it)))
             }
-            Atom::Fts { term, key, query } => {
-                let every = |it: String| tokens(query).all(|word| tokens(&it).any(|held| held == word));
+            Atom::FullText { term, key, query } => {
+                let every =
+                    |it: String| lowercase_words(query).all(|word| lowercase_words(&it).any(|held| held == word));
                 any(&|it| means(term, it) && says(it, key, &every))
             }
             Atom::Fuzzy { term, key, needle, max_distance } => {
-                let close = |it: String| near(&lowered(&it), &lowered(needle), *max_distance);
+                let close = |it: String| within_edits(&lower_chars(&it), &lower_chars(needle), *max_distance);
                 any(&|it| means(term, it) && says(it, key, &close))
             }
-            Atom::HasOut { term, relations } => any(&|it| means(term, it) && relations.iter().all(|r| has(it, r))),
+            Atom::HasOutgoing { term, relations } => any(&|it| means(term, it) && relations.iter().all(|r| has(it, r))),
             Atom::Attributes { term, pairs } => {
                 any(&|it| means(term, it) && pairs.iter().all(|(key, value)| says(it, key, &|held| held == *value)))
             }
@@ -274,7 +275,7 @@ impl<'a> Oracle<'a> {
             }),
             Atom::Fact { fact, relation, fields } => any(&|it| {
                 let holds = |(field, term): &(String, Term)| {
-                    self.joins(field).iter().any(|(from, to)| *from == it && means(term, *to))
+                    self.relation_pairs(field).iter().any(|(from, to)| *from == it && means(term, *to))
                 };
                 fact.iter().all(|term| means(term, it))
                     && self.scene.fact(it).is_some()
@@ -316,17 +317,20 @@ impl<'a> Oracle<'a> {
     }
 }
 
-fn lowered(text: &str) -> Vec<char> {
+fn lower_chars(text: &str) -> Vec<char> {
     text.to_lowercase().chars().collect()
 }
 
 /// Returns whether `one` is within `most` edits of `other`, by exhaustive search.
-fn near(one: &[char], other: &[char], most: u32) -> bool {
+fn within_edits(one: &[char], other: &[char], most: u32) -> bool {
     match (one, other) {
         ([], rest) | (rest, []) => rest.len() <= most as usize,
         ([x, xs @ ..], [y, ys @ ..]) => {
-            (x == y && near(xs, ys, most))
-                || (most > 0 && (near(xs, other, most - 1) || near(one, ys, most - 1) || near(xs, ys, most - 1)))
+            (x == y && within_edits(xs, ys, most))
+                || (most > 0
+                    && (within_edits(xs, other, most - 1)
+                        || within_edits(one, ys, most - 1)
+                        || within_edits(xs, ys, most - 1)))
         }
     }
 }
@@ -380,12 +384,12 @@ fn atom() -> impl Strategy<Value = Atom> {
         2 => (term(), type_name()).prop_map(|(term, type_name)| Atom::Type { term, type_name }),
         1 => (term(), key(), value()).prop_map(|(term, key, value)| Atom::Equals { term, key, value }),
         1 => (term(), key(), words()).prop_map(|(term, key, needle)| Atom::Contains { term, key, needle }),
-        1 => (term(), key(), words()).prop_map(|(term, key, query)| Atom::Fts { term, key, query }),
+        1 => (term(), key(), words()).prop_map(|(term, key, query)| Atom::FullText { term, key, query }),
         1 => (term(), prop::sample::select(["alpha", "beta", "gamma"].as_slice()))
-            .prop_map(|(term, query)| Atom::Fts { term, key: TEXT.into(), query: query.into() }),
+            .prop_map(|(term, query)| Atom::FullText { term, key: TEXT_ATTRIBUTE.into(), query: query.into() }),
         1 => (term(), key(), words(), 0u32..4)
             .prop_map(|(term, key, needle, max_distance)| Atom::Fuzzy { term, key, needle, max_distance }),
-        1 => (term(), relations()).prop_map(|(term, relations)| Atom::HasOut { term, relations }),
+        1 => (term(), relations()).prop_map(|(term, relations)| Atom::HasOutgoing { term, relations }),
         1 => (term(), pairs()).prop_map(|(term, pairs)| Atom::Attributes { term, pairs }),
         2 => (term(), type_name(), relations(), prop::option::of(pairs())).prop_map(
             |(term, type_name, relations, pairs)| Atom::Shape {
@@ -429,8 +433,8 @@ fn query() -> impl Strategy<Value = Query> {
 }
 
 /// The rows of an answer by number, and whether there are more.
-fn answered(view: &View, query: &Query) -> Result<(Vec<Vec<u64>>, bool), TestCaseError> {
-    let value = answer::rows(view.clone(), query, &texts(), false)
+fn answer_rows(view: &View, query: &Query) -> Result<(Vec<Vec<u64>>, bool), TestCaseError> {
+    let value = answer::run_query(view.clone(), query, &texts(), false)
         .map_err(|error| TestCaseError::fail(format!("{query}: {error}")))?;
     // Unknown names may be noted; no search may be aborted.
     let mut notes = value["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -441,7 +445,7 @@ fn answered(view: &View, query: &Query) -> Result<(Vec<Vec<u64>>, bool), TestCas
 }
 
 fn expected(scene: &Scene, query: &Query) -> Vec<Vec<u64>> {
-    let rows = Oracle::new(scene, query).rows();
+    let rows = BruteForce::new(scene, query).rows();
     rows.into_iter().map(|row| row.into_iter().map(u64::from).collect()).collect()
 }
 
@@ -450,12 +454,12 @@ proptest! {
     fn rows_match_brute_force_evaluation(scene in scene(), query in query()) {
         // Both forms are the same query.
         let query = axql::parse(&query.to_string()).unwrap();
-        let (rows, truncated) = answered(&scene.view(), &query)?;
+        let (rows, truncated) = answer_rows(&scene.view(), &query)?;
         prop_assert!(!truncated);
         prop_assert_eq!(&rows, &expected(&scene, &query), "{}", query);
         let limited = Query { limit: Some(200), ..query };
-        let again = ir::read(&ir::write(&limited).unwrap()).unwrap();
-        prop_assert_eq!(answered(&scene.view(), &again)?.0, rows);
+        let again = ir::parse(&ir::write(&limited).unwrap()).unwrap();
+        prop_assert_eq!(answer_rows(&scene.view(), &again)?.0, rows);
     }
 
     #[test]
@@ -463,8 +467,8 @@ proptest! {
         scene in scene(), query in query(), limit in 1u32..8
     ) {
         let query = Query { limit: Some(limit), ..query };
-        let (rows, truncated) = answered(&scene.view(), &query)?;
-        prop_assert_eq!(&answered(&scene.view(), &query)?, &(rows.clone(), truncated), "the result is deterministic");
+        let (rows, truncated) = answer_rows(&scene.view(), &query)?;
+        prop_assert_eq!(&answer_rows(&scene.view(), &query)?, &(rows.clone(), truncated), "the result is deterministic");
         let all = expected(&scene, &query);
         prop_assert_eq!(rows.len(), all.len().min(limit as usize), "{}", query);
         prop_assert!(rows.is_sorted() && rows.iter().all(|it| all.contains(it)), "{}", query);

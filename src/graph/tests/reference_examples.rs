@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::graph::import::proposals;
-use crate::graph::query::plan::Texts;
+use crate::graph::query::plan::TextResults;
 use crate::graph::query::{answer, ir};
 use crate::graph::snapshot::view::View;
-use crate::graph::tests::{answered, graph, names};
+use crate::graph::tests::{graph, query_json, row_names};
 use crate::graph::tools::{self, graph_query};
 
 /// A cycle of three nodes, some people and an office, and a census fact.
@@ -39,8 +39,8 @@ fn atom_names(view: &View, atom: &Value) -> Vec<String> {
 
 /// Names in the rows of a query in JSON form.
 fn ir_names(view: &View, value: &Value) -> Vec<String> {
-    let query = ir::read(value).unwrap_or_else(|error| panic!("{value}: {error}"));
-    let rows = answer::rows(view.clone(), &query, &Texts::new(), false).unwrap()["rows"].clone();
+    let query = ir::parse(value).unwrap_or_else(|error| panic!("{value}: {error}"));
+    let rows = answer::run_query(view.clone(), &query, &TextResults::new(), false).unwrap()["rows"].clone();
     rows.as_array().unwrap().iter().map(|row| row["?x"]["name"].as_str().unwrap().to_string()).collect()
 }
 
@@ -55,7 +55,7 @@ fn reference_queries_run() {
         ("select ?x where ?x { is Node, rel_0, name=\"node_42\" }", vec!["node_42"]),
         ("select ?x where ?x : Person or ?x : Organization limit 10", vec!["Carol", "Alice", "Harbour Office"]),
     ] {
-        assert_eq!(names(&view, text), rows, "{text}");
+        assert_eq!(row_names(&view, text), rows, "{text}");
     }
 }
 
@@ -73,11 +73,11 @@ fn both_query_forms_give_same_rows() {
     });
     let rows = json!({"vars": ["?x"], "truncated": false,
                       "rows": [{ "?x": { "id": 1, "entity_type": "Node", "name": "b" } }]});
-    let by_ir = answer::rows(view.clone(), &ir::read(&typed).unwrap(), &Texts::new(), false).unwrap();
-    let by_text = answered(&view, "select ?x where ?x is Node, ?x.name = \"b\" limit 20").unwrap();
+    let by_ir = answer::run_query(view.clone(), &ir::parse(&typed).unwrap(), &TextResults::new(), false).unwrap();
+    let by_text = query_json(&view, "select ?x where ?x is Node, ?x.name = \"b\" limit 20").unwrap();
     assert_eq!((&by_ir, &by_text), (&rows, &rows));
     // The example answer comes from these rows.
-    let reached = answered(&view, "select ?x ?y where ?x -rel_0-> ?y, ?y.name = \"b\"").unwrap();
+    let reached = query_json(&view, "select ?x ?y where ?x -rel_0-> ?y, ?y.name = \"b\"").unwrap();
     let row = json!({"?x": { "id": 0, "entity_type": "Node", "name": "a" }, "?y": { "id": 1, "entity_type": "Node", "name": "b" }});
     assert_eq!(reached, json!({"vars": ["?x", "?y"], "rows": [row], "truncated": false}));
 }
@@ -131,7 +131,7 @@ fn every_ir_kind_matches_its_text_form() {
     ];
     for (atom, text, rows) in kinds {
         let text = format!("select ?x where {text}");
-        assert_eq!(names(&view, &text), rows, "{text}");
+        assert_eq!(row_names(&view, &text), rows, "{text}");
         assert_eq!(atom_names(&view, &atom), rows, "{atom}");
         assert_eq!(ir_names(&view, &json!({"version": 1, "select_vars": ["?x"], "where_atoms": [atom]})), rows);
         let twice = json!({"version": 1, "select": ["?x"], "disjuncts": [[atom], [atom]], "limit": 200});
@@ -156,7 +156,7 @@ fn every_term_form_denotes_its_entity() {
         assert_eq!(atom_names(&view, &atom), ["c", "node_42"]);
     }
     for text in ["a", "0", "name(\"a\")", "entity(\"name\", \"a\")"] {
-        assert_eq!(names(&view, &format!("select ?x where {text} -rel_0-> ?x")), ["b"], "{text}");
+        assert_eq!(row_names(&view, &format!("select ?x where {text} -rel_0-> ?x")), ["b"], "{text}");
     }
 }
 
@@ -250,10 +250,10 @@ fn proposals_parse_with_every_field() {
     assert_eq!(read.schema_hint.as_deref(), Some("machinist_learning"));
     assert_eq!((read.source.source_type.as_str(), read.source.locator.as_str()), ("doc", "api.md"));
     assert_eq!(read.proposals[0].evidence[0].span_id.as_deref(), Some("s1"));
-    let part = proposals::read(&file.to_string()).unwrap();
+    let part = proposals::to_graph_part(&file.to_string()).unwrap();
     let view = super::view_of(vec![part]);
-    assert_eq!(names(&view, "select ?x ?y where ?x -holds-> ?y, ?x.rpm = \"900\""), ["lathe bit"]);
-    assert!(names(&view, "select ?x ?y where ?x -holds-> ?y min_conf 0.5").is_empty());
+    assert_eq!(row_names(&view, "select ?x ?y where ?x -holds-> ?y, ?x.rpm = \"900\""), ["lathe bit"]);
+    assert!(row_names(&view, "select ?x ?y where ?x -holds-> ?y min_conf 0.5").is_empty());
     let other =
         json!({"version": 2, "generated_at": "", "source": {"source_type": "", "locator": ""}, "proposals": []});
     assert!(proposals::parse(&other.to_string()).unwrap_err().message.contains("version 2"));

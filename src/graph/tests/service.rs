@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorCode, Result};
 use crate::graph::import::text;
-use crate::graph::{GraphService, being_built};
+use crate::graph::{GraphService, incomplete_note};
 use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphSource, Scope};
 
 fn open(dir: &tempfile::TempDir) -> GraphService {
@@ -100,9 +100,9 @@ async fn data_stored_before_panic_appears_with_next_change() {
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
     assert_eq!(count(&service, FLOWS).await, 1);
-    let broken = service.shared.in_turn(|mut turn| -> Result<()> {
+    let broken = service.shared.with_write_lock(|mut turn| -> Result<()> {
         let source = GraphSource { name: "import:b#0".into(), ..GraphSource::default() };
-        turn.store(&[], vec![(source, text::read("C.FL.001 -io-> B.FN.001")?)])?;
+        turn.store(&[], vec![(source, text::parse("C.FL.001 -io-> B.FN.001")?)])?;
         panic!("in the middle of a change")
     });
     assert_eq!(broken.await.unwrap_err().code, ErrorCode::Internal);
@@ -116,7 +116,7 @@ async fn imports_are_hidden_from_scoped_caller() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(&dir);
     service.request(import("a", "A.FL.001 -io-> B.FN.001")).await.unwrap();
-    let other = service.within(Scope::Folders(["/w".into()].into()));
+    let other = service.with_scope(Scope::Folders(["/w".into()].into()));
     assert_eq!(count(&other, FLOWS).await, 0);
     assert!(import("a", "A -r-> B").writes() && !GraphRequest::Query(GraphQuestion::default()).writes());
 }
@@ -192,7 +192,7 @@ async fn invalid_graphs_are_refused_with_place() {
 #[test]
 fn missing_file_count_is_hidden_from_scoped_caller() {
     let some = Scope::Folders(["/w".into()].into());
-    assert!(being_built(&Scope::All, 4_321).contains("4321"));
-    let told = being_built(&some, 4_321);
+    assert!(incomplete_note(&Scope::All, 4_321).contains("4321"));
+    let told = incomplete_note(&some, 4_321);
     assert!(told.contains("being built") && !told.contains(|it: char| it.is_ascii_digit()), "{told}");
 }

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::graph::snapshot::builder::Builder;
 use crate::graph::snapshot::interner::Symbol;
 use crate::graph::snapshot::view::View;
-use crate::graph::snapshot::{EdgeIx, Ix, Label, Snapshot, Statement};
+use crate::graph::snapshot::{EdgeIx, EdgeStatement, Label, NodeIx, Snapshot};
 use crate::graph::tools::describe;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphSchema, GraphSource, GraphType, Scope};
 
 /// The stored sources, as in the catalog.
 #[derive(Default)]
-struct Stored {
+struct StoredSources {
     sources: BTreeMap<i64, (GraphSource, GraphPart)>,
     entities: HashMap<String, u32>,
     last: i64,
@@ -24,7 +24,7 @@ struct Stored {
 /// Changes of several sources at once: a part replaces or adds a source, `None` drops it.
 type Change = Vec<(usize, Option<GraphPart>)>;
 
-impl Stored {
+impl StoredSources {
     /// Applies a change and returns the numbers of the changed sources.
     fn change(&mut self, change: &[(usize, Option<GraphPart>)]) -> Vec<i64> {
         let mut about = Vec::new();
@@ -60,13 +60,13 @@ impl Stored {
     fn add(&self, number: i64, builder: &mut Builder) {
         match self.sources.get(&number) {
             Some((source, part)) => {
-                builder.add(number, source, part.clone(), |key| self.entities.get(key).copied()).unwrap();
+                builder.add_source(number, source, part.clone(), |key| self.entities.get(key).copied()).unwrap();
             }
-            None => builder.leave_out(number),
+            None => builder.drop_source(number),
         }
     }
 
-    fn anew(&self) -> Snapshot {
+    fn rebuilt(&self) -> Snapshot {
         let mut builder = Builder::default();
         self.sources.keys().for_each(|it| self.add(*it, &mut builder));
         builder.build()
@@ -137,12 +137,13 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 /// The content of a snapshot without string numbers, the only permitted difference.
-fn whole(snapshot: &Snapshot) -> Value {
+fn content(snapshot: &Snapshot) -> Value {
     let text = |it: Symbol| snapshot.symbols.get(it);
     let label = |it: &Label| (text(it.schema).to_string(), text(it.name).to_string());
-    let nodes = 0..snapshot.nodes() as Ix;
-    let entity = |node: Ix| {
-        let holders = snapshot.holders.of(node).iter().map(|it| json!([it.origin, text(it.name), it.label, it.fact]));
+    let nodes = 0..snapshot.nodes() as NodeIx;
+    let entity = |node: NodeIx| {
+        let holders =
+            snapshot.statements.row(node).iter().map(|it| json!([it.origin, text(it.name), it.label, it.fact]));
         json!([
             snapshot.id(node),
             snapshot.key(node),
@@ -151,10 +152,10 @@ fn whole(snapshot: &Snapshot) -> Value {
             snapshot.is_fact(node),
             holders.collect::<Vec<_>>(),
             snapshot.attributes(node).collect::<Vec<_>>(),
-            snapshot.reaching(node),
-            snapshot.leaving(node),
-            snapshot.keyed(snapshot.key(node)),
-            snapshot.named(snapshot.name(node)),
+            snapshot.incoming_edges(node),
+            snapshot.outgoing_edges(node),
+            snapshot.node_by_key(snapshot.key(node)),
+            snapshot.nodes_named(snapshot.name(node)),
         ])
     };
     let edge = |edge: EdgeIx| {
@@ -165,14 +166,14 @@ fn whole(snapshot: &Snapshot) -> Value {
             snapshot.target(edge),
             snapshot.confidence(edge),
             snapshot.origin_of[edge as usize],
-            snapshot.places[edge as usize],
+            snapshot.positions[edge as usize],
             evidence,
             snapshot.fact_of(edge),
             snapshot.edge_attributes(edge).collect::<Vec<_>>(),
         ])
     };
-    let open = |it: &Statement| {
-        json!([it.origin, it.place, text(it.named.source), text(it.named.target), it.named.fact.map(text), it.relation])
+    let open = |it: &EdgeStatement| {
+        json!([it.origin, it.position, text(it.ends.source), text(it.ends.target), it.ends.fact.map(text), it.relation])
     };
     let mut aliases: Vec<_> = snapshot.aliases.iter().map(|it| (text(it.alias), text(it.key), it.origin)).collect();
     aliases.sort_unstable();
@@ -185,28 +186,28 @@ fn whole(snapshot: &Snapshot) -> Value {
     json!({
         "entities": nodes.map(entity).collect::<Vec<_>>(),
         "edges": (0..snapshot.edges() as EdgeIx).map(edge).collect::<Vec<_>>(),
-        "open": snapshot.open.iter().map(open).collect::<Vec<_>>(),
+        "open": snapshot.unresolved.iter().map(open).collect::<Vec<_>>(),
         "aliases": aliases,
         "attributes": keys,
         "labels": snapshot.labels.iter().map(label).collect::<Vec<_>>(),
         "relations": snapshot.relations.iter().map(label).collect::<Vec<_>>(),
-        "by label": (0..snapshot.labels.len() as u16).map(|it| snapshot.of_label(it)).collect::<Vec<_>>(),
-        "by relation": (0..snapshot.relations.len() as u16).map(|it| snapshot.of_relation(it)).collect::<Vec<_>>(),
+        "by label": (0..snapshot.labels.len() as u16).map(|it| snapshot.nodes_of_type(it)).collect::<Vec<_>>(),
+        "by relation": (0..snapshot.relations.len() as u16).map(|it| snapshot.edges_of_relation(it)).collect::<Vec<_>>(),
         "origins": snapshot.origins.iter().map(|it| (it.number, &it.name, &it.path)).collect::<Vec<_>>(),
         "schemas": snapshot.schema.all().iter().map(|it| &**it).collect::<Vec<_>>(),
     })
 }
 
 fn check(changes: &[Change]) {
-    let mut stored = Stored::default();
+    let mut stored = StoredSources::default();
     let mut snapshot = Arc::new(Snapshot::default());
     for change in changes {
         let about = stored.change(change);
-        let mut builder = Builder::on(snapshot);
+        let mut builder = Builder::extending(snapshot);
         about.iter().for_each(|it| stored.add(*it, &mut builder));
         snapshot = Arc::new(builder.build());
-        let anew = stored.anew();
-        assert_eq!(whole(&snapshot), whole(&anew));
+        let anew = stored.rebuilt();
+        assert_eq!(content(&snapshot), content(&anew));
         let summary = |snapshot: &Arc<Snapshot>| describe::summary(&View::new(snapshot.clone(), &Scope::All));
         assert_eq!(summary(&snapshot), summary(&Arc::new(anew)));
     }
@@ -222,7 +223,7 @@ proptest! {
 }
 
 /// A part of entities, aliases (alias, key) and edges (source, target).
-fn said(entities: &[&str], aliases: &[(&str, &str)], edges: &[(&str, &str)]) -> GraphPart {
+fn part_with(entities: &[&str], aliases: &[(&str, &str)], edges: &[(&str, &str)]) -> GraphPart {
     let node = |it: &&str| GraphNode {
         key: (*it).into(),
         entity_type: "T".into(),
@@ -247,9 +248,9 @@ fn said(entities: &[&str], aliases: &[(&str, &str)], edges: &[(&str, &str)]) -> 
 /// The edges after each change.
 fn edges_after(changes: Vec<Change>) -> Vec<Vec<String>> {
     check(&changes);
-    let mut stored = Stored::default();
+    let mut stored = StoredSources::default();
     let shown = |snapshot: Snapshot| {
-        let name = |it: Ix| snapshot.name(it);
+        let name = |it: NodeIx| snapshot.name(it);
         let edge = |it: EdgeIx| format!("{} {}", name(snapshot.source(it)), name(snapshot.target(it)));
         (0..snapshot.edges() as EdgeIx).map(edge).collect::<Vec<_>>()
     };
@@ -257,7 +258,7 @@ fn edges_after(changes: Vec<Change>) -> Vec<Vec<String>> {
         .iter()
         .map(|change| {
             stored.change(change);
-            shown(stored.anew())
+            shown(stored.rebuilt())
         })
         .collect()
 }
@@ -265,12 +266,12 @@ fn edges_after(changes: Vec<Change>) -> Vec<Vec<String>> {
 #[test]
 fn edge_follows_its_end_through_changes() {
     let edges = edges_after(vec![
-        vec![(0, Some(said(&["a"], &[], &[("a", "b"), ("a", "other")])))],
-        vec![(1, Some(said(&["b"], &[("other", "b")], &[])))],
-        vec![(2, Some(said(&["c"], &[("other", "c")], &[])))],
+        vec![(0, Some(part_with(&["a"], &[], &[("a", "b"), ("a", "other")])))],
+        vec![(1, Some(part_with(&["b"], &[("other", "b")], &[])))],
+        vec![(2, Some(part_with(&["c"], &[("other", "c")], &[])))],
         vec![(1, None)],
         vec![(1, None)],
-        vec![(1, Some(said(&["other"], &[], &[])))],
+        vec![(1, Some(part_with(&["other"], &[], &[])))],
     ]);
     assert_eq!(edges[0], Vec::<String>::new());
     assert_eq!(edges[1], ["a b", "a b"]);
@@ -282,17 +283,17 @@ fn edge_follows_its_end_through_changes() {
 
 #[test]
 fn unused_strings_trigger_rebuild() {
-    let mut stored = Stored::default();
+    let mut stored = StoredSources::default();
     let mut snapshot = Arc::new(Snapshot::default());
     let worn = (0..4).map(|round| {
         let keys: Vec<String> = (0..6_000).map(|it| format!("{round} {it}")).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let about = stored.change(&[(0, Some(said(&keys, &[], &[])))]);
-        let mut builder = Builder::on(snapshot.clone());
+        let about = stored.change(&[(0, Some(part_with(&keys, &[], &[])))]);
+        let mut builder = Builder::extending(snapshot.clone());
         about.iter().for_each(|it| stored.add(*it, &mut builder));
         snapshot = Arc::new(builder.build());
-        snapshot.is_worn()
+        snapshot.has_excess_strings()
     });
     assert_eq!(worn.collect::<Vec<_>>(), [false, false, false, true]);
-    assert!(!stored.anew().is_worn());
+    assert!(!stored.rebuilt().has_excess_strings());
 }

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::export::begin;
-use crate::graph::query::answer::{self, constraints, signatures, worlds};
-use crate::graph::query::ir::decimal;
-use crate::graph::query::text_match::Test;
+use crate::graph::export::find_entities;
+use crate::graph::query::answer::{self, constraints, context_names, signatures};
+use crate::graph::query::ir::shortest_decimal;
+use crate::graph::query::text_match::TextMatch;
 use crate::graph::snapshot::view::View;
-use crate::graph::snapshot::{EdgeIx, Ix};
+use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::suggest;
 use crate::model::{AT_TIME, IN_CONTEXT};
 
 /// Most edges shown of an entity, in each direction.
-const MOST_EDGES: usize = 50;
+const MAX_EDGES: usize = 50;
 /// Examples of a type or a relation.
 const EXAMPLES: usize = 5;
 /// Largest edit distance of a name.
-const EDITS: u32 = 2;
+const MAX_EDITS: u32 = 2;
 
 /// Returns the counts of the graph.
 pub(crate) fn summary(view: &View) -> Value {
@@ -27,13 +27,13 @@ pub(crate) fn summary(view: &View) -> Value {
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
     for node in view.nodes() {
         let label = snapshot.labels[snapshot.label_of[node as usize] as usize];
-        *types.entry(snapshot.written(label)).or_default() += 1;
+        *types.entry(snapshot.qualified_name(label)).or_default() += 1;
     }
     let mut relations: BTreeMap<String, usize> = BTreeMap::new();
     for (number, label) in snapshot.relations.iter().enumerate() {
-        let count = edges_of(view, number as u16).count();
+        let count = visible_edges(view, number as u16).count();
         if count > 0 {
-            *relations.entry(snapshot.written(*label)).or_default() += count;
+            *relations.entry(snapshot.qualified_name(*label)).or_default() += count;
         }
     }
     let sum = |counts: &BTreeMap<String, usize>| counts.values().sum::<usize>();
@@ -49,13 +49,13 @@ pub(crate) fn summary(view: &View) -> Value {
         "schemas": schemas,
         "relation_signatures": signatures(&snapshot.schema),
         "relation_constraints": constraints(&snapshot.schema),
-        "contexts": worlds(view, IN_CONTEXT), "times": worlds(view, AT_TIME),
-        "imports": imports(view),
+        "contexts": context_names(view, IN_CONTEXT), "times": context_names(view, AT_TIME),
+        "imports": import_names(view),
     })
 }
 
-fn imports(view: &View) -> Vec<String> {
-    let origins = view.snapshot.origins.iter().zip(0..).filter(|(_, number)| view.opens(*number));
+fn import_names(view: &View) -> Vec<String> {
+    let origins = view.snapshot.origins.iter().zip(0..).filter(|(_, number)| view.is_origin_visible(*number));
     let name = |name: &str| Some(name.strip_prefix("import:")?.rsplit_once('#')?.0.to_string());
     let mut names: Vec<String> = origins.filter_map(|(it, _)| name(&it.name)).collect();
     names.sort_unstable();
@@ -63,22 +63,24 @@ fn imports(view: &View) -> Vec<String> {
     names
 }
 
-fn edges_of(view: &View, relation: u16) -> impl Iterator<Item = EdgeIx> {
+fn visible_edges(view: &View, relation: u16) -> impl Iterator<Item = EdgeIx> {
     let snapshot = &view.snapshot;
-    let seen =
-        move |it: &EdgeIx| view.sees_edge(*it) && view.sees(snapshot.source(*it)) && view.sees(snapshot.target(*it));
-    snapshot.of_relation(relation).iter().copied().filter(seen)
+    let seen = move |it: &EdgeIx| {
+        view.is_edge_visible(*it) && view.is_visible(snapshot.source(*it)) && view.is_visible(snapshot.target(*it))
+    };
+    snapshot.edges_of_relation(relation).iter().copied().filter(seen)
 }
 
 /// Finds entities by name: exact matches, then substrings, then typos.
-pub(crate) fn lookup(view: &View, name: &str, type_name: Option<&str>, limit: usize) -> Value {
-    let labels = type_name.map(|it| view.snapshot.labels_of(it));
-    let fits = |it: &Ix| labels.as_ref().is_none_or(|labels| labels.contains(&view.snapshot.label_of[*it as usize]));
-    let mut found: Vec<(Ix, &str)> = Vec::new();
-    let ways: [(&str, Vec<Ix>); 3] = [
-        ("exact", view.called(name)),
-        ("part", view.with_value("name", |it| Test::contains(name).passes(it))),
-        ("near", view.with_value("name", |it| Test::near(name, EDITS).passes(it))),
+pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, limit: usize) -> Value {
+    let labels = type_name.map(|it| view.snapshot.type_numbers(it));
+    let fits =
+        |it: &NodeIx| labels.as_ref().is_none_or(|labels| labels.contains(&view.snapshot.label_of[*it as usize]));
+    let mut found: Vec<(NodeIx, &str)> = Vec::new();
+    let ways: [(&str, Vec<NodeIx>); 3] = [
+        ("exact", view.resolve_name(name)),
+        ("part", view.with_matching_value("name", |it| TextMatch::contains(name).matches(it))),
+        ("near", view.with_matching_value("name", |it| TextMatch::within_edits(name, MAX_EDITS).matches(it))),
     ];
     for (way, nodes) in ways {
         for node in nodes.into_iter().filter(fits) {
@@ -88,8 +90,8 @@ pub(crate) fn lookup(view: &View, name: &str, type_name: Option<&str>, limit: us
         }
     }
     let truncated = found.len() > limit;
-    let entity = |(node, way): &(Ix, &str)| {
-        let mut value = answer::entity(view, *node);
+    let entity = |(node, way): &(NodeIx, &str)| {
+        let mut value = answer::entity_cell(view, *node);
         value["key"] = json!(view.snapshot.key(*node));
         value["match"] = json!(way);
         value
@@ -101,34 +103,34 @@ pub(crate) fn lookup(view: &View, name: &str, type_name: Option<&str>, limit: us
 ///
 /// # Errors
 /// `NotFound` with the nearest name; `InvalidArgument` when several entities match.
-pub(crate) fn entity(view: &View, named: &str) -> Result<Value> {
-    let found = begin(view, named)?;
+pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
+    let found = find_entities(view, named)?;
     let [node] = found.as_slice() else {
-        let one = |it: &Ix| format!("{} ({})", view.snapshot.id(*it), view.snapshot.type_name(*it));
+        let one = |it: &NodeIx| format!("{} ({})", view.snapshot.id(*it), view.snapshot.type_name(*it));
         let some: Vec<String> = found.iter().take(EXAMPLES).map(one).collect();
         let message = format!("{} entities are named `{named}`", found.len());
         return Err(Error::invalid(message).hint(format!("use the number of one: {}", some.join(", "))));
     };
-    let mut value = answer::entity(view, *node);
+    let mut value = answer::entity_cell(view, *node);
     value["key"] = json!(view.snapshot.key(*node));
     let attributes: Map<String, Value> =
         view.attributes(*node).into_iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
     value["attributes"] = Value::Object(attributes);
-    let (out, into) = (view.leaving(*node).count(), view.reaching(*node).count());
-    value["out"] = view.leaving(*node).take(MOST_EDGES).map(|(edge, end)| shown(view, edge, end)).collect();
-    value["in"] = view.reaching(*node).take(MOST_EDGES).map(|(edge, end)| shown(view, edge, end)).collect();
+    let (out, into) = (view.outgoing(*node).count(), view.incoming(*node).count());
+    value["out"] = view.outgoing(*node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
+    value["in"] = view.incoming(*node).take(MAX_EDGES).map(|(edge, end)| edge_json(view, edge, end)).collect();
     value["out_count"] = json!(out);
     value["in_count"] = json!(into);
-    value["truncated"] = json!(out.max(into) > MOST_EDGES);
+    value["truncated"] = json!(out.max(into) > MAX_EDGES);
     Ok(value)
 }
 
-fn shown(view: &View, edge: EdgeIx, end: Ix) -> Value {
+fn edge_json(view: &View, edge: EdgeIx, end: NodeIx) -> Value {
     let snapshot = &view.snapshot;
     let mut value = json!({
         "relation": snapshot.relation_name(edge),
-        "entity": answer::entity(view, end),
-        "confidence": decimal(snapshot.confidence(edge)),
+        "entity": answer::entity_cell(view, end),
+        "confidence": shortest_decimal(snapshot.confidence(edge)),
     });
     if let Some(found) = snapshot.evidence(edge) {
         let chunk = snapshot.symbols.get(found.chunk);
@@ -141,33 +143,33 @@ fn shown(view: &View, edge: EdgeIx, end: Ix) -> Value {
 ///
 /// # Errors
 /// `NotFound` with the nearest type.
-pub(crate) fn type_of(view: &View, name: &str) -> Result<Value> {
+pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
-    let labels = snapshot.labels_of(name);
+    let labels = snapshot.type_numbers(name);
     let declared = snapshot.schema.types(name);
     if labels.is_empty() && declared.is_empty() {
-        let known: Vec<String> = snapshot.labels.iter().map(|it| snapshot.written(*it)).collect();
-        return Err(unknown("type", name, &known));
+        let known: Vec<String> = snapshot.labels.iter().map(|it| snapshot.qualified_name(*it)).collect();
+        return Err(not_found_error("type", name, &known));
     }
-    let nodes: Vec<Ix> =
-        labels.iter().flat_map(|it| snapshot.of_label(*it)).copied().filter(|it| view.sees(*it)).collect();
+    let nodes: Vec<NodeIx> =
+        labels.iter().flat_map(|it| snapshot.nodes_of_type(*it)).copied().filter(|it| view.is_visible(*it)).collect();
     let mut relations: BTreeMap<&str, usize> = BTreeMap::new();
     let mut keys: BTreeMap<&str, usize> = BTreeMap::new();
     // A sample of a thousand is representative.
     for node in nodes.iter().take(1_000) {
-        view.leaving(*node).for_each(|(edge, _)| *relations.entry(snapshot.relation_name(edge)).or_default() += 1);
+        view.outgoing(*node).for_each(|(edge, _)| *relations.entry(snapshot.relation_name(edge)).or_default() += 1);
         view.attributes(*node).into_iter().for_each(|(key, _)| *keys.entry(key).or_default() += 1);
     }
     let below: Vec<String> = declared
         .iter()
         .flat_map(|(schema, bare)| {
-            snapshot.schema.below(schema, bare).into_iter().map(move |it| format!("{schema}.{it}"))
+            snapshot.schema.subtypes(schema, bare).into_iter().map(move |it| format!("{schema}.{it}"))
         })
         .collect();
     Ok(json!({
         "type": name, "count": nodes.len(), "subtypes": below,
         "relations": relations, "attributes": keys,
-        "examples": nodes.iter().take(EXAMPLES).map(|it| answer::entity(view, *it)).collect::<Vec<_>>(),
+        "examples": nodes.iter().take(EXAMPLES).map(|it| answer::entity_cell(view, *it)).collect::<Vec<_>>(),
     }))
 }
 
@@ -175,15 +177,15 @@ pub(crate) fn type_of(view: &View, name: &str) -> Result<Value> {
 ///
 /// # Errors
 /// `NotFound` with the nearest relation.
-pub(crate) fn relation(view: &View, name: &str) -> Result<Value> {
+pub(crate) fn describe_relation(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
-    let numbers = snapshot.relations_of(name);
+    let numbers = snapshot.relation_numbers(name);
     let declared = snapshot.schema.relations(name);
     if numbers.is_empty() && declared.is_empty() {
-        let known: Vec<String> = snapshot.relations.iter().map(|it| snapshot.written(*it)).collect();
-        return Err(unknown("relation", name, &known));
+        let known: Vec<String> = snapshot.relations.iter().map(|it| snapshot.qualified_name(*it)).collect();
+        return Err(not_found_error("relation", name, &known));
     }
-    let edges: Vec<EdgeIx> = numbers.iter().flat_map(|it| edges_of(view, *it)).collect();
+    let edges: Vec<EdgeIx> = numbers.iter().flat_map(|it| visible_edges(view, *it)).collect();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     for edge in &edges {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
@@ -191,7 +193,7 @@ pub(crate) fn relation(view: &View, name: &str) -> Result<Value> {
     }
     let example = |edge: &EdgeIx| {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
-        json!({"source": answer::entity(view, source), "target": answer::entity(view, target)})
+        json!({"source": answer::entity_cell(view, source), "target": answer::entity_cell(view, target)})
     };
     let of_this = |all: Vec<String>| -> Vec<String> {
         let means = |it: &String| {
@@ -207,8 +209,8 @@ pub(crate) fn relation(view: &View, name: &str) -> Result<Value> {
     }))
 }
 
-fn unknown(what: &str, name: &str, known: &[String]) -> Error {
+fn not_found_error(what: &str, name: &str, known: &[String]) -> Error {
     let error = Error::not_found(format!("there is no {what} `{name}` in the graph"))
         .hint(format!("known: {}", known[..known.len().min(30)].join(", ")));
-    suggest::suggest(error, name, known.iter().map(String::as_str))
+    suggest::with_suggestion(error, name, known.iter().map(String::as_str))
 }

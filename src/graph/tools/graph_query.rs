@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::semantic_id::is_type;
+use crate::graph::semantic_id::type_matches;
 use crate::graph::snapshot::view::View;
-use crate::graph::snapshot::{EdgeIx, Ix};
+use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::suggest;
 use crate::graph::tools::io_chain;
 
 /// Most edges or nodes of an answer; `count` covers all.
-const MOST: usize = 500;
+const MAX_ITEMS: usize = 500;
 
 /// The arguments.
 #[derive(Debug, Deserialize)]
@@ -47,7 +47,7 @@ struct Filters {
 
 impl Filters {
     /// Refuses an empty filter: an empty result would mislead the model.
-    fn check(&self) -> Result<()> {
+    fn reject_empty(&self) -> Result<()> {
         let all = [
             ("sourceType", &self.source_type),
             ("targetType", &self.target_type),
@@ -107,35 +107,39 @@ pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
         let place = error.path().to_string();
         Error::invalid(format!("{}", error.inner())).field(place)
     })?;
-    filters.check()?;
+    filters.reject_empty()?;
     match query_type {
         QueryType::Edges => Ok(edges(view, &filters)),
         QueryType::Nodes => Ok(nodes(view, &filters)),
         QueryType::CheckEdge => check_edge(view, &filters),
         QueryType::IoChain => {
-            let id = needed(filters.fchain_id.as_deref(), "fchainId", "io_chain")?;
-            Ok(io_chain::report(view, find(view, id)?))
+            let id = required(filters.fchain_id.as_deref(), "fchainId", "io_chain")?;
+            Ok(io_chain::report_chain(view, node_by_id(view, id)?))
         }
     }
 }
 
-fn needed<'a>(value: Option<&'a str>, field: &str, query: &str) -> Result<&'a str> {
+fn required<'a>(value: Option<&'a str>, field: &str, query: &str) -> Result<&'a str> {
     value.ok_or_else(|| {
         Error::invalid(format!("`{query}` needs the filter `{field}`")).field(format!("filters.{field}"))
     })
 }
 
 /// Returns the entity with a semantic id.
-pub(crate) fn find(view: &View, id: &str) -> Result<Ix> {
-    let found = view.snapshot.keyed(id).filter(|it| view.sees(*it)).or_else(|| view.called(id).first().copied());
+pub(crate) fn node_by_id(view: &View, id: &str) -> Result<NodeIx> {
+    let found = view
+        .snapshot
+        .node_by_key(id)
+        .filter(|it| view.is_visible(*it))
+        .or_else(|| view.resolve_name(id).first().copied());
     found.ok_or_else(|| {
         let error = Error::not_found(format!("there is no node `{id}` in the graph"));
-        suggest::suggest(error, id, view.nodes().map(|it| view.snapshot.key(it)))
+        suggest::with_suggestion(error, id, view.nodes().map(|it| view.snapshot.key(it)))
     })
 }
 
 /// Makes an answer with at most [`MOST`] items, marked as truncated when there are more.
-fn listed(name: &str, count: usize, items: Vec<Value>) -> Value {
+fn list_answer(name: &str, count: usize, items: Vec<Value>) -> Value {
     let cut = count > items.len();
     let mut answer = json!({"count": count, name: items});
     if cut {
@@ -146,13 +150,14 @@ fn listed(name: &str, count: usize, items: Vec<Value>) -> Value {
 
 fn edges(view: &View, filters: &Filters) -> Value {
     let snapshot = &view.snapshot;
-    let typed =
-        |node: Ix, wanted: &Option<String>| wanted.as_ref().is_none_or(|it| is_type(snapshot.type_name(node), it));
+    let typed = |node: NodeIx, wanted: &Option<String>| {
+        wanted.as_ref().is_none_or(|it| type_matches(snapshot.type_name(node), it))
+    };
     let passes = |edge: &EdgeIx| {
         let (source, target) = (snapshot.source(*edge), snapshot.target(*edge));
-        view.sees_edge(*edge)
-            && view.sees(source)
-            && view.sees(target)
+        view.is_edge_visible(*edge)
+            && view.is_visible(source)
+            && view.is_visible(target)
             && typed(source, &filters.source_type)
             && typed(target, &filters.target_type)
     };
@@ -163,33 +168,35 @@ fn edges(view: &View, filters: &Filters) -> Value {
         let (source, target) = (snapshot.key(snapshot.source(*edge)), snapshot.key(snapshot.target(*edge)));
         json!({"source": source, "target": target, "type": snapshot.relation_name(*edge)})
     };
-    listed("edges", found.len(), found.iter().take(MOST).map(shown).collect())
+    list_answer("edges", found.len(), found.iter().take(MAX_ITEMS).map(shown).collect())
 }
 
 /// Returns the edges that may match, from the most selective filter.
 fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
     let snapshot = &view.snapshot;
-    let relations = filters.edge_type.as_ref().map(|it| snapshot.relations_of(it));
+    let relations = filters.edge_type.as_ref().map(|it| snapshot.relation_numbers(it));
     let related =
         |edge: &EdgeIx| relations.as_ref().is_none_or(|it| it.contains(&snapshot.relation_of[*edge as usize]));
-    let by_id = |id: &Option<String>| id.as_ref().map(|it| snapshot.keyed(it));
+    let by_id = |id: &Option<String>| id.as_ref().map(|it| snapshot.node_by_key(it));
     match (by_id(&filters.semantic_id), by_id(&filters.target_id)) {
         (Some(source), Some(target)) => {
-            let leaving = source.into_iter().flat_map(|it| snapshot.leaving(it)).filter(related);
+            let leaving = source.into_iter().flat_map(|it| snapshot.outgoing_edges(it)).filter(related);
             leaving.filter(|it| Some(snapshot.target(*it)) == target).collect()
         }
         // An id alone selects the edges at either end.
         (Some(node), None) => {
-            let leaving = node.into_iter().flat_map(|it| snapshot.leaving(it));
-            let reaching = node.into_iter().flat_map(|it| snapshot.reaching(it).iter().copied());
+            let leaving = node.into_iter().flat_map(|it| snapshot.outgoing_edges(it));
+            let reaching = node.into_iter().flat_map(|it| snapshot.incoming_edges(it).iter().copied());
             leaving.chain(reaching).filter(related).collect()
         }
         (None, Some(target)) => {
-            let reaching = target.into_iter().flat_map(|it| snapshot.reaching(it).iter().copied());
+            let reaching = target.into_iter().flat_map(|it| snapshot.incoming_edges(it).iter().copied());
             reaching.filter(related).collect()
         }
         (None, None) => match &relations {
-            Some(relations) => relations.iter().flat_map(|it| snapshot.of_relation(*it).iter().copied()).collect(),
+            Some(relations) => {
+                relations.iter().flat_map(|it| snapshot.edges_of_relation(*it).iter().copied()).collect()
+            }
             None => (0..snapshot.edges() as EdgeIx).collect(),
         },
     }
@@ -197,20 +204,23 @@ fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
 
 fn nodes(view: &View, filters: &Filters) -> Value {
     let snapshot = &view.snapshot;
-    let typed = |it: &Ix| filters.node_type.as_ref().is_none_or(|wanted| is_type(snapshot.type_name(*it), wanted));
-    let named = |it: &Ix| filters.semantic_id.as_ref().is_none_or(|pattern| matches(pattern, snapshot.key(*it)));
-    let mut found: Vec<Ix> = match &filters.semantic_id {
-        Some(id) if !id.contains('*') => snapshot.keyed(id).filter(|it| view.sees(*it)).into_iter().collect(),
+    let typed =
+        |it: &NodeIx| filters.node_type.as_ref().is_none_or(|wanted| type_matches(snapshot.type_name(*it), wanted));
+    let named =
+        |it: &NodeIx| filters.semantic_id.as_ref().is_none_or(|pattern| matches_pattern(pattern, snapshot.key(*it)));
+    let mut found: Vec<NodeIx> = match &filters.semantic_id {
+        Some(id) if !id.contains('*') => {
+            snapshot.node_by_key(id).filter(|it| view.is_visible(*it)).into_iter().collect()
+        }
         _ => view.nodes().collect(),
     };
     found.retain(|it| typed(it) && named(it));
-    let shown =
-        |it: &Ix| json!({"semanticId": snapshot.key(*it), "type": snapshot.type_name(*it), "name": snapshot.name(*it)});
-    listed("nodes", found.len(), found.iter().take(MOST).map(shown).collect())
+    let shown = |it: &NodeIx| json!({"semanticId": snapshot.key(*it), "type": snapshot.type_name(*it), "name": snapshot.name(*it)});
+    list_answer("nodes", found.len(), found.iter().take(MAX_ITEMS).map(shown).collect())
 }
 
 /// Returns whether a key matches a pattern with `*` wildcards.
-fn matches(pattern: &str, key: &str) -> bool {
+fn matches_pattern(pattern: &str, key: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = key.strip_prefix(first) else { return false };
@@ -225,27 +235,27 @@ fn matches(pattern: &str, key: &str) -> bool {
 
 fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
     let snapshot = &view.snapshot;
-    let source = needed(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
-    let target = needed(filters.target_id.as_deref(), "targetId", "check_edge")?;
+    let source = required(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
+    let target = required(filters.target_id.as_deref(), "targetId", "check_edge")?;
     // An unknown end means that the edge does not exist.
-    let (Some(from), Some(to)) = (snapshot.keyed(source), snapshot.keyed(target)) else {
+    let (Some(from), Some(to)) = (snapshot.node_by_key(source), snapshot.node_by_key(target)) else {
         return Ok(json!({"exists": false}));
     };
-    let relations = filters.edge_type.as_ref().map(|it| snapshot.relations_of(it));
-    let found = view.leaving(from).filter(|_| view.sees(from)).find(|(edge, end)| {
+    let relations = filters.edge_type.as_ref().map(|it| snapshot.relation_numbers(it));
+    let found = view.outgoing(from).filter(|_| view.is_visible(from)).find(|(edge, end)| {
         let related = relations.as_ref().is_none_or(|it| it.contains(&snapshot.relation_of[*edge as usize]));
         *end == to && related
     });
     Ok(match found {
         Some((edge, _)) => json!({"exists": true, "edge": {
-            "uuid": uuid(source, snapshot.relation_name(edge), target), "source": source, "target": target,
+            "uuid": edge_uuid(source, snapshot.relation_name(edge), target), "source": source, "target": target,
         }}),
         None => json!({"exists": false}),
     })
 }
 
 /// Returns an id of an edge that depends only on its ends and relation.
-fn uuid(source: &str, relation: &str, target: &str) -> String {
+fn edge_uuid(source: &str, relation: &str, target: &str) -> String {
     let hash = blake3::hash(format!("{source}\0{relation}\0{target}").as_bytes());
     let hex: String = hash.to_hex().chars().take(32).collect();
     // UUID version 8: custom hash.
@@ -267,7 +277,7 @@ mod tests {
             ("*.FL.*", "Submit.FN.001", false),
             ("a*a", "a", false),
         ] {
-            assert_eq!(matches(pattern, key), fits, "{pattern} {key}");
+            assert_eq!(matches_pattern(pattern, key), fits, "{pattern} {key}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use crate::graph::scc;
-use crate::graph::semantic_id::is_type;
-use crate::graph::snapshot::Ix;
+use crate::graph::semantic_id::type_matches;
+use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
 /// The relation between flows and the entities that read and write them.
@@ -14,46 +14,46 @@ pub(crate) const IO: &str = "io";
 /// The relation between a chain and its members.
 const COMPOSE: &str = "compose";
 /// Most steps of an answer.
-const MOST_STEPS: usize = 500;
+const MAX_STEPS: usize = 500;
 
 /// The `io` edges of a graph or a part of it, with multiplicity.
 #[derive(Debug, Default)]
-pub(crate) struct Wires {
+pub(crate) struct IoGraph {
     /// Targets by source, with their number of edges.
-    pub(crate) out: BTreeMap<Ix, BTreeMap<Ix, usize>>,
-    back: BTreeMap<Ix, BTreeSet<Ix>>,
+    pub(crate) targets_by_source: BTreeMap<NodeIx, BTreeMap<NodeIx, usize>>,
+    sources_by_target: BTreeMap<NodeIx, BTreeSet<NodeIx>>,
 }
 
-impl Wires {
-    fn add(&mut self, source: Ix, target: Ix) {
-        *self.out.entry(source).or_default().entry(target).or_default() += 1;
-        self.back.entry(target).or_default().insert(source);
+impl IoGraph {
+    fn add(&mut self, source: NodeIx, target: NodeIx) {
+        *self.targets_by_source.entry(source).or_default().entry(target).or_default() += 1;
+        self.sources_by_target.entry(target).or_default().insert(source);
     }
 
-    fn targets(&self, node: Ix) -> impl Iterator<Item = Ix> {
-        self.out.get(&node).into_iter().flat_map(|it| it.keys().copied())
+    fn targets(&self, node: NodeIx) -> impl Iterator<Item = NodeIx> {
+        self.targets_by_source.get(&node).into_iter().flat_map(|it| it.keys().copied())
     }
 
-    fn sources(&self, node: Ix) -> impl Iterator<Item = Ix> {
-        self.back.get(&node).into_iter().flat_map(|it| it.iter().copied())
+    fn sources(&self, node: NodeIx) -> impl Iterator<Item = NodeIx> {
+        self.sources_by_target.get(&node).into_iter().flat_map(|it| it.iter().copied())
     }
 
-    fn has(&self, source: Ix, target: Ix) -> bool {
-        self.out.get(&source).is_some_and(|it| it.contains_key(&target))
+    fn has_edge(&self, source: NodeIx, target: NodeIx) -> bool {
+        self.targets_by_source.get(&source).is_some_and(|it| it.contains_key(&target))
     }
 
-    fn nodes(&self) -> BTreeSet<Ix> {
-        self.out.keys().chain(self.back.keys()).copied().collect()
+    fn nodes(&self) -> BTreeSet<NodeIx> {
+        self.targets_by_source.keys().chain(self.sources_by_target.keys()).copied().collect()
     }
 }
 
 /// Reports the steps and issues of a chain.
-pub(crate) fn report(view: &View, chain: Ix) -> Value {
-    let wires = wires_of(view, chain);
-    let steps = steps(view, &wires);
+pub(crate) fn report_chain(view: &View, chain: NodeIx) -> Value {
+    let wires = io_graph_of(view, chain);
+    let steps = list_steps(view, &wires);
     let mut report =
-        json!({"chain": steps.iter().take(MOST_STEPS).collect::<Vec<_>>(), "issues": issues(view, &wires)});
-    if steps.len() > MOST_STEPS {
+        json!({"chain": steps.iter().take(MAX_STEPS).collect::<Vec<_>>(), "issues": find_issues(view, &wires)});
+    if steps.len() > MAX_STEPS {
         report["truncated"] = json!(true);
     }
     report
@@ -61,64 +61,64 @@ pub(crate) fn report(view: &View, chain: Ix) -> Value {
 
 /// Collects the io edges of a chain's members. If a chain lists only functions, their flows and the other ends of those
 /// flows are included.
-fn wires_of(view: &View, chain: Ix) -> Wires {
-    let compose = view.snapshot.relations_of(COMPOSE);
+fn io_graph_of(view: &View, chain: NodeIx) -> IoGraph {
+    let compose = view.snapshot.relation_numbers(COMPOSE);
     let mut members = BTreeSet::from([chain]);
     let mut open = vec![chain];
     while let Some(node) = open.pop() {
         for relation in &compose {
-            open.extend(view.leaving_of(node, *relation).map(|it| it.1).filter(|it| members.insert(*it)));
+            open.extend(view.outgoing_by_relation(node, *relation).map(|it| it.1).filter(|it| members.insert(*it)));
         }
     }
     members.remove(&chain);
-    let io = view.snapshot.relations_of(IO);
-    let beside = |node: Ix| -> Vec<Ix> {
-        let out = io.iter().flat_map(move |it| view.leaving_of(node, *it));
-        out.chain(io.iter().flat_map(move |it| view.reaching_of(node, *it))).map(|it| it.1).collect()
+    let io = view.snapshot.relation_numbers(IO);
+    let beside = |node: NodeIx| -> Vec<NodeIx> {
+        let out = io.iter().flat_map(move |it| view.outgoing_by_relation(node, *it));
+        out.chain(io.iter().flat_map(move |it| view.incoming_by_relation(node, *it))).map(|it| it.1).collect()
     };
-    let flows: BTreeSet<Ix> = members.iter().flat_map(|it| beside(*it)).filter(|it| is_flow(view, *it)).collect();
+    let flows: BTreeSet<NodeIx> = members.iter().flat_map(|it| beside(*it)).filter(|it| is_flow(view, *it)).collect();
     members.extend(flows);
-    let mut wires = Wires::default();
+    let mut wires = IoGraph::default();
     for flow in members.iter().filter(|it| is_flow(view, **it)) {
         for relation in &io {
-            view.leaving_of(*flow, *relation).for_each(|(_, target)| wires.add(*flow, target));
-            view.reaching_of(*flow, *relation).for_each(|(_, source)| wires.add(source, *flow));
+            view.outgoing_by_relation(*flow, *relation).for_each(|(_, target)| wires.add(*flow, target));
+            view.incoming_by_relation(*flow, *relation).for_each(|(_, source)| wires.add(source, *flow));
         }
     }
     // Direct edges from function to function belong to it as well.
     for node in members.iter().filter(|it| !is_flow(view, **it)) {
         for relation in &io {
-            let direct = view.leaving_of(*node, *relation).filter(|(_, target)| !is_flow(view, *target));
+            let direct = view.outgoing_by_relation(*node, *relation).filter(|(_, target)| !is_flow(view, *target));
             direct.for_each(|(_, target)| wires.add(*node, target));
         }
     }
     wires
 }
 
-fn is_flow(view: &View, node: Ix) -> bool {
-    is_type(view.snapshot.type_name(node), "FLOW")
+fn is_flow(view: &View, node: NodeIx) -> bool {
+    type_matches(view.snapshot.type_name(node), "FLOW")
 }
 
-fn is_actor(view: &View, node: Ix) -> bool {
-    is_type(view.snapshot.type_name(node), "ACTOR")
+fn is_actor(view: &View, node: NodeIx) -> bool {
+    type_matches(view.snapshot.type_name(node), "ACTOR")
 }
 
 /// Lists every step from one entity through a flow to another: actors first, then in the order of reachability.
-fn steps(view: &View, wires: &Wires) -> Vec<Value> {
-    let reached = order(view, wires);
+fn list_steps(view: &View, wires: &IoGraph) -> Vec<Value> {
+    let reached = order_sources(view, wires);
     let mut steps = Vec::new();
     for source in reached {
         for flow in wires.targets(source) {
             if !is_flow(view, flow) {
-                steps.push(step(view, steps.len() + 1, source, None, Some(flow)));
+                steps.push(step_json(view, steps.len() + 1, source, None, Some(flow)));
                 continue;
             }
             let mut targets = wires.targets(flow).filter(|it| *it != source).peekable();
             if targets.peek().is_none() {
-                steps.push(step(view, steps.len() + 1, source, Some(flow), None));
+                steps.push(step_json(view, steps.len() + 1, source, Some(flow), None));
             }
             for target in targets {
-                steps.push(step(view, steps.len() + 1, source, Some(flow), Some(target)));
+                steps.push(step_json(view, steps.len() + 1, source, Some(flow), Some(target)));
             }
         }
     }
@@ -126,9 +126,9 @@ fn steps(view: &View, wires: &Wires) -> Vec<Value> {
 }
 
 /// Orders the sources of flows: breadth first from the actors, then from sources without input, then the rest.
-fn order(view: &View, wires: &Wires) -> Vec<Ix> {
-    let nodes: Vec<Ix> = wires.nodes().into_iter().filter(|it| !is_flow(view, *it)).collect();
-    let rank = |node: &Ix| {
+fn order_sources(view: &View, wires: &IoGraph) -> Vec<NodeIx> {
+    let nodes: Vec<NodeIx> = wires.nodes().into_iter().filter(|it| !is_flow(view, *it)).collect();
+    let rank = |node: &NodeIx| {
         let is_fed = wires.sources(*node).next().is_some();
         (!is_actor(view, *node), is_fed, *node)
     };
@@ -155,8 +155,8 @@ fn order(view: &View, wires: &Wires) -> Vec<Ix> {
 
 /// Makes one step. `func` is the target; the origin is `actor`, or `source` for a function, since keys of a JSON object are
 /// unique.
-fn step(view: &View, number: usize, source: Ix, flow: Option<Ix>, target: Option<Ix>) -> Value {
-    let key = |it: Ix| json!(view.snapshot.key(it));
+fn step_json(view: &View, number: usize, source: NodeIx, flow: Option<NodeIx>, target: Option<NodeIx>) -> Value {
+    let key = |it: NodeIx| json!(view.snapshot.key(it));
     let mut step = Map::new();
     step.insert("step".into(), json!(number));
     let begins = if is_actor(view, source) { "actor" } else { "source" };
@@ -171,22 +171,22 @@ fn step(view: &View, number: usize, source: Ix, flow: Option<Ix>, target: Option
     Value::Object(step)
 }
 
-fn issues(view: &View, wires: &Wires) -> Vec<Value> {
-    let key = |it: Ix| view.snapshot.key(it).to_string();
-    let issue = |kind: &str, flow: Ix, nodes: Vec<Ix>| json!({"type": kind, "flow": key(flow), "nodes": nodes.into_iter().map(key).collect::<Vec<_>>()});
+fn find_issues(view: &View, wires: &IoGraph) -> Vec<Value> {
+    let key = |it: NodeIx| view.snapshot.key(it).to_string();
+    let issue = |kind: &str, flow: NodeIx, nodes: Vec<NodeIx>| json!({"type": kind, "flow": key(flow), "nodes": nodes.into_iter().map(key).collect::<Vec<_>>()});
     let mut issues = Vec::new();
-    let flows: Vec<Ix> = wires.nodes().into_iter().filter(|it| is_flow(view, *it)).collect();
+    let flows: Vec<NodeIx> = wires.nodes().into_iter().filter(|it| is_flow(view, *it)).collect();
     for flow in &flows {
-        let both: Vec<Ix> = wires.targets(*flow).filter(|it| wires.has(*it, *flow)).collect();
+        let both: Vec<NodeIx> = wires.targets(*flow).filter(|it| wires.has_edge(*it, *flow)).collect();
         if !both.is_empty() {
             issues.push(issue("bidirectional", *flow, both));
         }
     }
-    for circle in circles(wires) {
+    for circle in cycles(wires) {
         let flow = circle.iter().copied().find(|it| is_flow(view, *it)).unwrap_or(circle[0]);
         issues.push(issue("circular", flow, circle.into_iter().filter(|it| *it != flow).collect()));
     }
-    for (source, targets) in &wires.out {
+    for (source, targets) in &wires.targets_by_source {
         for (target, times) in targets {
             if *times > 1 {
                 let (flow, other) = if is_flow(view, *source) { (*source, *target) } else { (*target, *source) };
@@ -205,7 +205,7 @@ fn issues(view: &View, wires: &Wires) -> Vec<Value> {
 
 /// Returns the strongly connected components with more than the two ends of one flow, each sorted. Bidirectional flows
 /// alone do not make a cycle.
-fn circles(wires: &Wires) -> Vec<Vec<Ix>> {
-    let one_way = |node: Ix| wires.targets(node).filter(|it| !wires.has(*it, node)).collect::<Vec<Ix>>();
-    scc::circles(wires.nodes(), one_way)
+fn cycles(wires: &IoGraph) -> Vec<Vec<NodeIx>> {
+    let one_way = |node: NodeIx| wires.targets(node).filter(|it| !wires.has_edge(*it, node)).collect::<Vec<NodeIx>>();
+    scc::components(wires.nodes(), one_way)
 }

@@ -8,107 +8,123 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::graph::query::text_match::Test;
-use crate::graph::snapshot::Ix;
+use crate::graph::query::text_match::TextMatch;
+use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
-use crate::graph::{GraphService, Reads};
+use crate::graph::{GraphInputs, GraphService};
 use crate::index::blocking;
 use crate::model::{
-    Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk, printed,
+    Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk, display_path,
 };
 use crate::store::{FileSet, KeywordQuery};
 use crate::text::sentences;
 
 /// Keyword hits fetched to find the chunks that contain every word.
-const DEPTH: usize = 2_000;
+const KEYWORD_DEPTH: usize = 2_000;
 /// Retries of a search when files change during it.
-const MOST_ANEW: usize = 2;
+const MAX_RETRIES: usize = 2;
 /// Most characters of a text in a list.
-const EXCERPT: usize = 1_000;
+const EXCERPT_CHARS: usize = 1_000;
 /// Most chunks with a cited place in the evidence of an entity's edges.
-const MOST_EVIDENCE: usize = 20;
+const MAX_EVIDENCE: usize = 20;
 /// Most quoted texts.
-const MOST_QUOTES: usize = 40;
+const MAX_QUOTES: usize = 40;
 /// Most characters of each quote.
-const QUOTE: usize = 300;
+const QUOTE_CHARS: usize = 300;
 
-fn reads(service: &GraphService) -> Result<&Reads> {
+fn index_inputs(service: &GraphService) -> Result<&GraphInputs> {
     service
         .shared
-        .reads
+        .inputs
         .as_ref()
         .ok_or_else(|| Error::new(ErrorCode::FailedPrecondition, "this graph has no index").hint("ask the daemon"))
 }
 
-async fn files(reads: &Reads, scope: &Scope) -> Result<FileSet> {
+async fn files_in_scope(reads: &GraphInputs, scope: &Scope) -> Result<FileSet> {
     if scope.is_all() {
         return Ok(FileSet::All);
     }
-    let (catalog, filter) = (reads.catalog.clone(), FileFilter { within: scope.clone(), ..FileFilter::default() });
+    let (catalog, filter) = (reads.catalog.clone(), FileFilter { scope: scope.clone(), ..FileFilter::default() });
     Ok(FileSet::Only(Arc::new(blocking(move || catalog.select(&filter)).await?)))
 }
 
 /// Returns the best chunks that contain all words, best first, and whether there may be more.
-async fn search(service: &GraphService, words: &str, scope: &Scope, limit: usize) -> Result<(Vec<StoredChunk>, bool)> {
-    let reads = reads(service)?;
+async fn search_words(
+    service: &GraphService,
+    words: &str,
+    scope: &Scope,
+    limit: usize,
+) -> Result<(Vec<StoredChunk>, bool)> {
+    let reads = index_inputs(service)?;
     let store = reads.index.serving().store;
     let query = KeywordQuery { text: words.into() };
-    let files = files(reads, scope).await?;
+    let files = files_in_scope(reads, scope).await?;
     let mut anew = 0;
     loop {
-        let hits = store.keyword_leg(&query, &files, DEPTH).await?;
+        let hits = store.keyword_leg(&query, &files, KEYWORD_DEPTH).await?;
         let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
         let chunks = store.chunks(&ids).await?;
         // Chunks of files that changed meanwhile no longer exist.
-        if chunks.len() == ids.len() || anew == MOST_ANEW {
-            return Ok(held(&ids, chunks, words, limit));
+        if chunks.len() == ids.len() || anew == MAX_RETRIES {
+            return Ok(keep_matching(&ids, chunks, words, limit));
         }
         anew += 1;
     }
 }
 
 /// Keeps the hits that contain all words, best first, and returns whether there may be more.
-fn held(ids: &[(FileId, ChunkId)], chunks: Vec<StoredChunk>, words: &str, limit: usize) -> (Vec<StoredChunk>, bool) {
+fn keep_matching(
+    ids: &[(FileId, ChunkId)],
+    chunks: Vec<StoredChunk>,
+    words: &str,
+    limit: usize,
+) -> (Vec<StoredChunk>, bool) {
     let chunks = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it));
     let mut found: HashMap<(FileId, ChunkId), StoredChunk> = chunks.collect();
-    let test = Test::words(words);
-    let held = ids.iter().filter_map(|id| found.remove(id)).filter(|it| test.passes(&it.chunk.text));
-    (held.take(limit).collect(), ids.len() >= DEPTH)
+    let test = TextMatch::words(words);
+    let held = ids.iter().filter_map(|id| found.remove(id)).filter(|it| test.matches(&it.chunk.text));
+    (held.take(limit).collect(), ids.len() >= KEYWORD_DEPTH)
 }
 
 /// Returns the entities of the chunks that contain all words, and a note when there may be more.
-pub(crate) async fn nodes(service: &GraphService, view: &View, words: &str) -> Result<(Vec<Ix>, Option<String>)> {
-    if service.shared.reads.is_none() {
+pub(crate) async fn matching_nodes(
+    service: &GraphService,
+    view: &View,
+    words: &str,
+) -> Result<(Vec<NodeIx>, Option<String>)> {
+    if service.shared.inputs.is_none() {
         return Ok((Vec::new(), None));
     }
-    let found = search(service, words, &service.scope, DEPTH).await?;
-    Ok(entities(view, words, found))
+    let found = search_words(service, words, &service.scope, KEYWORD_DEPTH).await?;
+    Ok(chunk_nodes(view, words, found))
 }
 
-fn entities(view: &View, words: &str, (found, is_cut): (Vec<StoredChunk>, bool)) -> (Vec<Ix>, Option<String>) {
-    let mut nodes: Vec<Ix> = found.iter().filter_map(|it| node(view, it)).collect();
+fn chunk_nodes(view: &View, words: &str, (found, is_cut): (Vec<StoredChunk>, bool)) -> (Vec<NodeIx>, Option<String>) {
+    let mut nodes: Vec<NodeIx> = found.iter().filter_map(|it| chunk_node(view, it)).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let note = is_cut.then(|| format!("`{words}`: only the best {DEPTH} chunks were searched; add rarer words"));
+    let note =
+        is_cut.then(|| format!("`{words}`: only the best {KEYWORD_DEPTH} chunks were searched; add rarer words"));
     (nodes, note)
 }
 
-fn node(view: &View, stored: &StoredChunk) -> Option<Ix> {
+fn chunk_node(view: &View, stored: &StoredChunk) -> Option<NodeIx> {
     let key = format!("chunk:{}#{}", stored.file_id, stored.chunk.ordinal);
-    view.snapshot.keyed(&key).filter(|it| view.sees(*it))
+    view.snapshot.node_by_key(&key).filter(|it| view.is_visible(*it))
 }
 
 /// Lists chunks by words, in the format of the tool.
-pub(crate) async fn listed(service: &GraphService, view: &View, words: &str, limit: usize) -> Result<Value> {
-    let (mut found, is_cut) = search(service, words, &service.scope, limit + 1).await?;
+pub(crate) async fn list_chunks(service: &GraphService, view: &View, words: &str, limit: usize) -> Result<Value> {
+    let (mut found, is_cut) = search_words(service, words, &service.scope, limit + 1).await?;
     let truncated = is_cut || found.len() > limit;
     found.truncate(limit);
-    let records = records(reads(service)?, found.iter().map(|it| it.file_id)).await?;
-    let hits: Vec<Value> = found.iter().map(|it| shown(view, it, records.get(&it.file_id), EXCERPT)).collect();
+    let records = file_records(index_inputs(service)?, found.iter().map(|it| it.file_id)).await?;
+    let hits: Vec<Value> =
+        found.iter().map(|it| chunk_json(view, it, records.get(&it.file_id), EXCERPT_CHARS)).collect();
     Ok(json!({"hits": hits, "truncated": truncated}))
 }
 
-async fn records(reads: &Reads, ids: impl Iterator<Item = FileId>) -> Result<HashMap<FileId, FileRecord>> {
+async fn file_records(reads: &GraphInputs, ids: impl Iterator<Item = FileId>) -> Result<HashMap<FileId, FileRecord>> {
     let (catalog, mut ids) = (reads.catalog.clone(), ids.collect::<Vec<_>>());
     ids.sort_unstable();
     ids.dedup();
@@ -116,7 +132,7 @@ async fn records(reads: &Reads, ids: impl Iterator<Item = FileId>) -> Result<Has
     Ok(records.into_iter().map(|it| (it.id, it)).collect())
 }
 
-fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: usize) -> Value {
+fn chunk_json(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: usize) -> Value {
     let chunk = &stored.chunk;
     let cut = chunk.text.char_indices().nth(most).map(|it| it.0);
     let mut value = json!({
@@ -126,27 +142,27 @@ fn shown(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, most: u
     });
     if let Some(record) = record {
         let path = record.found.path.display().to_string();
-        let absolute = printed(&record.absolute()).into_owned();
-        cite(&mut value, &path, &absolute, &chunk.anchor);
+        let absolute = display_path(&record.absolute()).into_owned();
+        add_citation(&mut value, &path, &absolute, &chunk.anchor);
         if chunk.spans_pages() {
-            value["pages"] = pages(chunk, most, &path, &absolute);
+            value["pages"] = page_texts(chunk, most, &path, &absolute);
         }
     }
-    if let Some(node) = node(view, stored) {
+    if let Some(node) = chunk_node(view, stored) {
         value["chunk"] = json!(format!("Chunk#{}", view.snapshot.id(node)));
     }
     value
 }
 
 /// Returns the shown text of a passage over several pages, split by page.
-fn pages(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
+fn page_texts(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
     let body = chunk.body();
     let end = body.char_indices().nth(most).map_or(body.len(), |it| it.0);
     let (mut at, mut pages) = (0, Vec::new());
     while at < end {
         let page = at..chunk.page_around(at).end.min(end);
         let mut value = json!({"text": body[page.clone()].trim()});
-        cite(&mut value, path, absolute, &chunk.anchor_of(page.clone()));
+        add_citation(&mut value, path, absolute, &chunk.body_anchor(page.clone()));
         at = page.end;
         pages.push(value);
     }
@@ -154,7 +170,7 @@ fn pages(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
 }
 
 /// Adds citation, absolute path and anchor of a passage, e.g. `notes/bees.md, lines 3-4`.
-fn cite(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
+fn add_citation(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
     let place = anchor.place();
     value["citation"] = if place.is_empty() { json!(path) } else { json!(format!("{path}, {place}")) };
     value["path"] = json!(absolute);
@@ -162,37 +178,37 @@ fn cite(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
 }
 
 /// Returns one chunk with its text, by `Chunk#128`, its number, or its id in the index.
-pub(crate) async fn text(service: &GraphService, view: &View, named: &str, most: usize) -> Result<Value> {
+pub(crate) async fn chunk_text(service: &GraphService, view: &View, named: &str, most: usize) -> Result<Value> {
     let unknown =
         || Error::not_found(format!("there is no chunk `{named}`")).hint("`fts_chunks` finds chunks by words");
     let digits = named.rsplit_once('#').map_or(named, |it| it.1);
-    let by_number = digits.parse().ok().and_then(|it| view.snapshot.by_id(it)).filter(|it| view.sees(*it));
-    let node = by_number.or_else(|| view.with_exactly("chunk_id", named).first().copied()).ok_or_else(unknown)?;
-    let (file, id) = stored_as(view, node).ok_or_else(unknown)?;
-    let reads = reads(service)?;
+    let by_number = digits.parse().ok().and_then(|it| view.snapshot.node_by_id(it)).filter(|it| view.is_visible(*it));
+    let node = by_number.or_else(|| view.with_exact_value("chunk_id", named).first().copied()).ok_or_else(unknown)?;
+    let (file, id) = stored_chunk_id(view, node).ok_or_else(unknown)?;
+    let reads = index_inputs(service)?;
     let found = reads.index.serving().store.chunks(&[(file, id)]).await?;
     let stored = found.first().ok_or_else(unknown)?;
-    let records = records(reads, std::iter::once(file)).await?;
-    Ok(shown(view, stored, records.get(&file), most))
+    let records = file_records(reads, std::iter::once(file)).await?;
+    Ok(chunk_json(view, stored, records.get(&file), most))
 }
 
 /// Returns the file and chunk id of a chunk entity.
-fn stored_as(view: &View, node: Ix) -> Option<(FileId, ChunkId)> {
+fn stored_chunk_id(view: &View, node: NodeIx) -> Option<(FileId, ChunkId)> {
     let (file, _) = view.snapshot.key(node).strip_prefix("chunk:")?.split_once('#')?;
     Some((file.parse().ok()?, ChunkId(view.values(node, "chunk_id").next()?.into())))
 }
 
 /// Adds file and place to the evidence of an entity's edges, and quotes the first texts, each once, so that an answer can
 /// cite them. Covers the first [`MOST_EVIDENCE`] chunks.
-pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
-    let Some(reads) = service.shared.reads.as_ref() else { return Ok(()) };
+pub(crate) async fn add_evidence(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
+    let Some(reads) = service.shared.inputs.as_ref() else { return Ok(()) };
     let mut chunks: Vec<(FileId, ChunkId)> = Vec::new();
     for side in ["out", "in"] {
         let edges = entity[side].as_array().into_iter().flatten();
         for named in edges.filter_map(|it| it["evidence"]["chunk_id"].as_str()) {
-            let is_known = chunks.len() == MOST_EVIDENCE || chunks.iter().any(|(_, it)| it.0 == named);
-            let node = || view.with_exactly("chunk_id", named).into_iter().find(|it| view.sees(*it));
-            if !is_known && let Some(stored) = node().and_then(|it| stored_as(view, it)) {
+            let is_known = chunks.len() == MAX_EVIDENCE || chunks.iter().any(|(_, it)| it.0 == named);
+            let node = || view.with_exact_value("chunk_id", named).into_iter().find(|it| view.is_visible(*it));
+            if !is_known && let Some(stored) = node().and_then(|it| stored_chunk_id(view, it)) {
                 chunks.push(stored);
             }
         }
@@ -201,7 +217,7 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
         return Ok(());
     }
     let found = reads.index.serving().store.chunks(&chunks).await?;
-    let records = records(reads, found.iter().map(|it| it.file_id)).await?;
+    let records = file_records(reads, found.iter().map(|it| it.file_id)).await?;
     let all: HashMap<&str, &StoredChunk> = found.iter().map(|it| (it.chunk.id.0.as_str(), it)).collect();
     let mut quoted = HashSet::new();
     for side in ["out", "in"] {
@@ -210,10 +226,10 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
             let Some(stored) = evidence["chunk_id"].as_str().and_then(|it| all.get(it)) else { continue };
             let Some(record) = records.get(&stored.file_id) else { continue };
             let path = record.found.path.display().to_string();
-            let (anchor, shown) = said(&stored.chunk, evidence);
-            cite(evidence, &path, &printed(&record.absolute()), &anchor);
-            if quoted.len() < MOST_QUOTES && quoted.insert((&stored.chunk.id, shown.clone())) {
-                evidence["text"] = json!(stored.chunk.text[shown].chars().take(QUOTE).collect::<String>());
+            let (anchor, shown) = evidence_span(&stored.chunk, evidence);
+            add_citation(evidence, &path, &display_path(&record.absolute()), &anchor);
+            if quoted.len() < MAX_QUOTES && quoted.insert((&stored.chunk.id, shown.clone())) {
+                evidence["text"] = json!(stored.chunk.text[shown].chars().take(QUOTE_CHARS).collect::<String>());
             }
         }
     }
@@ -222,13 +238,13 @@ pub(crate) async fn bear_out(service: &GraphService, view: &View, entity: &mut V
 
 /// Returns the place of evidence in a passage and its text range, from the start of its sentence to the end of its page.
 /// Evidence that covers the whole passage gives the passage.
-fn said(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
+fn evidence_span(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
     let number = |name: &str| evidence[name].as_u64().unwrap_or(0);
     let (text, body) = (&chunk.text, chunk.body_start as usize);
-    let Some(found) = chunk.evidence(&(number("start")..number("end"))) else {
+    let Some(found) = chunk.evidence_range(&(number("start")..number("end"))) else {
         return (chunk.anchor.clone(), 0..text.len());
     };
-    let anchor = chunk.places().of_text(found.clone());
+    let anchor = chunk.places().anchor_at(found.clone());
     if found.start < body {
         return (anchor, found);
     }
@@ -240,30 +256,30 @@ fn said(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
 }
 
 /// Searches the files semantically.
-pub(crate) async fn semantic(service: &GraphService, query: &str, limit: u32) -> Result<Value> {
-    let asker = reads(service)?.asker.within(service.scope.clone());
+pub(crate) async fn semantic_search(service: &GraphService, query: &str, limit: u32) -> Result<Value> {
+    let asker = index_inputs(service)?.asker.with_scope(service.scope.clone());
     let request = AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() };
     let response = asker.search(request).await?;
-    let hits: Vec<Value> = response.hits.iter().map(hit).collect();
+    let hits: Vec<Value> = response.hits.iter().map(hit_json).collect();
     Ok(json!({"hits": hits, "warnings": response.warnings}))
 }
 
-fn hit(it: &SearchHit) -> Value {
-    let text: String = it.excerpt.chars().take(EXCERPT).collect();
+fn hit_json(it: &SearchHit) -> Value {
+    let text: String = it.excerpt.chars().take(EXCERPT_CHARS).collect();
     let mut value = json!({"score": (it.score * 1e3).round() / 1e3, "text": text, "reasoning": it.reasoning});
     let absolute = it.metadata.get("absolute_path").and_then(Value::as_str).unwrap_or(&it.path);
     let anchor = it.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
-    cite(&mut value, &it.path, absolute, &anchor);
+    add_citation(&mut value, &it.path, absolute, &anchor);
     value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::noted;
     use crate::graph::query::{answer, axql};
     use crate::graph::tests::graph;
-    use crate::model::{Pieces, Tier};
+    use crate::graph::with_notes;
+    use crate::model::{EncodedPieces, Tier};
 
     /// Answers a query for passages with `honey` when the index has `hits` hits and the first one matches.
     fn check(hits: usize) -> Value {
@@ -275,24 +291,24 @@ mod tests {
             text: "Honey of May".into(),
             body_start: 0,
             anchor: Anchor::default(),
-            pieces: Pieces::default(),
+            pieces: EncodedPieces::default(),
             heading_path: Vec::new(),
             tokens: 3,
             tier: Tier::L1,
         };
         let chunks = vec![StoredChunk { file_id: 1, chunk }];
-        let (nodes, note) = entities(&view, "honey", held(&ids, chunks, "honey", DEPTH));
+        let (nodes, note) = chunk_nodes(&view, "honey", keep_matching(&ids, chunks, "honey", KEYWORD_DEPTH));
         let query = axql::parse("select ?x where fts(?x, \"text\", \"honey\")").unwrap();
-        let value = answer::rows(view, &query, &[("honey".to_string(), nodes)].into(), false).unwrap();
-        noted(value, note.into_iter().collect(), None)
+        let value = answer::run_query(view, &query, &[("honey".to_string(), nodes)].into(), false).unwrap();
+        with_notes(value, note.into_iter().collect(), None)
     }
 
     #[test]
     fn answer_notes_when_passage_search_was_cut() {
         let row = json!([{"?x": {"id": 0, "entity_type": "Chunk", "name": "bees.md#0"}}]);
-        let whole = check(DEPTH - 1);
+        let whole = check(KEYWORD_DEPTH - 1);
         assert_eq!((&whole["rows"], &whole["truncated"], &whole["notes"]), (&row, &json!(false), &Value::Null));
-        let cut = check(DEPTH);
+        let cut = check(KEYWORD_DEPTH);
         assert_eq!((&cut["rows"], &cut["truncated"]), (&row, &json!(true)));
         assert!(cut["notes"][0].as_str().unwrap().contains("only the best 2000 chunks"), "{cut}");
     }

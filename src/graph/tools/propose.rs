@@ -4,21 +4,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::export::begin;
-use crate::graph::import::proposals::{Pointer, Proposal, Proposals, Source, VERSION, What};
+use crate::graph::export::find_entities;
+use crate::graph::import::proposals::{Pointer, Proposal, Proposals, ProposedItem, Source, VERSION};
 use crate::graph::snapshot::view::View;
 
 /// Most relations of one call.
-pub(crate) const MOST: usize = 200;
+pub(crate) const MAX_RELATIONS: usize = 200;
 
 /// A relation in the arguments of the tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct RelationArgs {
     rel_type: String,
     source: String,
     target: String,
-    #[serde(default = "half")]
+    #[serde(default = "default_confidence")]
     confidence: f32,
     #[serde(default)]
     rationale: String,
@@ -26,7 +26,7 @@ struct Wanted {
     evidence: Vec<Pointer>,
 }
 
-fn half() -> f32 {
+fn default_confidence() -> f32 {
     0.5
 }
 
@@ -34,8 +34,8 @@ fn half() -> f32 {
 ///
 /// # Errors
 /// An unknown entity, with the nearest name; a confidence out of range.
-pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
-    let wanted: Vec<Wanted> = serde_path_to_error::deserialize(wanted).map_err(|error| {
+pub(crate) fn propose_relations(view: &View, wanted: &Value) -> Result<Value> {
+    let wanted: Vec<RelationArgs> = serde_path_to_error::deserialize(wanted).map_err(|error| {
         let place = format!("relations.{}", error.path());
         Error::invalid(error.inner().to_string()).field(place)
     })?;
@@ -45,9 +45,10 @@ pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
         if !(0.0..=1.0).contains(&it.confidence) {
             return Err(place(Error::invalid(format!("the confidence {} is not between 0 and 1", it.confidence))));
         }
-        let (source, target) = (one(view, &it.source).map_err(place)?, one(view, &it.target).map_err(place)?);
-        let relations = view.snapshot.relations_of(&it.rel_type);
-        if relations.into_iter().any(|number| view.leaving_of(source, number).any(|(_, end)| end == target)) {
+        let (source, target) =
+            (single_entity(view, &it.source).map_err(place)?, single_entity(view, &it.target).map_err(place)?);
+        let relations = view.snapshot.relation_numbers(&it.rel_type);
+        if relations.into_iter().any(|number| view.outgoing_by_relation(source, number).any(|(_, end)| end == target)) {
             present.push(json!({"rel_type": it.rel_type, "source": it.source, "target": it.target}));
             continue;
         }
@@ -60,7 +61,7 @@ pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
             public_rationale: it.rationale,
             metadata: Map::new(),
             schema_hint: None,
-            what: What::Relation {
+            what: ProposedItem::Relation {
                 relation_id: format!("{}-{}", it.rel_type, &hash[..8]),
                 rel_type: it.rel_type,
                 source,
@@ -80,8 +81,8 @@ pub(crate) fn relations(view: &View, wanted: &Value) -> Result<Value> {
     Ok(json!({"proposals": file, "already_present": present}))
 }
 
-fn one(view: &View, named: &str) -> Result<u32> {
-    match begin(view, named)?.as_slice() {
+fn single_entity(view: &View, named: &str) -> Result<u32> {
+    match find_entities(view, named)?.as_slice() {
         [node] => Ok(*node),
         several => Err(Error::invalid(format!("{} entities are named `{named}`", several.len()))
             .hint("use a number, a key, or `Type#number`")),

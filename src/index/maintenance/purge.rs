@@ -11,65 +11,65 @@ use std::time::{Duration, Instant};
 use crate::catalog::{self, Catalog};
 use crate::error::Result;
 use crate::index::jobs::now_ms;
-use crate::index::{Inner, blocking};
+use crate::index::{IndexState, blocking};
 
 /// Catalog key of the last purge request, in milliseconds since the epoch, so that a restart does not lose it. Empty
 /// when it is done.
-const KEY: &str = "purge_asked_ms";
+const REQUEST_KEY: &str = "purge_asked_ms";
 /// Catalog key of the request that the last purge served. The graph, which keeps names from the texts, must follow it.
-const DONE: &str = "purge_done_ms";
+const DONE_KEY: &str = "purge_done_ms";
 /// Interval of the check: one read of one row.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests within this time are served together.
-const QUIET_MS: i64 = 5_000;
+const DEBOUNCE_MS: i64 = 5_000;
 /// Maximum wait for further requests.
-const AT_MOST: Duration = Duration::from_secs(20);
+const MAX_DEBOUNCE: Duration = Duration::from_secs(20);
 /// Rest after a purge, as a multiple of its duration: a large table is rewritten for a small part of the time.
-const REST: u32 = 10;
+const REST_FACTOR: u32 = 10;
 /// Usual maximum rest: the next request is still served within a minute. If a rewrite takes longer than this, the rest
 /// is as long as the rewrite.
-const USUAL_REST: Duration = Duration::from_secs(20);
+const MAX_REST: Duration = Duration::from_secs(20);
 
 /// Requests a purge of everything deleted so far. The request is on disk when this returns.
-pub(crate) fn ask(catalog: &Catalog) -> Result<()> {
-    catalog.meta_set(KEY, &now_ms().to_string())
+pub(crate) fn request(catalog: &Catalog) -> Result<()> {
+    catalog.meta_set(REQUEST_KEY, &now_ms().to_string())
 }
 
 /// Returns the request that the last purge served, `None` before the first. The catalog had forgotten its files by then.
-pub(crate) fn last(catalog: &Catalog) -> Result<Option<String>> {
-    catalog.meta_get(DONE)
+pub(crate) fn last_done(catalog: &Catalog) -> Result<Option<String>> {
+    catalog.meta_get(DONE_KEY)
 }
 
-impl Inner {
+impl IndexState {
     /// Purges on request, for the life of the daemon.
-    pub(crate) async fn purge_when_asked(self: Arc<Inner>) {
+    pub(crate) async fn purge_loop(self: Arc<IndexState>) {
         let (mut seen, mut rests_until) = (None, Instant::now());
-        while self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
-            let Some(asked) = self.purge_asked().await else {
+        while self.shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
+            let Some(asked) = self.pending_request().await else {
                 seen = None;
                 continue;
             };
             let since: Instant = *seen.get_or_insert_with(Instant::now);
-            let is_quiet = now_ms() - asked.parse().unwrap_or(0) >= QUIET_MS;
-            if !(is_quiet || since.elapsed() > AT_MOST) || Instant::now() < rests_until {
+            let is_quiet = now_ms() - asked.parse().unwrap_or(0) >= DEBOUNCE_MS;
+            if !(is_quiet || since.elapsed() > MAX_DEBOUNCE) || Instant::now() < rests_until {
                 continue;
             }
             let outcome = self.purge(&asked).await;
-            rests_until = Instant::now() + outcome.as_ref().map_or(USUAL_REST, |it| rest_after(*it));
+            rests_until = Instant::now() + outcome.as_ref().map_or(MAX_REST, |it| rest_after(*it));
             self.note_outcome("purge", "cannot purge excluded files", outcome.map(drop));
             seen = None;
         }
     }
 
-    async fn purge_asked(&self) -> Option<String> {
+    async fn pending_request(&self) -> Option<String> {
         let catalog = self.catalog.clone();
-        let asked = blocking(move || catalog.meta_get(KEY)).await;
+        let asked = blocking(move || catalog.meta_get(REQUEST_KEY)).await;
         asked.ok().flatten().filter(|it| !it.is_empty())
     }
 
     /// Runs one purge and returns how long the rewrite of the table took.
     async fn purge(&self, asked: &str) -> Result<Duration> {
-        self.space.check()?;
+        self.disk_space.check()?;
         let table = self.tables.writing();
         let begun = Instant::now();
         let versions = table.purge().await?;
@@ -77,25 +77,25 @@ impl Inner {
         // A long read may need an old version until it ends.
         while !table.prune_before(&versions).await? {
             // The next start repeats the purge.
-            if self.shutdown.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+            if self.shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_none() {
                 return Ok(rewriting);
             }
         }
-        let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases());
-        let book = self.book.clone();
+        let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases_with_text());
+        let book = self.corpus_cache.clone();
         let (vectors, asked) = (self.vectors.clone(), asked.to_string());
         blocking(move || {
             // The cache cannot tell which texts its vectors belong to, so all are dropped. Later edits embed the whole
             // file once.
             vectors.clear()?;
-            let orphans = catalog.without_file(evidence.hashes()?)?;
+            let orphans = catalog.hashes_without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
-            book.forget(&catalog.without_file(book.hashes()?)?)?;
+            book.forget(&catalog.hashes_without_file(book.hashes()?)?)?;
             catalog.compact_names()?;
-            catalog.meta_set(DONE, &asked)?;
+            catalog.meta_set(DONE_KEY, &asked)?;
             // A newer request stays for the next round.
-            if catalog.meta_get(KEY)?.as_deref() == Some(&asked) {
-                catalog.meta_set(KEY, "")?;
+            if catalog.meta_get(REQUEST_KEY)?.as_deref() == Some(&asked) {
+                catalog.meta_set(REQUEST_KEY, "")?;
             }
             databases.iter().try_for_each(|it| catalog::flush_database(it))
         })
@@ -104,14 +104,14 @@ impl Inner {
     }
 
     /// Databases with text or names of files. The graph purges its own when it has followed.
-    fn databases(&self) -> [PathBuf; 3] {
+    fn databases_with_text(&self) -> [PathBuf; 3] {
         [self.config.catalog_path(), self.config.evidence_path(), self.config.corpus_path()]
     }
 }
 
 /// Returns the rest after a rewrite of this duration.
 fn rest_after(rewriting: Duration) -> Duration {
-    (rewriting * REST).min(rewriting.max(USUAL_REST))
+    (rewriting * REST_FACTOR).min(rewriting.max(MAX_REST))
 }
 
 #[cfg(test)]
@@ -123,6 +123,6 @@ mod tests {
         let rest = |rewriting| rest_after(Duration::from_secs(rewriting)).as_secs();
         assert_eq!([0, 1, 2, 6, 20].map(rest), [0, 10, 20, 20, 20]);
         assert_eq!(rest(90), 90, "half of the time at most");
-        assert!(AT_MOST + Duration::from_secs(rest(9)) + 2 * Duration::from_secs(9) < Duration::from_secs(60));
+        assert!(MAX_DEBOUNCE + Duration::from_secs(rest(9)) + 2 * Duration::from_secs(9) < Duration::from_secs(60));
     }
 }

@@ -7,25 +7,25 @@ use tracing::warn;
 
 use crate::catalog::RequeueScope;
 use crate::error::{ErrorCode, Result};
-use crate::index::watch::CHANGES;
-use crate::index::{Inner, blocking, jobs, watch};
-use crate::model::{Holder, IndexRequest, Root, Scope};
+use crate::index::watch::CHANGES_KEY;
+use crate::index::{IndexState, blocking, jobs, watch};
+use crate::model::{IndexRequest, Principal, Root, Scope};
 
 /// Key of the problem that no job can be saved.
-const JOBS: &str = "jobs";
+const JOBS_KEY: &str = "jobs";
 
 /// Prefix of the error of a failed walk without a request.
 const NOT_WALKED: &str = "folders were not walked";
 
-impl Inner {
+impl IndexState {
     /// Repairs differences between store and catalog after a crash.
     pub(crate) async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
         let stored = table.rows_by_file();
         let (catalog, damaged) = (self.catalog.clone(), table.damaged().clone());
         let (orphans, lost) = blocking(move || {
-            let lost = catalog.lost_ids(&stored, &damaged)?;
-            let orphans = catalog.orphan_ids(&stored)?;
+            let lost = catalog.files_with_wrong_chunks(&stored, &damaged)?;
+            let orphans = catalog.orphaned_files(&stored)?;
             let count = lost.len();
             catalog.requeue(&RequeueScope::Ids(lost))?;
             Ok((orphans, count))
@@ -34,10 +34,10 @@ impl Inner {
         if lost > 0 {
             warn!(files = lost, "the store does not match the catalog for some files; re-indexing them");
         }
-        match table.clear(&orphans).await {
+        match table.delete(&orphans).await {
             // A full disk must not prevent the start: the next one deletes them.
             Err(error) if error.code == ErrorCode::StorageFull => {
-                self.space.note(&error);
+                self.disk_space.note_error(&error);
                 Ok(())
             }
             cleared => cleared,
@@ -45,31 +45,31 @@ impl Inner {
     }
 
     /// Walks every root in a job. If no job can be saved, walks without one, and the status reports why.
-    pub(crate) async fn reconcile_roots(self: &Arc<Inner>) {
+    pub(crate) async fn reconcile_roots(self: &Arc<IndexState>) {
         let roots = match self.roots().await {
             Ok(roots) if !roots.is_empty() => roots,
             roots => {
-                self.note_outcome(CHANGES, NOT_WALKED, roots.map(drop));
+                self.note_outcome(CHANGES_KEY, NOT_WALKED, roots.map(drop));
                 return;
             }
         };
         let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
-        let begun = jobs::start(self, request, &Scope::All, &Holder::Owner).await.map(drop);
-        if begun.is_err() && jobs::one_will_walk_all(&self.running()) {
+        let begun = jobs::start(self, request, &Scope::All, &Principal::Owner).await.map(drop);
+        if begun.is_err() && jobs::has_queued_full_walk(&self.running()) {
             return;
         }
         // The job list may be on another disk, which the disk check does not cover.
-        if !self.tell_outcome(JOBS, "folders are walked without a job", begun) {
-            self.walk_all(&roots).await;
+        if !self.report_outcome(JOBS_KEY, "folders are walked without a job", begun) {
+            self.walk_all_roots(&roots).await;
         }
     }
 
-    async fn walk_all(&self, roots: &[Root]) {
+    async fn walk_all_roots(&self, roots: &[Root]) {
         let mut outcome = Ok(());
         for root in roots {
-            let walked = watch::look_everywhere(self, root).await;
-            outcome = outcome.and(self.unless_away(root.id, walked).await);
+            let walked = watch::walk_root(self, root).await;
+            outcome = outcome.and(self.ignore_if_unavailable(root.id, walked).await);
         }
-        self.note_outcome(CHANGES, NOT_WALKED, outcome);
+        self.note_outcome(CHANGES_KEY, NOT_WALKED, outcome);
     }
 }

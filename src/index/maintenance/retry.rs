@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use crate::catalog::{Catalog, CorpusBook, EvidenceCache, RequeueScope};
+use crate::catalog::{Catalog, CorpusStore, EvidenceCache, RequeueScope};
 use crate::error::Result;
-use crate::index::{Inner, blocking};
+use crate::index::{IndexState, blocking};
 use crate::model::{ExtractLimits, Reason, Redaction};
 use crate::{chunk, extract, secrets};
 
 /// Catalog key of the version and limits of the last readers.
-const READERS: &str = "readers";
+const READERS_KEY: &str = "readers";
 
 /// Catalog key of the redaction setting and rules version of the indexed texts.
-const BLACKED_OUT: &str = "blacked_out";
+const REDACTION_KEY: &str = "blacked_out";
 
 /// Catalog key of the chunking rules of the indexed texts.
-const CUT: &str = "cut";
+const CHUNKING_KEY: &str = "cut";
 
 /// Marks files as failed that crashed or hung their readers too often in earlier runs.
-pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
-    let struck = catalog.fail_struck()?;
+pub(crate) fn fail_repeat_offenders(catalog: &Catalog) -> Result<()> {
+    let struck = catalog.fail_by_strikes()?;
     if struck > 0 {
         warn!(files = struck, "files that crashed or hung their readers when vic ended are skipped until they change");
     }
@@ -32,27 +32,27 @@ pub(crate) fn fail_struck(catalog: &Catalog) -> Result<()> {
 
 /// Requeues failed files once per version of the readers and of their limits.
 pub(crate) fn retry_with_new_readers(catalog: &Catalog, limits: &ExtractLimits) -> Result<()> {
-    let readers = format!("{} for {} s in {} MiB", extract::READERS, limits.seconds, limits.memory_mib);
-    if catalog.meta_get(READERS)?.as_deref() == Some(&readers) {
+    let readers = format!("{} for {} s in {} MiB", extract::READERS_VERSION, limits.seconds, limits.memory_mib);
+    if catalog.meta_get(READERS_KEY)?.as_deref() == Some(&readers) {
         return Ok(());
     }
     let again = catalog.requeue(&RequeueScope::Failed(None))?;
     if again > 0 {
         info!(files = again, "retrying failed files: the readers or their limits changed");
     }
-    catalog.meta_set(READERS, &readers)
+    catalog.meta_set(READERS_KEY, &readers)
 }
 
 /// Requeues every file if the redaction rules changed, and drops the cached results of skills and of the corpus API.
 /// Old text of a file is returned until it is read again, and stays on disk until the table is compacted.
-pub(crate) fn read_by_other_rules(
+pub(crate) fn requeue_if_redaction_changed(
     catalog: &Catalog,
     evidence: &EvidenceCache,
-    book: &CorpusBook,
+    book: &CorpusStore,
     redaction: Redaction,
 ) -> Result<()> {
-    let rules = format!("{} {}", redaction.name(), secrets::RULES);
-    if catalog.meta_get(BLACKED_OUT)?.as_deref() == Some(&rules) {
+    let rules = format!("{} {}", redaction.name(), secrets::RULES_VERSION);
+    if catalog.meta_get(REDACTION_KEY)?.as_deref() == Some(&rules) {
         return Ok(());
     }
     evidence.forget(&evidence.hashes()?)?;
@@ -61,26 +61,26 @@ pub(crate) fn read_by_other_rules(
     if again > 0 {
         info!(files = again, "redaction rules changed; re-indexing all files");
     }
-    catalog.meta_set(BLACKED_OUT, &rules)
+    catalog.meta_set(REDACTION_KEY, &rules)
 }
 
 /// Requeues every file if the chunking rules changed. Skill results, and vectors of unchanged texts, are kept. Until a
 /// file is read again, its old chunks are returned.
-pub(crate) fn cut_by_other_rules(catalog: &Catalog) -> Result<()> {
-    let rules = chunk::rules();
-    if catalog.meta_get(CUT)?.as_deref() == Some(&rules) {
+pub(crate) fn requeue_if_chunking_changed(catalog: &Catalog) -> Result<()> {
+    let rules = chunk::version();
+    if catalog.meta_get(CHUNKING_KEY)?.as_deref() == Some(&rules) {
         return Ok(());
     }
     let again = catalog.requeue(&RequeueScope::All)?;
     if again > 0 {
         info!(files = again, "chunking rules changed; re-indexing all files");
     }
-    catalog.meta_set(CUT, &rules)
+    catalog.meta_set(CHUNKING_KEY, &rules)
 }
 
 /// Requeues files that failed for reasons outside their content: too many open files, an unavailable share, a disk
 /// error, or permissions of a group or a parent folder.
-pub(crate) fn retry_what_the_machine_refused(catalog: &Catalog) -> Result<()> {
+pub(crate) fn retry_machine_errors(catalog: &Catalog) -> Result<()> {
     for reason in [Reason::Io, Reason::PermissionDenied] {
         catalog.requeue(&RequeueScope::Failed(Some(reason)))?;
     }
@@ -88,7 +88,7 @@ pub(crate) fn retry_what_the_machine_refused(catalog: &Catalog) -> Result<()> {
 }
 
 /// Probes whether readers can be sandboxed, and requeues the files that waited for that.
-pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
+pub(crate) async fn probe_jail(inner: Arc<IndexState>) {
     inner.pool.probe().await;
     if inner.pool.is_jailed() != Some(true) {
         return;
@@ -104,9 +104,9 @@ pub(crate) async fn look_at_jail(inner: Arc<Inner>) {
 #[cfg(test)]
 pub(in crate::index) mod tests {
     use super::*;
-    use crate::catalog::{AsRead, Belief, EvidenceKey, ReasonMark};
+    use crate::catalog::{DeletionPolicy, EvidenceKey, FileStamp, ReasonMark};
     use crate::config::WalkConfig;
-    use crate::files::{Leash, Rules, walk};
+    use crate::files::{Rules, WalkToken, walk};
     use crate::model::{ContentHash, Contents, Document, FileKind, FileState};
 
     /// Creates a catalog with one failed file.
@@ -115,11 +115,12 @@ pub(in crate::index) mod tests {
         std::fs::write(folder.join("root/a.pdf"), "damaged").unwrap();
         let catalog = Catalog::open(&folder.join("catalog.sqlite")).unwrap();
         let root = catalog.add_root(&folder.join("root").canonicalize().unwrap()).unwrap();
-        let config = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
+        let config =
+            WalkConfig { ignore: vec![], include_hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
         let mut found = Vec::new();
-        let never = Leash::default();
+        let never = WalkToken::default();
         walk(&root.path, &Rules::new(&config).unwrap(), None, &never, |it| found.push(it)).unwrap();
-        catalog.apply_scan(root.id, None, found, &[], true, Belief::All).unwrap();
+        catalog.apply_scan(root.id, None, found, &[], true, DeletionPolicy::All).unwrap();
         fail(&catalog, Reason::WorkerCrash);
         catalog
     }
@@ -127,7 +128,7 @@ pub(in crate::index) mod tests {
     fn fail(catalog: &Catalog, reason: Reason) {
         let file = catalog.next_pending(0, 1).unwrap().remove(0);
         let mark = ReasonMark {
-            file: AsRead::of(&file),
+            file: FileStamp::new(&file),
             reason,
             detail: String::new(),
             hash: None,
@@ -143,7 +144,7 @@ pub(in crate::index) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let pending = || catalog.pending_count(None).unwrap();
-        catalog.meta_set(READERS, "older").unwrap();
+        catalog.meta_set(READERS_KEY, "older").unwrap();
         let usual = ExtractLimits::default();
         for limits in [usual.clone(), ExtractLimits { seconds: usual.seconds + 1, ..usual.clone() }] {
             retry_with_new_readers(&catalog, &limits).unwrap();
@@ -159,12 +160,12 @@ pub(in crate::index) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let evidence = EvidenceCache::open(&folder.path().join("evidence.sqlite"), 1 << 20).unwrap();
-        let book = CorpusBook::open(&folder.path().join("corpus.sqlite")).unwrap();
+        let book = CorpusStore::open(&folder.path().join("corpus.sqlite")).unwrap();
         let pending_after = |redaction| {
             let hash = ContentHash([7; 32]);
             evidence.put(&EvidenceKey { hash, skill: "ocr_image".into(), version: "1".into() }, &Document::default());
             book.put_facts(hash, "{}").unwrap();
-            read_by_other_rules(&catalog, &evidence, &book, redaction).unwrap();
+            requeue_if_redaction_changed(&catalog, &evidence, &book, redaction).unwrap();
             let pending = catalog.pending_count(None).unwrap();
             let is_known = (!evidence.hashes().unwrap().is_empty(), !book.hashes().unwrap().is_empty());
             assert_eq!(is_known, (pending == 0, pending == 0));
@@ -183,12 +184,12 @@ pub(in crate::index) mod tests {
         let catalog = catalog(folder.path());
         for (made_by, pending) in [(None, 1), (Some("0.9"), 1)] {
             if let Some(made_by) = made_by {
-                catalog.meta_set(CUT, made_by).unwrap();
+                catalog.meta_set(CHUNKING_KEY, made_by).unwrap();
             }
-            cut_by_other_rules(&catalog).unwrap();
+            requeue_if_chunking_changed(&catalog).unwrap();
             assert_eq!(catalog.pending_count(None).unwrap(), pending);
             fail(&catalog, Reason::WorkerCrash);
-            cut_by_other_rules(&catalog).unwrap();
+            requeue_if_chunking_changed(&catalog).unwrap();
             assert_eq!(catalog.pending_count(None).unwrap(), 0, "it was cut by these");
         }
     }
@@ -198,7 +199,7 @@ pub(in crate::index) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let catalog = catalog(folder.path());
         let pending_after = || {
-            retry_what_the_machine_refused(&catalog).unwrap();
+            retry_machine_errors(&catalog).unwrap();
             catalog.pending_count(None).unwrap()
         };
         assert_eq!(pending_after(), 0);

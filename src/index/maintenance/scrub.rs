@@ -11,31 +11,31 @@ use tracing::info;
 use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
 use crate::index::jobs::now_ms;
-use crate::index::{Inner, at_file, blocking};
+use crate::index::{IndexState, blocking, blocking_at_file};
 use crate::model::{FileId, FileRecord};
 use crate::{files, machine};
 
 /// Catalog key of the end of the last round, in milliseconds.
-const KEY: &str = "verified_ms";
+const LAST_ROUND_KEY: &str = "verified_ms";
 
 /// Catalog key of the last file id of an unfinished round; empty between rounds. Many machines run for less than a
 /// round takes.
-const CAME_TO: &str = "verified_up_to";
+const POSITION_KEY: &str = "verified_up_to";
 
 /// Files read from the catalog at a time.
 const PAGE: usize = 256;
 
 /// Rest after each file, as a multiple of its read time: a round has a whole day.
-const REST: u32 = 3;
+const REST_FACTOR: u32 = 3;
 
 /// How often the due time is checked: a timer does not advance while the machine sleeps.
-const LOOK: Duration = Duration::from_secs(600);
+const CLOCK_CHECK: Duration = Duration::from_secs(600);
 
 /// Rest after a failed round, which then continues where it stopped.
-const AFTER_FAILURE: Duration = Duration::from_secs(1_800);
+const REST_AFTER_FAILURE: Duration = Duration::from_secs(1_800);
 
 /// Runs rounds for the life of the daemon.
-pub(crate) async fn follow(inner: Arc<Inner>) {
+pub(crate) async fn verify_loop(inner: Arc<IndexState>) {
     let every = inner.config.background.verify_seconds;
     if every == 0 {
         return;
@@ -44,59 +44,59 @@ pub(crate) async fn follow(inner: Arc<Inner>) {
     loop {
         let wait = until_next(&inner, every).await.unwrap_or(Duration::from_secs(every)).max(rest);
         tokio::select! {
-            () = tokio::time::sleep(wait.min(LOOK)) => (),
+            () = tokio::time::sleep(wait.min(CLOCK_CHECK)) => (),
             () = inner.shutdown.cancelled() => return,
         }
-        if wait > LOOK {
-            rest = rest.saturating_sub(LOOK);
+        if wait > CLOCK_CHECK {
+            rest = rest.saturating_sub(CLOCK_CHECK);
             continue;
         }
-        let verified = verify(&inner).await;
+        let verified = verify_round(&inner).await;
         if let Ok(changed @ 1..) = verified {
             info!(files = changed, "changed under the same size and times; re-indexing");
             inner.changed.notify_one();
         }
         let is_done = inner.note_outcome("verify", "cannot verify file contents", verified.map(drop));
-        rest = if is_done { Duration::ZERO } else { AFTER_FAILURE };
+        rest = if is_done { Duration::ZERO } else { REST_AFTER_FAILURE };
     }
 }
 
 /// Returns the time until the next round. The first one is a full interval after the first start.
-async fn until_next(inner: &Inner, every: u64) -> Result<Duration> {
+async fn until_next(inner: &IndexState, every: u64) -> Result<Duration> {
     let catalog = inner.catalog.clone();
-    blocking(move || left(&catalog, Duration::from_secs(every), now_ms())).await
+    blocking(move || time_left(&catalog, Duration::from_secs(every), now_ms())).await
 }
 
-fn left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
-    let last = catalog.meta_get(KEY)?.and_then(|it| it.parse::<i64>().ok());
+fn time_left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
+    let last = catalog.meta_get(LAST_ROUND_KEY)?.and_then(|it| it.parse::<i64>().ok());
     // In the future: the clock was set back, and would have to reach this time first.
     let Some(last) = last.filter(|it| *it <= now_ms) else {
-        catalog.meta_set(KEY, &now_ms.to_string())?;
+        catalog.meta_set(LAST_ROUND_KEY, &now_ms.to_string())?;
         return Ok(every);
     };
     Ok(every.saturating_sub(Duration::from_millis(now_ms.saturating_sub(last).cast_unsigned())))
 }
 
 /// Runs one round and returns how many files were requeued.
-async fn verify(inner: &Arc<Inner>) -> Result<u64> {
+async fn verify_round(inner: &Arc<IndexState>) -> Result<u64> {
     let mut changed = 0;
     loop {
         let catalog = inner.catalog.clone();
         let page = blocking(move || next_page(&catalog)).await?;
         let Some(last) = page.last().map(|it| it.id) else { break };
         for record in page {
-            if inner.shutdown.run_until_cancelled(inner.gate.passed()).await.is_none() {
+            if inner.shutdown.run_until_cancelled(inner.pause.wait_until_open()).await.is_none() {
                 return Ok(changed);
             }
-            changed += u64::from(verify_one(inner, record).await?);
+            changed += u64::from(verify_file(inner, record).await?);
         }
         let catalog = inner.catalog.clone();
-        blocking(move || catalog.meta_set(CAME_TO, &last.to_string())).await?;
+        blocking(move || catalog.meta_set(POSITION_KEY, &last.to_string())).await?;
     }
     let catalog = inner.catalog.clone();
     blocking(move || {
-        catalog.meta_set(CAME_TO, "")?;
-        catalog.meta_set(KEY, &now_ms().to_string())
+        catalog.meta_set(POSITION_KEY, "")?;
+        catalog.meta_set(LAST_ROUND_KEY, &now_ms().to_string())
     })
     .await?;
     Ok(changed)
@@ -104,24 +104,24 @@ async fn verify(inner: &Arc<Inner>) -> Result<u64> {
 
 /// Returns the next files of the round.
 fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
-    let after: FileId = catalog.meta_get(CAME_TO)?.and_then(|it| it.parse().ok()).unwrap_or_default();
+    let after: FileId = catalog.meta_get(POSITION_KEY)?.and_then(|it| it.parse().ok()).unwrap_or_default();
     catalog.indexed_after(after, PAGE)
 }
 
-async fn verify_one(inner: &Inner, record: FileRecord) -> Result<bool> {
+async fn verify_file(inner: &IndexState, record: FileRecord) -> Result<bool> {
     let begun = Instant::now();
     let looked_at = record.clone();
     // An unresponsive disk says nothing about its files.
-    let is_other = at_file(&record, move || Ok(differs(&looked_at))).await?.unwrap_or(false);
+    let is_other = blocking_at_file(&record, move || Ok(content_differs(&looked_at))).await?.unwrap_or(false);
     let catalog = inner.catalog.clone();
     let changed = is_other && blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await? > 0;
     let took = begun.elapsed();
-    tokio::time::sleep((took * REST).max(machine::budget().spend_behind(took))).await;
+    tokio::time::sleep((took * REST_FACTOR).max(machine::budget().spend_background(took))).await;
     Ok(changed)
 }
 
 /// Returns whether a file's content differs from what was read. Missing and unreadable files are left to the walk.
-fn differs(record: &FileRecord) -> bool {
+fn content_differs(record: &FileRecord) -> bool {
     let Some(hash) = record.hash else { return false };
     let Ok(file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     match files::hash(&file) {
@@ -139,8 +139,9 @@ mod tests {
     fn clock_set_back_delays_next_round_by_one_interval() {
         let dir = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
-        let left =
-            |hours: i64| left(&catalog, Duration::from_secs(24 * 3_600), hours * 3_600_000).unwrap().as_secs() / 3_600;
+        let left = |hours: i64| {
+            time_left(&catalog, Duration::from_secs(24 * 3_600), hours * 3_600_000).unwrap().as_secs() / 3_600
+        };
         assert_eq!((left(1_000), left(1_006), left(1_030)), (24, 18, 0));
         // Each call below is a daemon start.
         assert_eq!((left(500), left(510), left(524)), (24, 14, 0));

@@ -10,87 +10,87 @@ use tokio::time::MissedTickBehavior;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{Purpose, SkillJob, Tools};
-use crate::index::Inner;
-use crate::index::ocr::file::SKILL;
+use crate::index::IndexState;
+use crate::index::ocr::file::OCR_SKILL;
 use crate::index::ocr::merge::ocr_tools;
 
 /// Key of the problem that the models are not installed.
-const MISSING: &str = "ocr";
+const NOT_INSTALLED_KEY: &str = "ocr";
 /// Key of the problem that the models cannot be loaded.
-const UNLOADED: &str = "ocr networks";
+const NOT_LOADED_KEY: &str = "ocr networks";
 /// The effect of both problems.
-const CANNOT_READ: &str = "OCR is not available";
+const NO_OCR: &str = "OCR is not available";
 /// Interval of the retry.
-const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
+const RETRY_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
 /// Time limit for loading the models.
-const SECONDS: u32 = 60;
+const LOAD_TIMEOUT_SECONDS: u32 = 60;
 /// An empty file with the name of an image: a worker loads the models before it finds the file empty.
-const NOTHING: (&str, &str) = ("/dev/null", "nothing.png");
+const EMPTY_IMAGE: (&str, &str) = ("/dev/null", "nothing.png");
 
 /// Returns the library and the models, or notes a hint for `vic status`.
-pub(in crate::index) fn tools(inner: &Inner) -> Option<Tools> {
+pub(in crate::index) fn installed_tools(inner: &IndexState) -> Option<Tools> {
     match ocr_tools(&inner.models) {
         Ok(tools) => {
-            inner.note(MISSING, None);
+            inner.note(NOT_INSTALLED_KEY, None);
             Some(tools)
         }
         Err(error) => {
-            inner.note(UNLOADED, None);
+            inner.note(NOT_LOADED_KEY, None);
             let hint = error.hint.clone().unwrap_or_else(|| "see `vic models list`".into());
-            inner.note_outcome(MISSING, CANNOT_READ, Err(error.hint(hint)));
+            inner.note_outcome(NOT_INSTALLED_KEY, NO_OCR, Err(error.hint(hint)));
             None
         }
     }
 }
 
 /// Returns whether the last attempt to load the models failed.
-pub(in crate::index) fn are_unloaded(inner: &Inner) -> bool {
-    inner.degraded().contains_key(UNLOADED)
+pub(in crate::index) fn failed_to_load(inner: &IndexState) -> bool {
+    inner.problems().contains_key(NOT_LOADED_KEY)
 }
 
 /// Notes that a worker could not load the models, and why.
-pub(in crate::index) fn note_unloaded(inner: &Inner, tools: &Tools, why: &str) {
+pub(in crate::index) fn note_load_failure(inner: &IndexState, tools: &Tools, why: &str) {
     let cure = "run `vic models pull` to download damaged models again; OCR then resumes automatically";
     let problem = Error::new(ErrorCode::FailedPrecondition, why).hint(cure);
-    inner.note_outcome(UNLOADED, CANNOT_READ, Err(problem));
+    inner.note_outcome(NOT_LOADED_KEY, NO_OCR, Err(problem));
     // A worker that failed once never recovers, because its jail is closed. Dropping the call kills it.
-    if let Ok(nothing) = nothing() {
-        drop(inner.skills.run_skill(nothing, NOTHING.1, job(tools)).now_or_never());
+    if let Ok(nothing) = open_empty_image() {
+        drop(inner.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(tools)).now_or_never());
     }
 }
 
 /// Checks periodically whether missing or unloadable models work by now, for the life of the daemon.
-pub(in crate::index) async fn follow(inner: Arc<Inner>) {
-    let mut ticks = tokio::time::interval(TICK);
+pub(in crate::index) async fn retry_loop(inner: Arc<IndexState>) {
+    let mut ticks = tokio::time::interval(RETRY_INTERVAL);
     // A worker may take longer than the interval.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-        let is_wanting = [MISSING, UNLOADED].iter().any(|it| inner.degraded().contains_key(*it));
-        if is_wanting && inner.gate.pause().is_none() {
-            look_again(&inner).await;
+        let is_wanting = [NOT_INSTALLED_KEY, NOT_LOADED_KEY].iter().any(|it| inner.problems().contains_key(*it));
+        if is_wanting && inner.pause.pause().is_none() {
+            try_load(&inner).await;
         }
     }
 }
 
 /// Loads the models in a worker. Unless that fails, OCR of the queue resumes.
-pub(in crate::index) async fn look_again(inner: &Inner) {
-    let (Some(tools), Ok(nothing)) = (tools(inner), nothing()) else { return };
-    let failure = inner.skills.run_skill(nothing, NOTHING.1, job(&tools)).await.err();
-    match failure.as_ref().and_then(|it| it.unloaded()) {
-        Some(why) => note_unloaded(inner, &tools, why),
+pub(in crate::index) async fn try_load(inner: &IndexState) {
+    let (Some(tools), Ok(nothing)) = (installed_tools(inner), open_empty_image()) else { return };
+    let failure = inner.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(&tools)).await.err();
+    match failure.as_ref().and_then(|it| it.ocr_unavailable_detail()) {
+        Some(why) => note_load_failure(inner, &tools, why),
         // Another failure says nothing about the models; the OCR queue will meet and report it.
         None => {
-            inner.note(UNLOADED, None);
-            inner.pictures.arrived.notify_one();
+            inner.note(NOT_LOADED_KEY, None);
+            inner.ocr_queue.arrived.notify_one();
         }
     }
 }
 
-fn nothing() -> Result<File> {
-    File::open(NOTHING.0).at("open", NOTHING.0.as_ref())
+fn open_empty_image() -> Result<File> {
+    File::open(EMPTY_IMAGE.0).io_context("open", EMPTY_IMAGE.0.as_ref())
 }
 
-fn job(tools: &Tools) -> SkillJob {
-    let (skill, tools) = (SKILL.to_string(), tools.clone());
-    SkillJob { skill, pages: None, seconds: SECONDS, rest_after: None, purpose: Purpose::EveryText, tools }
+fn load_job(tools: &Tools) -> SkillJob {
+    let (skill, tools) = (OCR_SKILL.to_string(), tools.clone());
+    SkillJob { skill, pages: None, seconds: LOAD_TIMEOUT_SECONDS, rest_after: None, purpose: Purpose::EveryText, tools }
 }

@@ -7,25 +7,25 @@ use std::sync::Arc;
 
 use crate::catalog::{EvidenceCache, EvidenceKey, READ_BY_OCR, WITHOUT_TEXT_LAYER};
 use crate::error::Result;
-use crate::extract::{READERS, Tools};
-use crate::index::ocr::slice::{Reader, Turn, is_begun, read_content};
-use crate::index::{Inner, blocking};
+use crate::extract::{READERS_VERSION, Tools};
+use crate::index::ocr::slice::{OcrSlice, OcrWorkers, is_partial, run_slice};
+use crate::index::{IndexState, blocking};
 use crate::model::{ContentHash, Document, ExtractFailure, FileId, FileRecord, FileState, OcrMode, Reason};
 
 /// Failed attempts, with no page read in between, after which a file is skipped.
-const MOST_TRIES: usize = 2;
+const MAX_FAILURES: usize = 2;
 /// The OCR skill.
-pub(in crate::index) const SKILL: &str = "ocr_image";
+pub(in crate::index) const OCR_SKILL: &str = "ocr_image";
 /// Changed whenever OCR would return another text for the same image.
-const VERSION: &str = "1";
+const OCR_VERSION: &str = "1";
 
 /// The OCR text of a file in the cache.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Known {
+pub(crate) enum OcrState {
     /// Finished. The document may be empty.
     Read(Document),
     /// Partial: pages are left.
-    Begun(Document),
+    Partial(Document),
     /// Failed for good, for this reason.
     GivenUp(String),
     /// Not started.
@@ -34,104 +34,106 @@ pub(crate) enum Known {
 
 /// Result of one OCR step.
 #[derive(Debug, Default, PartialEq)]
-pub(in crate::index) struct Looked {
+pub(in crate::index) struct OcrStep {
     /// Why no image at all can be read.
     pub(in crate::index) unloaded: Option<String>,
     /// The file is not in the index yet, and is queued until it is.
     pub(in crate::index) is_early: bool,
     /// There is text to index.
-    pub(in crate::index) has_text: bool,
+    pub(in crate::index) has_new_text: bool,
     /// Another step is needed.
-    pub(in crate::index) goes_on: bool,
+    pub(in crate::index) continues: bool,
 }
 
 /// Returns the cached OCR state of this content.
-pub(crate) fn known(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> Known {
-    let every = of(cache, &key(hash, true));
-    if mode == OcrMode::Always || matches!(every, Known::Read(_)) {
+pub(crate) fn cached_state(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> OcrState {
+    let every = state_of_key(cache, &cache_key(hash, true));
+    if mode == OcrMode::Always || matches!(every, OcrState::Read(_)) {
         return every;
     }
-    match (of(cache, &key(hash, false)), every) {
-        (Known::Unread, Known::Begun(read)) => Known::Begun(read),
+    match (state_of_key(cache, &cache_key(hash, false)), every) {
+        (OcrState::Unread, OcrState::Partial(read)) => OcrState::Partial(read),
         (unread, _) => unread,
     }
 }
 
 /// OCR results are stored beside skill results of queries, under names that no query uses.
-pub(in crate::index) fn key(hash: ContentHash, every: bool) -> EvidenceKey {
+pub(in crate::index) fn cache_key(hash: ContentHash, every: bool) -> EvidenceKey {
     let skill = if every { "index_every_page" } else { "index_pictures" };
-    EvidenceKey { hash, skill: skill.into(), version: VERSION.into() }
+    EvidenceKey { hash, skill: skill.into(), version: OCR_VERSION.into() }
 }
 
 /// Failures are keyed by the version of the readers: new readers try again.
-fn key_of_tries(key: &EvidenceKey) -> EvidenceKey {
-    EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS.into(), ..key.clone() }
+fn failures_key(key: &EvidenceKey) -> EvidenceKey {
+    EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS_VERSION.into(), ..key.clone() }
 }
 
-fn of(cache: &EvidenceCache, key: &EvidenceKey) -> Known {
+fn state_of_key(cache: &EvidenceCache, key: &EvidenceKey) -> OcrState {
     match cache.get(key) {
-        Some(read) if !is_begun(&read) => Known::Read(read),
-        found => match (found, given_up(cache, key)) {
+        Some(read) if !is_partial(&read) => OcrState::Read(read),
+        found => match (found, give_up_reason(cache, key)) {
             (Some(mut read), Some(why)) => {
                 read.problems.push(why);
-                Known::Read(read)
+                OcrState::Read(read)
             }
-            (Some(read), None) => Known::Begun(read),
-            (None, Some(why)) => Known::GivenUp(why),
-            (None, None) => Known::Unread,
+            (Some(read), None) => OcrState::Partial(read),
+            (None, Some(why)) => OcrState::GivenUp(why),
+            (None, None) => OcrState::Unread,
         },
     }
 }
 
 /// Returns why a file is not tried any more.
-fn given_up(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
-    let tries = cache.get(&key_of_tries(key))?;
-    let is_over = tries.truncated || tries.problems.len() >= MOST_TRIES;
+fn give_up_reason(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
+    let tries = cache.get(&failures_key(key))?;
+    let is_over = tries.truncated || tries.problems.len() >= MAX_FAILURES;
     tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
 }
 
 /// Records a failure. Only failures that ended their worker are retried: the others say that the file is unreadable.
 fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure) {
-    let own = key_of_tries(key);
+    let own = failures_key(key);
     let mut tries = cache.get(&own).unwrap_or_default();
     tries.problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
     // The same refusal would come again.
-    tries.truncated |= !failure.reason.ends_its_reader();
+    tries.truncated |= !failure.reason.killed_worker();
     cache.put(&own, &tries);
 }
 
 /// Advances the OCR of one file by one slice, unless it is finished.
-pub(in crate::index) async fn look(inner: &Inner, tools: &Tools, id: FileId, every: bool) -> Result<Looked> {
+pub(in crate::index) async fn advance(inner: &IndexState, tools: &Tools, id: FileId, every: bool) -> Result<OcrStep> {
     let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
     let found = blocking(move || {
         let Some(record) = catalog.records(&[id])?.pop() else { return Ok(Err(false)) };
         let hash = record.hash.filter(|_| is_read(&record));
-        let found = hash.map(|it| (it, of(&cache, &key(it, every))));
+        let found = hash.map(|it| (it, state_of_key(&cache, &cache_key(it, every))));
         Ok(found.ok_or(record.state == FileState::Pending).map(|(hash, known)| (hash, known, record)))
     });
     let (hash, known, record) = match found.await? {
         Ok(found) => found,
-        Err(is_early) => return Ok(Looked { is_early, ..Looked::default() }),
+        Err(is_early) => return Ok(OcrStep { is_early, ..OcrStep::default() }),
     };
     let begun = match known {
-        Known::Read(read) => return Ok(Looked { has_text: is_news(&read, &record.detail), ..Looked::default() }),
-        Known::GivenUp(_) => return Ok(Looked::default()),
-        Known::Begun(read) => read,
-        Known::Unread => Document::default(),
+        OcrState::Read(read) => {
+            return Ok(OcrStep { has_new_text: is_missing_in_index(&read, &record.detail), ..OcrStep::default() });
+        }
+        OcrState::GivenUp(_) => return Ok(OcrStep::default()),
+        OcrState::Partial(read) => read,
+        OcrState::Unread => Document::default(),
     };
-    let reader = Reader { pool: &inner.skills, pace: &inner.pictures.pace, gate: &inner.gate };
-    let Some(turn) = read_content(&reader, &record, hash, tools, every, begun).await? else {
-        return Ok(Looked::default());
+    let reader = OcrWorkers { pool: &inner.skills, pace: &inner.ocr_queue.throttle, gate: &inner.pause };
+    let Some(turn) = run_slice(&reader, &record, hash, tools, every, begun).await? else {
+        return Ok(OcrStep::default());
     };
     let cache: Arc<EvidenceCache> = inner.evidence.clone();
-    let looked = blocking(move || Ok(keep(&cache, &key(hash, every), &turn))).await?;
+    let looked = blocking(move || Ok(cache_slice(&cache, &cache_key(hash, every), &turn))).await?;
     // A slice takes minutes.
     inner.purge_if_withdrawn(&record).await?;
     Ok(looked)
 }
 
 /// Returns whether the index lacks this text: a copy of the file was read, or the daemon ended before indexing it.
-fn is_news(read: &Document, detail: &str) -> bool {
+fn is_missing_in_index(read: &Document, detail: &str) -> bool {
     let is_old = detail.contains(READ_BY_OCR);
     let is_older = read.pages_without_text.is_empty() && detail.contains(WITHOUT_TEXT_LAYER);
     !read.blocks.is_empty() && (!is_old || is_older)
@@ -142,18 +144,18 @@ fn is_read(record: &FileRecord) -> bool {
 }
 
 /// Caches the result of a slice.
-fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
+fn cache_slice(cache: &EvidenceCache, key: &EvidenceKey, turn: &OcrSlice) -> OcrStep {
     let mut is_kept = true;
     if turn.progressed {
         cache.put(key, &turn.read);
         // Without the cache the same pages would be read for ever.
         is_kept = cache.has(key);
-        if cache.has(&key_of_tries(key)) {
-            cache.put(&key_of_tries(key), &Document::default());
+        if cache.has(&failures_key(key)) {
+            cache.put(&failures_key(key), &Document::default());
         }
     }
     let has_text = is_kept && turn.progressed && !turn.read.blocks.is_empty();
-    let unloaded = turn.failure.as_ref().and_then(ExtractFailure::unloaded).map(String::from);
+    let unloaded = turn.failure.as_ref().and_then(ExtractFailure::ocr_unavailable_detail).map(String::from);
     let goes_on = match &turn.failure {
         Some(_) if unloaded.is_some() => false,
         // This may not be the file's fault: the next job tries it again.
@@ -163,18 +165,18 @@ fn keep(cache: &EvidenceCache, key: &EvidenceKey, turn: &Turn) -> Looked {
         }
         Some(failure) => {
             note_failure(cache, key, failure);
-            given_up(cache, key).is_none() && cache.has(&key_of_tries(key))
+            give_up_reason(cache, key).is_none() && cache.has(&failures_key(key))
         }
-        None => is_begun(&turn.read),
+        None => is_partial(&turn.read),
     };
-    Looked { unloaded, has_text, goes_on: is_kept && goes_on, is_early: false }
+    OcrStep { unloaded, has_new_text: has_text, continues: is_kept && goes_on, is_early: false }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::index::ocr::slice::tests::part;
-    use crate::model::NETWORKS_UNLOADED;
+    use crate::model::OCR_MODELS_UNAVAILABLE;
 
     type Outcome = std::result::Result<Document, ExtractFailure>;
 
@@ -190,39 +192,45 @@ mod tests {
     fn partial_ocr_is_cached_and_continues() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, hash) = (cache(&dir), ContentHash([1; 32]));
-        let keep = |every, read| keep(&cache, &key(hash, every), &Turn { read, progressed: true, failure: None });
-        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Unread);
-        assert_eq!(keep(false, part([1], [2])), Looked { has_text: true, goes_on: true, ..Looked::default() });
-        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
-        assert_eq!(known(&cache, hash, OcrMode::Always), Known::Unread);
+        let keep = |every, read| {
+            cache_slice(&cache, &cache_key(hash, every), &OcrSlice { read, progressed: true, failure: None })
+        };
+        assert_eq!(cached_state(&cache, hash, OcrMode::Auto), OcrState::Unread);
+        assert_eq!(keep(false, part([1], [2])), OcrStep { has_new_text: true, continues: true, ..OcrStep::default() });
+        assert_eq!(cached_state(&cache, hash, OcrMode::Auto), OcrState::Partial(part([1], [2])));
+        assert_eq!(cached_state(&cache, hash, OcrMode::Always), OcrState::Unread);
         keep(true, part([1, 2], [3]));
-        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Begun(part([1], [2])));
-        assert_eq!(keep(true, part([1, 2, 3], [])), Looked { has_text: true, ..Looked::default() });
-        assert_eq!(known(&cache, hash, OcrMode::Auto), Known::Read(part([1, 2, 3], [])), "every page beats some pages");
+        assert_eq!(cached_state(&cache, hash, OcrMode::Auto), OcrState::Partial(part([1], [2])));
+        assert_eq!(keep(true, part([1, 2, 3], [])), OcrStep { has_new_text: true, ..OcrStep::default() });
+        assert_eq!(
+            cached_state(&cache, hash, OcrMode::Auto),
+            OcrState::Read(part([1, 2, 3], [])),
+            "every page beats some pages"
+        );
     }
 
     #[test]
     fn hung_reader_is_retried_once() {
         let dir = tempfile::tempdir().unwrap();
-        let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
+        let (cache, key) = (cache(&dir), cache_key(ContentHash([1; 32]), false));
         let fail = |reason, read: Document, progressed| {
-            let turn = Turn { read, progressed, failure: failed(reason).err() };
-            keep(&cache, &key, &turn).goes_on
+            let turn = OcrSlice { read, progressed, failure: failed(reason).err() };
+            cache_slice(&cache, &key, &turn).continues
         };
         assert!(fail(Reason::Timeout, Document::default(), false));
-        assert_eq!(of(&cache, &key), Known::Unread);
+        assert_eq!(state_of_key(&cache, &key), OcrState::Unread);
         // A page read since resets the count.
         assert!(fail(Reason::WorkerCrash, part([1], [2, 3]), true));
-        assert_eq!(of(&cache, &key), Known::Begun(part([1], [2, 3])));
+        assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
         assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
-        let Known::Read(read) = of(&cache, &key) else { panic!() };
+        let OcrState::Read(read) = state_of_key(&cache, &key) else { panic!() };
         assert_eq!(
             (read.problems, read.blocks.len()),
             (vec!["its pictures were not read: out_of_memory why".into()], 1)
         );
         // As with another version of the readers.
-        cache.put(&EvidenceKey { version: "older".into(), ..key_of_tries(&key) }, &Document::default());
-        assert_eq!(of(&cache, &key), Known::Begun(part([1], [2, 3])));
+        cache.put(&EvidenceKey { version: "older".into(), ..failures_key(&key) }, &Document::default());
+        assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
     }
 
     #[test]
@@ -230,27 +238,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(&dir);
         for (number, reason, expected) in [
-            (1, Reason::Encrypted, Known::GivenUp("its pictures were not read: encrypted why".into())),
-            (2, Reason::UnsupportedType, Known::Unread),
-            (3, Reason::NoJail, Known::Unread),
+            (1, Reason::Encrypted, OcrState::GivenUp("its pictures were not read: encrypted why".into())),
+            (2, Reason::UnsupportedType, OcrState::Unread),
+            (3, Reason::NoJail, OcrState::Unread),
         ] {
-            let key = key(ContentHash([number; 32]), false);
-            let turn = Turn { read: Document::default(), progressed: false, failure: failed(reason).err() };
-            assert_eq!(keep(&cache, &key, &turn), Looked::default(), "{reason:?}");
-            assert_eq!(of(&cache, &key), expected);
+            let key = cache_key(ContentHash([number; 32]), false);
+            let turn = OcrSlice { read: Document::default(), progressed: false, failure: failed(reason).err() };
+            assert_eq!(cache_slice(&cache, &key, &turn), OcrStep::default(), "{reason:?}");
+            assert_eq!(state_of_key(&cache, &key), expected);
         }
     }
 
     #[test]
     fn unloaded_networks_are_reported_and_not_blamed_on_file() {
         let dir = tempfile::tempdir().unwrap();
-        let (cache, key) = (cache(&dir), key(ContentHash([1; 32]), false));
-        let detail = format!("{NETWORKS_UNLOADED}: cannot load the model `det.onnx`");
+        let (cache, key) = (cache(&dir), cache_key(ContentHash([1; 32]), false));
+        let detail = format!("{OCR_MODELS_UNAVAILABLE}: cannot load the model `det.onnx`");
         for (reason, expected) in [(Reason::UnsupportedType, Some(detail.clone())), (Reason::Damaged, None)] {
             let failure = Some(ExtractFailure { reason, detail: detail.clone() });
-            let turn = Turn { read: Document::default(), progressed: false, failure };
-            assert_eq!(of(&cache, &key), Known::Unread);
-            assert_eq!(keep(&cache, &key, &turn).unloaded, expected);
+            let turn = OcrSlice { read: Document::default(), progressed: false, failure };
+            assert_eq!(state_of_key(&cache, &key), OcrState::Unread);
+            assert_eq!(cache_slice(&cache, &key, &turn).unloaded, expected);
         }
     }
 
@@ -263,7 +271,7 @@ mod tests {
             ("1 pages read by OCR; 1 pages without a text layer", part([1], [2]), false),
             ("", part([], []), false),
         ] {
-            assert_eq!(is_news(&read, detail), expected, "{detail}");
+            assert_eq!(is_missing_in_index(&read, detail), expected, "{detail}");
         }
     }
 }

@@ -11,29 +11,29 @@ use crate::catalog::{EvidenceCache, READ_BY_OCR};
 use crate::embed::models::ModelStore;
 use crate::error::{Error, Result};
 use crate::extract::{self, OcrTools, Tools};
-use crate::index::ocr::file::{self, Known};
+use crate::index::ocr::file::{self, OcrState};
 use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
 
 /// Model catalog entry with the OCR models.
 const OCR_MODEL: &str = "ppocr";
 /// Maximum OCR threads: each has its own network, and more would exceed a worker's memory for one page.
-const MOST_THREADS: usize = 4;
+const MAX_OCR_THREADS: usize = 4;
 
 /// Adds cached OCR text to a document: from the OCR queue, else from a skill that a query ran.
-pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
-    match file::known(cache, hash, OcrMode::Auto) {
-        Known::Read(read) | Known::Begun(read) => {
-            merge(document, read);
+pub(crate) fn add_cached_ocr(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
+    match file::cached_state(cache, hash, OcrMode::Auto) {
+        OcrState::Read(read) | OcrState::Partial(read) => {
+            merge_ocr(document, read);
             return;
         }
-        Known::GivenUp(why) => document.problems.push(why),
-        Known::Unread => (),
+        OcrState::GivenUp(why) => document.problems.push(why),
+        OcrState::Unread => (),
     }
     let is_picture = extract::kind_of_media_type(&document.media_type) == FileKind::Image;
     if !is_picture && document.pages_without_text.is_empty() {
         return;
     }
-    let mut found = cache.all(hash);
+    let mut found = cache.get_all(hash);
     // The simplest reader first.
     let best =
         ["ocr_image", "pdf_layout", "vision"].iter().find_map(|skill| found.iter().position(|it| it.0 == *skill));
@@ -45,12 +45,12 @@ pub(crate) fn add_known(cache: &EvidenceCache, hash: ContentHash, document: &mut
         read.blocks.retain(|it| is_picture || it.anchor.page.is_some_and(|page| unread.contains(&page)));
         // A query may have skipped pages that have text.
         read.pages_without_text.retain(|page| is_picture || unread.contains(page));
-        merge(document, read);
+        merge_ocr(document, read);
     }
 }
 
 /// Returns whether a just-extracted document needs OCR in this mode.
-pub(crate) fn wants(mode: OcrMode, kind: FileKind, document: &Document) -> bool {
+pub(crate) fn needs_ocr(mode: OcrMode, kind: FileKind, document: &Document) -> bool {
     match (mode, kind) {
         (OcrMode::Never, _) => false,
         (_, FileKind::Image) => true,
@@ -61,45 +61,45 @@ pub(crate) fn wants(mode: OcrMode, kind: FileKind, document: &Document) -> bool 
 }
 
 /// Inserts OCR text after the other text of its page. Returns a sentence for the catalog.
-pub(crate) fn merge(document: &mut Document, read: Document) -> Option<String> {
+pub(crate) fn merge_ocr(document: &mut Document, read: Document) -> Option<String> {
     document.pages_without_text = read.pages_without_text;
     document.problems.extend(read.problems);
     if document.title.is_none() {
         document.title = read.title;
     }
-    let mut pages: Vec<u32> = read.blocks.iter().map(page).collect();
+    let mut pages: Vec<u32> = read.blocks.iter().map(page_of).collect();
     pages.dedup();
-    let known = words_of_pages(document, &read.blocks);
-    let is_news = |it: &Block| known.get(&it.anchor.page).is_none_or(|known| !repeats(known, it));
+    let known = words_by_page(document, &read.blocks);
+    let is_news = |it: &Block| known.get(&it.anchor.page).is_none_or(|known| !is_repeated(known, it));
     let news = read.blocks.into_iter().filter(is_news).collect();
-    document.blocks = in_place(std::mem::take(&mut document.blocks), news);
+    document.blocks = insert_by_page(std::mem::take(&mut document.blocks), news);
     (!pages.is_empty()).then(|| format!("{} pages {READ_BY_OCR}", pages.len()))
 }
 
 /// Merges cached OCR text into a file that does not request OCR: pages with text do not count as unread. Returns a
 /// sentence for the catalog.
-pub(crate) fn merge_beside(document: &mut Document, kind: FileKind, known: Known) -> Option<String> {
-    let (Known::Read(mut read) | Known::Begun(mut read)) = known else { return None };
+pub(crate) fn merge_unrequested_ocr(document: &mut Document, kind: FileKind, known: OcrState) -> Option<String> {
+    let (OcrState::Read(mut read) | OcrState::Partial(mut read)) = known else { return None };
     let unread = &document.pages_without_text;
     read.pages_without_text.retain(|page| kind == FileKind::Image || unread.contains(page));
-    merge(document, read)
+    merge_ocr(document, read)
 }
 
 /// The page of a block, 0 for text of the file as a whole.
-fn page(block: &Block) -> u32 {
+fn page_of(block: &Block) -> u32 {
     block.anchor.page.unwrap_or(0)
 }
 
 /// Inserts each new block after the last block of its page or of an earlier page. Runs in one pass, because a book may
 /// have as many new blocks as old ones.
-fn in_place(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
-    news.sort_by_key(page);
+fn insert_by_page(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
+    news.sort_by_key(page_of);
     // The lowest page from each block on: blocks need not be in page order.
-    let mut lowest: Vec<u32> = blocks.iter().map(page).collect();
+    let mut lowest: Vec<u32> = blocks.iter().map(page_of).collect();
     for at in (1..lowest.len()).rev() {
         lowest[at - 1] = lowest[at - 1].min(lowest[at]);
     }
-    let place = |it: &Block| lowest.partition_point(|lowest| *lowest <= page(it));
+    let place = |it: &Block| lowest.partition_point(|lowest| *lowest <= page_of(it));
     let mut merged = Vec::with_capacity(blocks.len() + news.len());
     let mut news = news.into_iter().peekable();
     for (at, block) in blocks.into_iter().enumerate() {
@@ -111,7 +111,7 @@ fn in_place(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
 }
 
 /// Returns the words of the document's own text, per page with OCR text.
-fn words_of_pages(document: &Document, read: &[Block]) -> HashMap<Option<u32>, HashSet<String>> {
+fn words_by_page(document: &Document, read: &[Block]) -> HashMap<Option<u32>, HashSet<String>> {
     let mut known: HashMap<_, _> = read.iter().map(|it| (it.anchor.page, HashSet::new())).collect();
     for block in document.blocks.iter().filter(|it| it.anchor.region.is_none()) {
         if let Some(words) = known.get_mut(&block.anchor.page) {
@@ -122,7 +122,7 @@ fn words_of_pages(document: &Document, read: &[Block]) -> HashMap<Option<u32>, H
 }
 
 /// Returns whether at least four fifths of a block's words are on its page already.
-fn repeats(known: &HashSet<String>, block: &Block) -> bool {
+fn is_repeated(known: &HashSet<String>, block: &Block) -> bool {
     let words: Vec<String> = block.text.split_whitespace().map(str::to_lowercase).collect();
     let repeated = words.iter().filter(|it| known.contains(*it)).count();
     !words.is_empty() && repeated * 5 >= words.len() * 4
@@ -138,7 +138,7 @@ pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
     let folder = entry.filter(|it| it.present).map(|it| it.path).ok_or_else(|| {
         Error::not_found("the OCR models are not installed").hint(format!("run `vic models pull {OCR_MODEL}`"))
     })?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_OCR_THREADS);
     let ocr = Some(OcrTools { runtime, models: folder, threads });
     Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
 }
@@ -163,7 +163,7 @@ mod tests {
 
     fn check(text: &[(u32, &str)], read: &[(u32, &str)], expected: &[&str]) -> Option<String> {
         let mut merged = document(text, None);
-        let said = merge(&mut merged, document(read, Some(Region::default())));
+        let said = merge_ocr(&mut merged, document(read, Some(Region::default())));
         let found: Vec<&str> = merged.blocks.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(found, expected);
         said
@@ -195,9 +195,9 @@ mod tests {
         let read = Document { pages_without_text: vec![2, 3], ..document(&[(1, "stamp")], None) };
         let mut text = document(&[(1, "first"), (2, "second")], None);
         text.pages_without_text = vec![3];
-        let said = merge_beside(&mut text, FileKind::Pdf, Known::Begun(read));
+        let said = merge_unrequested_ocr(&mut text, FileKind::Pdf, OcrState::Partial(read));
         assert_eq!((said.as_deref(), text.pages_without_text), (Some("1 pages read by OCR"), vec![3]));
-        let nothing = merge_beside(&mut document(&[], None), FileKind::Pdf, Known::GivenUp("why".into()));
+        let nothing = merge_unrequested_ocr(&mut document(&[], None), FileKind::Pdf, OcrState::GivenUp("why".into()));
         assert_eq!(nothing, None);
     }
 
@@ -207,7 +207,7 @@ mod tests {
             (1..=100_000).map(|it| ((it, "of the text layer"), (it, "out of a picture"))).unzip();
         let mut merged = document(&text, None);
         let begun = Instant::now();
-        merge(&mut merged, document(&read, None));
+        merge_ocr(&mut merged, document(&read, None));
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         let pages: Vec<Option<u32>> = merged.blocks.iter().map(|it| it.anchor.page).collect();
         assert!(merged.blocks.len() == 200_000 && pages.is_sorted());
@@ -234,7 +234,7 @@ mod tests {
         };
         let shown = || {
             let mut shown = scan();
-            add_known(&cache, hash, &mut shown);
+            add_cached_ocr(&cache, hash, &mut shown);
             shown.blocks.iter().map(|it| it.text.clone()).collect::<Vec<_>>()
         };
         assert_eq!(shown(), ["first"]);
@@ -248,9 +248,9 @@ mod tests {
         put("index_pictures", &document(&[(2, "by the queue")], Some(Region::default())));
         assert_eq!(shown(), ["first", "by the queue"]);
         let mut text = Document { pages_without_text: vec![], ..scan() };
-        cache.put(&file::key(ContentHash([8; 32]), false), &Document::default());
+        cache.put(&file::cache_key(ContentHash([8; 32]), false), &Document::default());
         put("ocr_image", &looked);
-        add_known(&cache, ContentHash([9; 32]), &mut text);
+        add_cached_ocr(&cache, ContentHash([9; 32]), &mut text);
         assert_eq!(text.blocks.len(), 1, "another content gets no cached text");
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let looked = Document { pages_without_text: vec![2, 3, 501], ..document(&[(1, "first")], None) };
         cache.put(&EvidenceKey { hash, skill: "pdf_layout".into(), version: "1".into() }, &looked);
         let mut shown = Document { pages_without_text: vec![1, 3], ..document(&[(2, "text")], None) };
-        add_known(&cache, hash, &mut shown);
+        add_cached_ocr(&cache, hash, &mut shown);
         assert_eq!((shown.pages_without_text, shown.blocks.len()), (vec![3], 2));
     }
 
@@ -283,7 +283,7 @@ mod tests {
             (OcrMode::Never, FileKind::Image, &text, false),
             (OcrMode::Always, FileKind::Text, &text, false),
         ] {
-            assert_eq!(wants(mode, kind, document), expected, "{mode:?} {kind:?}");
+            assert_eq!(needs_ocr(mode, kind, document), expected, "{mode:?} {kind:?}");
         }
     }
 }

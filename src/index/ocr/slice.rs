@@ -9,85 +9,85 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::extract::{Purpose, SkillJob, Tools, Witness, WorkerPool};
-use crate::index::ocr::file::SKILL;
-use crate::index::ocr::throttle::Pace;
-use crate::index::pause::Gate;
-use crate::index::{Before, at_file};
-use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MOST_BLOCKS, Reason};
+use crate::extract::{Purpose, ReadObserver, SkillJob, Tools, WorkerPool};
+use crate::index::ocr::file::OCR_SKILL;
+use crate::index::ocr::throttle::Throttle;
+use crate::index::pause::PauseGate;
+use crate::index::{StatBefore, blocking_at_file};
+use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MAX_BLOCKS, Reason};
 use crate::{files, machine};
 
 /// The longest that one worker call takes. A document of many pages takes many calls.
-const CALL_SECONDS: u32 = 60;
+const CALL_TIMEOUT_SECONDS: u32 = 60;
 /// Seconds after which a call begins no further page, so that other work gets the processors and a pause may begin.
-const REST_AFTER: u32 = 4;
+const YIELD_AFTER_SECONDS: u32 = 4;
 /// The longest that a slice takes, however small its CPU share: its text is searchable only after it ends.
-const LONGEST_TURN: Duration = Duration::from_secs(600);
+const MAX_SLICE_TIME: Duration = Duration::from_secs(600);
 /// Maximum calls per slice.
-const CALLS_OF_A_TURN: usize = 100;
+const MAX_CALLS_PER_SLICE: usize = 100;
 /// Pages requested per call, once the pages left are known: the worker opens all of them before it reads the first.
-const PAGES_OF_A_CALL: usize = 16;
+const PAGES_PER_CALL: usize = 16;
 /// Maximum OCR text per file, the same as for extracted text.
-const MOST_TEXT_BYTES: usize = 10 << 20;
+const MAX_TEXT_BYTES: usize = 10 << 20;
 
 /// The OCR worker pool with its throttle and pause.
-pub(in crate::index) struct Reader<'a> {
+pub(in crate::index) struct OcrWorkers<'a> {
     pub(in crate::index) pool: &'a WorkerPool,
-    pub(in crate::index) pace: &'a Pace,
-    pub(in crate::index) gate: &'a Gate,
+    pub(in crate::index) pace: &'a Throttle,
+    pub(in crate::index) gate: &'a PauseGate,
 }
 
 /// Measures the work time of a call, without the wait for a worker.
 #[derive(Default)]
-struct Work(OnceLock<Instant>);
+struct CallTimer(OnceLock<Instant>);
 
-impl Work {
-    fn took(&self) -> Duration {
+impl CallTimer {
+    fn elapsed(&self) -> Duration {
         self.0.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 }
 
 #[async_trait::async_trait]
-impl Witness for Work {
-    fn begins(&self) {
+impl ReadObserver for CallTimer {
+    fn attempt_started(&self) {
         self.0.get_or_init(Instant::now);
     }
 
-    async fn may_again(&self) -> bool {
+    async fn may_retry(&self) -> bool {
         true
     }
 }
 
 /// Runs a slice on a file with this content. Returns `None` if the content differs before or after: the text then
 /// matches no complete content, and the write itself requeues the file.
-pub(in crate::index) async fn read_content(
-    reader: &Reader<'_>,
+pub(in crate::index) async fn run_slice(
+    reader: &OcrWorkers<'_>,
     record: &FileRecord,
     hash: ContentHash,
     tools: &Tools,
     every: bool,
     begun: Document,
-) -> Result<Option<Turn>> {
-    let Some((file, before)) = open(record, hash).await? else { return Ok(None) };
+) -> Result<Option<OcrSlice>> {
+    let Some((file, before)) = open_if_unchanged(record, hash).await? else { return Ok(None) };
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let job = SkillJob {
-        skill: SKILL.into(),
+        skill: OCR_SKILL.into(),
         pages: None,
-        seconds: CALL_SECONDS,
-        rest_after: Some(REST_AFTER),
+        seconds: CALL_TIMEOUT_SECONDS,
+        rest_after: Some(YIELD_AFTER_SECONDS),
         purpose: if every { Purpose::EveryText } else { Purpose::UnreadText },
         tools: tools.clone(),
     };
-    let turn = read_file(reader, (&file, &name), job, begun).await?;
-    Ok((before.still_holds(record).await? == Some(true)).then_some(turn))
+    let turn = call_worker(reader, (&file, &name), job, begun).await?;
+    Ok((before.is_unchanged(record).await? == Some(true)).then_some(turn))
 }
 
 /// Opens the file if it still has this content. The watcher requeues it otherwise.
-async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Before)>> {
+async fn open_if_unchanged(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, StatBefore)>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
-    let opened = at_file(record, move || {
+    let opened = blocking_at_file(record, move || {
         let Ok(file) = files::open_beneath(&root, &path) else { return Ok(None) };
-        let before = Before::of(&file);
+        let before = StatBefore::new(&file);
         Ok(files::hash(&file).is_ok_and(|now| now == hash).then_some((file, before)))
     });
     Ok(opened.await?.flatten())
@@ -95,7 +95,7 @@ async fn open(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, Be
 
 /// State of a file after a slice.
 #[derive(Debug)]
-pub(in crate::index) struct Turn {
+pub(in crate::index) struct OcrSlice {
     pub(in crate::index) read: Document,
     /// The slice read at least one page, even if it was empty.
     pub(in crate::index) progressed: bool,
@@ -103,49 +103,49 @@ pub(in crate::index) struct Turn {
 }
 
 /// Calls the worker until no page is left, the slice is over, or a pause begins.
-async fn read_file(
-    &Reader { pool, pace, gate }: &Reader<'_>,
+async fn call_worker(
+    &OcrWorkers { pool, pace, gate }: &OcrWorkers<'_>,
     (file, name): (&File, &str),
     job: SkillJob,
     begun: Document,
-) -> Result<Turn> {
+) -> Result<OcrSlice> {
     let threads = job.tools.ocr.as_ref().map_or(1, |it| u32::try_from(it.threads).unwrap_or(1));
     let call = move |pages: Option<Vec<u32>>| {
         let (job, file) = (SkillJob { pages, ..job.clone() }, file.try_clone());
         async move {
             let file = file.map_err(|error| ExtractFailure { reason: Reason::Io, detail: error.to_string() })?;
-            let work = Work::default();
-            let outcome = pool.run_skill_before(file, name, job, &work).await;
-            pace.owe(work.took() * threads);
+            let work = CallTimer::default();
+            let outcome = pool.run_skill_observed(file, name, job, &work).await;
+            pace.add_work(work.elapsed() * threads);
             outcome
         }
     };
     let goes_on = || async {
-        pace.rest(machine::budget()).await;
+        pace.sleep_off(machine::budget()).await;
         gate.pause().is_none()
     };
-    let turn = take_turn(begun, call, goes_on).await;
+    let turn = run_calls(begun, call, goes_on).await;
     match turn.failure {
         Some(ExtractFailure { reason: Reason::Io, detail }) => Err(Error::internal(detail)),
-        failure => Ok(Turn { failure, ..turn }),
+        failure => Ok(OcrSlice { failure, ..turn }),
     }
 }
 
 /// Runs a slice on the pages left of a document, or on all pages if none was read yet.
-async fn take_turn<W, G>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, goes_on: impl Fn() -> G) -> Turn
+async fn run_calls<W, G>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, goes_on: impl Fn() -> G) -> OcrSlice
 where
     W: Future<Output = Result<Document, ExtractFailure>>,
     G: Future<Output = bool>,
 {
-    let mut turn = Turn { read: begun, progressed: false, failure: None };
+    let mut turn = OcrSlice { read: begun, progressed: false, failure: None };
     let since = Instant::now();
-    for number in 0..CALLS_OF_A_TURN {
+    for number in 0..MAX_CALLS_PER_SLICE {
         // The caller already waited for the pause before the first call.
-        if number > 0 && (since.elapsed() > LONGEST_TURN || !goes_on().await) {
+        if number > 0 && (since.elapsed() > MAX_SLICE_TIME || !goes_on().await) {
             break;
         }
         let left = turn.read.pages_without_text.clone();
-        let (asked, rest) = left.split_at(left.len().min(PAGES_OF_A_CALL));
+        let (asked, rest) = left.split_at(left.len().min(PAGES_PER_CALL));
         let part = match call((!left.is_empty()).then(|| asked.to_vec())).await {
             Ok(part) => part,
             Err(failure) => {
@@ -155,12 +155,12 @@ where
         };
         let is_stuck = !asked.is_empty() && part.pages_without_text.len() >= asked.len();
         turn.progressed |= !is_stuck;
-        add(&mut turn.read, part, rest);
+        append_pages(&mut turn.read, part, rest);
         if is_stuck {
-            let detail = format!("no page of them was read in {CALL_SECONDS} s");
+            let detail = format!("no page of them was read in {CALL_TIMEOUT_SECONDS} s");
             turn.failure = Some(ExtractFailure { reason: Reason::Timeout, detail });
         }
-        if is_stuck || !is_begun(&turn.read) {
+        if is_stuck || !is_partial(&turn.read) {
             break;
         }
     }
@@ -169,7 +169,7 @@ where
 }
 
 /// Appends the result of a call. `rest` are the pages that the call did not request.
-fn add(read: &mut Document, part: Document, rest: &[u32]) {
+fn append_pages(read: &mut Document, part: Document, rest: &[u32]) {
     let before = std::mem::take(read);
     *read = Document { blocks: before.blocks, problems: before.problems, title: before.title.or(part.title), ..part };
     read.blocks.extend(part.blocks);
@@ -177,13 +177,13 @@ fn add(read: &mut Document, part: Document, rest: &[u32]) {
     read.pages_without_text.extend(rest);
     read.truncated = !read.pages_without_text.is_empty();
     let bytes: usize = read.blocks.iter().map(|it| it.text.len()).sum();
-    if read.truncated && (bytes > MOST_TEXT_BYTES || read.blocks.len() > MOST_BLOCKS / 2) {
+    if read.truncated && (bytes > MAX_TEXT_BYTES || read.blocks.len() > MAX_BLOCKS / 2) {
         read.truncated = false;
         read.problems.push("the text of its pictures is cut at the limit".to_string());
     }
 }
 
-pub(in crate::index) fn is_begun(read: &Document) -> bool {
+pub(in crate::index) fn is_partial(read: &Document) -> bool {
     read.truncated && !read.pages_without_text.is_empty()
 }
 
@@ -209,7 +209,7 @@ pub(in crate::index) mod tests {
     }
 
     /// Runs a slice with a fake worker that has `pages` pages and reads `in_a_call` of them per call.
-    async fn turn(begun: Document, pages: u32, in_a_call: usize) -> (Turn, Vec<usize>) {
+    async fn turn(begun: Document, pages: u32, in_a_call: usize) -> (OcrSlice, Vec<usize>) {
         let asked = RefCell::new(Vec::new());
         let call = |wanted: Option<Vec<u32>>| {
             let wanted = wanted.unwrap_or_else(|| (1..=pages).collect());
@@ -217,18 +217,18 @@ pub(in crate::index) mod tests {
             let (read, left) = wanted.split_at(in_a_call.min(wanted.len()));
             std::future::ready(Ok(part(read.iter().copied(), left.iter().copied())))
         };
-        let turn = take_turn(begun, call, || std::future::ready(true)).await;
+        let turn = run_calls(begun, call, || std::future::ready(true)).await;
         (turn, asked.into_inner())
     }
 
     #[tokio::test]
     async fn long_book_is_read_in_slices_to_last_page() {
         let (mut read, mut turns) = (Document::default(), 0);
-        while turns == 0 || is_begun(&read) {
+        while turns == 0 || is_partial(&read) {
             let (turn, asked) = turn(read, 4_500, 200).await;
             assert!(turn.progressed && turn.failure.is_none());
-            assert!(asked.len() <= CALLS_OF_A_TURN);
-            assert!(asked[usize::from(turns == 0)..].iter().all(|it| *it <= PAGES_OF_A_CALL), "{asked:?}");
+            assert!(asked.len() <= MAX_CALLS_PER_SLICE);
+            assert!(asked[usize::from(turns == 0)..].iter().all(|it| *it <= PAGES_PER_CALL), "{asked:?}");
             (read, turns) = (turn.read, turns + 1);
         }
         let pages: Vec<u32> = read.blocks.iter().filter_map(|it| it.anchor.page).collect();
@@ -239,7 +239,7 @@ pub(in crate::index) mod tests {
     async fn finished_or_empty_document_is_not_partial() {
         for (pages, in_a_call, calls) in [(0, 1, 1), (1, 1, 1), (3, 2, 2)] {
             let (turn, asked) = turn(Document::default(), pages, in_a_call).await;
-            assert_eq!((turn.progressed, is_begun(&turn.read), asked.len()), (true, false, calls));
+            assert_eq!((turn.progressed, is_partial(&turn.read), asked.len()), (true, false, calls));
         }
     }
 
@@ -250,10 +250,10 @@ pub(in crate::index) mod tests {
             calls.set(calls.get() + 1);
             std::future::ready(Ok(part([calls.get()], calls.get() + 1..=9)))
         };
-        let turn = take_turn(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
-        assert_eq!((turn.read.blocks.len(), turn.progressed, is_begun(&turn.read)), (2, true, true));
+        let turn = run_calls(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
+        assert_eq!((turn.read.blocks.len(), turn.progressed, is_partial(&turn.read)), (2, true, true));
         // It continues after the last page, and makes one call even when a pause begins.
-        let turn = take_turn(turn.read, call, || std::future::ready(false)).await;
+        let turn = run_calls(turn.read, call, || std::future::ready(false)).await;
         assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
     }
 
@@ -268,9 +268,9 @@ pub(in crate::index) mod tests {
     #[tokio::test]
     async fn ocr_ends_at_text_limit() {
         let mut long = part([1], [2, 3]);
-        long.blocks[0].text = "x".repeat(MOST_TEXT_BYTES + 1);
+        long.blocks[0].text = "x".repeat(MAX_TEXT_BYTES + 1);
         let (turn, _) = turn(long, 3, 1).await;
-        assert!(!is_begun(&turn.read) && turn.read.pages_without_text == [3] && turn.read.problems.len() == 1);
+        assert!(!is_partial(&turn.read) && turn.read.pages_without_text == [3] && turn.read.problems.len() == 1);
     }
 
     #[tokio::test]
@@ -285,10 +285,10 @@ pub(in crate::index) mod tests {
             std::fs::write(&path, "a picture").unwrap();
             let hash = files::hash(&File::open(&path).unwrap()).unwrap();
             let record = crate::model::samples::indexed_file(&root, "a.png", FileKind::Image, hash);
-            let pool = scripted_worker::pool(folder.path(), &does, &Ok(read.clone()));
-            let (pace, gate, tools) = (Pace::default(), Gate::always_open(), Tools::default());
-            let reader = Reader { pool: &pool, pace: &pace, gate: &gate };
-            let found = read_content(&reader, &record, hash, &tools, false, Document::default()).await.unwrap();
+            let pool = scripted_worker::scripted_pool(folder.path(), &does, &Ok(read.clone()));
+            let (pace, gate, tools) = (Throttle::default(), PauseGate::always_open(), Tools::default());
+            let reader = OcrWorkers { pool: &pool, pace: &pace, gate: &gate };
+            let found = run_slice(&reader, &record, hash, &tools, false, Document::default()).await.unwrap();
             let found = found.map(|it| it.read);
             assert_eq!(found, expected, "{does}");
         }

@@ -13,51 +13,51 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::error::Result;
 use crate::index::blocking;
-use crate::index::pipeline::read::{Facts, Outcome, ReadFile, TextBudget};
-use crate::index::pipeline::urgent_queue::MOST_FILES;
+use crate::index::pipeline::read::{FileFacts, ReadFile, ReadOutcome, TextBudget};
+use crate::index::pipeline::urgent_queue::MAX_FILES_PER_CHANGE;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::model::{Chunk, Contents, FileId, FileRecord, FileState};
 
 /// Pending files from which the keyword pass runs first. Fewer are embedded in seconds, and would only be written
 /// twice.
-const WORTH_TWO_PASSES: u64 = 400;
+const TWO_PASS_MIN_FILES: u64 = 400;
 
 /// Bytes of pending files from which the keyword pass runs first, regardless of their number: about a minute of embedding
 /// for text.
-const BYTES_WORTH_TWO_PASSES: u64 = 8 << 20;
+const TWO_PASS_MIN_BYTES: u64 = 8 << 20;
 
 /// Files modified this recently get their vectors before all others.
-const RECENT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const RECENT_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Files with chunks read together: one query of the table takes as long for one file as for a thousand. Also the
 /// number of files in progress when unsearchable files arrive.
-pub(crate) const FILES_TOGETHER: usize = 1_024;
+pub(crate) const BACKFILL_BATCH_FILES: usize = 1_024;
 
 /// Maximum chunks read together, unless one file has more.
-const CHUNKS_TOGETHER: u32 = 1_000;
+const MAX_CHUNKS_PER_READ: u32 = 1_000;
 
 impl Pipeline {
     /// Returns the first pass for the pending files.
     pub(crate) async fn first_pass(&self, run: &Run) -> Result<Pass> {
-        if !self.table.may_wait_for_vectors() {
+        if !self.table.allows_missing_vectors() {
             return Ok(Pass::Whole);
         }
         let catalog = self.catalog.clone();
         let (files, bytes) = blocking(move || catalog.pending_size()).await?;
         let is_much = match run.max_files {
-            Some(most) => files.min(most) >= WORTH_TWO_PASSES,
-            None => files >= WORTH_TWO_PASSES || bytes >= BYTES_WORTH_TWO_PASSES,
+            Some(most) => files.min(most) >= TWO_PASS_MIN_FILES,
+            None => files >= TWO_PASS_MIN_FILES || bytes >= TWO_PASS_MIN_BYTES,
         };
         Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
     /// Counts the unread files that neither an urgent run takes nor this run skips, up to `most` + 1.
-    pub(crate) async fn unread(&self, run: &Run, most: usize) -> Result<usize> {
+    pub(crate) async fn count_unread(&self, run: &Run, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());
-        let looked_at = most + MOST_FILES + run.waiting.most_left();
-        let mut untried = blocking(move || catalog.all_untried(looked_at)).await?;
-        urgent.without(|is_urgent| untried.retain(|it| !is_urgent(*it)));
-        run.waiting.without_left(&mut untried);
+        let looked_at = most + MAX_FILES_PER_CHANGE + run.deferral.max_skipped();
+        let mut untried = blocking(move || catalog.untried_files(looked_at)).await?;
+        urgent.excluding(|is_urgent| untried.retain(|it| !is_urgent(*it)));
+        run.deferral.retain_unskipped(&mut untried);
         Ok(untried.len().min(most + 1))
     }
 }
@@ -65,20 +65,20 @@ impl Pipeline {
 /// First stage: sends files without vectors. Stops when more than the `left` unreadable files are unread, because new
 /// files go first. Files that lose their vectors again, or are skipped, wait for the caller's next round.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
-    let recent = SystemTime::now().checked_sub(RECENT).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+    let recent = SystemTime::now().checked_sub(RECENT_AGE).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     let recent_ns = recent.map_or(0, |it| it.as_nanos() as i64);
     let catalog = pipeline.catalog.clone();
-    let mut files = blocking(move || catalog.awaiting(recent_ns)).await?;
+    let mut files = blocking(move || catalog.awaiting_files(recent_ns)).await?;
     files.truncate(run.max_files.map_or(usize::MAX, |it| it as usize));
-    for part in files.chunks(FILES_TOGETHER) {
-        if run.cancel.is_cancelled() || pipeline.unread(run, left).await? > left {
+    for part in files.chunks(BACKFILL_BATCH_FILES) {
+        if run.cancel.is_cancelled() || pipeline.count_unread(run, left).await? > left {
             break;
         }
-        pipeline.space.check()?;
+        pipeline.disk_space.check()?;
         let (catalog, ids) = (pipeline.catalog.clone(), part.to_vec());
         let mut records = blocking(move || catalog.records(&ids)).await?;
         records.retain(|it| it.state == FileState::Indexed);
-        run.progress.send_again(records.len() as u64);
+        run.progress.add_resent(records.len() as u64);
         for record in records {
             if to_read.send(record).await.is_err() {
                 return Ok(());
@@ -97,9 +97,9 @@ pub(crate) async fn read(
     to_embed: mpsc::Sender<ReadFile>,
 ) -> Result<()> {
     let mut groups =
-        ReceiverStream::new(files).take_until(Box::pin(run.cancel.cancelled())).ready_chunks(FILES_TOGETHER);
+        ReceiverStream::new(files).take_until(Box::pin(run.cancel.cancelled())).ready_chunks(BACKFILL_BATCH_FILES);
     while let Some(group) = groups.next().await {
-        for part in parts(group) {
+        for part in split_by_chunks(group) {
             for file in read_part(pipeline, run, &text_budget, part).await? {
                 if to_embed.send(file).await.is_err() {
                     return Ok(());
@@ -111,13 +111,13 @@ pub(crate) async fn read(
 }
 
 /// Splits a group so that no part has too many chunks to read at once.
-fn parts(group: Vec<FileRecord>) -> Vec<Vec<FileRecord>> {
+fn split_by_chunks(group: Vec<FileRecord>) -> Vec<Vec<FileRecord>> {
     let mut parts: Vec<Vec<FileRecord>> = Vec::new();
     let mut chunks = u32::MAX;
     for record in group {
         chunks = chunks.saturating_add(record.chunks);
         match parts.last_mut() {
-            Some(part) if chunks <= CHUNKS_TOGETHER => part.push(record),
+            Some(part) if chunks <= MAX_CHUNKS_PER_READ => part.push(record),
             _ => {
                 chunks = record.chunks;
                 parts.push(vec![record]);
@@ -143,14 +143,14 @@ async fn read_part(
         chunks.sort_by_key(|it| it.ordinal);
         // It changed or got evidence since: the next round takes it.
         let Some(hash) = hash.filter(|_| !chunks.is_empty() && chunks.len() == record.chunks as usize) else {
-            run.progress.take_back(1);
+            run.progress.remove_expected(1);
             continue;
         };
         let (kind, media_type, detail) = (record.kind, record.media_type.clone(), record.detail.clone());
         let permit = Some(budget.reserve(&chunks).await);
         // Marking vectors does not change the contents in the catalog.
-        let facts = Facts { hash, kind, media_type, detail, contents: Contents::default() };
-        let outcome = Outcome::Chunks(facts, chunks);
+        let facts = FileFacts { hash, kind, media_type, detail, contents: Contents::default() };
+        let outcome = ReadOutcome::Chunks(facts, chunks);
         read.push(ReadFile { record, outcome, permit });
     }
     Ok(read)

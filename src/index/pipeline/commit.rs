@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use crate::catalog::{AsRead, Catalog, IndexedMark, ReasonMark, RequeueScope};
+use crate::catalog::{Catalog, FileStamp, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::index::maintenance::purge;
-use crate::index::pipeline::embed::{Done, Ready};
-use crate::index::pipeline::read::Facts;
+use crate::index::pipeline::embed::{CommitAction, EmbeddedFile};
+use crate::index::pipeline::read::FileFacts;
 use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::roots::scan;
 use crate::machine;
@@ -21,17 +21,21 @@ use crate::model::{Contents, FileChunks, FileId, FileRecord, FileState, Reason};
 const COMMIT_CHUNKS: usize = 2_000;
 /// The longest that a finished file waits for its commit while others arrive. A commit waits for the disk, and so does
 /// every query that reads at that moment. At one commit every five seconds, that is more than one query in twenty.
-const COMMIT_AFTER: Duration = Duration::from_secs(10);
+const MAX_COMMIT_DELAY: Duration = Duration::from_secs(10);
 /// An idle gap in the input. It ends the batch of an urgent run, so that a saved file is searchable at once. A job has
 /// gaps whenever the model is slow, and would make many small commits. Its batch ends only when nothing else is in
 /// progress.
-const PAUSE: Duration = Duration::from_millis(150);
+const IDLE_GAP: Duration = Duration::from_millis(150);
 
 /// Collects files, commits them in batches and marks them.
-pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Receiver<Vec<Ready>>) -> Result<()> {
+pub(crate) async fn commit_batches(
+    pipeline: &Pipeline,
+    run: &Run,
+    mut groups: mpsc::Receiver<Vec<EmbeddedFile>>,
+) -> Result<()> {
     let mut batch = Batch::default();
     loop {
-        let paused = match tokio::time::timeout(PAUSE, groups.recv()).await {
+        let paused = match tokio::time::timeout(IDLE_GAP, groups.recv()).await {
             Ok(Some(group)) => {
                 group.into_iter().for_each(|file| batch.push(file));
                 false
@@ -40,13 +44,13 @@ pub(crate) async fn store(pipeline: &Pipeline, run: &Run, mut groups: mpsc::Rece
             Err(_elapsed) => true,
         };
         // The feed waits for these files, or will once all are sent.
-        let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.under_way();
+        let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.in_progress();
         if batch.is_due() || is_all || (run.urgent && paused) {
             let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
             // A commit mostly waits for the disk. No CPU share is charged for it, or just-saved files would wait.
             if !run.urgent && !machine::budget().is_limited() {
-                run.rest(machine::budget().spend_behind(begun.elapsed())).await;
+                run.rest(machine::budget().spend_background(begun.elapsed())).await;
             }
         }
     }
@@ -62,22 +66,22 @@ async fn commit(batch: Batch, pipeline: &Pipeline, run: &Run) -> Result<()> {
 /// Files committed to the store and the catalog together.
 #[derive(Default)]
 struct Batch {
-    files: Vec<Ready>,
+    files: Vec<EmbeddedFile>,
     chunks: usize,
     since: Option<Instant>,
 }
 
 impl Batch {
-    fn push(&mut self, file: Ready) {
+    fn push(&mut self, file: EmbeddedFile) {
         self.since.get_or_insert_with(Instant::now);
-        if let Done::Embedded(_, chunks) = &file.outcome {
+        if let CommitAction::Embedded(_, chunks) = &file.outcome {
             self.chunks += chunks.len();
         }
         self.files.push(file);
     }
 
     fn time_left(&self) -> Duration {
-        self.since.map_or(COMMIT_AFTER, |since| COMMIT_AFTER.saturating_sub(since.elapsed()))
+        self.since.map_or(MAX_COMMIT_DELAY, |since| MAX_COMMIT_DELAY.saturating_sub(since.elapsed()))
     }
 
     fn is_due(&self) -> bool {
@@ -91,30 +95,30 @@ impl Batch {
         }
         let committing = pipeline.committing.lock().await;
         let files = self.files.len() as u64;
-        let (wanted, awaiting) = wanted(self.files, run.pass, pipeline).await?;
-        let mut parts = Parts { awaiting, ..Parts::default() };
+        let (wanted, awaiting) = retain_current(self.files, run.pass, pipeline).await?;
+        let mut parts = CommitParts { awaiting, ..CommitParts::default() };
         // The permits are held until everything is on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
         let emptied: Vec<FileId> = parts.reasons.iter().map(|(it, _)| it.file.id).collect();
         let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
         // An earlier commit may have stored rows without marking the file.
-        parts.is_withdrawn |= parts.have_denied(|it| pipeline.table.knows(it));
+        parts.is_withdrawn |= parts.any_denied(|it| pipeline.table.has_file(it));
         let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
         pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
         parts.copy(pipeline).await?;
-        pipeline.table.clear(&emptied).await?;
+        pipeline.table.delete(&emptied).await?;
         let (chunks, failures) = (parts.chunks as u64, std::mem::take(&mut parts.failures));
         parts.mark(run.pass, pipeline, &replaced).await?;
         match run.pass {
             Pass::Vectors => run.progress.add_vectors(files, chunks, &failures),
             Pass::Whole | Pass::Words => {
                 run.progress.add_done(files, chunks, &failures);
-                pipeline.unasked.note(&run.progress, files, chunks);
+                pipeline.unattended.count(&run.progress, files, chunks);
             }
         }
         drop(committing);
         // Updating indexes needs disk space: under the reserve, or in a pause, it waits.
-        if pipeline.space.check().is_ok() && pipeline.gate.pause().is_none() {
+        if pipeline.disk_space.check().is_ok() && pipeline.pause.pause().is_none() {
             pipeline.table.catch_up().await;
         }
         Ok(())
@@ -124,10 +128,14 @@ impl Batch {
 /// Keeps the files that are still as they were read. A changed or deleted file, or one that an urgent run indexed
 /// first, is dropped: committing it would overwrite newer data. Also returns how many chunks of each copied file still
 /// lack vectors. Only commits change that number, and the caller holds the commit lock.
-async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(Vec<Ready>, HashMap<FileId, u32>)> {
+async fn retain_current(
+    files: Vec<EmbeddedFile>,
+    pass: Pass,
+    pipeline: &Pipeline,
+) -> Result<(Vec<EmbeddedFile>, HashMap<FileId, u32>)> {
     let catalog = pipeline.catalog.clone();
     let originals =
-        files.iter().filter_map(|it| if let Done::SameAs(_, from) = it.outcome { Some(from) } else { None });
+        files.iter().filter_map(|it| if let CommitAction::SameAs(_, from) = it.outcome { Some(from) } else { None });
     let ids: Vec<FileId> = files.iter().map(|it| it.record.id).chain(originals).collect();
     blocking(move || {
         let now: HashMap<FileId, FileRecord> = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
@@ -135,12 +143,12 @@ async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(V
         let mut wanted = Vec::with_capacity(files.len());
         let mut awaiting = HashMap::new();
         for file in files {
-            let Some(present) = now.get(&file.record.id).filter(|it| is_as_read(pass, &file.record, it)) else {
+            let Some(present) = now.get(&file.record.id).filter(|it| is_unchanged(pass, &file.record, it)) else {
                 continue;
             };
-            if holds(pass, &file, present, &now) {
-                if let Done::SameAs(_, from) = file.outcome {
-                    awaiting.insert(from, catalog.awaiting_of(from)?);
+            if is_still_valid(pass, &file, present, &now) {
+                if let CommitAction::SameAs(_, from) = file.outcome {
+                    awaiting.insert(from, catalog.awaiting_chunks_of(from)?);
                 }
                 wanted.push(file);
             } else {
@@ -154,7 +162,7 @@ async fn wanted(files: Vec<Ready>, pass: Pass, pipeline: &Pipeline) -> Result<(V
 }
 
 /// Everything that makes a file pending again resets its attempts, even a change that keeps size and time.
-fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
+fn is_unchanged(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
     let state = match pass {
         Pass::Whole | Pass::Words => present.state == FileState::Pending && present.tries > 0,
         // Evidence may have been added to it.
@@ -166,24 +174,24 @@ fn is_as_read(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
 }
 
 /// Returns whether the result still matches the file's path and the file that it copies.
-fn holds(pass: Pass, file: &Ready, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
+fn is_still_valid(pass: Pass, file: &EmbeddedFile, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
     let read = &file.record;
     let moved = present.found.path != read.found.path || present.root != read.root;
     match &file.outcome {
-        _ if pass != Pass::Vectors && !AsRead::of(read).is_true_of(present) => false,
+        _ if pass != Pass::Vectors && !FileStamp::new(read).matches(present) => false,
         // It may have moved away from the path where it was opened.
-        Done::Without(..) => !moved,
-        Done::SameAs(facts, from) => {
+        CommitAction::Without(..) => !moved,
+        CommitAction::SameAs(facts, from) => {
             let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);
             now.get(from).is_some_and(is_same)
         }
-        Done::Embedded(..) => present.extension == read.extension,
+        CommitAction::Embedded(..) => present.extension == read.extension,
     }
 }
 
 /// A batch sorted by commit action.
 #[derive(Default)]
-struct Parts {
+struct CommitParts {
     files: Vec<FileChunks>,
     copies: Vec<(FileId, IndexedMark)>,
     /// Chunks without vectors, by the file that is copied.
@@ -202,28 +210,28 @@ struct Parts {
     chunks: usize,
 }
 
-impl Parts {
-    fn push(&mut self, file: Ready) -> Option<OwnedSemaphorePermit> {
+impl CommitParts {
+    fn push(&mut self, file: EmbeddedFile) -> Option<OwnedSemaphorePermit> {
         let record = &file.record;
-        if !matches!(file.outcome, Done::Without(..)) {
+        if !matches!(file.outcome, CommitAction::Without(..)) {
             self.read.insert(record.id, record.absolute());
         }
         match file.outcome {
-            Done::Embedded(facts, chunks) => {
+            CommitAction::Embedded(facts, chunks) => {
                 self.chunks += chunks.len();
                 let awaiting = chunks.iter().filter(|it| it.vector.is_empty()).count() as u32;
-                let mark = indexed(record, facts, chunks.len() as u32);
+                let mark = indexed_mark(record, facts, chunks.len() as u32);
                 self.marks.push(IndexedMark { awaiting, ..mark });
                 self.files.push(FileChunks { file_id: record.id, chunks });
             }
-            Done::SameAs(facts, from) => self.copies.push((from, indexed(record, facts, 0))),
-            Done::Without(facts, reason, detail) => {
+            CommitAction::SameAs(facts, from) => self.copies.push((from, indexed_mark(record, facts, 0))),
+            CommitAction::Without(facts, reason, detail) => {
                 if reason.state() == FileState::Failed {
                     self.failures.push(format!("{}: {}", record.found.path.display(), reason.name()));
                 }
                 self.is_withdrawn |= reason == Reason::PermissionDenied && record.chunks > 0;
                 self.places.push((record.id, record.found.path.clone()));
-                self.reasons.push((without(record, facts, reason, detail), record.chunks));
+                self.reasons.push((reason_mark(record, facts, reason, detail), record.chunks));
             }
         }
         file.permit
@@ -248,7 +256,7 @@ impl Parts {
     }
 
     /// Returns whether `of` holds for a file that may not be read.
-    fn have_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
+    fn any_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
         self.reasons.iter().any(|(it, _)| it.reason == Reason::PermissionDenied && of(it.file.id))
     }
 
@@ -261,7 +269,7 @@ impl Parts {
         let ids: Vec<FileId> = replaced.iter().copied().chain(reasons.iter().map(|(it, _)| it.file.id)).collect();
         let marked = blocking(move || {
             if is_withdrawn {
-                purge::ask(&catalog)?;
+                purge::request(&catalog)?;
             }
             match pass {
                 Pass::Whole | Pass::Words => {
@@ -283,13 +291,13 @@ impl Parts {
             blocking(move || requeue_unmarked(&catalog, &ids)).await?;
         }
         let (catalog, stored) = (pipeline.catalog.clone(), replaced.to_vec());
-        let unwanted = blocking(move || unwanted(&catalog, stored)).await?;
+        let unwanted = blocking(move || stale_files(&catalog, stored)).await?;
         let places = unwanted.iter().filter_map(|it| read.get(it).cloned()).collect();
-        if scan::are_left_out_at(&pipeline.catalog, places).await? {
+        if scan::any_excluded_at(&pipeline.catalog, places).await? {
             let catalog = pipeline.catalog.clone();
-            blocking(move || purge::ask(&catalog)).await?;
+            blocking(move || purge::request(&catalog)).await?;
         }
-        pipeline.table.clear(&unwanted).await
+        pipeline.table.delete(&unwanted).await
     }
 }
 
@@ -302,12 +310,12 @@ fn requeue_unmarked(catalog: &Catalog, ids: &[FileId]) -> Result<()> {
 
 /// Returns the just-stored files that must leave the store again. They were deleted meanwhile (their tombstones may be
 /// processed already), or a walk excluded them.
-pub(in crate::index) fn unwanted(catalog: &Catalog, mut stored: Vec<FileId>) -> Result<Vec<FileId>> {
+pub(in crate::index) fn stale_files(catalog: &Catalog, mut stored: Vec<FileId>) -> Result<Vec<FileId>> {
     let known: HashMap<FileId, FileState> = catalog.records(&stored)?.iter().map(|it| (it.id, it.state)).collect();
     stored.retain(|it| !matches!(known.get(it), Some(FileState::Pending | FileState::Indexed)));
     if stored.iter().any(|it| known.contains_key(it)) {
         // Before the rows are deleted, so that a crash cannot lose the purge.
-        purge::ask(catalog)?;
+        purge::request(catalog)?;
     }
     Ok(stored)
 }
@@ -323,9 +331,9 @@ fn requeue_moved(catalog: &Catalog, places: &[(FileId, PathBuf)]) -> Result<()> 
     Ok(())
 }
 
-fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
+fn indexed_mark(record: &FileRecord, facts: FileFacts, chunks: u32) -> IndexedMark {
     IndexedMark {
-        file: AsRead::of(record),
+        file: FileStamp::new(record),
         hash: facts.hash,
         kind: facts.kind,
         media_type: facts.media_type,
@@ -336,12 +344,12 @@ fn indexed(record: &FileRecord, facts: Facts, chunks: u32) -> IndexedMark {
     }
 }
 
-fn without(record: &FileRecord, facts: Option<Facts>, reason: Reason, detail: String) -> ReasonMark {
+fn reason_mark(record: &FileRecord, facts: Option<FileFacts>, reason: Reason, detail: String) -> ReasonMark {
     let (hash, kind, media_type, contents) = match facts {
         Some(facts) => (Some(facts.hash), facts.kind, facts.media_type, facts.contents),
         None => (None, record.kind, record.media_type.clone(), Contents::default()),
     };
-    ReasonMark { file: AsRead::of(record), reason, detail, hash, kind, media_type, contents }
+    ReasonMark { file: FileStamp::new(record), reason, detail, hash, kind, media_type, contents }
 }
 
 #[cfg(test)]
@@ -355,9 +363,9 @@ mod tests {
         let deleted = 99;
         let is_asked = || catalog.meta_get("purge_asked_ms").unwrap().is_some();
         let failed = catalog.select(&crate::model::FileFilter::default()).unwrap()[0];
-        assert_eq!((unwanted(&catalog, vec![deleted]).unwrap(), is_asked()), (vec![deleted], false));
-        assert_eq!((unwanted(&catalog, vec![failed]).unwrap(), is_asked()), (vec![failed], true));
+        assert_eq!((stale_files(&catalog, vec![deleted]).unwrap(), is_asked()), (vec![deleted], false));
+        assert_eq!((stale_files(&catalog, vec![failed]).unwrap(), is_asked()), (vec![failed], true));
         catalog.requeue(&RequeueScope::All).unwrap();
-        assert_eq!(unwanted(&catalog, vec![failed]).unwrap(), [0; 0]);
+        assert_eq!(stale_files(&catalog, vec![failed]).unwrap(), [0; 0]);
     }
 }

@@ -21,39 +21,39 @@ use roaring::RoaringTreemap;
 use crate::model::{ExtractFailure, FileId, FileRecord, Reason, RootId};
 
 /// Timeouts from which a kind counts as slow.
-const BAD_LUCK: u32 = 3;
+const SLOW_KIND_TIMEOUTS: u32 = 3;
 
 /// How long a file that was sent twice is skipped. A run of hours takes it again.
-const LEFT_ALONE: Duration = Duration::from_secs(60);
+const SKIP_TIME: Duration = Duration::from_secs(60);
 
 /// Files of one folder with one extension.
-type Kind = (RootId, PathBuf, String);
+type FileGroup = (RootId, PathBuf, String);
 
 /// Decides which files one run defers, and for how long.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct Deferral {
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    timeouts: HashMap<Kind, u32>,
+    timeouts: HashMap<FileGroup, u32>,
     /// Files up to this rank are sent. The rank is the number of attempts, at least 1 for a file of a slow kind.
-    turn: u32,
+    rank: u32,
     /// Lowest rank deferred since the round began.
-    put_off: Option<u32>,
+    next_rank: Option<u32>,
     /// Files sent.
     sent: RoaringTreemap,
     /// Files sent again, with the time of the last send.
     sent_again: HashMap<FileId, Instant>,
     /// Whether a file was skipped because it keeps changing.
-    has_left: bool,
+    has_skipped: bool,
 }
 
-impl Waiting {
+impl Deferral {
     /// Begins another round over the pending files.
     pub(crate) fn begin_round(&self) {
-        self.state().put_off = None;
+        self.state().next_rank = None;
     }
 
     /// Begins another run over all pending files. The timeouts per kind stay.
@@ -64,8 +64,8 @@ impl Waiting {
     }
 
     /// Returns whether this file is deferred, and records its rank if so.
-    pub(crate) fn puts_off(&self, file: &FileRecord) -> bool {
-        self.puts_off_rank(file.tries, &kind(file))
+    pub(crate) fn should_defer(&self, file: &FileRecord) -> bool {
+        self.should_defer_rank(file.tries, &group_of(file))
     }
 
     /// Records that a file is sent to be read.
@@ -77,60 +77,60 @@ impl Waiting {
     }
 
     /// Returns whether a file is skipped because it keeps changing, and records it if so.
-    pub(crate) fn leaves(&self, file: FileId) -> bool {
+    pub(crate) fn should_skip(&self, file: FileId) -> bool {
         let mut state = self.state();
-        let leaves = state.is_left(file, Instant::now());
-        state.has_left |= leaves;
+        let leaves = state.is_skipped(file, Instant::now());
+        state.has_skipped |= leaves;
         leaves
     }
 
     /// Returns the maximum number of skipped files.
-    pub(crate) fn most_left(&self) -> usize {
+    pub(crate) fn max_skipped(&self) -> usize {
         self.state().sent_again.len()
     }
 
     /// Removes the skipped files.
-    pub(crate) fn without_left(&self, files: &mut Vec<FileId>) {
+    pub(crate) fn retain_unskipped(&self, files: &mut Vec<FileId>) {
         let (state, now) = (self.state(), Instant::now());
-        files.retain(|it| !state.is_left(*it, now));
+        files.retain(|it| !state.is_skipped(*it, now));
     }
 
     /// Returns whether files were skipped: the next run takes them.
-    pub(crate) fn has_left(&self) -> bool {
-        self.state().has_left
+    pub(crate) fn has_skipped(&self) -> bool {
+        self.state().has_skipped
     }
 
     /// Returns whether files of this kind timed out too often in this run.
     pub(crate) fn is_slow(&self, file: &FileRecord) -> bool {
-        self.state().is_slow(&kind(file))
+        self.state().is_slow(&group_of(file))
     }
 
-    fn puts_off_rank(&self, tries: u32, kind: &Kind) -> bool {
+    fn should_defer_rank(&self, tries: u32, kind: &FileGroup) -> bool {
         let mut state = self.state();
         let rank = tries.max(state.is_slow(kind).into());
-        let wait = rank > state.turn;
+        let wait = rank > state.rank;
         if wait {
-            state.put_off = Some(state.put_off.map_or(rank, |it| it.min(rank)));
+            state.next_rank = Some(state.next_rank.map_or(rank, |it| it.min(rank)));
         }
         wait
     }
 
     /// Records a failed read.
-    pub(crate) fn note(&self, file: &FileRecord, failed: &ExtractFailure) {
+    pub(crate) fn note_failure(&self, file: &FileRecord, failed: &ExtractFailure) {
         if failed.reason == Reason::Timeout {
-            self.note_timeout(kind(file));
+            self.note_timeout(group_of(file));
         }
     }
 
-    fn note_timeout(&self, kind: Kind) {
+    fn note_timeout(&self, kind: FileGroup) {
         *self.state().timeouts.entry(kind).or_default() += 1;
     }
 
     /// Moves on to the next deferred rank, when nothing else is left. Returns false if no file is deferred.
-    pub(crate) fn take_turn(&self) -> bool {
+    pub(crate) fn next_rank(&self) -> bool {
         let mut state = self.state();
-        let next = state.put_off.take();
-        state.turn = next.unwrap_or(0);
+        let next = state.next_rank.take();
+        state.rank = next.unwrap_or(0);
         next.is_some()
     }
 
@@ -141,16 +141,16 @@ impl Waiting {
 }
 
 impl State {
-    fn is_left(&self, file: FileId, now: Instant) -> bool {
-        self.sent_again.get(&file).is_some_and(|it| now.saturating_duration_since(*it) < LEFT_ALONE)
+    fn is_skipped(&self, file: FileId, now: Instant) -> bool {
+        self.sent_again.get(&file).is_some_and(|it| now.saturating_duration_since(*it) < SKIP_TIME)
     }
 
-    fn is_slow(&self, kind: &Kind) -> bool {
-        self.timeouts.get(kind).is_some_and(|it| *it >= BAD_LUCK)
+    fn is_slow(&self, kind: &FileGroup) -> bool {
+        self.timeouts.get(kind).is_some_and(|it| *it >= SLOW_KIND_TIMEOUTS)
     }
 }
 
-fn kind(file: &FileRecord) -> Kind {
+fn group_of(file: &FileRecord) -> FileGroup {
     let folder = file.found.path.parent().map(PathBuf::from).unwrap_or_default();
     (file.root_id, folder, file.extension.clone())
 }
@@ -159,55 +159,55 @@ fn kind(file: &FileRecord) -> Kind {
 mod tests {
     use super::*;
 
-    fn kind(folder: &str, extension: &str) -> Kind {
+    fn kind(folder: &str, extension: &str) -> FileGroup {
         (1, folder.into(), extension.into())
     }
 
     #[test]
     fn changing_file_is_read_twice_then_skipped_for_a_while() {
-        let waiting = Waiting::default();
+        let waiting = Deferral::default();
         for _ in 0..2 {
-            assert!(!waiting.leaves(7));
+            assert!(!waiting.should_skip(7));
             waiting.note_sent(7);
         }
-        assert!(!waiting.leaves(8) && !waiting.has_left());
-        assert!(waiting.leaves(7) && waiting.has_left());
+        assert!(!waiting.should_skip(8) && !waiting.has_skipped());
+        assert!(waiting.should_skip(7) && waiting.has_skipped());
         let mut files = vec![6, 7, 8];
-        waiting.without_left(&mut files);
-        assert_eq!((files, waiting.most_left()), (vec![6, 8], 1));
-        assert!(!waiting.state().is_left(7, Instant::now() + LEFT_ALONE), "for a while");
+        waiting.retain_unskipped(&mut files);
+        assert_eq!((files, waiting.max_skipped()), (vec![6, 8], 1));
+        assert!(!waiting.state().is_skipped(7, Instant::now() + SKIP_TIME), "for a while");
         waiting.begin_run();
-        assert!(!waiting.leaves(7) && !waiting.has_left());
+        assert!(!waiting.should_skip(7) && !waiting.has_skipped());
     }
 
     #[test]
     fn kind_with_timeouts_goes_last() {
-        let waiting = Waiting::default();
+        let waiting = Deferral::default();
         waiting.note_timeout(kind("scans", "pdf"));
         waiting.note_timeout(kind("scans", "pdf"));
-        assert!(!waiting.puts_off_rank(0, &kind("scans", "pdf")), "two timeouts are below the limit");
+        assert!(!waiting.should_defer_rank(0, &kind("scans", "pdf")), "two timeouts are below the limit");
         waiting.note_timeout(kind("scans", "pdf"));
-        assert!(waiting.puts_off_rank(0, &kind("scans", "pdf")));
+        assert!(waiting.should_defer_rank(0, &kind("scans", "pdf")));
         for other in [kind("scans", "txt"), kind("letters", "pdf")] {
-            assert!(!waiting.puts_off_rank(0, &other), "{other:?}");
+            assert!(!waiting.should_defer_rank(0, &other), "{other:?}");
         }
-        assert!(waiting.take_turn());
+        assert!(waiting.next_rank());
         waiting.begin_round();
-        assert!(!waiting.puts_off_rank(0, &kind("scans", "pdf")));
-        assert!(!waiting.take_turn(), "nothing waits any more");
+        assert!(!waiting.should_defer_rank(0, &kind("scans", "pdf")));
+        assert!(!waiting.next_rank(), "nothing waits any more");
     }
 
     #[test]
     fn crash_suspects_go_last_fewest_attempts_first() {
-        let (waiting, letter) = (Waiting::default(), kind("letters", "pdf"));
-        let waits = |tries| waiting.puts_off_rank(tries, &letter);
+        let (waiting, letter) = (Deferral::default(), kind("letters", "pdf"));
+        let waits = |tries| waiting.should_defer_rank(tries, &letter);
         assert_eq!([4, 0, 2].map(waits), [true, false, true]);
-        assert!(waiting.take_turn());
+        assert!(waiting.next_rank());
         waiting.begin_round();
         assert_eq!([4, 0, 2].map(waits), [true, false, false], "then the one that was tried twice");
-        assert!(waiting.take_turn());
+        assert!(waiting.next_rank());
         waiting.begin_round();
         assert!(!waits(4));
-        assert!(!waiting.take_turn() && waits(2), "another round begins with the others");
+        assert!(!waiting.next_rank() && waits(2), "another round begins with the others");
     }
 }

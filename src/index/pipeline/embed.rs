@@ -10,37 +10,37 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::catalog::{VectorCache, VectorKey};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::blocking;
-use crate::index::pipeline::read::{Facts, Outcome, ReadFile};
+use crate::index::pipeline::read::{FileFacts, ReadFile, ReadOutcome};
 use crate::index::pipeline::{Pass, Pipeline, Run};
-use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason, is_unit};
+use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason, has_unit_norm};
 
 /// Maximum files embedded together, so that the embedder's threads share enough texts to stay busy.
-const FILES_TOGETHER: usize = 32;
+const GROUP_FILES: usize = 32;
 /// Groups in the embedder at once: while one finishes its last text, the next keeps the threads busy.
-const GROUPS_AT_ONCE: usize = 2;
+const CONCURRENT_GROUPS: usize = 2;
 /// An urgent run with more missing texts than this loses its priority in the embedder, because it would delay a job.
-const TEXTS_BEFORE_OTHERS: usize = 32;
+const MAX_URGENT_TEXTS: usize = 32;
 
 /// How long an embedding call in progress may take after its run is cancelled.
-const IN_HAND: Duration = Duration::from_secs(10);
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// A file ready for the store.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct EmbeddedFile {
     pub(crate) record: FileRecord,
-    pub(crate) outcome: Done,
+    pub(crate) outcome: CommitAction,
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The commit action for a file.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum CommitAction {
     /// Store these chunks.
-    Embedded(Facts, Vec<Embedded>),
+    Embedded(FileFacts, Vec<Embedded>),
     /// Copy the chunks of that file.
-    SameAs(Facts, FileId),
+    SameAs(FileFacts, FileId),
     /// Only mark it in the catalog.
-    Without(Option<Facts>, Reason, String),
+    Without(Option<FileFacts>, Reason, String),
 }
 
 /// Embeds files as they arrive and sends them on in groups.
@@ -48,13 +48,13 @@ pub(crate) async fn embed(
     pipeline: &Pipeline,
     run: &Run,
     files: mpsc::Receiver<ReadFile>,
-    to_store: mpsc::Sender<Vec<Ready>>,
+    to_store: mpsc::Sender<Vec<EmbeddedFile>>,
 ) -> Result<()> {
     let mut groups = ReceiverStream::new(files)
         .take_until(Box::pin(run.cancel.cancelled()))
-        .ready_chunks(FILES_TOGETHER)
+        .ready_chunks(GROUP_FILES)
         .map(|group| embed_group(pipeline, run, group))
-        .buffered(GROUPS_AT_ONCE);
+        .buffered(CONCURRENT_GROUPS);
     while let Some(group) = groups.next().await {
         if to_store.send(group?).await.is_err() {
             break;
@@ -63,17 +63,17 @@ pub(crate) async fn embed(
     Ok(())
 }
 
-async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<Ready>> {
+async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<EmbeddedFile>> {
     // Evaluated once: the table changes while the texts are embedded.
-    let waiting: Vec<bool> = group.iter().map(|it| waits(pipeline, run, it)).collect();
-    let texts = group.iter().zip(&waiting).filter(|(_, waits)| !**waits).flat_map(|(file, _)| chunks(file));
+    let waiting: Vec<bool> = group.iter().map(|it| defers_vectors(pipeline, run, it)).collect();
+    let texts = group.iter().zip(&waiting).filter(|(_, waits)| !**waits).flat_map(|(file, _)| chunks_to_embed(file));
     let texts: Vec<&Chunk> = texts.collect();
-    let vectors = match vectors_of(pipeline, run, &texts).await {
+    let vectors = match embed_chunks(pipeline, run, &texts).await {
         Ok(vectors) => vectors,
         // The backend rejects a text: embed the files one by one to find it, so that the others continue.
         Err(error) if error.code == ErrorCode::InvalidArgument => {
             if group.len() == 1 {
-                return Ok(vec![refused(group, &error.message)]);
+                return Ok(vec![embed_failed(group, &error.message)]);
             }
             let mut ready = Vec::with_capacity(group.len());
             for file in group {
@@ -93,51 +93,51 @@ async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Re
 
 /// Returns whether a file is indexed by keywords only for now. Files already in the index keep their vectors: without
 /// them they would rank worse than before.
-fn waits(pipeline: &Pipeline, run: &Run, file: &ReadFile) -> bool {
-    run.pass == Pass::Words && pipeline.table.may_wait_for_vectors() && !pipeline.table.knows(file.record.id)
+fn defers_vectors(pipeline: &Pipeline, run: &Run, file: &ReadFile) -> bool {
+    run.pass == Pass::Words && pipeline.table.allows_missing_vectors() && !pipeline.table.has_file(file.record.id)
 }
 
-fn chunks(file: &ReadFile) -> &[Chunk] {
+fn chunks_to_embed(file: &ReadFile) -> &[Chunk] {
     match &file.outcome {
-        Outcome::Chunks(_, chunks) => chunks,
-        Outcome::SameAs(..) | Outcome::Without(..) => &[],
+        ReadOutcome::Chunks(_, chunks) => chunks,
+        ReadOutcome::SameAs(..) | ReadOutcome::Without(..) => &[],
     }
 }
 
 /// Pairs each chunk with its vector. `vectors` holds the vectors of all chunks of the group, in order.
-fn with_vectors(file: ReadFile, vectors: &mut impl Iterator<Item = Vec<f32>>) -> Ready {
+fn with_vectors(file: ReadFile, vectors: &mut impl Iterator<Item = Vec<f32>>) -> EmbeddedFile {
     let outcome = match file.outcome {
-        Outcome::Chunks(facts, chunks) => {
+        ReadOutcome::Chunks(facts, chunks) => {
             let embedded = chunks.into_iter().zip(vectors).map(|(chunk, vector)| Embedded { chunk, vector });
-            Done::Embedded(facts, embedded.collect())
+            CommitAction::Embedded(facts, embedded.collect())
         }
-        Outcome::SameAs(facts, from) => Done::SameAs(facts, from),
-        Outcome::Without(facts, reason, detail) => Done::Without(facts, reason, detail),
+        ReadOutcome::SameAs(facts, from) => CommitAction::SameAs(facts, from),
+        ReadOutcome::Without(facts, reason, detail) => CommitAction::Without(facts, reason, detail),
     };
-    Ready { record: file.record, outcome, permit: file.permit }
+    EmbeddedFile { record: file.record, outcome, permit: file.permit }
 }
 
-fn refused(mut group: Vec<ReadFile>, message: &str) -> Ready {
+fn embed_failed(mut group: Vec<ReadFile>, message: &str) -> EmbeddedFile {
     let file = group.pop().expect("the caller has one file");
     let facts = match file.outcome {
-        Outcome::Chunks(facts, _) | Outcome::SameAs(facts, _) => Some(facts),
-        Outcome::Without(facts, ..) => facts,
+        ReadOutcome::Chunks(facts, _) | ReadOutcome::SameAs(facts, _) => Some(facts),
+        ReadOutcome::Without(facts, ..) => facts,
     };
-    Ready {
+    EmbeddedFile {
         record: file.record,
-        outcome: Done::Without(facts, Reason::EmbedFailed, message.to_string()),
+        outcome: CommitAction::Without(facts, Reason::EmbedFailed, message.to_string()),
         permit: file.permit,
     }
 }
 
 /// Waits until the run is cancelled and [`IN_HAND`] has passed.
-async fn long_cancelled(run: &Run) {
+async fn cancelled_past_grace(run: &Run) {
     run.cancel.cancelled().await;
-    tokio::time::sleep(IN_HAND).await;
+    tokio::time::sleep(CANCEL_GRACE).await;
 }
 
 /// Returns the vectors of these chunks, in order. Equal texts are embedded once.
-pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
+pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
     let fingerprint = pipeline.embedder.fingerprint();
     let keys: Vec<VectorKey> = chunks.iter().map(|it| VectorCache::key(fingerprint, &it.text)).collect();
     let mut known: HashMap<VectorKey, Vec<f32>> = HashMap::new();
@@ -145,7 +145,7 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
         let (cache, wanted) = (pipeline.vectors.clone(), keys.clone());
         let cached = blocking(move || Ok(cache.get(&wanted))).await?;
         // A vector that the disk corrupted is computed again.
-        let sound = |vector: Option<Vec<f32>>| vector.filter(|it| is_unit(it));
+        let sound = |vector: Option<Vec<f32>>| vector.filter(|it| has_unit_norm(it));
         known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, sound(vector)?))));
     }
     let mut missing: Vec<(VectorKey, &Chunk)> = Vec::new();
@@ -157,12 +157,12 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
     }
     for part in missing.chunks(pipeline.embedder.batch_size().max(1)) {
         tokio::select! {
-            () = pipeline.gate.passed() => (),
+            () = pipeline.pause.wait_until_open() => (),
             // A batch in progress is finished.
             () = run.cancel.cancelled() => (),
         }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
-        let embedding = if run.urgent && missing.len() <= TEXTS_BEFORE_OTHERS {
+        let embedding = if run.urgent && missing.len() <= MAX_URGENT_TEXTS {
             pipeline.embedder.embed_urgent(&texts)
         } else {
             pipeline.embedder.embed_documents(&texts)
@@ -170,7 +170,7 @@ pub(crate) async fn vectors_of(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]
         let vectors = tokio::select! {
             vectors = embedding => vectors?,
             // The server may hang.
-            () = long_cancelled(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while embedding")),
+            () = cancelled_past_grace(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while embedding")),
         };
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();

@@ -23,24 +23,24 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
     let mut left = run.max_files.unwrap_or(u64::MAX);
     let mut after = 0;
     let mut sent_this_round = false;
-    run.waiting.begin_round();
+    run.deferral.begin_round();
     while left > 0 && !run.cancel.is_cancelled() {
         // Files in progress are finished: the disk reserve has space for them.
-        pipeline.space.check()?;
+        pipeline.disk_space.check()?;
         let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
         let Some(last) = last else {
-            if !sent_this_round && !run.waiting.take_turn() {
+            if !sent_this_round && !run.deferral.next_rank() {
                 break;
             }
             // Files that changed during the round have small ids again. The round's files must be marked before the
             // next query, or they would be read twice.
             wait_until_drained(&to_read, run).await;
-            if run.has_lost_files() {
+            if run.has_vanished_files() {
                 // They are still pending and would be sent again and again: a walk comes first.
                 break;
             }
             (after, sent_this_round) = (0, false);
-            run.waiting.begin_round();
+            run.deferral.begin_round();
             continue;
         };
         after = last;
@@ -56,7 +56,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
         }
         run.progress.add_expected(batch.len() as u64);
         for record in batch {
-            run.waiting.note_sent(record.id);
+            run.deferral.note_sent(record.id);
             if to_read.send(record).await.is_err() {
                 return Ok(());
             }
@@ -68,7 +68,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
     Ok(())
 }
 
-pub(crate) async fn feed_these(files: Vec<FileRecord>, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
+pub(crate) async fn feed_files(files: Vec<FileRecord>, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     for record in files {
         if to_read.send(record).await.is_err() {
             break;
@@ -86,16 +86,17 @@ async fn next_batch(
     after: FileId,
     limit: usize,
 ) -> Result<(Vec<FileRecord>, Option<FileId>)> {
-    let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.waiting.clone());
-    let missing = pipeline.missing.clone();
+    let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.deferral.clone());
+    let missing = pipeline.vanished.clone();
     blocking(move || {
-        urgent.without(|is_urgent| {
+        urgent.excluding(|is_urgent| {
             let mut batch = catalog.next_pending(after, limit)?;
             debug_assert!(batch.iter().all(|it| it.state == FileState::Pending));
             let mut last = batch.last().map(|it| it.id);
-            let is_silent = |it: &FileRecord| unresponsive::holds_beneath(&it.root, &it.found.path);
-            batch.retain(|it| !is_urgent(it.id) && !waiting.puts_off(it) && !missing.holds(it) && !is_silent(it));
-            batch.retain(|it| !waiting.leaves(it.id));
+            let is_silent = |it: &FileRecord| unresponsive::is_unresponsive_beneath(&it.root, &it.found.path);
+            batch
+                .retain(|it| !is_urgent(it.id) && !waiting.should_defer(it) && !missing.contains(it) && !is_silent(it));
+            batch.retain(|it| !waiting.should_skip(it.id));
             if let Some(first_suspect) = batch.iter().position(|it| it.tries > 0) {
                 batch.truncate(first_suspect.max(1));
                 last = batch.last().map(|it| it.id);

@@ -14,23 +14,23 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::{Error, Result};
-use crate::extract::{self, Witness};
+use crate::extract::{self, ReadObserver};
 use crate::files::{OpenProblem, unresponsive};
-use crate::index::ocr::file::Known;
+use crate::index::ocr::file::OcrState;
 use crate::index::ocr::{file, merge};
 use crate::index::pipeline::{Pipeline, Run};
-use crate::index::{Before, at_file, blocking, skill_evidence};
+use crate::index::{StatBefore, blocking, blocking_at_file, skill_evidence};
 use crate::model::{
     Chunk, ContentHash, Contents, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason,
 };
 use crate::{files, machine};
 
 /// After this long a reader is suspected of hanging: nearly all files take less than a tenth of it.
-const SUSPICIOUS: Duration = Duration::from_secs(5);
+const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 
 /// What reading a file revealed.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct FileFacts {
     pub(crate) hash: ContentHash,
     pub(crate) kind: FileKind,
     pub(crate) media_type: String,
@@ -44,20 +44,20 @@ pub(crate) struct Facts {
 #[derive(Debug)]
 pub(crate) struct ReadFile {
     pub(crate) record: FileRecord,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ReadOutcome,
     /// Share of the text budget, released when the file is in the store.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Result of reading a file.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum ReadOutcome {
     /// Chunks to embed.
-    Chunks(Facts, Vec<Chunk>),
+    Chunks(FileFacts, Vec<Chunk>),
     /// The store already holds this content, under that file.
-    SameAs(Facts, FileId),
+    SameAs(FileFacts, FileId),
     /// Nothing to store, and why.
-    Without(Option<Facts>, Reason, String),
+    Without(Option<FileFacts>, Reason, String),
 }
 
 /// Bounds the text between the readers and the store of one run.
@@ -106,28 +106,28 @@ pub(crate) async fn read(
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
     // A file of the same kind may have timed out while this one was queued. An urgent run does not retry suspects and
     // leaves slow kinds to the background run.
-    let waits = if run.urgent { run.waiting.is_slow(&record) } else { run.waiting.puts_off(&record) };
+    let waits = if run.urgent { run.deferral.is_slow(&record) } else { run.deferral.should_defer(&record) };
     if waits {
         return leave_pending(pipeline, run, &record).await;
     }
     tokio::select! {
-        () = pipeline.gate.passed() => (),
+        () = pipeline.pause.wait_until_open() => (),
         () = run.cancel.cancelled() => {
-            run.progress.take_back(1);
+            run.progress.remove_expected(1);
             return Ok(None);
         }
     }
     let begun = Instant::now();
     let outcome = read_content(pipeline, run, &record).await?;
     let (processors, took) = (machine::budget(), begun.elapsed());
-    run.rest(if run.urgent { processors.spend(took) } else { processors.spend_behind(took) }).await;
+    run.rest(if run.urgent { processors.spend(took) } else { processors.spend_background(took) }).await;
     let Some(outcome) = outcome else {
-        run.lose(&record);
+        run.note_vanished(&record);
         return leave_pending(pipeline, run, &record).await;
     };
     let permit = match &outcome {
-        Outcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
-        Outcome::SameAs(..) | Outcome::Without(..) => None,
+        ReadOutcome::Chunks(_, chunks) => Some(budget.reserve(chunks).await),
+        ReadOutcome::SameAs(..) | ReadOutcome::Without(..) => None,
     };
     Ok(Some(ReadFile { record, outcome, permit }))
 }
@@ -136,67 +136,69 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
 async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<ReadFile>> {
     let (catalog, id) = (pipeline.catalog.clone(), record.id);
     blocking(move || catalog.requeue(&RequeueScope::Ids(vec![id]))).await?;
-    run.progress.take_back(1);
+    run.progress.remove_expected(1);
     Ok(None)
 }
 
-async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<Outcome>> {
-    match open(pipeline, run, record).await? {
+async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<ReadOutcome>> {
+    match open_and_look_up(pipeline, run, record).await? {
         Ok(opened) => read_open(pipeline, run, record, opened).await,
         Err(OpenProblem::Gone) => Ok(None),
-        Err(OpenProblem::Bad(failure)) => Ok(Some(Outcome::Without(None, failure.reason, failure.detail))),
+        Err(OpenProblem::Bad(failure)) => Ok(Some(ReadOutcome::Without(None, failure.reason, failure.detail))),
     }
 }
 
 /// Returns `None` if the disk stopped responding meanwhile: the result then says nothing about the file.
-async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<Outcome>> {
+async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<ReadOutcome>> {
     let Opened { file, before, hash, same } = opened;
-    let is_seen = pipeline.pictures.take_seen(record.id);
+    let is_seen = pipeline.ocr_queue.take_changed(record.id);
     let name = record.found.path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let (media_type, detail, contents) = (String::new(), String::new(), Contents::default());
-    let mut facts = Facts { hash, kind: extract::kind_of_name(&name), media_type, detail, contents };
+    let mut facts = FileFacts { hash, kind: extract::kind_of_name(&name), media_type, detail, contents };
     if let Some((known, contents)) = same {
         facts.contents = contents;
         facts.kind = known.kind;
         facts.media_type = known.media_type;
         facts.detail = known.detail;
-        return Ok(Some(Outcome::SameAs(facts, known.id)));
+        return Ok(Some(ReadOutcome::SameAs(facts, known.id)));
     }
     let extracted = extract(pipeline, record, file, &name).await?;
     // Compared on disk, like the first stat.
-    let is_as_it_was = before.still_holds(record).await?;
-    let Some(is_as_it_was) = is_as_it_was.filter(|_| !unresponsive::holds(&record.absolute())) else { return Ok(None) };
+    let is_as_it_was = before.is_unchanged(record).await?;
+    let Some(is_as_it_was) = is_as_it_was.filter(|_| !unresponsive::is_unresponsive(&record.absolute())) else {
+        return Ok(None);
+    };
     if !is_as_it_was {
-        facts.hash = of_no_content(hash, record.id);
+        facts.hash = torn_read_hash(hash, record.id);
     }
     let hash = facts.hash;
     let mut document = match extracted {
         Ok(document) => document,
         Err(failure) => {
-            run.waiting.note(record, &failure);
-            return Ok(Some(Outcome::Without(Some(facts), failure.reason, failure.detail)));
+            run.deferral.note_failure(record, &failure);
+            return Ok(Some(ReadOutcome::Without(Some(facts), failure.reason, failure.detail)));
         }
     };
     facts.kind = extract::kind_of_media_type(&document.media_type);
     facts.media_type.clone_from(&document.media_type);
-    facts.contents = Contents::of(&document);
+    facts.contents = Contents::from_document(&document);
     let askers = pipeline
-        .pictures
-        .askers((&run.progress.job_id(), run.ocr), is_seen, |mode| merge::wants(mode, facts.kind, &document));
-    let read_pictures = add_pictures(pipeline, run, (record, &askers), &facts, &mut document).await?;
+        .ocr_queue
+        .requesters((&run.progress.job_id(), run.ocr), is_seen, |mode| merge::needs_ocr(mode, facts.kind, &document));
+    let read_pictures = merge_or_queue_ocr(pipeline, run, (record, &askers), &facts, &mut document).await?;
     facts.detail = read_pictures.into_iter().chain(describe(&document)).collect::<Vec<_>>().join("; ");
     let (chunker, evidence) = (Arc::clone(&pipeline.chunker), pipeline.evidence.clone());
     let chunks = blocking(move || {
         let mut chunks = chunker.chunk(&document, &hash);
-        chunks.extend(skill_evidence::known(&evidence, &chunker, &hash));
+        chunks.extend(skill_evidence::cached_chunks(&evidence, &chunker, &hash));
         Ok(chunks)
     })
     .await?;
     if chunks.is_empty() {
         let detail = std::mem::take(&mut facts.detail);
-        return Ok(Some(Outcome::Without(Some(facts), Reason::NoText, detail)));
+        return Ok(Some(ReadOutcome::Without(Some(facts), Reason::NoText, detail)));
     }
-    Ok(Some(Outcome::Chunks(facts, chunks)))
+    Ok(Some(ReadOutcome::Chunks(facts, chunks)))
 }
 
 /// Extracts the text in a worker. An attempt that kills its worker or takes suspiciously long is recorded on disk at
@@ -207,74 +209,82 @@ async fn extract(
     file: File,
     name: &str,
 ) -> Result<Result<Document, ExtractFailure>> {
-    let tries = Tries::new(&pipeline.catalog, record);
-    let patience = SUSPICIOUS.min(pipeline.pool.time_limit() / 2);
-    let read = pipeline.pool.extract_told(file, name, &tries);
+    let tries = AttemptRecorder::new(&pipeline.catalog, record);
+    let patience = SUSPECT_AFTER.min(pipeline.pool.time_limit() / 2);
+    let read = pipeline.pool.extract_observed(file, name, &tries);
     tokio::pin!(read);
     let extracted = loop {
         let lasts = async {
-            tries.begins.notified().await;
+            tries.started.notified().await;
             tokio::time::sleep(patience).await;
         };
         tokio::select! {
             biased;
             it = &mut read => break it,
             () = lasts => {
-                tries.strike().await?;
+                tries.record_attempts().await?;
             }
         }
     };
     if let Some(problem) = tries.problem.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(problem);
     }
-    if extracted.as_ref().is_err_and(|it| it.reason.ends_its_reader()) {
-        tries.strike().await?;
+    if extracted.as_ref().is_err_and(|it| it.reason.killed_worker()) {
+        tries.record_attempts().await?;
     }
     Ok(extracted)
 }
 
 /// Counts the worker runs of one file and records them in the catalog.
-struct Tries {
+struct AttemptRecorder {
     catalog: Catalog,
     id: FileId,
     path: PathBuf,
-    begins: Notify,
+    started: Notify,
     runs: AtomicU32,
     /// Runs already recorded.
-    struck: AtomicU32,
+    recorded: AtomicU32,
     /// Error of a failed write to the catalog.
     problem: Mutex<Option<Error>>,
 }
 
-impl Tries {
-    fn new(catalog: &Catalog, record: &FileRecord) -> Tries {
+impl AttemptRecorder {
+    fn new(catalog: &Catalog, record: &FileRecord) -> AttemptRecorder {
         let (id, path) = (record.id, record.absolute());
-        let (runs, struck) = (AtomicU32::new(0), AtomicU32::new(0));
-        Tries { catalog: catalog.clone(), id, path, begins: Notify::new(), runs, struck, problem: Mutex::default() }
+        let (runs, recorded) = (AtomicU32::new(0), AtomicU32::new(0));
+        AttemptRecorder {
+            catalog: catalog.clone(),
+            id,
+            path,
+            started: Notify::new(),
+            runs,
+            recorded,
+            problem: Mutex::default(),
+        }
     }
 
     /// Records all runs so far and returns the file's total over all runs of vic. A run on a disk that does not respond
     /// is not recorded, and is not repeated for now.
-    async fn strike(&self) -> Result<u32> {
-        if unresponsive::holds(&self.path) {
+    async fn record_attempts(&self) -> Result<u32> {
+        if unresponsive::is_unresponsive(&self.path) {
             return Ok(MAX_STRIKES);
         }
         let runs = self.runs.load(Ordering::Relaxed);
-        let times = runs - self.struck.swap(runs, Ordering::Relaxed);
+        let times = runs - self.recorded.swap(runs, Ordering::Relaxed);
         let (catalog, id) = (self.catalog.clone(), self.id);
-        blocking(move || catalog.strike(id, times)).await
+        blocking(move || catalog.add_strikes(id, times)).await
     }
 }
 
 #[async_trait::async_trait]
-impl Witness for Tries {
-    fn begins(&self) {
+impl ReadObserver for AttemptRecorder {
+    fn attempt_started(&self) {
         self.runs.fetch_add(1, Ordering::Relaxed);
-        self.begins.notify_one();
+        self.started.notify_one();
     }
 
-    async fn may_again(&self) -> bool {
-        match self.strike().await {
+    async fn may_retry(&self) -> bool {
+        match self.record_attempts().await {
             Ok(strikes) => strikes < MAX_STRIKES,
             Err(problem) => {
                 *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
@@ -285,38 +295,38 @@ impl Witness for Tries {
 }
 
 /// Merges cached OCR text into the document, or queues OCR for its requesters. Returns a note about the merged text.
-async fn add_pictures(
+async fn merge_or_queue_ocr(
     pipeline: &Pipeline,
     run: &Run,
     (record, askers): (&FileRecord, &[(String, bool)]),
-    facts: &Facts,
+    facts: &FileFacts,
     document: &mut Document,
 ) -> Result<Option<String>> {
-    let push = || askers.iter().for_each(|(by, every)| pipeline.pictures.push(by, record.id, *every));
+    let push = || askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push(by, record.id, *every));
     let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
-    if !merge::wants(mode, facts.kind, document) {
+    if !merge::needs_ocr(mode, facts.kind, document) {
         // This run does not request OCR. The watcher may, and an earlier full OCR of the file stays in the index.
         push();
-        if merge::wants(OcrMode::Always, facts.kind, document) {
-            let known = blocking(move || Ok(file::known(&cache, hash, OcrMode::Auto))).await?;
-            return Ok(merge::merge_beside(document, facts.kind, known));
+        if merge::needs_ocr(OcrMode::Always, facts.kind, document) {
+            let known = blocking(move || Ok(file::cached_state(&cache, hash, OcrMode::Auto))).await?;
+            return Ok(merge::merge_unrequested_ocr(document, facts.kind, known));
         }
         return Ok(None);
     }
-    match blocking(move || Ok(file::known(&cache, hash, mode))).await? {
-        Known::Read(read) => Ok(merge::merge(document, read)),
-        Known::Begun(read) => {
+    match blocking(move || Ok(file::cached_state(&cache, hash, mode))).await? {
+        OcrState::Read(read) => Ok(merge::merge_ocr(document, read)),
+        OcrState::Partial(read) => {
             // The OCR queue may already hold it for these requesters.
-            if !pipeline.pictures.has(record.id) {
-                askers.iter().for_each(|(by, every)| pipeline.pictures.push_later(by, record.id, *every));
+            if !pipeline.ocr_queue.contains(record.id) {
+                askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push_later(by, record.id, *every));
             }
-            Ok(merge::merge(document, read))
+            Ok(merge::merge_ocr(document, read))
         }
-        Known::GivenUp(why) => {
+        OcrState::GivenUp(why) => {
             document.problems.push(why);
             Ok(None)
         }
-        Known::Unread => {
+        OcrState::Unread => {
             push();
             Ok(None)
         }
@@ -327,7 +337,7 @@ async fn add_pictures(
 struct Opened {
     file: File,
     /// Stat before hashing.
-    before: Before,
+    before: StatBefore,
     hash: ContentHash,
     same: Option<(FileRecord, Contents)>,
 }
@@ -336,10 +346,10 @@ struct Opened {
 /// All of this is one blocking task, because for a small file the thread switches cost more than the work.
 ///
 /// A file on a disk that does not respond counts as missing, so that the other files proceed.
-async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
+async fn open_and_look_up(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
-    let opened = at_file(record, move || {
+    let opened = blocking_at_file(record, move || {
         let (file, before, hash) = match open_and_hash(&root, &path) {
             Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
@@ -355,14 +365,14 @@ async fn open(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Res
 
 /// Returns a unique hash for a file that was written to while it was read. Its text matches no complete content, so no
 /// file may copy it and no comparison may match it. The write itself requeues the file.
-fn of_no_content(hash: ContentHash, id: FileId) -> ContentHash {
+fn torn_read_hash(hash: ContentHash, id: FileId) -> ContentHash {
     let told = [hash.0.as_slice(), &id.to_le_bytes(), b"written to while it was read"].concat();
     ContentHash(*blake3::hash(&told).as_bytes())
 }
 
-fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Before, ContentHash), OpenProblem> {
+fn open_and_hash(root: &Path, path: &Path) -> Result<(File, StatBefore, ContentHash), OpenProblem> {
     let file = files::open_beneath(root, path)?;
-    let before = Before::of(&file);
+    let before = StatBefore::new(&file);
     let unreadable = |error: std::io::Error| {
         let reason = if error.kind() == ErrorKind::FileTooLarge { Reason::TooLarge } else { Reason::Io };
         OpenProblem::Bad(ExtractFailure { reason, detail: error.to_string() })
@@ -376,7 +386,7 @@ fn open_and_hash(root: &Path, path: &Path) -> Result<(File, Before, ContentHash)
 fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result<Option<(FileRecord, Contents)>> {
     let Some(id) = catalog.same_content(hash)? else { return Ok(None) };
     let Some(record) = catalog.records(&[id])?.pop().filter(|it| it.extension == extension) else { return Ok(None) };
-    Ok(Some((record, catalog.contents(&[id])?.remove(&id).unwrap_or_default())))
+    Ok(Some((record, catalog.inner_contents(&[id])?.remove(&id).unwrap_or_default())))
 }
 
 /// Describes in one sentence what of the document was truncated, unreadable or needs OCR.
@@ -399,7 +409,7 @@ mod tests {
     #[test]
     fn modified_while_read_hash_is_unique_per_file() {
         let hash = ContentHash([7; 32]);
-        assert_eq!(of_no_content(hash, 1), of_no_content(hash, 1));
-        assert!(of_no_content(hash, 1) != of_no_content(hash, 2) && of_no_content(hash, 1) != hash);
+        assert_eq!(torn_read_hash(hash, 1), torn_read_hash(hash, 1));
+        assert!(torn_read_hash(hash, 1) != torn_read_hash(hash, 2) && torn_read_hash(hash, 1) != hash);
     }
 }

@@ -15,72 +15,72 @@ use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::index::pipeline::Run;
 use crate::index::pipeline::run_pending::CANNOT_INDEX;
-use crate::index::{Inner, blocking};
+use crate::index::{IndexState, blocking};
 use crate::model::{FileId, FileRecord};
 
 /// Concurrent urgent runs, so that one large file does not delay the small ones behind it.
-pub(crate) const LANES: usize = 2;
+pub(crate) const URGENT_RUNS: usize = 2;
 
 /// Capacity of the token bucket. A small file costs one token and a bit, so a program or a checkout may save this many
 /// at once.
-const ALLOWANCE: f64 = 64.0;
+const BUCKET_CAPACITY: f64 = 64.0;
 
 /// Tokens refilled per second. With [`BYTES_A_UNIT`] this pays for about 30 chunks a second, a fifth of what two cores
 /// embed: the rest is the job's.
-const REFILL_A_SECOND: f64 = 4.0;
+const REFILL_PER_SECOND: f64 = 4.0;
 
 /// Tokens that must refill after a small file found the bucket empty. In a flood, each file would otherwise spend the
 /// refill at once and make its own commit. At four commits a second every query would open a table version that it has
 /// not cached.
-const RECOVERED: f64 = 32.0;
+const RESUME_THRESHOLD: f64 = 32.0;
 
 /// Maximum cost of a file that marks the bucket as spent when it is refused. A single such file, saved twice a second,
 /// can always pay.
-const SMALL: f64 = 2.0;
+const SMALL_FILE_COST: f64 = 2.0;
 
 /// Tokens that larger files leave to small ones: a log that is written constantly must not block them.
-const RESERVED: f64 = 4.0;
+const SMALL_FILE_RESERVE: f64 = 4.0;
 
 /// Bytes per token, in addition to one token per file.
-const BYTES_A_UNIT: f64 = 8192.0;
+const BYTES_PER_TOKEN: f64 = 8192.0;
 
 /// Larger files never qualify: they would not be searchable in time anyway.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Maximum files per urgent run.
-const FILES_A_RUN: usize = 64;
+const FILES_PER_RUN: usize = 64;
 
 /// Maximum files examined per change: more are bulk in any case.
-pub(crate) const MOST_FILES: usize = ALLOWANCE as usize + 1;
+pub(crate) const MAX_FILES_PER_CHANGE: usize = BUCKET_CAPACITY as usize + 1;
 
 /// How often [`Urgent::settle`] checks.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The files queued and in progress.
-pub(crate) struct Urgent {
+pub(crate) struct UrgentQueue {
     state: Mutex<State>,
     arrived: Notify,
 }
 
 struct State {
-    allowance: f64,
+    tokens: f64,
     /// Whether the bucket was empty for a small file since it last reached [`RECOVERED`].
     is_spent: bool,
     refilled: Instant,
-    waiting: BTreeSet<FileId>,
-    under_way: BTreeSet<FileId>,
+    queued: BTreeSet<FileId>,
+    in_progress: BTreeSet<FileId>,
 }
 
-impl Urgent {
-    pub(crate) fn new() -> Urgent {
+impl UrgentQueue {
+    pub(crate) fn new() -> UrgentQueue {
         let state = State {
-            allowance: ALLOWANCE,
+            tokens: BUCKET_CAPACITY,
             is_spent: false,
             refilled: Instant::now(),
-            waiting: BTreeSet::new(),
-            under_way: BTreeSet::new(),
+            queued: BTreeSet::new(),
+            in_progress: BTreeSet::new(),
         };
-        Urgent { state: Mutex::new(state), arrived: Notify::new() }
+        UrgentQueue { state: Mutex::new(state), arrived: Notify::new() }
     }
 
     /// Queues these files (id, bytes) as far as the tokens last. Returns whether all were queued.
@@ -89,18 +89,18 @@ impl Urgent {
     }
 
     /// Queues these files at any cost: a caller waits for them.
-    pub(crate) fn insist(&self, files: &[FileId]) {
+    pub(crate) fn force(&self, files: &[FileId]) {
         let mut state = self.lock();
         // Also files in progress: their current read may be of an older content.
-        state.waiting.extend(files);
+        state.queued.extend(files);
         drop(state);
         self.arrived.notify_one();
     }
 
     fn admit_at(&self, now: Instant, files: &[(FileId, u64)]) -> bool {
         let mut state = self.lock();
-        let all = state.pay(now, files);
-        let any = !state.waiting.is_empty();
+        let all = state.spend_tokens(now, files);
+        let any = !state.queued.is_empty();
         drop(state);
         if any {
             self.arrived.notify_one();
@@ -114,19 +114,19 @@ impl Urgent {
     }
 
     /// Calls `work` with a test of whether a file belongs to the urgent runs. No file is taken in between.
-    pub(crate) fn without<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
+    pub(crate) fn excluding<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
         let state = self.lock();
-        work(&|id| state.waiting.contains(&id) || state.under_way.contains(&id))
+        work(&|id| state.queued.contains(&id) || state.in_progress.contains(&id))
     }
 
     /// Waits, up to `most`, until the current urgent files have been through a run. They need not be indexed: what a
     /// run cannot finish goes to the background run, which may be waiting here. Returns whether there were any.
-    pub(crate) async fn settle(&self, most: Duration) -> bool {
-        let all = |state: &State| -> BTreeSet<FileId> { state.waiting.union(&state.under_way).copied().collect() };
+    pub(crate) async fn wait_idle(&self, most: Duration) -> bool {
+        let all = |state: &State| -> BTreeSet<FileId> { state.queued.union(&state.in_progress).copied().collect() };
         let before = all(&self.lock());
         let through = async {
             while !all(&self.lock()).is_disjoint(&before) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         let _late = tokio::time::timeout(most, through).await;
@@ -135,10 +135,11 @@ impl Urgent {
 
     /// Takes the files of one run from the queue and counts the attempt. Files that the background run has begun stay with
     /// it. Also returns whether there were such files, because that run may have skipped them while they were queued here.
-    fn take(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
+    fn take_run(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
         let mut state = self.lock();
-        let State { waiting, under_way, .. } = &mut *state;
-        let ids: Vec<FileId> = waiting.iter().filter(|id| !under_way.contains(id)).take(FILES_A_RUN).copied().collect();
+        let State { queued: waiting, in_progress: under_way, .. } = &mut *state;
+        let ids: Vec<FileId> =
+            waiting.iter().filter(|id| !under_way.contains(id)).take(FILES_PER_RUN).copied().collect();
         waiting.retain(|id| !ids.contains(id));
         let files = catalog.begin_untried(&ids)?;
         under_way.extend(files.iter().map(|it| it.id));
@@ -147,12 +148,12 @@ impl Urgent {
     }
 
     /// Ends a run.
-    fn done(&self, ids: &[FileId]) {
+    fn end_run(&self, ids: &[FileId]) {
         let mut state = self.lock();
         ids.iter().for_each(|id| {
-            state.under_way.remove(id);
+            state.in_progress.remove(id);
         });
-        if !state.waiting.is_empty() {
+        if !state.queued.is_empty() {
             self.arrived.notify_one();
         }
     }
@@ -164,23 +165,23 @@ impl Urgent {
 }
 
 impl State {
-    fn pay(&mut self, now: Instant, files: &[(FileId, u64)]) -> bool {
-        let gained = now.saturating_duration_since(self.refilled).as_secs_f64() * REFILL_A_SECOND;
-        self.allowance = (self.allowance + gained).min(ALLOWANCE);
+    fn spend_tokens(&mut self, now: Instant, files: &[(FileId, u64)]) -> bool {
+        let gained = now.saturating_duration_since(self.refilled).as_secs_f64() * REFILL_PER_SECOND;
+        self.tokens = (self.tokens + gained).min(BUCKET_CAPACITY);
         self.refilled = now;
-        self.is_spent &= self.allowance < RECOVERED;
+        self.is_spent &= self.tokens < RESUME_THRESHOLD;
         let mut all = true;
         for (id, bytes) in files {
-            if self.waiting.contains(id) {
+            if self.queued.contains(id) {
                 continue;
             }
-            let price = (1.0 + *bytes as f64 / BYTES_A_UNIT).min(ALLOWANCE - RESERVED);
-            let needed = if price <= SMALL { price } else { price + RESERVED };
-            if *bytes <= MOST_BYTES && needed <= self.allowance && !self.is_spent {
-                self.allowance -= price;
-                self.waiting.insert(*id);
+            let price = (1.0 + *bytes as f64 / BYTES_PER_TOKEN).min(BUCKET_CAPACITY - SMALL_FILE_RESERVE);
+            let needed = if price <= SMALL_FILE_COST { price } else { price + SMALL_FILE_RESERVE };
+            if *bytes <= MAX_FILE_BYTES && needed <= self.tokens && !self.is_spent {
+                self.tokens -= price;
+                self.queued.insert(*id);
             } else {
-                self.is_spent |= price <= SMALL && self.allowance < RECOVERED;
+                self.is_spent |= price <= SMALL_FILE_COST && self.tokens < RESUME_THRESHOLD;
                 all = false;
             }
         }
@@ -189,38 +190,38 @@ impl State {
 }
 
 /// Runs the pipeline for urgent files until the daemon ends. [`LANES`] of these loops run.
-pub(crate) async fn follow(inner: Arc<Inner>) {
+pub(crate) async fn urgent_loop(inner: Arc<IndexState>) {
     while inner.shutdown.run_until_cancelled(inner.urgent.arrived.notified()).await.is_some() {
-        let _running = inner.overtaking.read().await;
+        let _running = inner.urgent_runs.read().await;
         if inner.shutdown.is_cancelled() {
             return;
         }
-        let outcome = run(&inner).await;
+        let outcome = run_once(&inner).await;
         inner.note_outcome("watch", CANNOT_INDEX, outcome);
     }
 }
 
-async fn run(inner: &Arc<Inner>) -> Result<()> {
-    inner.space.check()?;
-    let files = begin(&inner.urgent, &inner.catalog, &inner.changed).await?;
+async fn run_once(inner: &Arc<IndexState>) -> Result<()> {
+    inner.disk_space.check()?;
+    let files = take_files(&inner.urgent, &inner.catalog, &inner.changed).await?;
     if files.is_empty() {
         return Ok(());
     }
     let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
-    let run = Run { urgent: true, ocr: inner.config.ocr, ..Run::quiet(inner.shutdown.clone()) };
-    let outcome = inner.pipeline().run_these(&run, files).await;
-    inner.urgent.done(&ids);
-    let outcome = inner.settle_tries(&run, outcome).await;
+    let run = Run { urgent: true, ocr: inner.config.ocr, ..Run::background(inner.shutdown.clone()) };
+    let outcome = inner.pipeline().run_files(&run, files).await;
+    inner.urgent.end_run(&ids);
+    let outcome = inner.clear_attempts_on_interrupt(&run, outcome).await;
     // The background run takes unfinished files and does the maintenance after many runs.
     inner.changed.notify_one();
-    inner.pictures.arrived.notify_one();
+    inner.ocr_queue.arrived.notify_one();
     outcome
 }
 
 /// Takes the files of one run. Notifies `changed` if the background run must take some.
-async fn begin(urgent: &Arc<Urgent>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
+async fn take_files(urgent: &Arc<UrgentQueue>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
     let (urgent, catalog) = (urgent.clone(), catalog.clone());
-    let taken = blocking(move || urgent.take(&catalog)).await;
+    let taken = blocking(move || urgent.take_run(&catalog)).await;
     // If the catalog cannot be read, the files are still pending there.
     if taken.as_ref().map_or(true, |(_, are_left)| *are_left) {
         changed.notify_one();
@@ -234,15 +235,15 @@ mod tests {
 
     /// Saves `files` files of `bytes` bytes, `rounds` times, `pause` seconds apart. Returns how many were queued.
     fn check(files: i64, bytes: u64, rounds: i64, pause: f64) -> usize {
-        let urgent = Urgent::new();
+        let urgent = UrgentQueue::new();
         let begin = Instant::now();
         let mut admitted = 0;
         for round in 0..rounds {
             let saved: Vec<(FileId, u64)> = (0..files).map(|it| (it, bytes)).collect();
             let all = urgent.admit_at(begin + Duration::from_secs_f64(pause * round as f64), &saved);
             let state = &mut *urgent.lock();
-            assert_eq!(all, state.waiting.len() == files as usize);
-            admitted += std::mem::take(&mut state.waiting).len();
+            assert_eq!(all, state.queued.len() == files as usize);
+            admitted += std::mem::take(&mut state.queued).len();
         }
         admitted
     }
@@ -252,8 +253,8 @@ mod tests {
         assert_eq!(check(1, 2_000, 1_000, 1.0), 1_000);
         assert_eq!(check(30, 2_000, 100, 60.0), 3_000);
         assert_eq!(check(10_000, 2_000, 1, 0.0), 51);
-        assert_eq!(check(1, MOST_BYTES, 1, 0.0), 1);
-        assert_eq!(check(1, MOST_BYTES + 1, 1, 0.0), 0);
+        assert_eq!(check(1, MAX_FILE_BYTES, 1, 0.0), 1);
+        assert_eq!(check(1, MAX_FILE_BYTES + 1, 1, 0.0), 0);
     }
 
     #[test]
@@ -264,12 +265,12 @@ mod tests {
     #[test]
     fn growing_log_does_not_block_small_files() {
         for log in [30 << 10, 64 << 10, 256 << 10, 1 << 20] {
-            let urgent = Urgent::new();
+            let urgent = UrgentQueue::new();
             let begin = Instant::now();
             let overtakes = |second: u64| {
                 urgent.admit_at(begin + Duration::from_secs(second), &[(1, log)]);
                 urgent.admit_at(begin + Duration::from_secs(second), &[(2, 1_000)]);
-                std::mem::take(&mut urgent.lock().waiting).contains(&2)
+                std::mem::take(&mut urgent.lock().queued).contains(&2)
             };
             assert_eq!((0..300).filter(|it| !overtakes(*it)).count(), 0, "beside a log of {log} bytes");
         }
@@ -277,12 +278,12 @@ mod tests {
 
     #[test]
     fn flooded_bucket_admits_files_in_batches() {
-        let urgent = Urgent::new();
+        let urgent = UrgentQueue::new();
         let begin = Instant::now();
         let overtakes = |round: u64| {
             let files: Vec<(FileId, u64)> = (0..50).map(|it| (it, 10)).collect();
             urgent.admit_at(begin + Duration::from_millis(round * 10), &files);
-            std::mem::take(&mut urgent.lock().waiting).len()
+            std::mem::take(&mut urgent.lock().queued).len()
         };
         let sizes: Vec<usize> = (0..3_000).map(overtakes).filter(|it| *it > 0).collect();
         assert_eq!(sizes, [50, 13, 31, 31, 31], "at once, and every eight seconds");
@@ -290,12 +291,12 @@ mod tests {
 
     #[test]
     fn queued_file_pays_once_and_is_reserved() {
-        let urgent = Urgent::new();
+        let urgent = UrgentQueue::new();
         for _ in 0..1_000 {
             assert!(urgent.admit(&[(7, 100)]));
         }
-        assert!(urgent.lock().allowance > ALLOWANCE - 2.0);
-        assert!(urgent.without(|is_taken| is_taken(7) && !is_taken(8)));
+        assert!(urgent.lock().tokens > BUCKET_CAPACITY - 2.0);
+        assert!(urgent.excluding(|is_taken| is_taken(7) && !is_taken(8)));
     }
 
     #[test]
@@ -304,13 +305,13 @@ mod tests {
         let catalog = crate::index::maintenance::retry::tests::catalog(folder.path());
         catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
         let file = catalog.next_pending(0, 1).unwrap()[0].id;
-        let urgent = Urgent::new();
+        let urgent = UrgentQueue::new();
         // A sync waits for the file, and the daemon was killed while reading it.
-        urgent.insist(&[file]);
+        urgent.force(&[file]);
         catalog.begin_try(&[file]).unwrap();
-        let (files, are_left) = urgent.take(&catalog).unwrap();
+        let (files, are_left) = urgent.take_run(&catalog).unwrap();
         assert!(files.is_empty() && are_left);
-        assert!(urgent.without(|is_taken| !is_taken(file)));
+        assert!(urgent.excluding(|is_taken| !is_taken(file)));
     }
 
     #[tokio::test]
@@ -319,44 +320,44 @@ mod tests {
         let catalog = crate::index::maintenance::retry::tests::catalog(folder.path());
         catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
         let file = catalog.next_pending(0, 1).unwrap()[0].id;
-        let (urgent, changed) = (Arc::new(Urgent::new()), Notify::new());
+        let (urgent, changed) = (Arc::new(UrgentQueue::new()), Notify::new());
         let is_told = async || tokio::time::timeout(Duration::ZERO, changed.notified()).await.is_ok();
         let rename = |from: &str, to: &str| {
             let database = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
             database.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
         };
         rename("files", "aside");
-        urgent.insist(&[file]);
-        assert!(begin(&urgent, &catalog, &changed).await.is_err());
-        assert!(is_told().await && urgent.without(|is_taken| !is_taken(file)));
+        urgent.force(&[file]);
+        assert!(take_files(&urgent, &catalog, &changed).await.is_err());
+        assert!(is_told().await && urgent.excluding(|is_taken| !is_taken(file)));
         rename("aside", "files");
-        urgent.insist(&[file]);
-        assert_eq!(begin(&urgent, &catalog, &changed).await.unwrap().len(), 1);
+        urgent.force(&[file]);
+        assert_eq!(take_files(&urgent, &catalog, &changed).await.unwrap().len(), 1);
         assert!(!is_told().await, "nothing is left");
     }
 
     #[tokio::test]
     async fn settle_waits_for_current_urgent_files_only() {
         const FOREVER: Duration = Duration::from_secs(600);
-        let urgent = Arc::new(Urgent::new());
-        urgent.settle(FOREVER).await;
-        urgent.insist(&[1, 2]);
-        urgent.lock().under_way.insert(1);
+        let urgent = Arc::new(UrgentQueue::new());
+        urgent.wait_idle(FOREVER).await;
+        urgent.force(&[1, 2]);
+        urgent.lock().in_progress.insert(1);
         let waits = tokio::spawn({
             let urgent = urgent.clone();
-            async move { urgent.settle(FOREVER).await }
+            async move { urgent.wait_idle(FOREVER).await }
         });
-        tokio::time::sleep(LOOK).await;
-        urgent.insist(&[3]);
-        urgent.lock().waiting.clear();
-        tokio::time::sleep(LOOK * 3).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        urgent.force(&[3]);
+        urgent.lock().queued.clear();
+        tokio::time::sleep(POLL_INTERVAL * 3).await;
         assert!(!waits.is_finished(), "a run still holds file 1");
         // The run ends. The file need not be indexed: the catalog is not read.
-        urgent.done(&[1]);
-        urgent.insist(&[3]);
+        urgent.end_run(&[1]);
+        urgent.force(&[3]);
         tokio::time::timeout(FOREVER / 60, waits).await.expect("the runs have ended").unwrap();
         let began = Instant::now();
-        urgent.settle(LOOK).await;
+        urgent.wait_idle(POLL_INTERVAL).await;
         assert!(began.elapsed() < FOREVER / 60, "a run that never ends is not waited for");
     }
 }

@@ -18,11 +18,11 @@ const PAGE: usize = 1_024;
 
 /// Vanished files, skipped until a walk covers their paths.
 #[derive(Default)]
-pub(crate) struct Missing(Mutex<HashMap<RootId, Places>>);
+pub(crate) struct Vanished(Mutex<HashMap<RootId, Places>>);
 
-impl Missing {
+impl Vanished {
     /// Returns whether a file is skipped. A file that moved since is not.
-    pub(crate) fn holds(&self, record: &FileRecord) -> bool {
+    pub(crate) fn contains(&self, record: &FileRecord) -> bool {
         self.roots().get(&record.root_id).and_then(|it| it.get(&record.id)).is_some_and(|it| *it == record.found.path)
     }
 
@@ -49,12 +49,12 @@ impl Missing {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(crate) fn without(&self, catalog: &Catalog, mut files: Vec<FileId>) -> Result<Vec<FileId>> {
+    pub(crate) fn exclude_from(&self, catalog: &Catalog, mut files: Vec<FileId>) -> Result<Vec<FileId>> {
         let known: HashSet<FileId> = self.roots().values().flat_map(|it| it.keys().copied()).collect();
         let asked: Vec<FileId> = files.iter().copied().filter(|it| known.contains(it)).collect();
         if !asked.is_empty() {
             let left: HashSet<FileId> =
-                catalog.records(&asked)?.iter().filter(|it| self.holds(it)).map(|it| it.id).collect();
+                catalog.records(&asked)?.iter().filter(|it| self.contains(it)).map(|it| it.id).collect();
             files.retain(|it| !left.contains(it));
         }
         Ok(files)
@@ -64,13 +64,16 @@ impl Missing {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(crate) fn are_all(&self, catalog: &Catalog) -> Result<bool> {
+    pub(crate) fn covers_all_pending(&self, catalog: &Catalog) -> Result<bool> {
         let mut after = 0;
         loop {
             let page = catalog.next_pending(after, PAGE)?;
             let Some(last) = page.last() else { return Ok(true) };
             after = last.id;
-            if !page.iter().all(|it| self.holds(it) || unresponsive::holds_beneath(&it.root, &it.found.path)) {
+            if !page
+                .iter()
+                .all(|it| self.contains(it) || unresponsive::is_unresponsive_beneath(&it.root, &it.found.path))
+            {
                 return Ok(false);
             }
         }
@@ -91,24 +94,24 @@ mod tests {
         let catalog = crate::index::maintenance::retry::tests::catalog(dir.path());
         catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
         let file = catalog.next_pending(0, 1).unwrap().remove(0);
-        let missing = Missing::default();
+        let missing = Vanished::default();
         let place = file.found.path.clone();
         let add = || missing.add(file.root_id, [(file.id, place.clone())].into());
-        assert!(!missing.holds(&file) && !missing.are_all(&catalog).unwrap());
+        assert!(!missing.contains(&file) && !missing.covers_all_pending(&catalog).unwrap());
         add();
-        assert!(missing.holds(&file) && missing.are_all(&catalog).unwrap());
-        assert_eq!(missing.without(&catalog, vec![file.id, 77]).unwrap(), [77]);
+        assert!(missing.contains(&file) && missing.covers_all_pending(&catalog).unwrap());
+        assert_eq!(missing.exclude_from(&catalog, vec![file.id, 77]).unwrap(), [77]);
         let mut moved = file.clone();
         moved.found.path = "elsewhere".into();
-        assert!(!missing.holds(&moved));
+        assert!(!missing.contains(&moved));
         missing.forget(file.root_id, Path::new("another place"));
-        assert!(missing.holds(&file));
+        assert!(missing.contains(&file));
         missing.forget(file.root_id, &place);
-        assert!(!missing.holds(&file) && !missing.are_all(&catalog).unwrap());
+        assert!(!missing.contains(&file) && !missing.covers_all_pending(&catalog).unwrap());
         add();
         missing.forget(file.root_id, Path::new(""));
-        assert!(!missing.holds(&file));
+        assert!(!missing.contains(&file));
         add();
-        assert_eq!((missing.take(file.root_id).len(), missing.holds(&file)), (1, false));
+        assert_eq!((missing.take(file.root_id).len(), missing.contains(&file)), (1, false));
     }
 }

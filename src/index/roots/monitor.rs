@@ -13,24 +13,24 @@ use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
 use crate::error::{ErrorCode, Result};
-use crate::files::{Leash, unresponsive};
-use crate::index::roots::mount_probe::{self, Sight, Sights};
-use crate::index::{self, Inner, blocking};
+use crate::files::{WalkToken, unresponsive};
+use crate::index::roots::mount_probe::{self, RootStatus, RootStatuses};
+use crate::index::{self, IndexState, blocking};
 use crate::machine;
 use crate::model::{Root, RootId};
 
 /// A root that is walked repeatedly rests this many times as long as its last walk took.
-const REST: u32 = 20;
+const WALK_REST_FACTOR: u32 = 20;
 
 /// Acts on each probe result until the probe ends.
-async fn follow(mut guard: Guard) {
-    while guard.look_at_all().await.is_some() {}
+async fn monitor_loop(mut guard: RootMonitor) {
+    while guard.check_next().await.is_some() {}
 }
 
-struct Guard {
-    inner: Arc<Inner>,
-    sights: watch::Receiver<Sights>,
-    roots: HashMap<RootId, Post>,
+struct RootMonitor {
+    inner: Arc<IndexState>,
+    statuses: watch::Receiver<RootStatuses>,
+    roots: HashMap<RootId, RootHistory>,
     /// Whether this is the first check: nothing is watched yet.
     is_start: bool,
     /// Roots with an abandoned walk that returned.
@@ -39,18 +39,18 @@ struct Guard {
 
 /// History of a root.
 #[derive(Default)]
-struct Post {
-    seen: Option<Sight>,
+struct RootHistory {
+    seen: Option<RootStatus>,
     /// When the monitor last walked the root, and how long that took.
     walked: Option<(Instant, Duration)>,
 }
 
-impl Guard {
+impl RootMonitor {
     /// Waits for the next probe and acts on it. Returns `None` when the probe has ended.
-    async fn look_at_all(&mut self) -> Option<()> {
-        self.sights.changed().await.ok()?;
-        let sights = self.sights.borrow_and_update().clone();
-        if let Err(error) = self.look(&sights).await
+    async fn check_next(&mut self) -> Option<()> {
+        self.statuses.changed().await.ok()?;
+        let sights = self.statuses.borrow_and_update().clone();
+        if let Err(error) = self.check_roots(&sights).await
             && error.code != ErrorCode::Cancelled
         {
             warn!(%error, "cannot check the roots");
@@ -58,57 +58,59 @@ impl Guard {
         Some(())
     }
 
-    async fn look(&mut self, sights: &Sights) -> Result<()> {
+    async fn check_roots(&mut self, sights: &RootStatuses) -> Result<()> {
         let inner = self.inner.clone();
         if inner.config.background.pause_on_battery {
             let battery = blocking(|| Ok(machine::on_battery(Path::new(machine::POWER_SUPPLIES)))).await?;
-            inner.gate.set_battery(battery);
+            inner.pause.set_battery(battery);
         }
         let watching = inner.watching.clone();
-        let replaced = blocking(move || Ok(watching.tend())).await?;
+        let replaced = blocking(move || Ok(watching.check_heartbeat())).await?;
         let roots = inner.roots().await?;
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
-        self.returned = inner.returned(&roots);
+        self.returned = inner.take_walkable_roots(&roots);
         for root in &roots {
             // A new root is part of the next probe.
             let Some(sight) = sights.get(&root.id) else { continue };
-            if let Err(error) = self.act(root, sight.clone(), replaced).await {
+            if let Err(error) = self.apply_status(root, sight.clone(), replaced).await {
                 warn!(%error, root = %root.path.display(), "cannot check a root");
             }
         }
         Ok(())
     }
 
-    async fn act(&mut self, root: &Root, sight: Sight, replaced: bool) -> Result<()> {
+    async fn apply_status(&mut self, root: &Root, sight: RootStatus, replaced: bool) -> Result<()> {
         let inner = self.inner.clone();
         let post = self.roots.entry(root.id).or_default();
         let before = post.seen.replace(sight.clone());
         let is_news = before.as_ref().is_some_and(|it| *it != sight);
         match sight {
-            Sight::Away(why) if root.available => {
+            RootStatus::Away(why) if root.available => {
                 let (catalog, id) = (inner.catalog.clone(), root.id);
-                blocking(move || catalog.note_away(id, &why)).await?;
+                blocking(move || catalog.mark_unavailable(id, &why)).await?;
                 inner.unwatch(root.id).await;
                 Ok(())
             }
-            Sight::Away(_) => Ok(()),
+            RootStatus::Away(_) => Ok(()),
             // The walk decides whether an empty root is news, and reports it.
-            Sight::Empty if root.available && !self.is_start && (is_news || before.is_none()) => self.walk(root).await,
-            Sight::Empty => Ok(()),
+            RootStatus::Empty if root.available && !self.is_start && (is_news || before.is_none()) => {
+                self.walk(root).await
+            }
+            RootStatus::Empty => Ok(()),
             // Another walk would block at the same path.
-            Sight::Here { .. } if inner.is_stuck(root.id) => Ok(()),
-            Sight::Here { .. } => {
+            RootStatus::Here { .. } if inner.has_abandoned_walk(root.id) => Ok(()),
+            RootStatus::Here { .. } => {
                 let was_whole = inner.watching.is_whole(root.id);
                 if is_news || replaced {
                     inner.unwatch(root.id).await;
                 }
                 // An unavailable root may be back at any moment.
                 let poll = Duration::from_secs(if root.available { inner.config.background.poll_seconds } else { 0 });
-                let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * REST));
-                let is_late = !root.available || !inner.watching.tells_all(root.id);
+                let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * WALK_REST_FACTOR));
+                let is_late = !root.available || !inner.watching.reports_all_changes(root.id);
                 let is_back = self.returned.contains(&root.id);
                 // The folder left and returned between two probes: it looks unchanged, but is not watched.
-                let is_unseen = inner.watching.has_lost_sight(root.id);
+                let is_unseen = inner.watching.has_lost_root(root.id);
                 let is_time = is_news || replaced || is_unseen || is_back || (is_late && due);
                 if !is_time {
                     return Ok(());
@@ -127,30 +129,30 @@ impl Guard {
 
     async fn walk(&mut self, root: &Root) -> Result<()> {
         let begun = Instant::now();
-        let outcome = index::watch::look_everywhere(&self.inner, root).await;
+        let outcome = index::watch::walk_root(&self.inner, root).await;
         self.roots.entry(root.id).or_default().walked = Some((Instant::now(), begun.elapsed()));
         outcome
     }
 }
 
-impl Inner {
+impl IndexState {
     /// Watches a root, or the parts not watched yet, and notes what prevents it.
     pub(crate) async fn watch(&self, root: &Root) {
         let (watching, watched) = (self.watching.clone(), root.clone());
         let is_new = !watching.is_whole(root.id);
         if is_new {
-            self.walks.forget(root.id);
+            self.catch_up.forget(root.id);
         }
-        let known = unresponsive::below(&root.path);
-        let leash = Arc::new(Leash::default());
+        let known = unresponsive::unresponsive_below(&root.path);
+        let leash = Arc::new(WalkToken::default());
         let held = leash.clone();
-        let ensured = blocking(move || Ok(watching.ensure(&watched, &held))).await;
+        let ensured = blocking(move || Ok(watching.watch_root(&watched, &held))).await;
         let problem = ensured.unwrap_or_else(|error| Some(error.message));
         if leash.steps() > 0 && Arc::strong_count(&leash) > 1 {
-            self.leave(root, &leash, known);
+            self.abandon_walk(root, &leash, known);
         }
         if is_new {
-            self.walks.watched(root.id);
+            self.catch_up.note_watched(root.id);
         }
         self.note(&format!("watch {}", root.path.display()), problem);
     }
@@ -168,15 +170,20 @@ impl Inner {
     }
 
     /// Watches and reconciles every root at startup, and then at intervals.
-    pub(crate) async fn keep_fresh(self: Arc<Inner>) {
-        let sights = mount_probe::begin(self.clone());
-        let mut guard =
-            Guard { inner: self.clone(), sights, roots: HashMap::new(), is_start: true, returned: Vec::new() };
-        if guard.look_at_all().await.is_none() {
+    pub(crate) async fn reconcile_loop(self: Arc<IndexState>) {
+        let sights = mount_probe::spawn_probe(self.clone());
+        let mut guard = RootMonitor {
+            inner: self.clone(),
+            statuses: sights,
+            roots: HashMap::new(),
+            is_start: true,
+            returned: Vec::new(),
+        };
+        if guard.check_next().await.is_none() {
             return;
         }
         guard.is_start = false;
-        tokio::spawn(follow(guard));
+        tokio::spawn(monitor_loop(guard));
         let mut ticks = tokio::time::interval(Duration::from_secs(self.config.walk.rescan_seconds.max(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while self.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {

@@ -14,21 +14,21 @@ use tracing::warn;
 
 use crate::error::{Error, Result};
 use crate::files::unresponsive;
-use crate::index::{Inner, blocking};
+use crate::index::{IndexState, blocking};
 use crate::model::{Root, RootId};
 
 /// Interval of the probes.
-const TICK: Duration = Duration::from_secs(5);
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Timeout of a probe: a network mount without a server never responds.
-const ANSWER: Duration = Duration::from_secs(4);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Status of every root at one moment.
-pub(in crate::index) type Sights = Arc<HashMap<RootId, Sight>>;
+pub(in crate::index) type RootStatuses = Arc<HashMap<RootId, RootStatus>>;
 
 /// Status of a root at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::index) enum Sight {
+pub(in crate::index) enum RootStatus {
     /// The root cannot be read, for this reason.
     Away(String),
     /// The root is an empty folder.
@@ -39,14 +39,14 @@ pub(in crate::index) enum Sight {
 }
 
 /// Probes the roots for the life of the daemon.
-pub(in crate::index) fn begin(inner: Arc<Inner>) -> watch::Receiver<Sights> {
-    let (sender, sights) = watch::channel(Sights::default());
+pub(in crate::index) fn spawn_probe(inner: Arc<IndexState>) -> watch::Receiver<RootStatuses> {
+    let (sender, sights) = watch::channel(RootStatuses::default());
     tokio::spawn(async move {
-        let mut lookout = Lookout::default();
-        let mut ticks = tokio::time::interval(TICK);
+        let mut lookout = MountProbe::default();
+        let mut ticks = tokio::time::interval(PROBE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-            match lookout.look(&inner).await {
+            match lookout.probe_roots(&inner).await {
                 Ok(seen) => drop(sender.send(Arc::new(seen))),
                 Err(error) => warn!(%error, "cannot probe the roots"),
             }
@@ -57,89 +57,90 @@ pub(in crate::index) fn begin(inner: Arc<Inner>) -> watch::Receiver<Sights> {
 
 /// Pending probes, and the paths that do not respond.
 #[derive(Default)]
-struct Lookout {
+struct MountProbe {
     /// By path and mount id: a new mount at a path gets a new probe.
-    looks: HashMap<(PathBuf, u64), JoinHandle<Sight>>,
-    silent: BTreeSet<PathBuf>,
+    pending: HashMap<(PathBuf, u64), JoinHandle<RootStatus>>,
+    unresponsive: BTreeSet<PathBuf>,
     /// How often each path stopped responding.
-    falls: BTreeMap<PathBuf, u64>,
+    failures: BTreeMap<PathBuf, u64>,
 }
 
-impl Lookout {
-    async fn look(&mut self, inner: &Inner) -> Result<HashMap<RootId, Sight>> {
+impl MountProbe {
+    async fn probe_roots(&mut self, inner: &IndexState) -> Result<HashMap<RootId, RootStatus>> {
         let roots = inner.roots().await?;
         let mounts = blocking(|| Ok(Mounts::now())).await?;
         let mut places: BTreeSet<&Path> = roots.iter().map(|it| it.path.as_path()).collect();
-        places.extend(roots.iter().flat_map(|it| mounts.below(&it.path)).map(|it| it.place.as_path()));
-        let seen = self.look_at_all(&places, &mounts, ANSWER).await;
-        Ok(roots.iter().map(|root| (root.id, self.sight(root, &mounts, &seen))).collect())
+        places.extend(roots.iter().flat_map(|it| mounts.below(&it.path)).map(|it| it.path.as_path()));
+        let seen = self.probe_all(&places, &mounts, PROBE_TIMEOUT).await;
+        Ok(roots.iter().map(|root| (root.id, self.status_of(root, &mounts, &seen))).collect())
     }
 
     /// Probes all paths concurrently with one timeout. Returns the status of those that respond.
-    async fn look_at_all(
+    async fn probe_all(
         &mut self,
         places: &BTreeSet<&Path>,
         mounts: &Mounts,
         most: Duration,
-    ) -> BTreeMap<PathBuf, Sight> {
-        let keys: Vec<(PathBuf, u64)> = places.iter().map(|it| (it.to_path_buf(), mounts.holding(it))).collect();
-        self.looks.retain(|it, _| keys.contains(it));
+    ) -> BTreeMap<PathBuf, RootStatus> {
+        let keys: Vec<(PathBuf, u64)> =
+            places.iter().map(|it| (it.to_path_buf(), mounts.id_of_mount_holding(it))).collect();
+        self.pending.retain(|it, _| keys.contains(it));
         for key in &keys {
             // A pending probe is waited for again: each new one would block another thread.
             let place = key.0.clone();
-            let look = || tokio::task::spawn_blocking(move || look_at(&place));
-            self.looks.entry(key.clone()).or_insert_with(look);
+            let look = || tokio::task::spawn_blocking(move || probe(&place));
+            self.pending.entry(key.clone()).or_insert_with(look);
         }
         let until = tokio::time::Instant::now() + most;
         let (mut seen, mut silent) = (BTreeMap::new(), BTreeSet::new());
         for key in keys {
-            let Some(look) = self.looks.get_mut(&key) else { continue };
+            let Some(look) = self.pending.get_mut(&key) else { continue };
             if let Ok(sight) = tokio::time::timeout_at(until, look).await {
-                self.looks.remove(&key);
-                seen.insert(key.0, sight.unwrap_or_else(|error| Sight::Away(error.to_string())));
+                self.pending.remove(&key);
+                seen.insert(key.0, sight.unwrap_or_else(|error| RootStatus::Away(error.to_string())));
             } else {
-                unresponsive::note(&key.0, true);
+                unresponsive::set_unresponsive(&key.0, true);
                 silent.insert(key.0);
             }
         }
-        self.silent.difference(&silent).for_each(|it| unresponsive::note(it, false));
-        silent.difference(&self.silent).for_each(|it| *self.falls.entry(it.clone()).or_default() += 1);
-        self.silent = silent;
+        self.unresponsive.difference(&silent).for_each(|it| unresponsive::set_unresponsive(it, false));
+        silent.difference(&self.unresponsive).for_each(|it| *self.failures.entry(it.clone()).or_default() += 1);
+        self.unresponsive = silent;
         seen
     }
 
-    fn sight(&self, root: &Root, mounts: &Mounts, seen: &BTreeMap<PathBuf, Sight>) -> Sight {
-        let no_answer = || Sight::Away(format!("`{}` does not answer", root.path.display()));
+    fn status_of(&self, root: &Root, mounts: &Mounts, seen: &BTreeMap<PathBuf, RootStatus>) -> RootStatus {
+        let no_answer = || RootStatus::Away(format!("`{}` does not answer", root.path.display()));
         match seen.get(&root.path).cloned().unwrap_or_else(no_answer) {
-            Sight::Here { identity, .. } => Sight::Here {
+            RootStatus::Here { identity, .. } => RootStatus::Here {
                 identity,
                 mounts: mounts.at_or_below(&root.path),
-                silent: self.silent.iter().filter(|it| it.starts_with(&root.path)).cloned().collect(),
-                falls: self.falls.iter().filter(|it| it.0.starts_with(&root.path)).map(|it| it.1).sum(),
+                silent: self.unresponsive.iter().filter(|it| it.starts_with(&root.path)).cloned().collect(),
+                falls: self.failures.iter().filter(|it| it.0.starts_with(&root.path)).map(|it| it.1).sum(),
             },
             other => other,
         }
     }
 }
 
-fn look_at(path: &Path) -> Sight {
-    let read = || -> std::io::Result<Sight> {
+fn probe(path: &Path) -> RootStatus {
+    let read = || -> std::io::Result<RootStatus> {
         let metadata = path.metadata()?;
         if path.read_dir()?.next().transpose()?.is_none() {
-            return Ok(Sight::Empty);
+            return Ok(RootStatus::Empty);
         }
         let identity = (metadata.dev(), metadata.ino());
-        Ok(Sight::Here { identity, mounts: Vec::new(), silent: Vec::new(), falls: 0 })
+        Ok(RootStatus::Here { identity, mounts: Vec::new(), silent: Vec::new(), falls: 0 })
     };
-    read().unwrap_or_else(|error| Sight::Away(Error::io("read", path, &error).message))
+    read().unwrap_or_else(|error| RootStatus::Away(Error::io("read", path, &error).message))
 }
 
 /// The mounts from the kernel's table, which is read without touching any of them.
 struct Mounts(Vec<Mount>);
 
 struct Mount {
-    number: u64,
-    place: PathBuf,
+    id: u64,
+    path: PathBuf,
     /// Whether an automounter mounts the file system on first access.
     is_automatic: bool,
 }
@@ -158,26 +159,26 @@ impl Mounts {
             // Spaces and some other characters are octal escapes.
             let place =
                 place.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
-            Some(Mount { number, place: place.into(), is_automatic: of_the_file_system.starts_with("autofs ") })
+            Some(Mount { id: number, path: place.into(), is_automatic: of_the_file_system.starts_with("autofs ") })
         };
         Mounts(table.lines().filter_map(mount).collect())
     }
 
     /// Returns the mounts below a folder that may be probed.
     fn below(&self, folder: &Path) -> impl Iterator<Item = &Mount> {
-        self.0.iter().filter(move |it| it.place.starts_with(folder) && it.place != folder && !it.is_automatic)
+        self.0.iter().filter(move |it| it.path.starts_with(folder) && it.path != folder && !it.is_automatic)
     }
 
     /// Returns the id and path of each mount at or below a folder.
     fn at_or_below(&self, folder: &Path) -> Vec<String> {
-        let within = self.0.iter().filter(|it| it.place.starts_with(folder));
-        within.map(|it| format!("{} {}", it.number, it.place.display())).collect()
+        let within = self.0.iter().filter(|it| it.path.starts_with(folder));
+        within.map(|it| format!("{} {}", it.id, it.path.display())).collect()
     }
 
     /// Returns the id of the mount that holds a path. Of several at one path, the last is visible.
-    fn holding(&self, path: &Path) -> u64 {
-        let above = self.0.iter().filter(|it| path.starts_with(&it.place));
-        above.max_by_key(|it| it.place.components().count()).map_or(0, |it| it.number)
+    fn id_of_mount_holding(&self, path: &Path) -> u64 {
+        let above = self.0.iter().filter(|it| path.starts_with(&it.path));
+        above.max_by_key(|it| it.path.components().count()).map_or(0, |it| it.id)
     }
 }
 
@@ -189,17 +190,17 @@ mod tests {
     fn root_status_distinguishes_here_empty_away_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
-        assert!(matches!(look_at(&root), Sight::Away(why) if why.contains("root")));
+        assert!(matches!(probe(&root), RootStatus::Away(why) if why.contains("root")));
         std::fs::create_dir(&root).unwrap();
-        assert_eq!(look_at(&root), Sight::Empty);
+        assert_eq!(probe(&root), RootStatus::Empty);
         std::fs::write(root.join("a"), "x").unwrap();
-        let here = look_at(&root);
-        assert!(matches!(here, Sight::Here { .. }));
-        assert_eq!(look_at(&root), here);
+        let here = probe(&root);
+        assert!(matches!(here, RootStatus::Here { .. }));
+        assert_eq!(probe(&root), here);
         std::fs::rename(&root, dir.path().join("aside")).unwrap();
         std::fs::create_dir(&root).unwrap();
         std::fs::write(root.join("a"), "x").unwrap();
-        assert_ne!(look_at(&root), here);
+        assert_ne!(probe(&root), here);
     }
 
     #[test]
@@ -211,30 +212,30 @@ mod tests {
                      33 30 0:28 / /home/me/my\\040nas rw - nfs4 other:/ rw\n\
                      nonsense";
         let mounts = Mounts::parse(table);
-        let below = |it: &str| mounts.below(Path::new(it)).map(|it| it.number).collect::<Vec<_>>();
+        let below = |it: &str| mounts.below(Path::new(it)).map(|it| it.id).collect::<Vec<_>>();
         assert_eq!((below("/home/me"), below("/home/me/my nas"), below("/home/m")), (vec![30, 33], vec![], vec![]));
         assert_eq!(mounts.at_or_below(Path::new("/home/me/auto")), ["31 /home/me/auto"]);
-        let holding = |it: &str| mounts.holding(Path::new(it));
+        let holding = |it: &str| mounts.id_of_mount_holding(Path::new(it));
         assert_eq!((holding("/home/me"), holding("/home/me/my nas/a"), holding("/home/mean")), (21, 33, 32));
-        assert!(Mounts::now().below(Path::new("/")).any(|it| it.place == Path::new("/proc")));
+        assert!(Mounts::now().below(Path::new("/")).any(|it| it.path == Path::new("/proc")));
     }
 
     #[tokio::test]
     async fn unresponsive_paths_are_reported_until_they_respond() {
         let dir = tempfile::tempdir().unwrap();
         let (place, none, soon) = (dir.path().join("place"), Mounts(Vec::new()), Duration::from_millis(500));
-        let mut lookout = Lookout::default();
-        let hang = || tokio::spawn(std::future::pending::<Sight>());
-        lookout.looks.insert((place.clone(), 0), hang());
+        let mut lookout = MountProbe::default();
+        let hang = || tokio::spawn(std::future::pending::<RootStatus>());
+        lookout.pending.insert((place.clone(), 0), hang());
         let asked = BTreeSet::from([dir.path(), place.as_path()]);
-        assert!(lookout.look_at_all(&asked, &none, soon).await.contains_key(dir.path()));
-        assert!(unresponsive::holds(&place.join("file")) && !unresponsive::holds(dir.path()));
-        lookout.look_at_all(&BTreeSet::new(), &none, soon).await;
-        assert!(!unresponsive::holds(&place));
+        assert!(lookout.probe_all(&asked, &none, soon).await.contains_key(dir.path()));
+        assert!(unresponsive::is_unresponsive(&place.join("file")) && !unresponsive::is_unresponsive(dir.path()));
+        lookout.probe_all(&BTreeSet::new(), &none, soon).await;
+        assert!(!unresponsive::is_unresponsive(&place));
         // A new mount at the path gets a new probe.
-        lookout.looks.insert((place.clone(), 7), hang());
+        lookout.pending.insert((place.clone(), 7), hang());
         let asked = BTreeSet::from([place.as_path()]);
-        assert!(lookout.look_at_all(&asked, &none, soon).await.contains_key(&place));
-        assert!(!unresponsive::holds(&place));
+        assert!(lookout.probe_all(&asked, &none, soon).await.contains_key(&place));
+        assert!(!unresponsive::is_unresponsive(&place));
     }
 }

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::catalog::{Belief, Catalog, Look, ROOT_CURE, ScanOutcome, Walked};
+use crate::catalog::{Catalog, DeletionPolicy, ROOT_HINT, ScanOutcome, ScanPass, WalkResult};
 use crate::error::{Error, ErrorCode, Result};
-use crate::files::{Leash, Looks, Rules, WalkProblem, WalkReport, left_out, unresponsive};
+use crate::files::{PlaceWalker, Rules, WalkProblem, WalkReport, WalkToken, ignored_files, unresponsive};
 use crate::index::maintenance::purge;
-use crate::index::tables::Table;
-use crate::index::{at_files, blocking};
+use crate::index::tables::TableWriter;
+use crate::index::{blocking, blocking_with_timeout};
 use crate::model::{FileId, FoundFile, Root, RootId};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
 
 /// Timeout of the check whether removed files still exist.
-const LOOKED_FOR: Duration = Duration::from_secs(30);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Compares a root, or a part of it, with the catalog. An unreadable root is marked so and loses no files.
 pub(crate) fn scan(
@@ -25,75 +25,75 @@ pub(crate) fn scan(
     root: &Root,
     within: Option<&Path>,
     accept_losses: bool,
-    leash: &Leash,
+    leash: &WalkToken,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-    let first = look(catalog, rules, root, within, accept_losses, leash, Look::First)?;
+    let first = walk_and_apply(catalog, rules, root, within, accept_losses, leash, ScanPass::First)?;
     // A file moved during the walk may have been missed at both paths, so a second walk decides.
     let done = match first {
         Some(done) => Some(done),
         None => {
-            leash.walk_again();
-            look(catalog, rules, root, within, accept_losses, leash, Look::Second)?
+            leash.restart();
+            walk_and_apply(catalog, rules, root, within, accept_losses, leash, ScanPass::Second)?
         }
     };
     done.ok_or_else(|| Error::internal("a second walk must decide"))
 }
 
 /// Walks and applies the result. Returns `None` if the first walk would delete files.
-fn look(
+fn walk_and_apply(
     catalog: &Catalog,
     rules: &Rules,
     root: &Root,
     within: Option<&Path>,
     accept_losses: bool,
-    leash: &Leash,
-    look: Look,
+    leash: &WalkToken,
+    look: ScanPass,
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
-    let (mut found, report) = walk(catalog, &mut Looks::new(&root.path, rules), root, within, leash)?;
+    let (mut found, report) = walk(catalog, &mut PlaceWalker::new(&root.path, rules), root, within, leash)?;
     let is_whole = within.is_none_or(|it| it.as_os_str().is_empty());
     // The first walk deletes nothing, so the check per missing file is left to the second.
     let left_out = match look {
-        Look::Second if is_whole && !accept_losses => missing_by_rule(catalog, rules, root, &mut found, leash)?,
-        Look::First | Look::Second => HashSet::new(),
+        ScanPass::Second if is_whole && !accept_losses => excluded_files(catalog, rules, root, &mut found, leash)?,
+        ScanPass::First | ScanPass::Second => HashSet::new(),
     };
-    settle(leash)?;
+    begin_apply(leash)?;
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
-    let belief = if accept_losses { Belief::All } else { Belief::Careful(&is_away) };
+    let belief = if accept_losses { DeletionPolicy::All } else { DeletionPolicy::Cautious(&is_away) };
     let (unreadable, complete) = (&report.unreadable[..], report.complete);
-    let walked = Walked { root: root.id, within, found, unreadable, complete, left_out };
+    let walked = WalkResult { root: root.id, within, found, unreadable, complete, ignored: left_out };
     let outcome = catalog.apply_walk(walked, belief, look)?;
     Ok(outcome.map(|it| (it, report.problems)))
 }
 
 /// Returns the known files of a root that a full walk skipped because a rule excludes them.
-fn missing_by_rule(
+fn excluded_files(
     catalog: &Catalog,
     rules: &Rules,
     root: &Root,
     found: &mut [FoundFile],
-    leash: &Leash,
+    leash: &WalkToken,
 ) -> Result<HashSet<PathBuf>> {
     // Each step shows the watchdog that the walk is alive.
     let missing = catalog.missing_from(root.id, found, &|| {
-        leash.step();
+        leash.advance();
     })?;
-    let left_out = left_out(&root.path, rules, missing, leash)?;
+    let left_out = ignored_files(&root.path, rules, missing, leash)?;
     if leash.is_stopped() { Err(cancelled()) } else { Ok(left_out) }
 }
 
 fn walk(
     catalog: &Catalog,
-    looks: &mut Looks<'_>,
+    looks: &mut PlaceWalker<'_>,
     root: &Root,
     within: Option<&Path>,
-    leash: &Leash,
+    leash: &WalkToken,
 ) -> Result<(Vec<FoundFile>, WalkReport)> {
     let mut found = Vec::new();
     let report = match looks.walk(within, leash, |file| found.push(file)) {
         Ok(report) => report,
         Err(error) => {
-            catalog.note_away(root.id, &error.message)?;
-            return Err(error.hint(ROOT_CURE));
+            catalog.mark_unavailable(root.id, &error.message)?;
+            return Err(error.hint(ROOT_HINT));
         }
     };
     if leash.is_stopped() {
@@ -103,39 +103,40 @@ fn walk(
 }
 
 /// Compares many paths of a root with the catalog in one commit. Returns what could not be read at each.
-pub(crate) fn scan_places(
+pub(crate) fn scan_paths(
     catalog: &Catalog,
     rules: &Rules,
     root: &Root,
     places: Vec<PathBuf>,
-    leash: &Leash,
+    leash: &WalkToken,
 ) -> Result<Vec<(PathBuf, Vec<WalkProblem>)>> {
     let mut reports = Vec::with_capacity(places.len());
     let mut all_found = Vec::with_capacity(places.len());
-    let mut looks = Looks::new(&root.path, rules);
+    let mut looks = PlaceWalker::new(&root.path, rules);
     for place in &places {
         let (found, report) = walk(catalog, &mut looks, root, Some(place), leash)?;
         all_found.push(found);
         reports.push(report);
     }
-    settle(leash)?;
-    let walks = places.iter().zip(all_found).zip(&reports).map(|((place, found), report)| Walked {
+    begin_apply(leash)?;
+    let walks = places.iter().zip(all_found).zip(&reports).map(|((place, found), report)| WalkResult {
         root: root.id,
         within: Some(place),
         found,
         unreadable: &report.unreadable,
         complete: report.complete,
-        left_out: HashSet::new(),
+        ignored: HashSet::new(),
     });
     let is_away = |path: &Path, device: u64| is_away(&root.path, path, device);
-    let outcomes = catalog.apply_walks(walks.collect(), Belief::Careful(&is_away), Look::First)?;
+    let outcomes = catalog.apply_walks(walks.collect(), DeletionPolicy::Cautious(&is_away), ScanPass::First)?;
     let mut seen = Vec::with_capacity(places.len());
     for ((place, report), outcome) in places.into_iter().zip(reports).zip(outcomes) {
         let problems = match outcome {
             Some(_) => report.problems,
             None => {
-                leash.walk_again();
-                look(catalog, rules, root, Some(&place), false, leash, Look::Second)?.map_or(Vec::new(), |it| it.1)
+                leash.restart();
+                walk_and_apply(catalog, rules, root, Some(&place), false, leash, ScanPass::Second)?
+                    .map_or(Vec::new(), |it| it.1)
             }
         };
         seen.push((place, problems));
@@ -144,8 +145,8 @@ pub(crate) fn scan_places(
 }
 
 /// Begins to apply a walk; fails if the walk was cancelled.
-fn settle(leash: &Leash) -> Result<()> {
-    if leash.settle() { Ok(()) } else { Err(cancelled()) }
+fn begin_apply(leash: &WalkToken) -> Result<()> {
+    if leash.begin_apply() { Ok(()) } else { Err(cancelled()) }
 }
 
 fn cancelled() -> Error {
@@ -156,7 +157,7 @@ fn cancelled() -> Error {
 /// ancestor is on another one or does not respond. A file from the root's own file system is simply deleted.
 fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     use std::os::unix::fs::MetadataExt;
-    if unresponsive::holds_beneath(root, file) {
+    if unresponsive::is_unresponsive_beneath(root, file) {
         return true;
     }
     let device_of = |path: &Path| path.symlink_metadata().ok().map(|it| it.dev());
@@ -169,9 +170,9 @@ fn is_away(root: &Path, file: &Path, device: u64) -> bool {
 
 /// Paths that walks could not read, as of the last walk of each.
 #[derive(Default)]
-pub(crate) struct Unseen(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
+pub(crate) struct UnreadablePaths(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
 
-impl Unseen {
+impl UnreadablePaths {
     /// Replaces what was known of the walked part and of the root itself: a walk of any part shows whether the root can
     /// be read.
     pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
@@ -199,7 +200,7 @@ impl Unseen {
 }
 
 /// Deletes tombstoned files from the store, then removes their tombstones.
-pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
+pub(crate) async fn delete_tombstoned(catalog: &Catalog, table: &TableWriter) -> Result<u64> {
     let mut buried = 0;
     loop {
         let reader = catalog.clone();
@@ -208,11 +209,11 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
             return Ok(buried);
         }
         // Before the rows are deleted, so that a crash cannot lose the purge.
-        if are_left_out(catalog, table, &dead).await? {
+        if any_excluded(catalog, table, &dead).await? {
             let asked = catalog.clone();
-            blocking(move || purge::ask(&asked)).await?;
+            blocking(move || purge::request(&asked)).await?;
         }
-        table.clear(&dead).await?;
+        table.delete(&dead).await?;
         buried += dead.len() as u64;
         let writer = catalog.clone();
         blocking(move || writer.forget(&dead)).await?;
@@ -221,17 +222,17 @@ pub(crate) async fn bury(catalog: &Catalog, table: &Table) -> Result<u64> {
 
 /// Returns whether any removed file was excluded rather than deleted: it still exists, or its root was removed. A file
 /// that cannot be checked counts as excluded, so that its text is purged.
-async fn are_left_out(catalog: &Catalog, table: &Table, removed: &[FileId]) -> Result<bool> {
+async fn any_excluded(catalog: &Catalog, table: &TableWriter, removed: &[FileId]) -> Result<bool> {
     let (reader, stored, ids) = (catalog.clone(), table.clone(), removed.to_vec());
-    let places = blocking(move || reader.places_left(&ids, &|it| stored.knows(it))).await?;
+    let places = blocking(move || reader.paths_of_removed(&ids, &|it| stored.has_file(it))).await?;
     match places {
-        Some(places) => Ok(are_any_there(places).await),
+        Some(places) => Ok(any_exists(places).await),
         None => Ok(true),
     }
 }
 
 /// As [`are_left_out`], for files that the catalog no longer has, by path.
-pub(in crate::index) async fn are_left_out_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
+pub(in crate::index) async fn any_excluded_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
     let reader = catalog.clone();
     let places = blocking(move || {
         let mut left = Vec::with_capacity(places.len());
@@ -242,23 +243,23 @@ pub(in crate::index) async fn are_left_out_at(catalog: &Catalog, places: Vec<Pat
         }
         Ok(left)
     });
-    Ok(are_any_there(places.await?).await)
+    Ok(any_exists(places.await?).await)
 }
 
-async fn are_any_there(places: Vec<PathBuf>) -> bool {
-    let is_there = |it: &PathBuf| unresponsive::holds(it) || it.symlink_metadata().is_ok();
-    at_files(LOOKED_FOR, move || Ok(places.iter().any(is_there))).await.unwrap_or(true)
+async fn any_exists(places: Vec<PathBuf>) -> bool {
+    let is_there = |it: &PathBuf| unresponsive::is_unresponsive(it) || it.symlink_metadata().is_ok();
+    blocking_with_timeout(CHECK_TIMEOUT, move || Ok(places.iter().any(is_there))).await.unwrap_or(true)
 }
 
 /// Splits an absolute path into a known root and the path below it.
-pub(crate) fn below<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, PathBuf)> {
+pub(crate) fn split_root<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, PathBuf)> {
     roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?.to_path_buf())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{AsRead, IndexedMark};
+    use crate::catalog::{FileStamp, IndexedMark};
     use crate::config::WalkConfig;
     use crate::model::{ContentHash, FileKind};
 
@@ -284,16 +285,17 @@ mod tests {
 
         fn look(&self, ignore: &[&str]) -> ScanOutcome {
             let ignore = ignore.iter().map(|it| it.to_string()).collect();
-            let config = WalkConfig { ignore, hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
+            let config =
+                WalkConfig { ignore, include_hidden: false, max_file_bytes: 99, watch: false, rescan_seconds: 9 };
             let rules = Rules::new(&config).unwrap();
-            scan(&self.catalog, &rules, &self.root, None, false, &Leash::default()).unwrap().0
+            scan(&self.catalog, &rules, &self.root, None, false, &WalkToken::default()).unwrap().0
         }
 
         /// Marks every file as indexed.
         fn index(&self) {
             let pending = self.catalog.next_pending(0, 200).unwrap();
             let mark = |it| IndexedMark {
-                file: AsRead::of(it),
+                file: FileStamp::new(it),
                 hash: ContentHash([7; 32]),
                 kind: FileKind::Text,
                 media_type: String::new(),
@@ -352,7 +354,7 @@ mod tests {
         let scene = Scene::new("root");
         let place = |it: &str| vec![scene.root.path.join(it)];
         scene.look(&[]);
-        let left_out = async |it: &str| are_left_out_at(&scene.catalog, place(it)).await.unwrap();
+        let left_out = async |it: &str| any_excluded_at(&scene.catalog, place(it)).await.unwrap();
         assert!(!left_out("archive/0.md").await, "it is there to be read");
         std::fs::write(scene.root.path.join("archive/1.md"), "").unwrap();
         scene.look(&["0.md"]);
@@ -382,15 +384,15 @@ mod tests {
         std::fs::create_dir(&mount).unwrap();
         let away = |path: &str, device: u64| is_away(root.path(), Path::new(path), device);
         assert!(!away("mount/a.txt", device) && away("mount/a.txt", device + 1));
-        unresponsive::note(&mount, true);
+        unresponsive::set_unresponsive(&mount, true);
         assert!(away("mount/a.txt", device) && !away("a.txt", device));
-        unresponsive::note(&mount, false);
+        unresponsive::set_unresponsive(&mount, false);
         assert!(!away("mount/a.txt", device));
     }
 
     #[test]
     fn unreadable_path_is_reported_until_walk_succeeds() {
-        let mut unseen = Unseen::default();
+        let mut unseen = UnreadablePaths::default();
         let problem = |path: &str| WalkProblem { path: path.into(), sentence: format!("cannot read `{path}`") };
         let mut check = |within: &str, problems: &[&str], expected: &[&str]| {
             let problems: Vec<WalkProblem> = problems.iter().map(|it| problem(it)).collect();

@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::ScanOutcome;
 use crate::error::Result;
-use crate::files::{Leash, WalkProblem, unresponsive};
+use crate::files::{WalkProblem, WalkToken, unresponsive};
 use crate::index::roots::scan;
-use crate::index::{Inner, blocking};
+use crate::index::{IndexState, blocking};
 use crate::model::{Root, RootId};
 
-impl Inner {
+impl IndexState {
     /// Compares a root, or a part of it, with the catalog. Walks are serialised: an older walk applied after a newer
     /// one would delete the files that appeared in between.
     pub(crate) async fn scan(
@@ -23,11 +23,11 @@ impl Inner {
         within: Option<PathBuf>,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        self.scan_and_believe(root, within, false, cancel).await
+        self.scan_accepting_losses(root, within, false, cancel).await
     }
 
     /// As [`Inner::scan`]; `accept_losses` accepts all deletions.
-    pub(crate) async fn scan_and_believe(
+    pub(crate) async fn scan_accepting_losses(
         &self,
         root: &Root,
         within: Option<PathBuf>,
@@ -35,30 +35,30 @@ impl Inner {
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let _scanning = self.scanning.lock().await;
-        self.scan_alone(root, within, accept_losses, cancel).await
+        self.scan_locked(root, within, accept_losses, cancel).await
     }
 
     /// As [`Inner::scan`], for many paths of a root at once.
-    pub(in crate::index) async fn scan_places(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
+    pub(in crate::index) async fn scan_paths(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
-        self.scan_places_alone(root, places).await
+        self.scan_paths_locked(root, places).await
     }
 
     /// As [`Inner::scan_places`]; the caller holds the `scanning` lock.
-    async fn scan_places_alone(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
+    async fn scan_paths_locked(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
-        let looking = move |leash: &Leash| scan::scan_places(&catalog, &rules, &of, places, leash);
-        let seen = self.led(root, &self.shutdown, looking).await?;
-        let mut unseen = self.unseen();
+        let looking = move |leash: &WalkToken| scan::scan_paths(&catalog, &rules, &of, places, leash);
+        let seen = self.walk_with_watchdog(root, &self.shutdown, looking).await?;
+        let mut unseen = self.unreadable();
         for (place, problems) in &seen {
             unseen.replace(root.id, place, problems);
-            self.missing.forget(root.id, place);
+            self.vanished.forget(root.id, place);
         }
         Ok(())
     }
 
     /// As [`Inner::scan_and_believe`]; the caller holds the `scanning` lock.
-    pub(in crate::index) async fn scan_alone(
+    pub(in crate::index) async fn scan_locked(
         &self,
         root: &Root,
         within: Option<PathBuf>,
@@ -67,30 +67,33 @@ impl Inner {
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
         let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
-        let walking = move |leash: &Leash| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
-        let (outcome, problems) = self.led(root, cancel, walking).await?;
-        self.unseen().replace(root.id, &place, &problems);
-        self.missing.forget(root.id, &place);
+        let walking =
+            move |leash: &WalkToken| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
+        let (outcome, problems) = self.walk_with_watchdog(root, cancel, walking).await?;
+        self.unreadable().replace(root.id, &place, &problems);
+        self.vanished.forget(root.id, &place);
         if place.as_os_str().is_empty() {
-            self.walks.walked(root.id, begun);
+            self.catch_up.note_walked(root.id, begun);
         }
         Ok((outcome, problems))
     }
 
     /// Turns the error of an unavailable root into success: the status reports the root, and a later walk catches up.
-    pub(in crate::index) async fn unless_away(&self, id: RootId, outcome: Result<()>) -> Result<()> {
+    pub(in crate::index) async fn ignore_if_unavailable(&self, id: RootId, outcome: Result<()>) -> Result<()> {
         let is_away = |roots: Vec<Root>| roots.iter().any(|it| it.id == id && !it.available);
         if outcome.is_err() && self.roots().await.is_ok_and(is_away) { Ok(()) } else { outcome }
     }
 
     /// Applies the moves that the watcher reported, in their order, and scans both ends of each. Holds the `scanning`
     /// lock: a concurrent walk from before a move would see the file as one deleted and one new file.
-    pub(in crate::index) async fn rename(&self, root: &Root, mut moves: Vec<(PathBuf, PathBuf)>) -> Result<()> {
+    pub(in crate::index) async fn apply_moves(&self, root: &Root, mut moves: Vec<(PathBuf, PathBuf)>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
-        self.check_answers(root)?;
+        self.check_responds(root)?;
         let places: BTreeSet<PathBuf> = moves.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
         // The walks report paths that do not respond.
-        moves.retain(|(from, to)| ![from, to].into_iter().any(|it| unresponsive::holds_beneath(&root.path, it)));
+        moves.retain(|(from, to)| {
+            ![from, to].into_iter().any(|it| unresponsive::is_unresponsive_beneath(&root.path, it))
+        });
         let (catalog, of) = (self.catalog.clone(), root.clone());
         blocking(move || {
             let on_disk = |path: &Path| {
@@ -100,6 +103,6 @@ impl Inner {
             catalog.rename_trees(of.id, &moves, &on_disk)
         })
         .await?;
-        self.scan_places_alone(root, places.into_iter().collect()).await
+        self.scan_paths_locked(root, places.into_iter().collect()).await
     }
 }

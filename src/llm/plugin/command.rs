@@ -18,18 +18,18 @@ use tokio::process::{Child, Command};
 use crate::config;
 use crate::embed::egress;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::llm::plugin::integrity::{SealedFile, is_program};
-use crate::llm::plugin::process::Running;
+use crate::llm::plugin::integrity::{HashedFile, is_program};
+use crate::llm::plugin::process::PluginProcess;
 use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
 use crate::llm::plugin::{integrity, seccomp};
 use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
 
 /// How long processes left by a plugin may hold its output open after it ends.
-const GRACE: Duration = Duration::from_millis(200);
+const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
 /// The longest first line of a script that the system reads.
-const FIRST_LINE: u64 = 256;
+const MAX_SHEBANG_BYTES: u64 = 256;
 
 /// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub struct PluginLimits {
     /// Bytes of its answer.
     pub answer_bytes: usize,
     /// Bytes of standard error shown if it fails.
-    pub words_bytes: usize,
+    pub stderr_bytes: usize,
 }
 
 impl PluginLimits {
     /// Returns the limits of a task: a file of proposals is larger than a question and takes longer.
-    pub fn of(task: &PluginTask) -> PluginLimits {
+    pub fn for_task(task: &PluginTask) -> PluginLimits {
         let (seconds, request_bytes, answer_bytes) = match task {
             PluginTask::AugmentProposals { .. } => (600, 64 << 20, 32 << 20),
             // A local model on a CPU may take minutes.
@@ -54,7 +54,7 @@ impl PluginLimits {
                 (120, 4 << 20, 1 << 20)
             }
         };
-        PluginLimits { time: Duration::from_secs(seconds), request_bytes, answer_bytes, words_bytes: 2_000 }
+        PluginLimits { time: Duration::from_secs(seconds), request_bytes, answer_bytes, stderr_bytes: 2_000 }
     }
 }
 
@@ -73,7 +73,7 @@ pub struct PluginCommand {
     pub seal: String,
     /// Its script, and the files named by absolute path in its arguments, with their hashes.
     #[serde(default)]
-    pub files: Vec<SealedFile>,
+    pub files: Vec<HashedFile>,
 }
 
 impl PluginCommand {
@@ -87,15 +87,15 @@ impl PluginCommand {
             return Err(Error::invalid("a command is a program and its arguments")
                 .hint("vic llm use command python3 plugin.py"));
         }
-        let folder = std::path::absolute(folder).at("resolve", folder)?;
-        let program = if program.contains('/') { folder.join(program) } else { in_path(program)? };
-        let seal = integrity::seal_program(&program)?;
-        let files = SealedFile::all(&program, &args, &folder)?;
+        let folder = std::path::absolute(folder).io_context("resolve", folder)?;
+        let program = if program.contains('/') { folder.join(program) } else { find_in_path(program)? };
+        let seal = integrity::hash_program(&program)?;
+        let files = HashedFile::hash_all(&program, &args, &folder)?;
         Ok(PluginCommand { program, args, folder, seal, files })
     }
 
     /// Returns the command line for display.
-    pub fn shown(&self) -> String {
+    pub fn command_line(&self) -> String {
         let program = self.program.display().to_string();
         std::iter::once(program.as_str()).chain(self.args.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
@@ -112,7 +112,7 @@ impl PluginCommand {
             command.check_program()?;
             check_interpreter(&command.program)?;
             command.check_files()?;
-            if mode == PrivacyMode::LocalOnly { seccomp::check() } else { Ok(()) }
+            if mode == PrivacyMode::LocalOnly { seccomp::check_supported() } else { Ok(()) }
         })
         .await
         .map_err(Error::internal)?
@@ -134,27 +134,27 @@ impl PluginCommand {
                 let text = format!("the folder `{}`, in which the plugin runs, does not exist", folder.display());
                 Err(Error::not_found(text).hint(cure))
             }
-            Err(error) => Err(error).at("look at", folder),
+            Err(error) => Err(error).io_context("look at", folder),
         }
     }
 
     /// Checks that the program is unchanged.
     fn check_program(&self) -> Result<()> {
-        integrity::same(&self.program, "program", &self.seal, integrity::seal_program(&self.program))
+        integrity::require_same_hash(&self.program, "program", &self.seal, integrity::hash_program(&self.program))
     }
 
     /// Checks that the script exists and was hashed, and that all hashed files are unchanged.
     fn check_files(&self) -> Result<()> {
-        if let Some(script) = integrity::script(&self.program, &self.args, &self.folder) {
+        if let Some(script) = integrity::interpreter_script(&self.program, &self.args, &self.folder) {
             let script = self.folder.join(script);
             check_script(&script)?;
-            if !self.files.iter().any(|it| it.is_of(&script)) {
+            if !self.files.iter().any(|it| it.has_path(&script)) {
                 let text = format!("the script `{}` did not exist when the plugin was chosen", script.display());
                 let cure = "choose it again: vic llm use command ...";
                 return Err(Error::new(ErrorCode::PermissionDenied, text).hint(cure));
             }
         }
-        self.files.iter().try_for_each(SealedFile::check)
+        self.files.iter().try_for_each(HashedFile::check)
     }
 
     /// Runs the plugin with a request. The call is logged first: in any mode, a command can forward its input.
@@ -175,7 +175,7 @@ impl PluginCommand {
             return Err(Error::invalid(format!("the request has {bytes} bytes; the limit for plugins is {most}")));
         }
         egress::announce_command(self.program.display().to_string(), text.len(), mode).await?;
-        let said = self.run(text, limits, mode).await.map_err(|error| without_network(error, mode))?;
+        let said = self.run(text, limits, mode).await.map_err(|error| with_network_hint(error, mode))?;
         let value: Value = serde_json::from_slice(&said).map_err(|error| {
             let shown: String = String::from_utf8_lossy(&said).trim().chars().take(120).collect();
             let what = match (said.is_empty(), error.is_eof()) {
@@ -185,7 +185,7 @@ impl PluginCommand {
             };
             self.failed(&what, &[])
         })?;
-        PluginResponse::parse(value, &request.task, &format!("the plugin `{}`", self.shown()))
+        PluginResponse::parse(value, &request.task, &format!("the plugin `{}`", self.command_line()))
     }
 
     /// Runs it once: writes `request` to its input and returns its output.
@@ -199,20 +199,20 @@ impl PluginCommand {
         if mode == PrivacyMode::LocalOnly {
             seccomp::confine(&mut command)?;
         }
-        let running = Running::start(command, TaskId::random()?.0)
-            .map_err(|it| seccomp::refused(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
-        let (running, outcome) = self.converse(running, request, limits).await;
+        let running = PluginProcess::start(command, TaskId::random()?.0)
+            .map_err(|it| seccomp::filter_error(&it).unwrap_or_else(|| Error::io("start", &self.program, &it)))?;
+        let (running, outcome) = self.exchange(running, request, limits).await;
         // Kills leftover processes before the answer is used. This waits for processes, so it runs on the blocking pool.
         tokio::task::spawn_blocking(move || drop(running)).await.map_err(Error::internal)?;
         outcome
     }
 
-    async fn converse(
+    async fn exchange(
         &self,
-        mut running: Running,
+        mut running: PluginProcess,
         request: Vec<u8>,
         limits: PluginLimits,
-    ) -> (Running, Result<Vec<u8>>) {
+    ) -> (PluginProcess, Result<Vec<u8>>) {
         let child = &mut running.child;
         let stdin = child.stdin.take();
         let write = async {
@@ -222,7 +222,7 @@ impl PluginCommand {
             }
         };
         let both = async {
-            let talk = listen(child, &limits);
+            let talk = read_output(child, &limits);
             tokio::pin!(talk);
             tokio::select! {
                 biased;
@@ -231,56 +231,60 @@ impl PluginCommand {
             }
         };
         let heard = tokio::time::timeout(limits.time, both).await.ok();
-        (running, self.answer(heard, &limits))
+        (running, self.evaluate_run(heard, &limits))
     }
 
     /// Returns the output of a plugin that succeeded in time.
-    fn answer(&self, heard: Option<Heard>, limits: &PluginLimits) -> Result<Vec<u8>> {
-        let Some(Heard { ended, said, words }) = heard else {
+    fn evaluate_run(&self, heard: Option<RunOutput>, limits: &PluginLimits) -> Result<Vec<u8>> {
+        let Some(RunOutput { ended, stdout: said, stderr: words }) = heard else {
             return Err(Error::new(
                 ErrorCode::DeadlineExceeded,
-                format!("the plugin `{}` took longer than {:?} and was killed", self.shown(), limits.time),
+                format!("the plugin `{}` took longer than {:?} and was killed", self.command_line(), limits.time),
             ));
         };
         match ended {
-            Ended::Flooded => Err(Error::new(
+            RunEnd::OutputLimit => Err(Error::new(
                 ErrorCode::ResourceExhausted,
-                format!("the plugin `{}` printed more than {} bytes and was killed", self.shown(), limits.answer_bytes),
+                format!(
+                    "the plugin `{}` printed more than {} bytes and was killed",
+                    self.command_line(),
+                    limits.answer_bytes
+                ),
             )),
-            Ended::Status(Ok(status)) if status.success() => Ok(said),
-            Ended::Status(Ok(status)) => Err(self.failed(&told(status), &words)),
-            Ended::Status(Err(error)) => Err(self.failed(&error.to_string(), &words)),
+            RunEnd::Status(Ok(status)) if status.success() => Ok(said),
+            RunEnd::Status(Ok(status)) => Err(self.failed(&status_text(status), &words)),
+            RunEnd::Status(Err(error)) => Err(self.failed(&error.to_string(), &words)),
         }
     }
 
     fn failed(&self, what: &str, words: &[u8]) -> Error {
         let words = String::from_utf8_lossy(words);
         let text = match words.trim() {
-            "" => format!("the plugin `{}` {what}", self.shown()),
-            words => format!("the plugin `{}` {what}: {words}", self.shown()),
+            "" => format!("the plugin `{}` {what}", self.command_line()),
+            words => format!("the plugin `{}` {what}: {words}", self.command_line()),
         };
         Error::new(ErrorCode::FailedPrecondition, text)
     }
 }
 
 /// The complete output of a run.
-struct Heard {
-    ended: Ended,
+struct RunOutput {
+    ended: RunEnd,
     /// Standard output.
-    said: Vec<u8>,
+    stdout: Vec<u8>,
     /// The end of standard error.
-    words: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
 /// Reads the output until the plugin ends or exceeds the limit.
-async fn listen(child: &mut Child, limits: &PluginLimits) -> Heard {
+async fn read_output(child: &mut Child, limits: &PluginLimits) -> RunOutput {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut words) = (Vec::new(), Vec::new());
     let ended = {
         let reading = async {
             // One byte more than the limit shows that it is exceeded.
-            let answer = read(stdout, &mut said, limits.answer_bytes + 1, false);
-            let last_words = read(stderr, &mut words, limits.words_bytes, true);
+            let answer = read_limited(stdout, &mut said, limits.answer_bytes + 1, false);
+            let last_words = read_limited(stderr, &mut words, limits.stderr_bytes, true);
             tokio::pin!(answer, last_words);
             tokio::select! {
                 full = &mut answer => {
@@ -294,18 +298,18 @@ async fn listen(child: &mut Child, limits: &PluginLimits) -> Heard {
         };
         tokio::pin!(reading);
         tokio::select! {
-            full = &mut reading => if full { Ended::Flooded } else { Ended::Status(child.wait().await) },
-            status = child.wait() => match tokio::time::timeout(GRACE, &mut reading).await {
-                Ok(true) => Ended::Flooded,
-                _ => Ended::Status(status),
+            full = &mut reading => if full { RunEnd::OutputLimit } else { RunEnd::Status(child.wait().await) },
+            status = child.wait() => match tokio::time::timeout(OUTPUT_GRACE, &mut reading).await {
+                Ok(true) => RunEnd::OutputLimit,
+                _ => RunEnd::Status(status),
             },
         }
     };
-    Heard { ended, said, words }
+    RunOutput { ended, stdout: said, stderr: words }
 }
 
 /// Adds a hint that the plugin may have needed network access.
-fn without_network(error: Error, mode: PrivacyMode) -> Error {
+fn with_network_hint(error: Error, mode: PrivacyMode) -> Error {
     if mode != PrivacyMode::LocalOnly || error.code != ErrorCode::FailedPrecondition || error.hint.is_some() {
         return error;
     }
@@ -316,12 +320,12 @@ fn without_network(error: Error, mode: PrivacyMode) -> Error {
 }
 
 /// How a run ended.
-enum Ended {
-    Flooded,
+enum RunEnd {
+    OutputLimit,
     Status(std::io::Result<ExitStatus>),
 }
 
-fn told(status: ExitStatus) -> String {
+fn status_text(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("exited with {code}"),
         None => format!("was killed ({status})"),
@@ -330,7 +334,7 @@ fn told(status: ExitStatus) -> String {
 
 /// Reads at most `most` bytes. `on` continues to read and discards the rest, so that the writer does not block. Returns
 /// whether the limit was reached.
-async fn read(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
+async fn read_limited(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: usize, on: bool) -> bool {
     let Some(mut source) = source else { return false };
     let mut piece = [0_u8; 8_192];
     loop {
@@ -348,7 +352,7 @@ async fn read(source: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, most: 
 }
 
 /// Returns the first program with this name in `PATH`.
-fn in_path(name: &str) -> Result<PathBuf> {
+fn find_in_path(name: &str) -> Result<PathBuf> {
     let environment = config::plugin_environment();
     let path = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, it)| it.clone()).unwrap_or_default();
     // With a relative folder, the program would depend on the current directory.
@@ -361,8 +365,8 @@ fn in_path(name: &str) -> Result<PathBuf> {
 /// missing.
 fn check_interpreter(program: &Path) -> Result<()> {
     let mut begin = Vec::new();
-    let read = std::fs::File::open(program).and_then(|it| it.take(FIRST_LINE).read_to_end(&mut begin));
-    read.at("read", program)?;
+    let read = std::fs::File::open(program).and_then(|it| it.take(MAX_SHEBANG_BYTES).read_to_end(&mut begin));
+    read.io_context("read", program)?;
     let line = begin.split(|it| *it == b'\n').next().unwrap_or_default();
     let Some(line) = line.strip_prefix(b"#!") else { return Ok(()) };
     let line = String::from_utf8_lossy(line);
@@ -370,7 +374,7 @@ fn check_interpreter(program: &Path) -> Result<()> {
     let Some(interpreter) = words.next() else { return Ok(()) };
     let named = match words.next() {
         // `env` searches `PATH` the same way.
-        Some(name) if interpreter.ends_with("/env") && !name.starts_with('-') => in_path(name).err().map(|_| name),
+        Some(name) if interpreter.ends_with("/env") && !name.starts_with('-') => find_in_path(name).err().map(|_| name),
         _ => (!Path::new(interpreter).exists()).then_some(interpreter),
     };
     match named {
@@ -392,7 +396,7 @@ fn check_script(script: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Error::not_found(format!("there is no script `{}` for the plugin to run", script.display())).hint(cure))
         }
-        Err(error) => Err(error).at("look at", script),
+        Err(error) => Err(error).io_context("look at", script),
     }
 }
 

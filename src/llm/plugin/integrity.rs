@@ -11,43 +11,43 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// Mode bits that let users other than the owner change a file.
-const OTHERS_MAY_WRITE: u32 = 0o022;
+const OTHERS_WRITE_MODE: u32 = 0o022;
 
 /// Larger files, such as models, are identified by inode, size and times: hashing them would add seconds to every run.
 /// Writes change those values.
-const HASHED_BYTES: u64 = 64 << 20;
+const MAX_HASHED_BYTES: u64 = 64 << 20;
 
 /// Interpreters that run a script file.
-const RUN_SCRIPTS: [&str; 13] =
+const INTERPRETERS: [&str; 13] =
     ["python", "pypy", "bash", "sh", "dash", "zsh", "perl", "ruby", "Rscript", "lua", "node", "nodejs", "php"];
 
 /// A file of a command, as it was when the command was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SealedFile {
+pub struct HashedFile {
     /// Absolute path.
     path: PathBuf,
     /// BLAKE3 of its content, in hex.
     seal: String,
 }
 
-impl SealedFile {
+impl HashedFile {
     /// Hashes every file that a command names in its arguments: its script, and files given by absolute path. `folder` is
     /// the command's working directory.
     ///
     /// # Errors
     /// As [`seal_file`].
-    pub(super) fn all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<SealedFile>> {
-        let named = args.iter().map(|it| Path::new(value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
-        let script = script(program, args, folder).map(|it| folder.join(it));
+    pub(super) fn hash_all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<HashedFile>> {
+        let named = args.iter().map(|it| Path::new(option_value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
+        let script = interpreter_script(program, args, folder).map(|it| folder.join(it));
         let mut paths: Vec<PathBuf> = named.chain(script).filter(|it| it.is_file()).collect();
         paths.sort();
         paths.dedup();
-        let sealed = |path: PathBuf| seal_file(&path).map(|seal| SealedFile { path, seal });
+        let sealed = |path: PathBuf| hash_argument_file(&path).map(|seal| HashedFile { path, seal });
         paths.into_iter().map(sealed).collect()
     }
 
-    pub(super) fn is_of(&self, path: &Path) -> bool {
+    pub(super) fn has_path(&self, path: &Path) -> bool {
         self.path == path
     }
 
@@ -56,12 +56,12 @@ impl SealedFile {
     /// # Errors
     /// As [`seal_file`]; `PermissionDenied` if it has changed.
     pub(super) fn check(&self) -> Result<()> {
-        same(&self.path, "file", &self.seal, seal_file(&self.path))
+        require_same_hash(&self.path, "file", &self.seal, hash_argument_file(&self.path))
     }
 }
 
 /// Compares the current hash of a path with the recorded one.
-pub(super) fn same(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
+pub(super) fn require_same_hash(path: &Path, kind: &str, sealed: &str, found: Result<String>) -> Result<()> {
     let cure = "choose it again: vic llm use command ...";
     let found = found.map_err(|error| match error.code {
         ErrorCode::NotFound => error.hint(cure),
@@ -75,7 +75,7 @@ pub(super) fn same(path: &Path, kind: &str, sealed: &str, found: Result<String>)
 }
 
 /// Returns the value of an argument: itself, or the value of an `--option=value`.
-fn value(argument: &str) -> &str {
+fn option_value(argument: &str) -> &str {
     match argument.split_once('=') {
         Some((option, value)) if option.starts_with('-') => value,
         _ => argument,
@@ -84,11 +84,11 @@ fn value(argument: &str) -> &str {
 
 /// Returns the script that a known interpreter runs: its first argument, or after options, which may take values, the first
 /// argument that is a file.
-pub(super) fn script<'a>(program: &Path, args: &'a [String], folder: &Path) -> Option<&'a str> {
+pub(super) fn interpreter_script<'a>(program: &Path, args: &'a [String], folder: &Path) -> Option<&'a str> {
     let name = program.file_name()?.to_str()?;
     // `python3.12` counts as `python`.
     let bare = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
-    if !RUN_SCRIPTS.contains(&bare) {
+    if !INTERPRETERS.contains(&bare) {
         return None;
     }
     let is_option = |it: &str| it.is_empty() || it.starts_with('-');
@@ -108,20 +108,20 @@ pub(super) fn is_program(metadata: &Metadata) -> bool {
 ///
 /// # Errors
 /// `NotFound`; `PermissionDenied`: it is not a program, or other users may change it.
-pub(super) fn seal_program(program: &Path) -> Result<String> {
-    let metadata = std::fs::metadata(program).at("run", program)?;
+pub(super) fn hash_program(program: &Path) -> Result<String> {
+    let metadata = std::fs::metadata(program).io_context("run", program)?;
     if !is_program(&metadata) {
         return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not a program", program.display())));
     }
-    seal(program, &metadata)
+    hash_owned_file(program, &metadata)
 }
 
 /// As [`seal_program`], for an argument file.
 ///
 /// # Errors
 /// `NotFound`; `PermissionDenied`: it is a link or not a file, or other users may change it.
-fn seal_file(path: &Path) -> Result<String> {
-    let metadata = std::fs::symlink_metadata(path).at("look at", path)?;
+fn hash_argument_file(path: &Path) -> Result<String> {
+    let metadata = std::fs::symlink_metadata(path).io_context("look at", path)?;
     if metadata.is_symlink() {
         let leads = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let text = format!("`{}` is not run, because it is a link, and its target may change", path.display());
@@ -130,25 +130,25 @@ fn seal_file(path: &Path) -> Result<String> {
     if !metadata.is_file() {
         return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is not a file", path.display())));
     }
-    seal(path, &metadata)
+    hash_owned_file(path, &metadata)
 }
 
-fn seal(path: &Path, metadata: &Metadata) -> Result<String> {
+fn hash_owned_file(path: &Path, metadata: &Metadata) -> Result<String> {
     let us = rustix::process::geteuid().as_raw();
     let owned = metadata.uid() == us || metadata.uid() == 0;
-    if !owned || metadata.mode() & OTHERS_MAY_WRITE != 0 {
+    if !owned || metadata.mode() & OTHERS_WRITE_MODE != 0 {
         let text = format!("`{}` is not run, because others may change it", path.display());
         return Err(Error::new(ErrorCode::PermissionDenied, text).hint(format!("chmod go-w {}", path.display())));
     }
     let mut hasher = blake3::Hasher::new();
-    if metadata.len() > HASHED_BYTES {
+    if metadata.len() > MAX_HASHED_BYTES {
         let (changed, moved) = (metadata.mtime_nsec(), metadata.ctime_nsec());
         let stamp = [metadata.mtime(), changed, metadata.ctime(), moved].map(i64::to_le_bytes);
         let place = [metadata.dev(), metadata.ino(), metadata.len()].map(u64::to_le_bytes);
         hasher.update(place.as_flattened()).update(stamp.as_flattened());
     } else {
-        let mut file = File::open(path).at("read", path)?;
-        std::io::copy(&mut file, &mut hasher).at("read", path)?;
+        let mut file = File::open(path).io_context("read", path)?;
+        std::io::copy(&mut file, &mut hasher).io_context("read", path)?;
     }
     Ok(hasher.finalize().to_hex().to_string())
 }

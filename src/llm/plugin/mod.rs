@@ -10,9 +10,9 @@ mod process;
 mod protocol;
 mod integrity;
 
-pub use crate::llm::plugin::integrity::SealedFile;
+pub use crate::llm::plugin::integrity::HashedFile;
 pub use command::{PluginCommand, PluginLimits};
 pub use protocol::{
-    FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate, SchemaHints, ToolInvocation, ToolOffer,
-    TranscriptStep, V2, V3,
+    FinalAnswer, PROTOCOL_V2, PROTOCOL_V3, PluginRequest, PluginResponse, PluginTask, SchemaHintUpdate, SchemaHints,
+    ToolInvocation, ToolOffer, TranscriptStep,
 };

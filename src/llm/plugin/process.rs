@@ -14,39 +14,39 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 use tokio::process::{Child, Command};
 
 /// Environment variable with the mark.
-pub(super) const MARK: &str = "VIC_PLUGIN_RUN";
+pub(super) const MARK_VARIABLE: &str = "VIC_PLUGIN_RUN";
 /// Time limit of the cleanup; processes that spawn faster than they are killed are left to the system.
-const LAST_ROUNDS: Duration = Duration::from_millis(800);
+const CLEANUP_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Plugins with an owner that waits for them. Any other dead child in another session is a plugin's orphan.
-static WAITED_FOR: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+static OWNED_PLUGINS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 /// A running plugin; dropping it kills it with all its descendants.
-pub(super) struct Running {
+pub(super) struct PluginProcess {
     pub(super) child: Child,
     /// Its process, group and session id.
     pid: i32,
     mark: String,
 }
 
-impl Running {
+impl PluginProcess {
     /// Starts a command with program, arguments, folder and environment already set.
-    pub(super) fn start(mut command: Command, mark: String) -> io::Result<Running> {
+    pub(super) fn start(mut command: Command, mark: String) -> io::Result<PluginProcess> {
         adopt_orphans();
-        command.env(MARK, &mark);
+        command.env(MARK_VARIABLE, &mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        alone(&mut command);
+        isolate(&mut command);
         // Locked until the pid is registered: until then the child looks like an orphan.
-        let mut waited_for = waited_for();
+        let mut waited_for = owned_plugins();
         let child = command.spawn()?;
         let pid = child.id().and_then(|it| i32::try_from(it).ok()).unwrap_or_default();
         waited_for.insert(pid);
         drop(waited_for);
-        Ok(Running { child, pid, mark })
+        Ok(PluginProcess { child, pid, mark })
     }
 
     /// Kills the plugin and its descendants, and reaps those reparented to vic.
-    fn end(&self) {
+    fn kill_and_reap(&self) {
         let begun = Instant::now();
         if let Some(group) = Pid::from_raw(self.pid) {
             let _gone = kill_process_group(group, Signal::KILL);
@@ -55,17 +55,17 @@ impl Running {
         loop {
             let table = processes();
             let living: Vec<Pid> =
-                self.own(&table).filter(|it| !it.dead).filter_map(|it| Pid::from_raw(it.pid)).collect();
+                self.descendants(&table).filter(|it| !it.dead).filter_map(|it| Pid::from_raw(it.pid)).collect();
             for pid in &living {
                 let _gone = kill_process(*pid, Signal::KILL);
             }
-            reap(&table);
+            reap_orphans(&table);
             // The process table is not a consistent snapshot: changes during the scan appear in the next one.
-            let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.leaves(&table));
+            let was_over = std::mem::replace(&mut is_over, living.is_empty() && !self.is_ending(&table));
             if was_over && is_over {
                 return;
             }
-            if begun.elapsed() > LAST_ROUNDS {
+            if begun.elapsed() > CLEANUP_TIMEOUT {
                 if !living.is_empty() {
                     tracing::warn!("{} processes of a plugin survived cleanup", living.len());
                 }
@@ -77,17 +77,17 @@ impl Running {
 
     /// Returns whether one of its processes is about to be reparented to vic: it is dead but not reparented yet, or it has
     /// already released its memory, and the mark with it.
-    fn leaves(&self, table: &BTreeMap<i32, Process>) -> bool {
+    fn is_ending(&self, table: &BTreeMap<i32, Process>) -> bool {
         let us = i32::try_from(std::process::id()).unwrap_or_default();
         let is_bare = |pid: i32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|it| it.is_empty());
-        self.own(table).any(|it| it.dead && it.parent != us)
-            || strays(table).iter().any(|it| !it.dead && is_bare(it.pid))
+        self.descendants(table).any(|it| it.dead && it.parent != us)
+            || orphans(table).iter().any(|it| !it.dead && is_bare(it.pid))
     }
 
     /// Returns all processes in its session or with its mark, and their descendants.
-    fn own<'a>(&self, table: &'a BTreeMap<i32, Process>) -> impl Iterator<Item = &'a Process> + use<'a> {
+    fn descendants<'a>(&self, table: &'a BTreeMap<i32, Process>) -> impl Iterator<Item = &'a Process> + use<'a> {
         let us = std::process::id();
-        let is_own = |it: &&Process| it.session == self.pid || carries(it.pid, &self.mark);
+        let is_own = |it: &&Process| it.session == self.pid || has_mark(it.pid, &self.mark);
         let mut own: BTreeSet<i32> = table.values().filter(is_own).map(|it| it.pid).collect();
         loop {
             let more = table.values().filter(|it| own.contains(&it.parent) && !own.contains(&it.pid));
@@ -102,29 +102,29 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for PluginProcess {
     fn drop(&mut self) {
-        self.end();
-        waited_for().remove(&self.pid);
+        self.kill_and_reap();
+        owned_plugins().remove(&self.pid);
     }
 }
 
-fn waited_for() -> MutexGuard<'static, BTreeSet<i32>> {
-    WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner)
+fn owned_plugins() -> MutexGuard<'static, BTreeSet<i32>> {
+    OWNED_PLUGINS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns children of vic in another session without a waiting owner: orphans of plugins.
-fn strays(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
+fn orphans(table: &BTreeMap<i32, Process>) -> Vec<&Process> {
     let us = i32::try_from(std::process::id()).unwrap_or_default();
     let our_session = rustix::process::getsid(None).map_or(0, |it| it.as_raw_nonzero().get());
-    let waited_for = waited_for();
+    let waited_for = owned_plugins();
     let is_stray = |it: &&Process| it.parent == us && it.session != our_session && !waited_for.contains(&it.pid);
     table.values().filter(is_stray).collect()
 }
 
 /// Reaps dead orphans.
-fn reap(table: &BTreeMap<i32, Process>) {
-    for pid in strays(table).iter().filter(|it| it.dead).filter_map(|it| Pid::from_raw(it.pid)) {
+fn reap_orphans(table: &BTreeMap<i32, Process>) {
+    for pid in orphans(table).iter().filter(|it| it.dead).filter_map(|it| Pid::from_raw(it.pid)) {
         let _gone = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
@@ -141,10 +141,10 @@ struct Process {
 fn processes() -> BTreeMap<i32, Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
-    numbers.filter_map(|pid| Some((pid, process(pid)?))).collect()
+    numbers.filter_map(|pid| Some((pid, read_process(pid)?))).collect()
 }
 
-fn process(pid: i32) -> Option<Process> {
+fn read_process(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The preceding name is in parentheses and may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -155,8 +155,8 @@ fn process(pid: i32) -> Option<Process> {
     Some(Process { pid, parent, session, dead: matches!(state, "Z" | "X") })
 }
 
-fn carries(pid: i32, mark: &str) -> bool {
-    let wanted = format!("{MARK}={mark}");
+fn has_mark(pid: i32, mark: &str) -> bool {
+    let wanted = format!("{MARK_VARIABLE}={mark}");
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|it| *it == 0).any(|it| it == wanted.as_bytes())
 }
@@ -174,7 +174,7 @@ fn adopt_orphans() {
 
 /// Starts the command in its own session without inherited file descriptors.
 #[expect(unsafe_code, reason = "the standard library has no safe way to start a session or to close files")]
-fn alone(command: &mut Command) {
+fn isolate(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. Both are plain system calls and allocate
     // nothing. Descriptors are marked close-on-exec instead of closed: the standard library still needs one of them.
     unsafe {

@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::ToolSpec;
-use crate::model::llm::request::MAX_MODEL;
+use crate::model::llm::request::MAX_MODEL_NAME;
 
 /// Name of the protocol of questions, answers and proposals.
-pub const V2: &str = "axiograph_llm_plugin_v2";
+pub const PROTOCOL_V2: &str = "axiograph_llm_plugin_v2";
 /// Name of the protocol of single steps of a tool loop.
-pub const V3: &str = "axiograph_llm_plugin_v3";
+pub const PROTOCOL_V3: &str = "axiograph_llm_plugin_v3";
 
 /// Maximum characters of a plugin's error, or of a parse error, in an error text.
-const SHOWN: usize = 500;
+const MAX_ERROR_CHARS: usize = 500;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ pub struct SchemaHints {
 impl SchemaHints {
     /// Truncates each list to `most` names.
     #[must_use]
-    pub fn cut(mut self, most: usize) -> SchemaHints {
+    pub fn truncate(mut self, most: usize) -> SchemaHints {
         for names in [
             &mut self.types,
             &mut self.relations,
@@ -221,8 +221,8 @@ impl PluginTask {
     /// Returns the protocol of this task.
     pub fn protocol(&self) -> &'static str {
         match self {
-            PluginTask::ToolLoopStep { .. } => V3,
-            _ => V2,
+            PluginTask::ToolLoopStep { .. } => PROTOCOL_V3,
+            _ => PROTOCOL_V2,
         }
     }
 
@@ -251,12 +251,12 @@ impl PluginRequest {
     pub fn parse(text: &str) -> Result<PluginRequest> {
         let request: PluginRequest = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("not a request of the plugin protocol: {error}")))?;
-        if let Some(bytes) = request.model.as_ref().map(String::len).filter(|it| *it > MAX_MODEL) {
-            let text = format!("`model` has {bytes} bytes; at most {MAX_MODEL} are allowed");
+        if let Some(bytes) = request.model.as_ref().map(String::len).filter(|it| *it > MAX_MODEL_NAME) {
+            let text = format!("`model` has {bytes} bytes; at most {MAX_MODEL_NAME} are allowed");
             return Err(Error::invalid(text).field("model"));
         }
         // v3 is a later version of v2, so its name is valid for every task.
-        let fits = request.protocol == V3 || request.protocol == request.task.protocol();
+        let fits = request.protocol == PROTOCOL_V3 || request.protocol == request.task.protocol();
         match fits {
             true => Ok(request),
             false => Err(Error::invalid(format!(
@@ -289,12 +289,12 @@ impl PluginResponse {
             Ok(response) => response,
             Err(error) => {
                 // The message quotes the offending value, which may be long.
-                let error: String = error.to_string().chars().take(SHOWN).collect();
+                let error: String = error.to_string().chars().take(MAX_ERROR_CHARS).collect();
                 return wrong(format!("sent a response that violates the protocol: {error}"));
             }
         };
         if let Some(error) = &response.error {
-            return wrong(format!("failed: {}", error.chars().take(SHOWN).collect::<String>()));
+            return wrong(format!("failed: {}", error.chars().take(MAX_ERROR_CHARS).collect::<String>()));
         }
         let missing = match task {
             PluginTask::ToQuery { .. } if response.query_ir_v1.is_none() && response.axql.is_none() => {

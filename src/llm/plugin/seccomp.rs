@@ -19,7 +19,7 @@ use tokio::process::Command;
 use crate::error::{Error, ErrorCode, Result};
 
 /// System calls that create or redirect a socket, or obtain one by other means.
-const REFUSED: [c_long; 13] = [
+const DENIED_CALLS: [c_long; 13] = [
     libc::SYS_socket,
     libc::SYS_connect,
     libc::SYS_bind,
@@ -38,49 +38,50 @@ const REFUSED: [c_long; 13] = [
 /// The second set of system call numbers of some x86-64 kernels (x32), and the calls that exist only there: `ptrace`,
 /// `process_vm_readv`, `process_vm_writev`.
 #[cfg(target_arch = "x86_64")]
-const OTHER_NUMBERS: (c_long, [c_long; 3]) = (0x4000_0000, [521, 539, 540]);
+const X32_CALLS: (c_long, [c_long; 3]) = (0x4000_0000, [521, 539, 540]);
 
 /// Error of the child if the filter cannot be installed. Neither chdir nor exec returns it.
-const NO_FILTER: i32 = libc::EDOM;
+const FILTER_ERRNO: i32 = libc::EDOM;
 
 /// Denies network access to a command before it is started.
 ///
 /// # Errors
 /// `FailedPrecondition`: there is no filter for this platform.
 pub(super) fn confine(command: &mut Command) -> Result<()> {
-    let filter = filter().map_err(|error| refusal(&error.to_string()))?;
+    let filter = build_filter().map_err(|error| cannot_confine(&error.to_string()))?;
     #[expect(unsafe_code, reason = "the standard library has no safe way to filter the calls of a child")]
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. These are two plain system calls that
     // allocate nothing; the filter was built before.
     unsafe {
-        command
-            .pre_exec(move || seccompiler::apply_filter(&filter).map_err(|_| io::Error::from_raw_os_error(NO_FILTER)));
+        command.pre_exec(move || {
+            seccompiler::apply_filter(&filter).map_err(|_| io::Error::from_raw_os_error(FILTER_ERRNO))
+        });
     }
     Ok(())
 }
 
 /// Returns the error for a confined command that did not start, if the filter was the cause.
-pub(super) fn refused(error: &io::Error) -> Option<Error> {
-    (error.raw_os_error() == Some(NO_FILTER)).then(|| refusal("the system refuses the filter"))
+pub(super) fn filter_error(error: &io::Error) -> Option<Error> {
+    (error.raw_os_error() == Some(FILTER_ERRNO)).then(|| cannot_confine("the system refuses the filter"))
 }
 
 /// Checks that commands can be confined on this machine, without starting one.
 ///
 /// # Errors
 /// `FailedPrecondition` with a hint.
-pub(super) fn check() -> Result<()> {
-    filter().map_err(|error| refusal(&error.to_string()))?;
+pub(super) fn check_supported() -> Result<()> {
+    build_filter().map_err(|error| cannot_confine(&error.to_string()))?;
     let action = libc::SECCOMP_RET_ERRNO;
     #[expect(unsafe_code, reason = "no library in use offers this call")]
     // SAFETY: the kernel reads four bytes at the address, which is valid for them.
     let answer = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
     match answer {
         0 => Ok(()),
-        _ => Err(refusal(&io::Error::last_os_error().to_string())),
+        _ => Err(cannot_confine(&io::Error::last_os_error().to_string())),
     }
 }
 
-fn refusal(cause: &str) -> Error {
+fn cannot_confine(cause: &str) -> Error {
     let text = format!("in mode local_only a plugin runs without a network, which this system cannot enforce: {cause}");
     Error::new(ErrorCode::FailedPrecondition, text).hint(
         "use Linux 4.14 or later with CONFIG_SECCOMP_FILTER, and a container that allows seccomp; or let plugins use the \
@@ -88,12 +89,12 @@ fn refusal(cause: &str) -> Error {
     )
 }
 
-fn filter() -> std::result::Result<BpfProgram, BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.map(|it| (it, Vec::new())).into();
-    rules.insert(libc::SYS_socketpair, pairs_that_lead_elsewhere()?);
+fn build_filter() -> std::result::Result<BpfProgram, BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = DENIED_CALLS.map(|it| (it, Vec::new())).into();
+    rules.insert(libc::SYS_socketpair, denied_socket_pairs()?);
     #[cfg(target_arch = "x86_64")]
     {
-        let (other, own) = OTHER_NUMBERS;
+        let (other, own) = X32_CALLS;
         let again: Vec<_> = rules.iter().map(|(call, rules)| (call | other, rules.clone())).collect();
         rules.extend(again);
         rules.extend(own.map(|it| (it | other, Vec::new())));
@@ -104,7 +105,7 @@ fn filter() -> std::result::Result<BpfProgram, BackendError> {
 }
 
 /// Denies socket pairs that can reach other peers: datagram and raw sockets, and all families except Unix.
-fn pairs_that_lead_elsewhere() -> std::result::Result<Vec<SeccompRule>, BackendError> {
+fn denied_socket_pairs() -> std::result::Result<Vec<SeccompRule>, BackendError> {
     use SeccompCmpOp::{MaskedEq, Ne};
     const KIND: u64 = 0xF;
     let one = |argument, operation, value: libc::c_int| {

@@ -6,28 +6,33 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::embed::egress;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::llm::request::{LlmRequest, Patience};
+use crate::model::llm::request::{LlmRequest, Timeouts};
 
 /// Longest line. A token takes some hundred bytes; only servers that do not stream send a whole answer in one line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// A reader of the lines of an answer.
-pub(super) struct Lines {
+pub(super) struct AnswerLines {
     body: BoxStream<'static, reqwest::Result<Vec<u8>>>,
     held: Vec<u8>,
     place: String,
-    patience: Patience,
+    timeouts: Timeouts,
     deadline: Instant,
     begun: bool,
     text_left: usize,
 }
 
-impl Lines {
+impl AnswerLines {
     /// Reads until `deadline` at the latest. `place` is the server's address, for messages.
-    pub(super) fn new(response: reqwest::Response, place: String, request: &LlmRequest, deadline: Instant) -> Lines {
+    pub(super) fn new(
+        response: reqwest::Response,
+        place: String,
+        request: &LlmRequest,
+        deadline: Instant,
+    ) -> AnswerLines {
         let body = response.bytes_stream().map(|it| it.map(|bytes| bytes.to_vec())).boxed();
-        let (patience, text_left) = (request.patience, request.max_answer_bytes);
-        Lines { body, held: Vec::new(), place, patience, deadline, begun: false, text_left }
+        let (timeouts, text_left) = (request.timeouts, request.max_answer_bytes);
+        AnswerLines { body, held: Vec::new(), place, timeouts, deadline, begun: false, text_left }
     }
 
     /// Returns the next line without its line break; `None` after the last.
@@ -38,9 +43,9 @@ impl Lines {
                 return Ok(Some(String::from_utf8_lossy(&line).trim_end().to_string()));
             }
             if self.held.len() > MAX_LINE_BYTES {
-                return Err(self.nonsense("a line that is too long"));
+                return Err(self.unparsable("a line that is too long"));
             }
-            match self.piece().await? {
+            match self.next_chunk().await? {
                 Some(piece) => self.held.extend_from_slice(&piece),
                 // A last line needs no line break; the parser detects whether it is complete.
                 None if self.held.is_empty() => return Ok(None),
@@ -50,18 +55,18 @@ impl Lines {
     }
 
     /// Returns the rest of the answer as one text.
-    pub(super) async fn rest(&mut self) -> Result<String> {
-        while let Some(piece) = self.piece().await? {
+    pub(super) async fn read_rest(&mut self) -> Result<String> {
+        while let Some(piece) = self.next_chunk().await? {
             self.held.extend_from_slice(&piece);
             if self.held.len() > MAX_LINE_BYTES {
-                return Err(self.nonsense("an answer that is too long"));
+                return Err(self.unparsable("an answer that is too long"));
             }
         }
         Ok(String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned())
     }
 
-    async fn piece(&mut self) -> Result<Option<Vec<u8>>> {
-        let wait = if self.begun { self.patience.idle } else { self.patience.first };
+    async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>> {
+        let wait = if self.begun { self.timeouts.idle } else { self.timeouts.first };
         let until = self.deadline.min(Instant::now() + wait);
         match timeout_at(until, self.body.next()).await {
             Ok(Some(Ok(piece))) => {
@@ -70,15 +75,15 @@ impl Lines {
             }
             Ok(Some(Err(error))) => Err(Error::new(
                 ErrorCode::Unavailable,
-                format!("`{}` broke off its answer: {}", self.place, egress::cause(&error)),
+                format!("`{}` broke off its answer: {}", self.place, egress::innermost_cause(&error)),
             )),
             Ok(None) => Ok(None),
-            Err(_) => Err(silence(&self.place, Instant::now() >= self.deadline)),
+            Err(_) => Err(timeout_error(&self.place, Instant::now() >= self.deadline)),
         }
     }
 
     /// Subtracts text from the size limit of the answer.
-    pub(super) fn count(&mut self, text: &str) -> Result<()> {
+    pub(super) fn count_text(&mut self, text: &str) -> Result<()> {
         self.text_left = self.text_left.checked_sub(text.len()).ok_or_else(|| {
             Error::new(ErrorCode::ResourceExhausted, format!("the model's answer from `{}` is too long", self.place))
                 .hint("try another model")
@@ -87,21 +92,21 @@ impl Lines {
     }
 
     /// Returns the error for an unparsable answer.
-    pub(super) fn nonsense(&self, what: &str) -> Error {
+    pub(super) fn unparsable(&self, what: &str) -> Error {
         let shown: String = what.chars().take(120).collect();
         Error::new(ErrorCode::FailedPrecondition, format!("`{}` gave no usable answer: `{shown}`", self.place))
             .hint("check that the configured address is the right server")
     }
 
     /// Returns the error for a connection that closed early.
-    pub(super) fn cut(&self) -> Error {
+    pub(super) fn closed_early(&self) -> Error {
         Error::new(ErrorCode::Unavailable, format!("`{}` closed before the answer was complete", self.place))
             .hint("check the server's log and try again")
     }
 }
 
 /// Returns the error for a timeout.
-pub(super) fn silence(place: &str, over: bool) -> Error {
+pub(super) fn timeout_error(place: &str, over: bool) -> Error {
     let what = if over { "took too long to answer" } else { "stopped answering" };
     Error::new(ErrorCode::DeadlineExceeded, format!("`{place}` {what}")).hint("is the model too large for the server?")
 }

@@ -11,32 +11,32 @@ use crate::error::Result;
 use crate::llm::plugin::{
     PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep,
 };
-use crate::llm::transport::{Piece, PieceStream, Transport};
+use crate::llm::transport::{AnswerPiece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
 use crate::model::llm::request::{LlmRequest, Message, Role, ToolCall, WorkloadKind};
 
 /// A command backend.
-pub(super) struct Command {
+pub(super) struct CommandBackend {
     command: PluginCommand,
     model: String,
 }
 
-impl Command {
-    pub(super) fn new(command: PluginCommand, model: &str) -> Command {
-        Command { command, model: model.into() }
+impl CommandBackend {
+    pub(super) fn new(command: PluginCommand, model: &str) -> CommandBackend {
+        CommandBackend { command, model: model.into() }
     }
 }
 
 #[async_trait]
-impl Transport for Command {
+impl Transport for CommandBackend {
     fn backend(&self) -> &'static str {
         "command"
     }
 
     fn place(&self) -> String {
-        self.command.shown()
+        self.command.command_line()
     }
 
     fn model(&self) -> &str {
@@ -45,18 +45,18 @@ impl Transport for Command {
 
     async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
         // A plugin does not report its models, and its protocol has no images.
-        let mut model = ModelCapability::unknown(self.model.as_str().into());
+        let mut model = ModelCapability::with_defaults(self.model.as_str().into());
         model.workloads = vec![WorkloadKind::Chat, WorkloadKind::Tool];
         Ok(vec![model])
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
         let model = request.model.as_ref().map_or_else(|| self.model.clone(), |it| it.0.clone());
-        let asked = PluginRequest::new(Some(model), step(&request));
+        let asked = PluginRequest::new(Some(model), to_plugin_task(&request));
         let limits = PluginLimits {
-            time: request.patience.overall,
+            time: request.timeouts.overall,
             answer_bytes: request.max_answer_bytes.max(1),
-            ..PluginLimits::of(&asked.task)
+            ..PluginLimits::for_task(&asked.task)
         };
         let response = self.command.ask(&asked, request.privacy_mode, limits).await?;
         let mut pieces = Vec::new();
@@ -64,20 +64,20 @@ impl Transport for Command {
             (Some(call), _) => {
                 let rounds = request.messages.iter().filter(|it| it.role == Role::Tool).count();
                 let id = format!("call-{}", rounds + 1);
-                pieces.push(Piece::Call(ToolCall { id, name: call.name, arguments_json: call.args.to_string() }));
+                pieces.push(AnswerPiece::Call(ToolCall { id, name: call.name, arguments_json: call.args.to_string() }));
                 FinishReason::ToolCalls
             }
             (None, end) => {
-                pieces.push(Piece::Text(end.unwrap_or_default().answer));
+                pieces.push(AnswerPiece::Text(end.unwrap_or_default().answer));
                 FinishReason::Stop
             }
         };
-        pieces.push(Piece::Done { finish, usage: Usage::default() });
+        pieces.push(AnswerPiece::Done { finish, usage: Usage::default() });
         Ok(futures::stream::iter(pieces.into_iter().map(Ok)).boxed())
     }
 }
 
-fn step(request: &LlmRequest) -> PluginTask {
+fn to_plugin_task(request: &LlmRequest) -> PluginTask {
     let last = request.messages.iter().rposition(|it| it.role == Role::User);
     let said = |it: &&Message| it.role != Role::Tool && !it.content.is_empty();
     let before = request.messages[..last.unwrap_or_default()].iter().filter(said).map(|it| it.content.as_str());

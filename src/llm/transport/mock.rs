@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 
 use crate::error::Result;
-use crate::llm::transport::{Piece, PieceStream, Transport};
+use crate::llm::transport::{AnswerPiece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
@@ -28,7 +28,7 @@ impl Transport for Echo {
     }
 
     async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-        Ok(vec![ModelCapability::unknown("mock".into())])
+        Ok(vec![ModelCapability::with_defaults("mock".into())])
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
@@ -37,8 +37,9 @@ impl Transport for Echo {
         let kept = words.len().min(request.max_tokens as usize);
         let finish = if kept < words.len() { FinishReason::Length } else { FinishReason::Stop };
         let usage = Usage { prompt_tokens: words.len() as u64, answer_tokens: kept as u64 };
-        let mut pieces: Vec<Result<Piece>> = words[..kept].iter().map(|it| Ok(Piece::Text(it.to_string()))).collect();
-        pieces.push(Ok(Piece::Done { finish, usage }));
+        let mut pieces: Vec<Result<AnswerPiece>> =
+            words[..kept].iter().map(|it| Ok(AnswerPiece::Text(it.to_string()))).collect();
+        pieces.push(Ok(AnswerPiece::Done { finish, usage }));
         Ok(futures::stream::iter(pieces).boxed())
     }
 }
@@ -57,7 +58,7 @@ mod scripted {
 
     /// Returns its answers in order, then `Unavailable`. Records its requests.
     pub(crate) struct Mock {
-        answers: Mutex<VecDeque<Result<Vec<Piece>>>>,
+        answers: Mutex<VecDeque<Result<Vec<AnswerPiece>>>>,
         asked: Mutex<Vec<LlmRequest>>,
     }
 
@@ -66,14 +67,14 @@ mod scripted {
         pub(crate) fn new(answers: Vec<Result<String>>) -> Arc<Mock> {
             let in_two = |text: String| {
                 let (first, second) = text.split_at(text.floor_char_boundary(text.len() / 2));
-                let done = Piece::Done { finish: FinishReason::Stop, usage: Usage::default() };
-                vec![Piece::Text(first.into()), Piece::Text(second.into()), done]
+                let done = AnswerPiece::Done { finish: FinishReason::Stop, usage: Usage::default() };
+                vec![AnswerPiece::Text(first.into()), AnswerPiece::Text(second.into()), done]
             };
             Mock::in_pieces(answers.into_iter().map(|it| it.map(in_two)).collect())
         }
 
         /// Creates a mock that answers with these pieces.
-        pub(crate) fn in_pieces(answers: Vec<Result<Vec<Piece>>>) -> Arc<Mock> {
+        pub(crate) fn in_pieces(answers: Vec<Result<Vec<AnswerPiece>>>) -> Arc<Mock> {
             Arc::new(Mock { answers: Mutex::new(answers.into()), asked: Mutex::new(Vec::new()) })
         }
 
@@ -109,7 +110,7 @@ mod scripted {
         }
 
         async fn capabilities(&self, _mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
-            Ok(vec![ModelCapability { max_tokens: 4_096, ..ModelCapability::unknown("mock".into()) }])
+            Ok(vec![ModelCapability { max_tokens: 4_096, ..ModelCapability::with_defaults("mock".into()) }])
         }
 
         fn takes_context(&self) -> bool {

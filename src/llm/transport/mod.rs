@@ -24,7 +24,7 @@ use crate::model::llm::request::{LlmRequest, ModelId, ToolCall};
 
 /// A piece of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum AnswerPiece {
     /// More text.
     Text(String),
     /// A complete tool call.
@@ -39,7 +39,7 @@ pub enum Piece {
 }
 
 /// The pieces of an answer: texts and calls, then one `Done` or one error.
-pub type PieceStream = BoxStream<'static, Result<Piece>>;
+pub type PieceStream = BoxStream<'static, Result<AnswerPiece>>;
 
 /// A connection to a backend. Shared by all threads.
 #[async_trait]
@@ -63,10 +63,10 @@ pub trait Transport: Send + Sync {
     ///
     /// # Errors
     /// As [`Transport::capabilities`].
-    async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
+    async fn capability(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
         let models = self.capabilities(mode).await?;
-        let known = ModelCapability::named(&models, model).cloned();
-        Ok(known.unwrap_or_else(|| ModelCapability::unknown(model.clone())))
+        let known = ModelCapability::find_by_name(&models, model).cloned();
+        Ok(known.unwrap_or_else(|| ModelCapability::with_defaults(model.clone())))
     }
 
     /// Returns whether requests set the context size of the model; otherwise the server decides.
@@ -152,7 +152,7 @@ impl TransportConfig {
             TransportConfig::OpenAi { base_url, auth_token, model } => {
                 Arc::new(openai::OpenAi::new(&base_url, auth_token, &model))
             }
-            TransportConfig::Command { command, model } => Arc::new(command::Command::new(command, &model)),
+            TransportConfig::Command { command, model } => Arc::new(command::CommandBackend::new(command, &model)),
             TransportConfig::Mock => Arc::new(mock::Echo),
             TransportConfig::Custom(transport) => transport,
         })

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::config::EmbedBackend;
-use crate::embed::egress::{AWAY, Outbound, Purpose};
+use crate::embed::egress::{HttpClient, Purpose, SERVER_UNREACHABLE_HINT};
 use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::transport::answer_lines::Lines;
-use crate::llm::transport::server::{self, Server, offered};
-use crate::llm::transport::{Piece, PieceStream, Transport, answer_lines};
+use crate::llm::transport::answer_lines::AnswerLines;
+use crate::llm::transport::server::{self, Server, tool_json};
+use crate::llm::transport::{AnswerPiece, PieceStream, Transport, answer_lines};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
@@ -22,7 +22,7 @@ use crate::model::llm::request::{LlmRequest, Message, ModelId, ToolCall, Workloa
 /// Keeps the model in the server's memory between questions.
 const KEEP_ALIVE: &str = "10m";
 /// Concurrent capability queries.
-const LOOKS_AT_ONCE: usize = 4;
+const CONCURRENT_QUERIES: usize = 4;
 
 /// A model on an Ollama server.
 pub(super) struct Ollama {
@@ -30,8 +30,8 @@ pub(super) struct Ollama {
 }
 
 /// An answer being read.
-struct Reading {
-    lines: Lines,
+struct OllamaAnswer {
+    lines: AnswerLines,
     /// Calls so far: the server gives them no ids.
     calls: usize,
 }
@@ -41,12 +41,12 @@ impl Ollama {
         Ollama { server: Server { base: base.into(), key, model: model.into() } }
     }
 
-    fn body(&self, request: &LlmRequest, model: &str) -> Value {
+    fn request_body(&self, request: &LlmRequest, model: &str) -> Value {
         let mut messages = Vec::new();
         if !request.system.is_empty() {
             messages.push(json!({ "role": "system", "content": request.system }));
         }
-        messages.extend(request.messages.iter().map(message));
+        messages.extend(request.messages.iter().map(message_json));
         if let Some(last) = messages.last_mut().filter(|_| !request.images.is_empty()) {
             // Plain base64, without a data URL prefix.
             last["images"] = request.images.iter().map(|it| STANDARD.encode(it)).collect();
@@ -70,15 +70,15 @@ impl Ollama {
             body["format"] = schema.clone();
         }
         if !request.tools.is_empty() {
-            body["tools"] = request.tools.iter().map(offered).collect();
+            body["tools"] = request.tools.iter().map(tool_json).collect();
         }
         body
     }
 
-    fn hint(&self, model: &str, error: Error) -> Error {
+    fn with_hint(&self, model: &str, error: Error) -> Error {
         match error.code {
             ErrorCode::NotFound => error.hint(format!("run `ollama pull {model}`")),
-            ErrorCode::Unavailable if error.hint.as_deref() == Some(AWAY) => {
+            ErrorCode::Unavailable if error.hint.as_deref() == Some(SERVER_UNREACHABLE_HINT) => {
                 error.hint("run `ollama serve`, or set VIC_OLLAMA_BASE_URL")
             }
             _ => error,
@@ -86,10 +86,10 @@ impl Ollama {
     }
 
     /// Queries the capabilities of one model. There are no retries, because a caller waits for the answer.
-    async fn shown(&self, client: &Outbound, name: String) -> Result<ModelCapability> {
+    async fn model_capability(&self, client: &HttpClient, name: String) -> Result<ModelCapability> {
         let url = remote::endpoint(&self.server.base, "api/show");
-        let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(inner)?;
-        let mut it = ModelCapability::unknown(ModelId(name));
+        let shown: Value = remote::post_once(client, &url, &json!({ "model": name })).await.map_err(error_of)?;
+        let mut it = ModelCapability::with_defaults(ModelId(name));
         let can = |what: &str| shown["capabilities"].as_array().is_some_and(|all| all.iter().any(|it| it == what));
         if shown["capabilities"].is_array() {
             let all = [
@@ -110,7 +110,7 @@ impl Ollama {
     }
 }
 
-fn message(message: &Message) -> Value {
+fn message_json(message: &Message) -> Value {
     let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
@@ -126,7 +126,7 @@ fn message(message: &Message) -> Value {
     sent
 }
 
-fn inner(failure: Failure) -> Error {
+fn error_of(failure: Failure) -> Error {
     match failure {
         Failure::Content(error) | Failure::Request(error) => error,
     }
@@ -149,15 +149,15 @@ impl Transport for Ollama {
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "api/tags");
-        let tags = server::listed(&client, &url, "models", "is it an Ollama server?").await;
-        let tags = tags.map_err(|error| self.hint(&self.server.model, error))?;
+        let tags = server::list_models(&client, &url, "models", "is it an Ollama server?").await;
+        let tags = tags.map_err(|error| self.with_hint(&self.server.model, error))?;
         let names: Vec<String> = tags.iter().filter_map(|it| it["name"].as_str().map(String::from)).collect();
-        let looks = stream::iter(names).map(|name| self.shown(&client, name)).buffered(LOOKS_AT_ONCE);
+        let looks = stream::iter(names).map(|name| self.model_capability(&client, name)).buffered(CONCURRENT_QUERIES);
         looks.try_collect().await
     }
 
-    async fn look(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
-        self.shown(&self.server.client(mode).await?, model.0.clone()).await
+    async fn capability(&self, model: &ModelId, mode: PrivacyMode) -> Result<ModelCapability> {
+        self.model_capability(&self.server.client(mode).await?, model.0.clone()).await
     }
 
     fn takes_context(&self) -> bool {
@@ -165,7 +165,7 @@ impl Transport for Ollama {
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
-        let patience = request.patience;
+        let patience = request.timeouts;
         let deadline = Instant::now() + patience.overall;
         let mode = request.privacy_mode;
         let model = request.model.as_ref().map_or(self.server.model.as_str(), |it| it.0.as_str());
@@ -173,16 +173,17 @@ impl Transport for Ollama {
         let url = remote::endpoint(&self.server.base, "api/chat");
         if !Purpose::Reasoning.may_leave(mode) {
             // No retries: a caller waits for the answer.
-            let show = timeout(patience.first, remote::passed_on(&client, &self.server.base, model, 1));
-            let shown = show.await.map_err(|_| answer_lines::silence(&url, false))?;
-            match shown.map_err(|error| self.hint(model, error))? {
+            let show = timeout(patience.first, remote::remote_host_of_model(&client, &self.server.base, model, 1));
+            let shown = show.await.map_err(|_| answer_lines::timeout_error(&url, false))?;
+            match shown.map_err(|error| self.with_hint(model, error))? {
                 None => (),
-                Some(place) => return Err(remote::leaves(model, &place, mode)),
+                Some(place) => return Err(remote::forwarded_model_error(model, &place, mode)),
             }
         }
-        let asked = server::ask(&client, &url, &request, deadline, || self.body(&request, model)).await;
-        let (_, lines) = asked.map_err(|error| self.hint(model, error))?;
-        Ok(server::pieces(Reading { lines, calls: 0 }))
+        let asked =
+            server::post_request(&client, &url, &request, deadline, || self.request_body(&request, model)).await;
+        let (_, lines) = asked.map_err(|error| self.with_hint(model, error))?;
+        Ok(server::pieces(OllamaAnswer { lines, calls: 0 }))
     }
 
     async fn embed(&self, texts: &[String], context: Option<u32>, mode: PrivacyMode) -> Result<Vec<Vec<f32>>> {
@@ -190,54 +191,54 @@ impl Transport for Ollama {
     }
 }
 
-impl server::Reading for Reading {
-    async fn step(&mut self) -> Result<Vec<Piece>> {
+impl server::AnswerReader for OllamaAnswer {
+    async fn step(&mut self) -> Result<Vec<AnswerPiece>> {
         let lines = &mut self.lines;
-        let Some(line) = lines.next().await? else { return Err(lines.cut()) };
+        let Some(line) = lines.next().await? else { return Err(lines.closed_early()) };
         if line.is_empty() {
             return Ok(Vec::new());
         }
         let Ok(value) = serde_json::from_str::<Value>(&line) else {
             // A killed server leaves an incomplete line.
             return Err(if line.starts_with('{') && !line.ends_with('}') {
-                lines.cut()
+                lines.closed_early()
             } else {
-                lines.nonsense(&line)
+                lines.unparsable(&line)
             });
         };
         if let Some(error) = value["error"].as_str() {
             let text = format!("the model's answer broke off: {}", error.chars().take(300).collect::<String>());
-            return Err(Error::new(ErrorCode::FailedPrecondition, text).retry_after(remote::wait_in(&value)));
+            return Err(Error::new(ErrorCode::FailedPrecondition, text).retry_after(remote::retry_after_json(&value)));
         }
         if !value.is_object() || value.get("message").is_none() && value["done"] != true {
-            return Err(lines.nonsense(&line));
+            return Err(lines.unparsable(&line));
         }
         let mut pieces = Vec::new();
         if let Some(text) = value["message"]["content"].as_str().filter(|it| !it.is_empty()) {
-            lines.count(text)?;
-            pieces.push(Piece::Text(text.to_string()));
+            lines.count_text(text)?;
+            pieces.push(AnswerPiece::Text(text.to_string()));
         }
         for call in value["message"]["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
-            let Some(name) = function["name"].as_str() else { return Err(lines.nonsense(&line)) };
+            let Some(name) = function["name"].as_str() else { return Err(lines.unparsable(&line)) };
             let arguments_json = match &function["arguments"] {
                 Value::Null => "{}".to_string(),
                 Value::String(text) => text.clone(),
                 object => object.to_string(),
             };
-            lines.count(&arguments_json)?;
+            lines.count_text(&arguments_json)?;
             self.calls += 1;
             let id = call["id"].as_str().map_or_else(|| format!("call-{}", self.calls), String::from);
-            pieces.push(Piece::Call(ToolCall { id, name: name.to_string(), arguments_json }));
+            pieces.push(AnswerPiece::Call(ToolCall { id, name: name.to_string(), arguments_json }));
         }
         if value["done"] == true {
-            pieces.push(done(&value, self.calls > 0));
+            pieces.push(done_piece(&value, self.calls > 0));
         }
         Ok(pieces)
     }
 }
 
-fn done(value: &Value, called: bool) -> Piece {
+fn done_piece(value: &Value, called: bool) -> AnswerPiece {
     let finish = match value["done_reason"].as_str() {
         None | Some("stop") if called => FinishReason::ToolCalls,
         None | Some("stop") => FinishReason::Stop,
@@ -246,5 +247,5 @@ fn done(value: &Value, called: bool) -> Piece {
     };
     let count = |key: &str| value[key].as_u64().unwrap_or(0);
     let usage = Usage { prompt_tokens: count("prompt_eval_count"), answer_tokens: count("eval_count") };
-    Piece::Done { finish, usage }
+    AnswerPiece::Done { finish, usage }
 }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::config::EmbedBackend;
-use crate::embed::egress::{AWAY, Outbound};
+use crate::embed::egress::{HttpClient, SERVER_UNREACHABLE_HINT};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::transport::answer_lines::Lines;
-use crate::llm::transport::server::{self, Server, offered};
-use crate::llm::transport::{Piece, PieceStream, Transport};
+use crate::llm::transport::answer_lines::AnswerLines;
+use crate::llm::transport::server::{self, Server, tool_json};
+use crate::llm::transport::{AnswerPiece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};
@@ -27,8 +27,8 @@ pub(super) struct OpenAi {
 }
 
 /// An answer being read.
-struct Reading {
-    lines: Lines,
+struct OpenAiAnswer {
+    lines: AnswerLines,
     /// Set for servers that do not stream and answer with one JSON object.
     whole: bool,
     finish: Option<FinishReason>,
@@ -45,18 +45,18 @@ impl OpenAi {
     }
 
     /// Returns the context size of a llama.cpp server per request; `None` for other servers.
-    async fn started_with(&self, client: &Outbound) -> Option<u64> {
+    async fn server_context(&self, client: &HttpClient) -> Option<u64> {
         let response = client.send(client.get(&remote::endpoint(&self.server.base, "props"))).await.ok()?;
-        let props: Value = serde_json::from_slice(&remote::answer(response).await.ok()?).ok()?;
+        let props: Value = serde_json::from_slice(&remote::read_answer(response).await.ok()?).ok()?;
         props["default_generation_settings"]["n_ctx"].as_u64()
     }
 
-    fn body(&self, request: &LlmRequest) -> Value {
+    fn request_body(&self, request: &LlmRequest) -> Value {
         let mut messages = Vec::new();
         if !request.system.is_empty() {
             messages.push(json!({ "role": "system", "content": request.system }));
         }
-        messages.extend(request.messages.iter().map(message));
+        messages.extend(request.messages.iter().map(message_json));
         if let Some(last) = messages.last_mut().filter(|_| !request.images.is_empty()) {
             let mut parts = vec![json!({ "type": "text", "text": last["content"] })];
             parts.extend(
@@ -80,13 +80,13 @@ impl OpenAi {
             body["response_format"] = json!({ "type": "json_schema", "json_schema": named });
         }
         if !request.tools.is_empty() {
-            body["tools"] = request.tools.iter().map(offered).collect();
+            body["tools"] = request.tools.iter().map(tool_json).collect();
         }
         body
     }
 }
 
-fn message(message: &Message) -> Value {
+fn message_json(message: &Message) -> Value {
     let mut sent = json!({ "role": message.role.name(), "content": message.content });
     if !message.tool_calls.is_empty() {
         let call = |it: &ToolCall| {
@@ -129,13 +129,15 @@ impl Transport for OpenAi {
     async fn capabilities(&self, mode: PrivacyMode) -> Result<Vec<ModelCapability>> {
         let client = self.server.client(mode).await?;
         let url = remote::endpoint(&self.server.base, "v1/models");
-        let models = server::listed(&client, &url, "data", "is it an OpenAI-compatible server?").await.map_err(hint)?;
+        let models = server::list_models(&client, &url, "data", "is it an OpenAI-compatible server?")
+            .await
+            .map_err(with_hint)?;
         // llama.cpp reports the trained context here, and the actual one at another endpoint.
         let is_llama = models.iter().any(|it| it["meta"]["n_ctx_train"].is_u64() && !it["meta"]["n_ctx"].is_u64());
-        let started_with = if is_llama { self.started_with(&client).await } else { None };
+        let started_with = if is_llama { self.server_context(&client).await } else { None };
         let model = |it: &Value| {
             let name = it["id"].as_str()?;
-            let mut model = ModelCapability::unknown(ModelId(name.into()));
+            let mut model = ModelCapability::with_defaults(ModelId(name.into()));
             let length = |it: &Value| it.as_u64();
             // vLLM and llama.cpp report the context size in different fields.
             let said = [length(&it["max_model_len"]), length(&it["meta"]["n_ctx"]), started_with];
@@ -148,14 +150,14 @@ impl Transport for OpenAi {
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<PieceStream> {
-        let deadline = Instant::now() + request.patience.overall;
+        let deadline = Instant::now() + request.timeouts.overall;
         let client = self.server.client(request.privacy_mode).await?;
         let url = remote::endpoint(&self.server.base, "v1/chat/completions");
-        let asked = server::ask(&client, &url, &request, deadline, || self.body(&request)).await;
-        let (headers, lines) = asked.map_err(hint)?;
+        let asked = server::post_request(&client, &url, &request, deadline, || self.request_body(&request)).await;
+        let (headers, lines) = asked.map_err(with_hint)?;
         let kind = headers.get(reqwest::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
         let whole = kind.is_some_and(|it| it.starts_with("application/json"));
-        let reading = Reading { lines, whole, finish: None, usage: Usage::default(), calls: Vec::new() };
+        let reading = OpenAiAnswer { lines, whole, finish: None, usage: Usage::default(), calls: Vec::new() };
         Ok(server::pieces(reading))
     }
 
@@ -164,54 +166,54 @@ impl Transport for OpenAi {
     }
 }
 
-impl server::Reading for Reading {
-    async fn step(&mut self) -> Result<Vec<Piece>> {
+impl server::AnswerReader for OpenAiAnswer {
+    async fn step(&mut self) -> Result<Vec<AnswerPiece>> {
         if self.whole {
-            let text = self.lines.rest().await?;
-            let mut pieces = self.piece(&text, "message")?;
-            pieces.extend(self.done()?);
+            let text = self.lines.read_rest().await?;
+            let mut pieces = self.parse_piece(&text, "message")?;
+            pieces.extend(self.finish_pieces()?);
             return Ok(pieces);
         }
         // End of stream after a finish reason counts as `[DONE]`, which not every server sends.
-        let Some(line) = self.lines.next().await? else { return self.done() };
+        let Some(line) = self.lines.next().await? else { return self.finish_pieces() };
         if line.is_empty() || line.starts_with(':') || line.starts_with("event:") || line.starts_with("id:") {
             return Ok(Vec::new());
         }
         match line.strip_prefix("data:").map(str::trim) {
-            Some("[DONE]") => self.done(),
-            Some(data) => self.piece(data, "delta"),
+            Some("[DONE]") => self.finish_pieces(),
+            Some(data) => self.parse_piece(data, "delta"),
             None => match line.strip_prefix("error:") {
-                Some(error) => Err(broke_off(&serde_json::from_str(error).unwrap_or_else(|_| error.into()))),
-                None => Err(self.lines.nonsense(&line)),
+                Some(error) => Err(broken_answer(&serde_json::from_str(error).unwrap_or_else(|_| error.into()))),
+                None => Err(self.lines.unparsable(&line)),
             },
         }
     }
 }
 
-impl Reading {
+impl OpenAiAnswer {
     /// Returns the calls, which are complete only now, and the end.
-    fn done(&mut self) -> Result<Vec<Piece>> {
-        let finish = self.finish.ok_or_else(|| self.lines.cut())?;
+    fn finish_pieces(&mut self) -> Result<Vec<AnswerPiece>> {
+        let finish = self.finish.ok_or_else(|| self.lines.closed_early())?;
         // Some servers report `stop` although there are calls.
         let finish =
             if finish == FinishReason::Stop && !self.calls.is_empty() { FinishReason::ToolCalls } else { finish };
         if self.calls.iter().any(|it| it.name.is_empty()) {
-            return Err(self.lines.nonsense("a call without a tool name"));
+            return Err(self.lines.unparsable("a call without a tool name"));
         }
-        let mut pieces: Vec<Piece> = std::mem::take(&mut self.calls).into_iter().map(Piece::Call).collect();
-        pieces.push(Piece::Done { finish, usage: self.usage });
+        let mut pieces: Vec<AnswerPiece> = std::mem::take(&mut self.calls).into_iter().map(AnswerPiece::Call).collect();
+        pieces.push(AnswerPiece::Done { finish, usage: self.usage });
         Ok(pieces)
     }
 
-    fn piece(&mut self, data: &str, holder: &str) -> Result<Vec<Piece>> {
+    fn parse_piece(&mut self, data: &str, holder: &str) -> Result<Vec<AnswerPiece>> {
         let Ok(value) = serde_json::from_str::<Value>(data) else {
             let half = data.starts_with('{') && !data.ends_with('}');
-            return Err(if half { self.lines.cut() } else { self.lines.nonsense(data) });
+            return Err(if half { self.lines.closed_early() } else { self.lines.unparsable(data) });
         };
         if let Some(error) = value.get("error").filter(|it| !it.is_null()) {
-            return Err(broke_off(error));
+            return Err(broken_answer(error));
         }
-        let Some(choices) = value["choices"].as_array() else { return Err(self.lines.nonsense(data)) };
+        let Some(choices) = value["choices"].as_array() else { return Err(self.lines.unparsable(data)) };
         if let Some(usage) = value["usage"].as_object() {
             let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
             self.usage = Usage { prompt_tokens: count("prompt_tokens"), answer_tokens: count("completion_tokens") };
@@ -228,22 +230,22 @@ impl Reading {
             });
         }
         for (place, call) in choice[holder]["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            self.call(place, call)?;
+            self.add_call_piece(place, call)?;
         }
         match choice[holder]["content"].as_str().filter(|it| !it.is_empty()) {
             None => Ok(Vec::new()),
             Some(text) => {
-                self.lines.count(text)?;
-                Ok(vec![Piece::Text(text.to_string())])
+                self.lines.count_text(text)?;
+                Ok(vec![AnswerPiece::Text(text.to_string())])
             }
         }
     }
 
     /// Adds a piece of a call. The name comes with the first piece, the arguments in any number of pieces.
-    fn call(&mut self, place: usize, piece: &Value) -> Result<()> {
+    fn add_call_piece(&mut self, place: usize, piece: &Value) -> Result<()> {
         let index = piece["index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(place);
         if index > self.calls.len() || index >= MAX_CALLS {
-            return Err(self.lines.nonsense("a call with an index out of order"));
+            return Err(self.lines.unparsable("a call with an index out of order"));
         }
         if index == self.calls.len() {
             let id = format!("call-{}", index + 1);
@@ -254,7 +256,7 @@ impl Reading {
             Value::Null => String::new(),
             object => object.to_string(),
         };
-        self.lines.count(&arguments)?;
+        self.lines.count_text(&arguments)?;
         let call = &mut self.calls[index];
         call.arguments_json.push_str(&arguments);
         if let Some(id) = piece["id"].as_str().filter(|it| !it.is_empty()) {
@@ -268,16 +270,16 @@ impl Reading {
 }
 
 /// Adds a hint if the server is unreachable.
-fn hint(error: Error) -> Error {
+fn with_hint(error: Error) -> Error {
     match error.hint.as_deref() {
-        Some(AWAY) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),
+        Some(SERVER_UNREACHABLE_HINT) => error.hint("start the server, or set VIC_OPENAI_BASE_URL"),
         _ => error,
     }
 }
 
-fn broke_off(error: &Value) -> Error {
+fn broken_answer(error: &Value) -> Error {
     let text = error["message"].as_str().or(error.as_str()).unwrap_or("no reason given");
     let text: String = text.chars().take(300).collect();
     Error::new(ErrorCode::FailedPrecondition, format!("the model's answer broke off: {text}"))
-        .retry_after(remote::wait_in(error))
+        .retry_after(remote::retry_after_json(error))
 }

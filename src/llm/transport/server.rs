@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::config::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine};
-use crate::embed::egress::{self, Outbound, Purpose};
+use crate::embed::egress::{self, HttpClient, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::transport::answer_lines::Lines;
-use crate::llm::transport::{Piece, PieceStream, answer_lines};
-use crate::machine::computing;
+use crate::llm::transport::answer_lines::AnswerLines;
+use crate::llm::transport::{AnswerPiece, PieceStream, answer_lines};
+use crate::machine::block_in_place;
 use crate::model::llm::request::LlmRequest;
 use crate::model::{PrivacyMode, ToolSpec};
 
@@ -24,14 +24,14 @@ pub(super) struct Server {
 }
 
 /// An answer being read.
-pub(super) trait Reading: Send + 'static {
+pub(super) trait AnswerReader: Send + 'static {
     /// Reads the next pieces; only the last can be `Done`.
-    fn step(&mut self) -> impl Future<Output = Result<Vec<Piece>>> + Send;
+    fn step(&mut self) -> impl Future<Output = Result<Vec<AnswerPiece>>> + Send;
 }
 
 impl Server {
-    pub(super) async fn client(&self, mode: PrivacyMode) -> Result<Outbound> {
-        egress::client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await
+    pub(super) async fn client(&self, mode: PrivacyMode) -> Result<HttpClient> {
+        egress::open_client(&self.base, mode, Purpose::Reasoning, self.key.as_deref()).await
     }
 
     /// Embeds texts with the server.
@@ -66,12 +66,12 @@ impl Server {
 ///
 /// # Errors
 /// The server is unreachable or returns an error; `FailedPrecondition`: the answer has no such list or is too long.
-pub(super) async fn listed(client: &Outbound, url: &str, key: &str, doubt: &str) -> Result<Vec<Value>> {
-    let sent = client.send(client.get(url)).await.map_err(|error| error.at(url))?;
+pub(super) async fn list_models(client: &HttpClient, url: &str, key: &str, doubt: &str) -> Result<Vec<Value>> {
+    let sent = client.send(client.get(url)).await.map_err(|error| error.into_error(url))?;
     let (status, headers) = (sent.status(), sent.headers().clone());
-    let body = remote::answer(sent).await.unwrap_or_default();
+    let body = remote::read_answer(sent).await.unwrap_or_default();
     if status != StatusCode::OK {
-        return Err(remote::refusal(url, status, &headers, &String::from_utf8_lossy(&body)));
+        return Err(remote::error_from_response(url, status, &headers, &String::from_utf8_lossy(&body)));
     }
     let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
     match answer.get_mut(key).map(Value::take) {
@@ -84,33 +84,34 @@ pub(super) async fn listed(client: &Outbound, url: &str, key: &str, doubt: &str)
 ///
 /// # Errors
 /// The server is unreachable, times out, or returns an error.
-pub(super) async fn ask(
-    client: &Outbound,
+pub(super) async fn post_request(
+    client: &HttpClient,
     url: &str,
     request: &LlmRequest,
     deadline: Instant,
     body: impl FnOnce() -> Value + Send,
-) -> Result<(HeaderMap, Lines)> {
-    let patience = request.patience;
+) -> Result<(HeaderMap, AnswerLines)> {
+    let patience = request.timeouts;
     // Encoding megabytes of images as base64 is CPU-bound work.
-    let posted = computing(|| client.post(url).timeout(patience.overall).json(&body()));
-    let sent = timeout(patience.first, client.send(posted)).await.map_err(|_| answer_lines::silence(url, false))?;
-    let response = sent.map_err(|error| error.at(url))?;
+    let posted = block_in_place(|| client.post(url).timeout(patience.overall).json(&body()));
+    let sent =
+        timeout(patience.first, client.send(posted)).await.map_err(|_| answer_lines::timeout_error(url, false))?;
+    let response = sent.map_err(|error| error.into_error(url))?;
     let (status, headers) = (response.status(), response.headers().clone());
-    let mut lines = Lines::new(response, url.into(), request, deadline);
+    let mut lines = AnswerLines::new(response, url.into(), request, deadline);
     if status != StatusCode::OK {
-        return Err(remote::refusal(url, status, &headers, &lines.rest().await?));
+        return Err(remote::error_from_response(url, status, &headers, &lines.read_rest().await?));
     }
     Ok((headers, lines))
 }
 
 /// Returns the pieces of an answer up to its end or first error.
-pub(super) fn pieces(reading: impl Reading) -> PieceStream {
+pub(super) fn pieces(reading: impl AnswerReader) -> PieceStream {
     let steps = stream::unfold(Some(reading), |reading| async move {
         let mut reading = reading?;
         match reading.step().await {
             Ok(pieces) => {
-                let end = matches!(pieces.last(), Some(Piece::Done { .. }));
+                let end = matches!(pieces.last(), Some(AnswerPiece::Done { .. }));
                 let pieces = pieces.into_iter().map(Ok).collect::<Vec<_>>();
                 Some((pieces, (!end).then_some(reading)))
             }
@@ -121,7 +122,7 @@ pub(super) fn pieces(reading: impl Reading) -> PieceStream {
 }
 
 /// Returns a tool in the format of both APIs.
-pub(super) fn offered(tool: &ToolSpec) -> Value {
+pub(super) fn tool_json(tool: &ToolSpec) -> Value {
     let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters });
     json!({ "type": "function", "function": function })
 }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::ollama::Ollama;
 use super::openai::OpenAi;
 use super::*;
-use crate::llm::{LlmClient, LlmClientConfig, Message, Patience, WorkloadKind, client};
+use crate::llm::{LlmClient, LlmClientConfig, Message, Timeouts, WorkloadKind, client};
 use crate::model::ToolSpec;
 
 /// A step of a fake server.
@@ -132,8 +132,8 @@ fn done(reason: &str) -> Value {
 
 fn request() -> LlmRequest {
     let patience =
-        Patience { first: Duration::from_secs(5), idle: Duration::from_millis(300), overall: Duration::from_secs(10) };
-    LlmRequest { patience, ..LlmRequest::new(PrivacyMode::LocalOnly, "be short", "who?") }
+        Timeouts { first: Duration::from_secs(5), idle: Duration::from_millis(300), overall: Duration::from_secs(10) };
+    LlmRequest { timeouts: patience, ..LlmRequest::new(PrivacyMode::LocalOnly, "be short", "who?") }
 }
 
 async fn fails(model: &LlmClient, request: LlmRequest) -> Error {
@@ -225,7 +225,7 @@ async fn unreachable_server_fails_fast_with_hint() {
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let quick =
-        LlmRequest { patience: Patience { first: Duration::from_secs(20), ..Patience::default() }, ..request() };
+        LlmRequest { timeouts: Timeouts { first: Duration::from_secs(20), ..Timeouts::default() }, ..request() };
     let begun = Instant::now();
     for (model, cure) in [
         (over(Ollama::new(&address, None, "m")), "run `ollama serve`, or set VIC_OLLAMA_BASE_URL"),
@@ -264,7 +264,7 @@ async fn ollama_failures_are_typed_errors() {
     ] {
         let server = Server::start(local(acts)).await;
         let mut request = request();
-        request.patience.first = Duration::from_secs(1);
+        request.timeouts.first = Duration::from_secs(1);
         let error = fails(&server.ollama(), request).await;
         assert_eq!(error.code, code, "{name}: {error}");
     }
@@ -313,7 +313,7 @@ async fn slow_tokens_are_allowed_until_overall_timeout() {
     // Long enough for a loaded machine to start, far too short for the end.
     let server = Server::start(slowly(400)).await;
     let mut short = request();
-    short.patience.overall = Duration::from_secs(3);
+    short.timeouts.overall = Duration::from_secs(3);
     assert_eq!(fails(&server.ollama(), short).await.code, ErrorCode::DeadlineExceeded);
 }
 

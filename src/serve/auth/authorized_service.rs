@@ -12,33 +12,33 @@ use crate::agent::Assistant;
 use crate::data_dir::keys::{Grant, Right};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
-    GraphRequest, GrepRequest, GrepResponse, Holder, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root,
-    Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord,
+    GraphRequest, GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Principal,
+    Root, Scope, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
-use crate::serve::admission::Desk;
-use crate::serve::auth::authenticator::KeyRing;
-use crate::serve::auth::key_owned_work::{self, Begun};
+use crate::serve::admission::Admission;
+use crate::serve::auth::authenticator::Authenticator;
+use crate::serve::auth::key_owned_work::{self, KeyOwnedWork};
 use crate::serve::transport::certificate::Certificate;
 use crate::serve::{Service, metrics, validate};
 
 /// The authenticated caller. Cheap to clone; stored in the extensions of the request.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct AuthorizedService {
     /// The services restricted to the scope of the caller.
     service: Arc<dyn Service>,
-    desk: Arc<Desk>,
+    desk: Arc<Admission>,
     grant: Grant,
 }
 
-impl Caller {
+impl AuthorizedService {
     /// Creates the caller for a grant.
-    pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Desk>, grant: Grant) -> Caller {
+    pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Admission>, grant: Grant) -> AuthorizedService {
         let service = match grant.scope.is_all() {
             true => service.clone(),
-            false => service.within(grant.scope.clone(), grant.holder.clone()),
+            false => service.scoped(grant.scope.clone(), grant.holder.clone()),
         };
-        Caller { service, desk: desk.clone(), grant }
+        AuthorizedService { service, desk: desk.clone(), grant }
     }
 
     /// Returns the scope of the caller.
@@ -47,7 +47,7 @@ impl Caller {
     }
 
     /// Returns the holder of the key.
-    pub(crate) fn holder(&self) -> Holder {
+    pub(crate) fn holder(&self) -> Principal {
         self.grant.holder.clone()
     }
 
@@ -58,27 +58,27 @@ impl Caller {
 
     /// Returns a future that completes when the key no longer grants this access; `None` if it cannot be revoked.
     pub(crate) fn revoked(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let (ring, grant) = (self.ring()?, self.grant.clone());
+        let (ring, grant) = (self.authenticator()?, self.grant.clone());
         Some(async move { ring.revoked(&grant).await })
     }
 
     /// Returns the authenticator of the key; `None` if the key cannot be revoked.
-    fn ring(&self) -> Option<Arc<KeyRing>> {
-        self.desk.keys.clone().filter(|_| self.grant.holder != Holder::Owner)
+    fn authenticator(&self) -> Option<Arc<Authenticator>> {
+        self.desk.keys.clone().filter(|_| self.grant.holder != Principal::Owner)
     }
 
     /// Cancels background work when the key is revoked.
-    fn end_with_key(&self, begun: Begun) {
-        if let Some(ring) = self.ring() {
-            tokio::spawn(begun.end_with(ring, self.grant.clone(), self.service.clone()));
+    fn cancel_on_revoke(&self, begun: KeyOwnedWork) {
+        if let Some(ring) = self.authenticator() {
+            tokio::spawn(begun.cancel_on_revoke(ring, self.grant.clone(), self.service.clone()));
         }
     }
 
     /// Runs INGEST. Its index job continues after the client disconnects.
-    async fn ingest(&self, call: CorpusCall) -> Result<CorpusReply> {
+    async fn ingest(&self, call: CorpusRequest) -> Result<CorpusReply> {
         let over = CancellationToken::new();
         let _when_nobody_waits = over.clone().drop_guard();
-        self.end_with_key(Begun::Ingest(over));
+        self.cancel_on_revoke(KeyOwnedWork::Ingest(over));
         self.service.corpus(call).await
     }
 
@@ -89,23 +89,26 @@ impl Caller {
 
     /// Returns the metrics of the daemon as text.
     pub(crate) async fn metrics(&self) -> Result<String> {
-        self.may(Right::Own)?;
-        Ok(metrics::text(&self.state().await?, self.service.tokens_embedded(), &self.desk))
+        self.require(Right::Own)?;
+        Ok(metrics::format_metrics(&self.unqueued_status().await?, self.service.tokens_embedded(), &self.desk))
     }
 
     /// Returns the state of the daemon. Bypasses admission control, so that health checks work under load.
-    pub(crate) async fn state(&self) -> Result<Status> {
-        self.state_with(Certificate::problem).await
+    pub(crate) async fn unqueued_status(&self) -> Result<Status> {
+        self.status_with_certificate_check(Certificate::problem).await
     }
 
     /// Returns the state for callers without a key, who only see whether all is well. It ignores a certificate due for
     /// renewal, which concerns the owner, but not one that clients reject.
-    pub(crate) async fn state_for_strangers(&self) -> Result<Status> {
-        self.state_with(Certificate::failure).await
+    pub(crate) async fn public_status(&self) -> Result<Status> {
+        self.status_with_certificate_check(Certificate::failure).await
     }
 
-    async fn state_with(&self, of_certificate: fn(&Certificate) -> Option<String>) -> Result<Status> {
-        self.may(Right::Read)?;
+    async fn status_with_certificate_check(
+        &self,
+        of_certificate: fn(&Certificate) -> Option<String>,
+    ) -> Result<Status> {
+        self.require(Right::Read)?;
         let mut status = self.service.status().await?;
         // Problems of keys and certificate are known here only, and concern the owner.
         if self.grant.scope.is_all() {
@@ -115,7 +118,7 @@ impl Caller {
         Ok(status)
     }
 
-    fn may(&self, needed: Right) -> Result<()> {
+    fn require(&self, needed: Right) -> Result<()> {
         if self.grant.right >= needed {
             return Ok(());
         }
@@ -129,116 +132,116 @@ impl Caller {
 }
 
 #[async_trait::async_trait]
-impl Service for Caller {
-    fn within(&self, scope: Scope, holder: Holder) -> Arc<dyn Service> {
-        let service = self.service.within(scope.clone(), holder.clone());
+impl Service for AuthorizedService {
+    fn scoped(&self, scope: Scope, holder: Principal) -> Arc<dyn Service> {
+        let service = self.service.scoped(scope.clone(), holder.clone());
         let grant = Grant { scope, right: self.grant.right, holder };
-        Arc::new(Caller { service, grant, desk: self.desk.clone() })
+        Arc::new(AuthorizedService { service, grant, desk: self.desk.clone() })
     }
 
     async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
-        self.may(Right::Read)?;
-        self.desk.question(&self.grant.holder, self.service.ask(request)).await
+        self.require(Right::Read)?;
+        self.desk.run_question(&self.grant.holder, self.service.ask(request)).await
     }
 
     async fn search(&self, request: AskRequest) -> Result<AskResponse> {
-        self.may(Right::Read)?;
-        self.desk.question(&self.grant.holder, self.service.search(request)).await
+        self.require(Right::Read)?;
+        self.desk.run_question(&self.grant.holder, self.service.search(request)).await
     }
 
     async fn ask_stream(&self, request: AskRequest) -> Result<mpsc::Receiver<Result<AskEvent>>> {
-        self.may(Right::Read)?;
-        self.desk.steps(&self.grant.holder, self.service.ask_stream(request)).await
+        self.require(Right::Read)?;
+        self.desk.run_streamed_question(&self.grant.holder, self.service.ask_stream(request)).await
     }
 
     async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
-        self.may(Right::Read)?;
-        self.desk.question(&self.grant.holder, self.service.similar(request)).await
+        self.require(Right::Read)?;
+        self.desk.run_question(&self.grant.holder, self.service.similar(request)).await
     }
 
     async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
-        self.may(Right::Read)?;
-        self.desk.question(&self.grant.holder, self.service.grep(request)).await
+        self.require(Right::Read)?;
+        self.desk.run_question(&self.grant.holder, self.service.grep(request)).await
     }
 
     async fn table(&self, request: TableRequest) -> Result<TableResponse> {
-        self.may(Right::Read)?;
-        self.desk.reading(&self.grant.holder, self.service.table(request)).await
+        self.require(Right::Read)?;
+        self.desk.run_read(&self.grant.holder, self.service.table(request)).await
     }
 
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
         // INGEST makes the index read folders; every other verb only reads.
         let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
-        self.may(if ingests { Right::Index } else { Right::Read })?;
+        self.require(if ingests { Right::Index } else { Right::Read })?;
         let reply = match ingests {
             true => self.ingest(call).await?,
-            false => self.desk.reading(&self.grant.holder, self.service.corpus(call)).await?,
+            false => self.desk.run_read(&self.grant.holder, self.service.corpus(call)).await?,
         };
         // Do not await in between: work of a key revoked meanwhile would continue.
-        if let Some(id) = key_owned_work::verb(&reply) {
-            self.end_with_key(Begun::Verb(id));
+        if let Some(id) = key_owned_work::accepted_job_id(&reply) {
+            self.cancel_on_revoke(KeyOwnedWork::Verb(id));
         }
         Ok(reply)
     }
 
     async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        self.may(Right::Own)?;
-        self.desk.list(&self.grant.holder, self.service.audit(limit)).await
+        self.require(Right::Own)?;
+        self.desk.run_list(&self.grant.holder, self.service.audit(limit)).await
     }
 
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
-        self.may(Right::Index)?;
+        self.require(Right::Index)?;
         validate::index(&request)?;
         let job = self.service.start_index(request).await?;
         // As for the verbs: do not await in between.
-        self.end_with_key(Begun::Index(job.job_id.clone()));
+        self.cancel_on_revoke(KeyOwnedWork::Index(job.job_id.clone()));
         Ok(job)
     }
 
     fn watch_job(&self, job_id: &str) -> Result<watch::Receiver<JobSnapshot>> {
-        self.may(Right::Read)?;
+        self.require(Right::Read)?;
         self.service.watch_job(job_id)
     }
 
     async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
-        self.may(Right::Read)?;
+        self.require(Right::Read)?;
         self.service.job(job_id).await
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
-        self.may(Right::Read)?;
-        self.desk.list(&self.grant.holder, self.service.jobs(limit)).await
+        self.require(Right::Read)?;
+        self.desk.run_list(&self.grant.holder, self.service.jobs(limit)).await
     }
 
     async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
-        self.may(Right::Index)?;
+        self.require(Right::Index)?;
         self.service.cancel_job(job_id).await
     }
 
     fn own_jobs(&self) -> Result<Vec<String>> {
-        self.may(Right::Read)?;
+        self.require(Right::Read)?;
         self.service.own_jobs()
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
         // It waits for files anywhere and counts them.
-        self.may(if self.grant.scope.is_all() { Right::Read } else { Right::Own })?;
+        self.require(if self.grant.scope.is_all() { Right::Read } else { Right::Own })?;
         self.service.sync(request).await
     }
 
     async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
-        self.may(Right::Own)?;
+        self.require(Right::Own)?;
         self.service.pause(request).await
     }
 
     async fn resume(&self) -> Result<PauseState> {
-        self.may(Right::Own)?;
+        self.require(Right::Own)?;
         self.service.resume().await
     }
 
     async fn status(&self) -> Result<Status> {
-        self.may(Right::Read)?;
-        self.desk.list(&self.grant.holder, self.state()).await
+        self.require(Right::Read)?;
+        self.desk.run_list(&self.grant.holder, self.unqueued_status()).await
     }
 
     fn tokens_embedded(&self) -> u64 {
@@ -246,52 +249,52 @@ impl Service for Caller {
     }
 
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
-        self.may(Right::Read)?;
-        self.desk.list(&self.grant.holder, self.service.files(filter, limit, offset)).await
+        self.require(Right::Read)?;
+        self.desk.run_list(&self.grant.holder, self.service.files(filter, limit, offset)).await
     }
 
     async fn read(&self, path: &str, place: &Place) -> Result<Document> {
-        self.may(Right::Read)?;
-        self.desk.reading(&self.grant.holder, self.service.read(path, place)).await
+        self.require(Right::Read)?;
+        self.desk.run_read(&self.grant.holder, self.service.read(path, place)).await
     }
 
     async fn roots(&self) -> Result<Vec<Root>> {
-        self.may(Right::Read)?;
-        self.desk.list(&self.grant.holder, self.service.roots()).await
+        self.require(Right::Read)?;
+        self.desk.run_list(&self.grant.holder, self.service.roots()).await
     }
 
     async fn add_root(&self, path: &str) -> Result<Root> {
-        self.may(Right::Own)?;
+        self.require(Right::Own)?;
         self.service.add_root(path).await
     }
 
     async fn remove_root(&self, path: &str) -> Result<()> {
-        self.may(Right::Own)?;
+        self.require(Right::Own)?;
         self.service.remove_root(path).await
     }
 
     async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Vec<Vec<f32>>> {
-        self.may(Right::Read)?;
-        self.desk.reading(&self.grant.holder, self.service.embed(texts, query)).await
+        self.require(Right::Read)?;
+        self.desk.run_read(&self.grant.holder, self.service.embed(texts, query)).await
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
         // A tool loop may call any reading tool; only the owner may write.
-        self.may(if request.writes() { Right::Own } else { Right::Read })?;
-        self.desk.question(&self.grant.holder, self.service.graph(request)).await
+        self.require(if request.writes() { Right::Own } else { Right::Read })?;
+        self.desk.run_question(&self.grant.holder, self.service.graph(request)).await
     }
 
     fn assistant(&self) -> Result<Assistant> {
-        self.may(Right::Read)?;
+        self.require(Right::Read)?;
         Ok(self
             .service
             .assistant()?
-            .held_by(self.grant.holder.clone())
-            .for_right(self.is_owner(), self.grant.right >= Right::Local))
+            .with_holder(self.grant.holder.clone())
+            .with_rights(self.is_owner(), self.grant.right >= Right::Local))
     }
 
     async fn shutdown(&self) -> Result<()> {
-        self.may(Right::Own)?;
+        self.require(Right::Own)?;
         self.service.shutdown().await
     }
 }
@@ -304,14 +307,14 @@ mod tests {
     use crate::serve::fake::FakeService;
 
     /// Returns the grant of a key for one folder.
-    fn some(right: Right) -> Grant {
-        Grant { scope: Scope::Folders(["/w".into()].into()), right, holder: Holder::Key("ada".into()) }
+    fn folder_grant(right: Right) -> Grant {
+        Grant { scope: Scope::Folders(["/w".into()].into()), right, holder: Principal::Key("ada".into()) }
     }
 
-    fn caller(right: Right) -> Caller {
+    fn caller(right: Right) -> AuthorizedService {
         let service: Arc<dyn Service> = Arc::new(FakeService::new());
-        let grant = if right == Right::Own { Grant::owner() } else { some(right) };
-        Caller::new(&service, &Arc::new(Desk::new(2)), grant)
+        let grant = if right == Right::Own { Grant::owner() } else { folder_grant(right) };
+        AuthorizedService::new(&service, &Arc::new(Admission::new(2)), grant)
     }
 
     /// Returns which calls succeed: reading, indexing and owning ones.
@@ -324,9 +327,9 @@ mod tests {
             it.table(TableRequest::default()).await.is_ok(),
             it.status().await.is_ok(),
             it.jobs(1).await.is_ok(),
-            it.corpus(CorpusCall { verb: "extract".into(), ..CorpusCall::default() }).await.is_ok(),
+            it.corpus(CorpusRequest { verb: "extract".into(), ..CorpusRequest::default() }).await.is_ok(),
         ];
-        let ingest = CorpusCall { verb: " Ingest".into(), ..CorpusCall::default() };
+        let ingest = CorpusRequest { verb: " Ingest".into(), ..CorpusRequest::default() };
         let indexing = vec![
             it.start_index(IndexRequest::default()).await.is_ok(),
             it.cancel_job("job-1").await.is_ok(),
@@ -354,7 +357,7 @@ mod tests {
     async fn excess_lists_are_rejected_and_state_is_not() {
         let service = FakeService { latency: Duration::from_secs(3_600), ..FakeService::new() };
         let service: Arc<dyn Service> = Arc::new(service);
-        let it = Caller::new(&service, &Arc::new(Desk::new(1)), Grant::owner());
+        let it = AuthorizedService::new(&service, &Arc::new(Admission::new(1)), Grant::owner());
         let tasks: Vec<_> = (0..300)
             .map(|_| {
                 let it = it.clone();
@@ -366,16 +369,16 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let refused = tasks.iter().filter(|it| it.is_finished()).count();
-        assert_eq!((it.desk.lists.taken(), it.desk.lists.waiting(), refused), (4, 256, 40));
+        assert_eq!((it.desk.lists.in_use(), it.desk.lists.waiting(), refused), (4, 256, 40));
         let busy = |error: Error| error.code == ErrorCode::ResourceExhausted;
         assert!(it.files(FileFilter::default(), 1, 0).await.is_err_and(busy));
         assert!(it.jobs(1).await.is_err_and(busy));
         assert!(it.roots().await.is_err_and(busy));
         assert!(it.audit(1).await.is_err_and(busy));
         // It is slow, but not rejected.
-        assert!(tokio::time::timeout(Duration::from_millis(20), it.state()).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_millis(20), it.unqueued_status()).await.is_err());
         // Questions have a limit of their own.
-        assert_eq!(it.desk.questions.taken(), 0);
+        assert_eq!(it.desk.questions.in_use(), 0);
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
@@ -383,16 +386,19 @@ mod tests {
     async fn broken_key_table_is_reported_to_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let table = dir.path().join("keys.json");
-        let keys = Some(Arc::new(KeyRing::new("own", table.clone())));
+        let keys = Some(Arc::new(Authenticator::new("own", table.clone())));
         let service: Arc<dyn Service> = Arc::new(FakeService::new());
-        let desk = Arc::new(Desk { keys, ..Desk::new(2) });
+        let desk = Arc::new(Admission { keys, ..Admission::new(2) });
         let told = async |grant: Grant| {
-            let status = Caller::new(&service, &desk, grant).service().status().await.unwrap();
+            let status = AuthorizedService::new(&service, &desk, grant).service().status().await.unwrap();
             status.degraded.iter().filter(|it| it.contains("keys.json") && it.contains("fix it")).count()
         };
         assert_eq!(told(Grant::local()).await, 0, "a missing file is no problem");
         std::fs::write(&table, "[{").unwrap();
-        assert_eq!((told(Grant::local()).await, told(Grant::owner()).await, told(some(Right::Index)).await), (1, 1, 0));
+        assert_eq!(
+            (told(Grant::local()).await, told(Grant::owner()).await, told(folder_grant(Right::Index)).await),
+            (1, 1, 0)
+        );
         std::fs::write(&table, "[]\n").unwrap();
         assert_eq!(told(Grant::local()).await, 0);
     }
@@ -401,11 +407,11 @@ mod tests {
     fn scoped_caller_uses_scoped_services() {
         let service = Arc::new(FakeService::new());
         let shared: Arc<dyn Service> = service.clone();
-        let desk = Arc::new(Desk::new(1));
-        let grant = some(Right::Read);
-        Caller::new(&shared, &desk, Grant::owner());
-        assert_eq!(*service.narrowed.lock().unwrap(), None);
-        Caller::new(&shared, &desk, grant.clone());
-        assert_eq!(*service.narrowed.lock().unwrap(), Some(grant.scope));
+        let desk = Arc::new(Admission::new(1));
+        let grant = folder_grant(Right::Read);
+        AuthorizedService::new(&shared, &desk, Grant::owner());
+        assert_eq!(*service.last_scope.lock().unwrap(), None);
+        AuthorizedService::new(&shared, &desk, grant.clone());
+        assert_eq!(*service.last_scope.lock().unwrap(), Some(grant.scope));
     }
 }

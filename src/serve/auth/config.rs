@@ -8,40 +8,40 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::{AuthMode, Config};
 use crate::data_dir::keys::{self, MIN_KEY_CHARS};
 use crate::error::{Error, Result};
-use crate::serve::auth::authenticator::KeyRing;
+use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::transport::certificate::{self, Certificate};
 
 /// Validated access settings.
-pub struct Access {
+pub struct AccessConfig {
     /// `None` when every program on this machine has access.
-    pub(crate) keys: Option<Arc<KeyRing>>,
+    pub(crate) keys: Option<Arc<Authenticator>>,
     pub(crate) tls: Option<TlsAcceptor>,
     /// The certificate that `tls` serves.
     pub(crate) certificate: Option<Arc<Certificate>>,
     warnings: Vec<String>,
 }
 
-impl std::fmt::Debug for Access {
+impl std::fmt::Debug for AccessConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Access").field("keys", &self.keys.is_some()).field("tls", &self.tls.is_some()).finish()
     }
 }
 
-impl Access {
+impl AccessConfig {
     /// Reads or creates the owner's key, and reads the certificate.
     ///
     /// # Errors
     /// When other machines could connect without a key or without TLS, or a file cannot be read or parsed.
-    pub fn open(config: &Config) -> Result<Access> {
-        check(config)?;
+    pub fn open(config: &Config) -> Result<AccessConfig> {
+        check_remote_access(config)?;
         let mut warnings = Vec::new();
         let keys = match config.bridge.auth {
             AuthMode::Key => {
                 let own = match &config.bridge.api_key {
                     Some(key) => key.clone(),
-                    None => keys::own_key(&config.key_path())?,
+                    None => keys::load_or_create_owner_key(&config.key_path())?,
                 };
-                Some(Arc::new(KeyRing::new(&own, config.keys_path())))
+                Some(Arc::new(Authenticator::new(&own, config.keys_path())))
             }
             AuthMode::Open => {
                 warnings.push(format!(
@@ -55,7 +55,7 @@ impl Access {
         if tls.is_none() && !is_local(config.listen) {
             warnings.push(format!("{} serves without TLS: only a proxy that adds TLS should reach it", config.listen));
         }
-        Ok(Access { keys, tls, certificate, warnings })
+        Ok(AccessConfig { keys, tls, certificate, warnings })
     }
 
     /// Returns whether a key is required.
@@ -75,7 +75,7 @@ pub(in crate::serve) fn is_local(address: SocketAddr) -> bool {
 }
 
 /// Requires a strong key and TLS for an address that other machines reach, directly or through a proxy.
-fn check(config: &Config) -> Result<()> {
+fn check_remote_access(config: &Config) -> Result<()> {
     let (is_far, bridge) = (!is_local(config.listen), &config.bridge);
     let reached = match (is_far, bridge.plain) {
         (true, _) => format!("VIC_LISTEN `{}` is reachable from other machines", config.listen),
@@ -112,12 +112,12 @@ mod tests {
     use super::*;
     use crate::error::ErrorCode;
 
-    fn check(variables: &[(&str, &str)]) -> Result<Access> {
+    fn check(variables: &[(&str, &str)]) -> Result<AccessConfig> {
         let dir = tempfile::tempdir().unwrap();
         let given = |wanted: &str| variables.iter().find(|(name, _)| *name == wanted).map(|(_, it)| OsString::from(it));
         let data = dir.path().as_os_str().to_owned();
         let lookup = move |name: &str| if name == "VIC_DATA_DIR" { Some(data.clone()) } else { given(name) };
-        Access::open(&Config::from_lookup(&lookup)?)
+        AccessConfig::open(&Config::from_lookup(&lookup)?)
     }
 
     #[test]

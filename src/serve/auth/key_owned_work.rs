@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode, Result};
-use crate::model::{CorpusCall, CorpusReply};
+use crate::model::{CorpusReply, CorpusRequest};
 use crate::serve::Service;
-use crate::serve::auth::authenticator::KeyRing;
+use crate::serve::auth::authenticator::Authenticator;
 
 /// Poll interval for corpus jobs and their index jobs.
-const LOOK: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Delay between revocation and cancellation, so that a client that follows the job sees the revocation and not a
 /// cancelled job. Both poll the key independently, each half a second and later on a busy machine.
-const AFTER: Duration = Duration::from_secs(3);
+const CANCEL_DELAY: Duration = Duration::from_secs(3);
 
 /// Background work.
 #[derive(Debug)]
-pub(in crate::serve) enum Begun {
+pub(in crate::serve) enum KeyOwnedWork {
     /// An index job, by its id.
     Index(String),
     /// A corpus job, by its id, with the index jobs it waits for.
@@ -32,7 +32,7 @@ pub(in crate::serve) enum Begun {
 }
 
 /// Returns the id of the corpus job in which the work continues, if any.
-pub(in crate::serve) fn verb(reply: &CorpusReply) -> Option<String> {
+pub(in crate::serve) fn accepted_job_id(reply: &CorpusReply) -> Option<String> {
     if !reply.accepted {
         return None;
     }
@@ -42,18 +42,23 @@ pub(in crate::serve) fn verb(reply: &CorpusReply) -> Option<String> {
     Some(told?["data"]["job_id"].as_str()?.into())
 }
 
-impl Begun {
+impl KeyOwnedWork {
     /// Cancels the work once its key no longer grants it, unless it has ended before.
-    pub(in crate::serve) async fn end_with(self, ring: Arc<KeyRing>, grant: Grant, service: Arc<dyn Service>) {
+    pub(in crate::serve) async fn cancel_on_revoke(
+        self,
+        ring: Arc<Authenticator>,
+        grant: Grant,
+        service: Arc<dyn Service>,
+    ) {
         loop {
             tokio::select! {
-                () = self.ended(&*service) => return,
+                () = self.finished(&*service) => return,
                 () = ring.revoked(&grant) => (),
             }
-            tokio::time::sleep(AFTER).await;
+            tokio::time::sleep(CANCEL_DELAY).await;
             // A key may be removed from the file and put back by hand. A response can be requested again, but hours of a
             // job would be lost, so check once more.
-            if !ring.may_open(&grant) {
+            if !ring.still_grants(&grant) {
                 break;
             }
         }
@@ -63,33 +68,33 @@ impl Begun {
         }
     }
 
-    async fn ended(&self, service: &dyn Service) {
+    async fn finished(&self, service: &dyn Service) {
         match self {
-            Begun::Index(id) => {
+            KeyOwnedWork::Index(id) => {
                 // A job that can no longer be watched has ended.
                 if let Ok(mut job) = service.watch_job(id) {
                     job.wait_for(|it| it.state.is_final()).await.ok();
                 }
             }
-            Begun::Verb(id) => {
-                while is_running(&service.corpus(about(id, false)).await) {
-                    tokio::time::sleep(LOOK).await;
+            KeyOwnedWork::Verb(id) => {
+                while may_be_running(&service.corpus(job_request(id, false)).await) {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
-                indexed(service).await;
+                index_jobs_finished(service).await;
             }
-            Begun::Ingest(left) => {
+            KeyOwnedWork::Ingest(left) => {
                 left.cancelled().await;
-                indexed(service).await;
+                index_jobs_finished(service).await;
             }
         }
     }
 
     async fn cancel(&self, service: &dyn Service) -> Result<()> {
         let mut told = match self {
-            Begun::Index(id) => return service.cancel_job(id).await.map(drop),
+            KeyOwnedWork::Index(id) => return service.cancel_job(id).await.map(drop),
             // First cancel the verb, so that it starts no more index jobs.
-            Begun::Verb(id) => cancel_verb(id, service).await,
-            Begun::Ingest(_) => Ok(()),
+            KeyOwnedWork::Verb(id) => cancel_verb(id, service).await,
+            KeyOwnedWork::Ingest(_) => Ok(()),
         };
         // Continue if one job cannot be cancelled.
         for id in service.own_jobs()? {
@@ -100,28 +105,28 @@ impl Begun {
 }
 
 async fn cancel_verb(id: &str, service: &dyn Service) -> Result<()> {
-    match service.corpus(about(id, true)).await?.refused {
+    match service.corpus(job_request(id, true)).await?.error_code {
         Some(code) => Err(Error::new(code, format!("cannot cancel the job `{id}`"))),
         None => Ok(()),
     }
 }
 
 /// Waits until the holder has no index jobs left. Which of them belong to a verb is not recorded.
-async fn indexed(service: &dyn Service) {
+async fn index_jobs_finished(service: &dyn Service) {
     while service.own_jobs().is_ok_and(|it| !it.is_empty()) {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Builds a request for the state of a corpus job, or for its cancellation.
-fn about(id: &str, cancel: bool) -> CorpusCall {
+fn job_request(id: &str, cancel: bool) -> CorpusRequest {
     let request = [("id".to_string(), Value::from(id)), ("cancel".to_string(), Value::from(cancel))];
-    CorpusCall { verb: "JOB".into(), request: Map::from_iter(request) }
+    CorpusRequest { verb: "JOB".into(), request: Map::from_iter(request) }
 }
 
 /// Returns whether a job may still be running. A failed query counts as running.
-fn is_running(told: &Result<CorpusReply>) -> bool {
-    let Ok(CorpusReply { text, refused, .. }) = told else { return true };
+fn may_be_running(told: &Result<CorpusReply>) -> bool {
+    let Ok(CorpusReply { text, error_code: refused, .. }) = told else { return true };
     match refused {
         None => serde_json::from_str(text).is_ok_and(|it: Value| it["data"]["state"] == "running"),
         Some(code) => *code != ErrorCode::NotFound,
@@ -137,12 +142,12 @@ mod tests {
     use crate::data_dir::keys;
     use crate::data_dir::keys::Right;
     use crate::model::{IndexRequest, JobState};
-    use crate::serve::admission::Desk;
-    use crate::serve::auth::authorized_service::Caller;
+    use crate::serve::admission::Admission;
+    use crate::serve::auth::authorized_service::AuthorizedService;
     use crate::serve::fake::FakeService;
 
     /// Generous, as the machine may be busy with other tests.
-    const GONE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let waits = async {
@@ -150,11 +155,11 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(GONE, waits).await.unwrap_or_else(|_| panic!("not within {GONE:?}: {what}"));
+        tokio::time::timeout(TIMEOUT, waits).await.unwrap_or_else(|_| panic!("not within {TIMEOUT:?}: {what}"));
     }
 
     fn reply(text: &str, accepted: bool) -> CorpusReply {
-        CorpusReply { media_type: String::new(), text: text.into(), refused: None, accepted }
+        CorpusReply { media_type: String::new(), text: text.into(), error_code: None, accepted }
     }
 
     #[tokio::test]
@@ -162,94 +167,99 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
-        let ring = Some(Arc::new(KeyRing::new("own", config.keys_path())));
-        let desk = Arc::new(Desk { keys: ring, ..Desk::new(2) });
+        let ring = Some(Arc::new(Authenticator::new("own", config.keys_path())));
+        let desk = Arc::new(Admission { keys: ring, ..Admission::new(2) });
         let fake = Arc::new(FakeService::new());
         let service: Arc<dyn Service> = fake.clone();
         let [ada, bo] = ["ada", "bo"].map(|name| {
             keys::add(&config, name, &[dir.path().into()], Right::Index).unwrap();
             let grant = keys::list(&config).unwrap().iter().find(|it| it.name == name).unwrap().grant();
-            Caller::new(&service, &desk, grant).service()
+            AuthorizedService::new(&service, &desk, grant).service()
         });
         let ingest = |id: &str| json!({"job_id": id}).as_object().unwrap().clone();
         for (caller, id) in [(&ada, "j-ada"), (&bo, "j-bo")] {
             caller.start_index(IndexRequest::default()).await.unwrap();
-            caller.corpus(CorpusCall { verb: "INGEST".into(), request: ingest(id) }).await.unwrap();
+            caller.corpus(CorpusRequest { verb: "INGEST".into(), request: ingest(id) }).await.unwrap();
         }
         keys::revoke(&config, "ada").unwrap();
         let state = async |caller: &Arc<dyn Service>| caller.job("job-1").await.unwrap().state;
         until("the index job is cancelled", async || state(&ada).await == JobState::Cancelled).await;
-        let is_cancelled = |id: &str| fake.verbs.lock().unwrap().contains(&about(id, true));
+        let is_cancelled = |id: &str| fake.corpus_calls.lock().unwrap().contains(&job_request(id, true));
         until("the verb is cancelled", async || is_cancelled("j-ada")).await;
         assert!(state(&bo).await == JobState::Queued && !is_cancelled("j-bo"), "jobs of another key continue");
     }
 
     /// A fake service with a key for one folder.
-    struct Shown {
+    struct TestKey {
         config: Config,
         _dir: tempfile::TempDir,
         fake: Arc<FakeService>,
-        ring: Arc<KeyRing>,
+        ring: Arc<Authenticator>,
         grant: Grant,
     }
 
-    fn shown() -> Shown {
+    fn test_key() -> TestKey {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().as_os_str().to_owned();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data.clone())).unwrap();
         keys::add(&config, "ada", &[dir.path().into()], Right::Index).unwrap();
         let grant = keys::list(&config).unwrap()[0].grant();
-        let ring = Arc::new(KeyRing::new("own", config.keys_path()));
-        Shown { config, _dir: dir, fake: Arc::new(FakeService::new()), ring, grant }
+        let ring = Arc::new(Authenticator::new("own", config.keys_path()));
+        TestKey { config, _dir: dir, fake: Arc::new(FakeService::new()), ring, grant }
     }
 
     #[tokio::test]
     async fn job_survives_key_restored_within_delay() {
-        let Shown { config, _dir, fake, ring, grant } = shown();
+        let TestKey { config, _dir, fake, ring, grant } = test_key();
         let table = std::fs::read(config.keys_path()).unwrap();
-        let waits = tokio::spawn(Begun::Index("job-1".into()).end_with(ring.clone(), grant.clone(), fake.clone()));
+        let waits = tokio::spawn(KeyOwnedWork::Index("job-1".into()).cancel_on_revoke(
+            ring.clone(),
+            grant.clone(),
+            fake.clone(),
+        ));
         std::fs::write(config.keys_path(), "[]").unwrap();
         ring.revoked(&grant).await;
-        tokio::time::sleep(AFTER / 3).await;
+        tokio::time::sleep(CANCEL_DELAY / 3).await;
         std::fs::write(config.keys_path(), table).unwrap();
-        tokio::time::sleep(2 * AFTER).await;
+        tokio::time::sleep(2 * CANCEL_DELAY).await;
         assert!(!waits.is_finished() && fake.job.borrow().state == JobState::Queued);
         keys::revoke(&config, "ada").unwrap();
-        tokio::time::timeout(GONE, waits).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, waits).await.unwrap().unwrap();
         assert_eq!(fake.job.borrow().state, JobState::Cancelled);
     }
 
     #[tokio::test]
     async fn revoked_key_cancels_index_jobs_of_ingest() {
-        let Shown { config, _dir, fake, ring, grant } = shown();
+        let TestKey { config, _dir, fake, ring, grant } = test_key();
         fake.start_index(IndexRequest::default()).await.unwrap();
-        let waits = tokio::spawn(Begun::Ingest(CancellationToken::new()).end_with(ring, grant, fake.clone()));
+        let waits =
+            tokio::spawn(KeyOwnedWork::Ingest(CancellationToken::new()).cancel_on_revoke(ring, grant, fake.clone()));
         keys::revoke(&config, "ada").unwrap();
-        tokio::time::timeout(GONE, waits).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, waits).await.unwrap().unwrap();
         assert_eq!(fake.job.borrow().state, JobState::Cancelled);
     }
 
     #[tokio::test]
     async fn finished_job_ends_its_watch() {
         let fake = Arc::new(FakeService::new());
-        let with_owners = |begun: Begun| {
-            let ring = Arc::new(KeyRing::new("own", "/no/such/table".into()));
-            begun.end_with(ring, Grant::owner(), fake.clone())
+        let with_owners = |begun: KeyOwnedWork| {
+            let ring = Arc::new(Authenticator::new("own", "/no/such/table".into()));
+            begun.cancel_on_revoke(ring, Grant::owner(), fake.clone())
         };
-        let waits = tokio::spawn(with_owners(Begun::Index("job-1".into())));
+        let waits = tokio::spawn(with_owners(KeyOwnedWork::Index("job-1".into())));
         until("it is followed", async || fake.job.receiver_count() == 1).await;
         fake.job.send_modify(|it| it.state = JobState::Completed);
-        tokio::time::timeout(GONE, waits).await.unwrap().unwrap();
-        tokio::time::timeout(GONE, with_owners(Begun::Index("job-9".into()))).await.unwrap();
+        tokio::time::timeout(TIMEOUT, waits).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, with_owners(KeyOwnedWork::Index("job-9".into()))).await.unwrap();
         let left = CancellationToken::new();
         left.cancel();
-        tokio::time::timeout(GONE, with_owners(Begun::Ingest(left))).await.unwrap();
+        tokio::time::timeout(TIMEOUT, with_owners(KeyOwnedWork::Ingest(left))).await.unwrap();
         assert_eq!(fake.job.borrow().state, JobState::Completed);
     }
 
     #[test]
     fn job_id_is_read_from_accepted_reply() {
-        let check = |text, accepted| verb(&reply(text, accepted));
+        let check = |text, accepted| accepted_job_id(&reply(text, accepted));
         assert_eq!(check(r#"{"data": {"job_id": "j-1"}}"#, true).as_deref(), Some("j-1"));
         assert_eq!(check("data:\n  job_id: j-1\n", true).as_deref(), Some("j-1"));
         assert_eq!(check(r#"{"data": {"job_id": "j-1"}}"#, false), None);
@@ -258,9 +268,9 @@ mod tests {
     #[test]
     fn corpus_job_counts_as_running_on_query_error() {
         let state = |it: &str| Ok(reply(&json!({"data": {"state": it}}).to_string(), false));
-        let refused = |code| Ok(CorpusReply { refused: Some(code), ..reply("{}", false) });
-        assert!(is_running(&state("running")) && !is_running(&state("completed")));
-        assert!(is_running(&refused(ErrorCode::Internal)) && !is_running(&refused(ErrorCode::NotFound)));
-        assert!(is_running(&Err(Error::new(ErrorCode::Unavailable, "the database is locked"))));
+        let refused = |code| Ok(CorpusReply { error_code: Some(code), ..reply("{}", false) });
+        assert!(may_be_running(&state("running")) && !may_be_running(&state("completed")));
+        assert!(may_be_running(&refused(ErrorCode::Internal)) && !may_be_running(&refused(ErrorCode::NotFound)));
+        assert!(may_be_running(&Err(Error::new(ErrorCode::Unavailable, "the database is locked"))));
     }
 }

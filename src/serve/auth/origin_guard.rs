@@ -11,19 +11,19 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
 /// Accepted host names of the server.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct HostNames {
     port: u16,
     /// Further names, lower case, with or without a port.
     more: Vec<String>,
 }
 
-impl Names {
-    pub(crate) fn new(port: u16, more: Vec<String>) -> Names {
-        Names { port, more }
+impl HostNames {
+    pub(crate) fn new(port: u16, more: Vec<String>) -> HostNames {
+        HostNames { port, more }
     }
 
     /// Returns whether a host, with or without a port, is accepted; `local` is the local address of the connection.
-    fn holds(&self, host: &str, local: IpAddr) -> bool {
+    fn accepts(&self, host: &str, local: IpAddr) -> bool {
         let address = match local.to_canonical() {
             IpAddr::V4(it) => it.to_string(),
             IpAddr::V6(it) => bracketed(it),
@@ -41,22 +41,27 @@ fn bracketed(address: Ipv6Addr) -> String {
 }
 
 /// Returns whether the browser marks a request as sent by a page.
-pub(crate) fn is_of_page(headers: &HeaderMap) -> bool {
+pub(crate) fn is_from_web_page(headers: &HeaderMap) -> bool {
     let by_page = |it: &HeaderValue| it != "none";
     headers.contains_key(header::ORIGIN) || headers.get_all("sec-fetch-site").iter().any(by_page)
 }
 
 /// Error message for requests of web pages.
-pub(crate) const OF_PAGE: &str = "requests of web pages are refused";
+pub(crate) const WEB_PAGE_REJECTED: &str = "requests of web pages are refused";
 
 /// Returns why a request to the TCP port is rejected, if it is.
-pub(crate) fn refusal(uri: &Uri, headers: &HeaderMap, names: &Names, local: IpAddr) -> Option<&'static str> {
-    if is_of_page(headers) {
-        return Some(OF_PAGE);
+pub(crate) fn rejection_reason(
+    uri: &Uri,
+    headers: &HeaderMap,
+    names: &HostNames,
+    local: IpAddr,
+) -> Option<&'static str> {
+    if is_from_web_page(headers) {
+        return Some(WEB_PAGE_REJECTED);
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
-    let is_ours = |it: &str| names.holds(it, local);
+    let is_ours = |it: &str| names.accepts(it, local);
     let named = uri.authority().is_some() || first.is_some();
     let ours = uri.authority().is_none_or(|it| is_ours(it.as_str()))
         && first.is_none_or(|it| it.to_str().is_ok_and(is_ours))
@@ -70,8 +75,8 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    fn names(more: &[&str]) -> Names {
-        Names::new(8765, more.iter().map(|it| it.to_string()).collect())
+    fn names(more: &[&str]) -> HostNames {
+        HostNames::new(8765, more.iter().map(|it| it.to_string()).collect())
     }
 
     fn check(authority: &str, hosts: &[&str], more: &[(&'static str, &str)]) -> bool {
@@ -79,7 +84,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         hosts.iter().for_each(|it| assert!(!headers.append(header::HOST, it.parse().unwrap()) || hosts.len() > 1));
         more.iter().for_each(|(name, value)| assert!(headers.insert(*name, value.parse().unwrap()).is_none()));
-        refusal(&uri.parse().unwrap(), &headers, &names(&[]), LOOPBACK).is_none()
+        rejection_reason(&uri.parse().unwrap(), &headers, &names(&[]), LOOPBACK).is_none()
     }
 
     #[test]
@@ -128,7 +133,7 @@ mod tests {
         let check = |host: &str, local: &str| {
             let names = names(&["files.example", "proxy.example:8443"]);
             let uri = format!("https://{host}/x").parse().unwrap();
-            refusal(&uri, &HeaderMap::new(), &names, local.parse().unwrap()).is_none()
+            rejection_reason(&uri, &HeaderMap::new(), &names, local.parse().unwrap()).is_none()
         };
         for (host, local, passes) in [
             ("192.0.2.7:8765", "192.0.2.7", true),

@@ -6,15 +6,15 @@ use crate::error::Error;
 use crate::graph::tools;
 use crate::model::GraphRequest;
 use crate::proto::{grpc_status, wire};
-use crate::serve::grpc::vic::taken;
+use crate::serve::grpc::vic::split_request;
 
 /// Serves the graph API over gRPC.
 pub(crate) struct GraphAdapter;
 
 type Reply = Result<Response<wire::GraphReply>, Status>;
 
-async fn reply<T: TryInto<GraphRequest, Error = Error>>(request: Request<T>) -> Reply {
-    let (service, request) = taken(request)?;
+async fn respond<T: TryInto<GraphRequest, Error = Error>>(request: Request<T>) -> Reply {
+    let (service, request) = split_request(request)?;
     let answer = async {
         let answer = service.graph(request.try_into()?).await?;
         serde_json::to_string(&answer).map_err(Error::internal)
@@ -37,26 +37,26 @@ impl wire::graph_server::Graph for GraphAdapter {
     }
 
     async fn call_graph_tool(&self, request: Request<wire::CallGraphToolRequest>) -> Reply {
-        reply(request).await
+        respond(request).await
     }
 
     async fn query_graph(&self, request: Request<wire::QueryGraphRequest>) -> Reply {
-        reply(request).await
+        respond(request).await
     }
 
     async fn import_graph(&self, request: Request<wire::ImportGraphRequest>) -> Reply {
-        reply(request).await
+        respond(request).await
     }
 
     async fn forget_graph(&self, request: Request<wire::ForgetGraphRequest>) -> Reply {
-        reply(request).await
+        respond(request).await
     }
 
     async fn apply_graph(&self, request: Request<wire::ApplyGraphRequest>) -> Reply {
-        reply(request).await
+        respond(request).await
     }
 
     async fn draw_graph(&self, request: Request<wire::DrawGraphRequest>) -> Reply {
-        reply(request).await
+        respond(request).await
     }
 }

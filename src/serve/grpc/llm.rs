@@ -9,12 +9,12 @@ use tonic::{Request, Response, Status};
 
 use crate::agent::{AgentRequest, Assistant, Override};
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::{Cancelled, LlmStreamEvent, TaskId};
-use crate::machine::computing;
+use crate::llm::{CancelOutcome, LlmStreamEvent, TaskId};
+use crate::machine::block_in_place;
 use crate::model::llm::event::ProofRecord;
 use crate::proto::json::{MAX_JSON, MAX_PROPOSALS};
 use crate::proto::{convert, grpc_status, json, wire};
-use crate::serve::auth::authorized_service::Caller;
+use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::{Service, validate};
 
 /// Maximum number of full agent reports per call.
@@ -36,8 +36,8 @@ impl Adapter {
         Adapter { shutdown }
     }
 
-    fn events(&self, assistant: &Assistant, request: wire::LlmRequest) -> Result<EventStream> {
-        let over = over(request.backend.clone())?;
+    fn response_events(&self, assistant: &Assistant, request: wire::LlmRequest) -> Result<EventStream> {
+        let over = backend_override(request.backend.clone())?;
         let tools = request.use_vic_tools;
         let mut proof = request.with_proof.then(ProofRecord::default);
         let events = assistant.stream(request.try_into()?, &over, tools)?;
@@ -45,7 +45,7 @@ impl Adapter {
         let ended = futures::stream::once(async move {
             shutdown.await;
             let gone = Error::new(ErrorCode::Unavailable, "vicd stopped before the answer was complete");
-            Ok(LlmStreamEvent::of(&gone))
+            Ok(LlmStreamEvent::from_error(&gone))
         });
         // The first stream to end ends both.
         let both =
@@ -70,103 +70,104 @@ impl wire::llm_server::Llm for Adapter {
         &self,
         request: Request<wire::GetCapabilitiesRequest>,
     ) -> Reply<wire::CapabilitySnapshot> {
-        let (assistant, request) = taken(request)?;
-        reply(async { assistant.capabilities(&over(request.backend)?).await }.await)
+        let (assistant, request) = split_request(request)?;
+        respond(async { assistant.capabilities(&backend_override(request.backend)?).await }.await)
     }
 
     async fn stream(&self, request: Request<wire::LlmRequest>) -> Reply<EventStream> {
-        let (assistant, request) = taken(request)?;
-        reply(self.events(&assistant, request))
+        let (assistant, request) = split_request(request)?;
+        respond(self.response_events(&assistant, request))
     }
 
     async fn validate(&self, request: Request<wire::LlmRequest>) -> Reply<wire::ModelCapability> {
-        let (assistant, request) = taken(request)?;
+        let (assistant, request) = split_request(request)?;
         let validated = async {
-            let (over, tools) = (over(request.backend.clone())?, request.use_vic_tools);
+            let (over, tools) = (backend_override(request.backend.clone())?, request.use_vic_tools);
             assistant.validate(request.try_into()?, &over, tools).await
         };
-        reply(validated.await)
+        respond(validated.await)
     }
 
     async fn embed(&self, request: Request<wire::LlmEmbedRequest>) -> Reply<wire::LlmEmbedResponse> {
-        let (assistant, request) = taken(request)?;
+        let (assistant, request) = split_request(request)?;
         let vectors = async {
             let mode = convert::privacy_mode(request.privacy_mode)?;
-            assistant.embed(&request.texts, mode, &over(request.backend)?).await
+            assistant.embed(&request.texts, mode, &backend_override(request.backend)?).await
         };
         let vector = |values: Vec<f32>| wire::LlmVector { values };
         let response = |it: Vec<_>| wire::LlmEmbedResponse { vectors: it.into_iter().map(vector).collect() };
-        reply(vectors.await.map(response))
+        respond(vectors.await.map(response))
     }
 
     async fn cancel(&self, request: Request<wire::CancelLlmRequest>) -> Reply<wire::CancelLlmResponse> {
-        let (assistant, request) = taken(request)?;
-        let ended = assistant.cancel(&TaskId(request.task_id)) == Cancelled::Ended;
-        reply(Ok(wire::CancelLlmResponse { ended }))
+        let (assistant, request) = split_request(request)?;
+        let ended = assistant.cancel(&TaskId(request.task_id)) == CancelOutcome::Ended;
+        respond(Ok(wire::CancelLlmResponse { ended }))
     }
 
     async fn assist(&self, request: Request<wire::AssistRequest>) -> Reply<wire::AssistResponse> {
-        let (assistant, request) = taken(request)?;
+        let (assistant, request) = split_request(request)?;
         // The shutdown does not wait for a model.
-        let done = self.shutdown.run_until_cancelled(work(&assistant, request)).await;
+        let done = self.shutdown.run_until_cancelled(run_assist(&assistant, request)).await;
         let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd stopped before the work was done"));
-        reply(done.unwrap_or_else(gone).map(|document_json| wire::AssistResponse { document_json }))
+        respond(done.unwrap_or_else(gone).map(|document_json| wire::AssistResponse { document_json }))
     }
 }
 
-async fn work(assistant: &Assistant, request: wire::AssistRequest) -> Result<String> {
+async fn run_assist(assistant: &Assistant, request: wire::AssistRequest) -> Result<String> {
     use wire::assist_request::Work;
     let time = request.timeout_seconds.map(|it| Duration::from_secs(it.into()));
-    let over = Override { time, ..over(request.backend)? };
+    let over = Override { time, ..backend_override(request.backend)? };
     match request.work.ok_or_else(|| Error::invalid("the request names no work").field("work"))? {
-        Work::Status(_) => json(&assistant.status(&over).await?),
-        Work::Ask(question) => json(&assistant.ask(&question, &over).await?),
-        Work::Answer(question) => json(&assistant.answer(&question, &over).await?),
+        Work::Status(_) => to_json(&assistant.status(&over).await?),
+        Work::Ask(question) => to_json(&assistant.ask(&question, &over).await?),
+        Work::Answer(question) => to_json(&assistant.answer(&question, &over).await?),
         Work::Agent(agent) => {
             let seconds = agent.seconds.or(request.timeout_seconds);
             let agent = wire::AssistAgent { seconds, ..agent };
-            json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?)
+            to_json(&assistant.agent(&AgentRequest { over, ..agent.into() }).await?)
         }
         Work::PluginJson(request) => {
-            json::fits("plugin_json", request.len(), MAX_PROPOSALS)?;
-            json(&assistant.plugin(&request, &over).await?)
+            json::check_size("plugin_json", request.len(), MAX_PROPOSALS)?;
+            to_json(&assistant.run_plugin_task(&request, &over).await?)
         }
         Work::Augment(augment) => {
-            let proposals = computing(|| json::inner("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
+            let proposals =
+                block_in_place(|| json::json_field("proposals_json", &augment.proposals_json, MAX_PROPOSALS))?;
             let chunks = augment.evidence_chunks.into_iter().collect();
-            json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
+            to_json(&assistant.augment(proposals, chunks, augment.max_new_proposals, &over).await?)
         }
         Work::Transcripts(wanted) => {
             let most = if wanted.brief { MAX_RUNS } else { MAX_TRANSCRIPTS };
-            let limit = validate::bounded("limit", wanted.limit, 20, most)? as usize;
+            let limit = validate::value_or_default("limit", wanted.limit, 20, most)? as usize;
             match wanted.brief {
-                true => json(&assistant.runs(limit).await?),
-                false => json(&assistant.transcripts(limit).await?),
+                true => to_json(&assistant.runs(limit).await?),
+                false => to_json(&assistant.transcripts(limit).await?),
             }
         }
         Work::Tool(tool) => {
             let text = if tool.arguments_json.trim().is_empty() { "{}" } else { &tool.arguments_json };
-            json(&assistant.call(&tool.name, json::inner("arguments_json", text, MAX_JSON)?).await?)
+            to_json(&assistant.call(&tool.name, json::json_field("arguments_json", text, MAX_JSON)?).await?)
         }
     }
 }
 
-fn json(document: &impl Serialize) -> Result<String> {
+fn to_json(document: &impl Serialize) -> Result<String> {
     serde_json::to_string(document).map_err(Error::internal)
 }
 
-fn over(backend: Option<wire::LlmBackend>) -> Result<Override, Error> {
+fn backend_override(backend: Option<wire::LlmBackend>) -> Result<Override, Error> {
     backend.map_or_else(|| Ok(Override::default()), TryInto::try_into)
 }
 
 /// Splits a request into the caller's assistant and the message.
-fn taken<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
-    let caller = request.extensions().get::<Caller>().map(Caller::service);
+fn split_request<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
+    let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
     let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;
     let assistant = Service::assistant(&*service).map_err(grpc_status::from_error)?;
     Ok((assistant, request.into_inner()))
 }
 
-fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
+fn respond<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
     result.map(|it| Response::new(it.into())).map_err(grpc_status::from_error)
 }

@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use crate::error::{Error, Result};
-use crate::model::{AskRequest, CorpusCall, FileFilter, JobSnapshot};
+use crate::model::{AskRequest, CorpusRequest, FileFilter, JobSnapshot};
 use crate::proto::{convert, grpc_status, wire};
-use crate::serve::auth::authorized_service::Caller;
+use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::{Service, streams, validate};
 
 /// Maximum number of texts per embed call: a few seconds of work for the default model.
@@ -39,18 +39,18 @@ impl Adapter {
         Adapter { shutdown, embed_model: OnceCell::new() }
     }
 
-    async fn steps(&self, service: &dyn Service, request: wire::AskRequest) -> Result<AnswerStream> {
-        let events = service.ask_stream(question(request)?).await?;
-        let events = streams::answer(events, self.shutdown.clone());
+    async fn ask_events(&self, service: &dyn Service, request: wire::AskRequest) -> Result<AnswerStream> {
+        let events = service.ask_stream(validated_question(request)?).await?;
+        let events = streams::answer_stream(events, self.shutdown.clone());
         Ok(events.map(|it| it.map(Into::into).map_err(grpc_status::from_error)).boxed())
     }
 
-    async fn follow(&self, service: &dyn Service, job_id: &str) -> Result<JobStream> {
-        let snapshots = streams::job(service, job_id, self.shutdown.clone()).await?;
+    async fn job_snapshots(&self, service: &dyn Service, job_id: &str) -> Result<JobStream> {
+        let snapshots = streams::job_stream(service, job_id, self.shutdown.clone()).await?;
         Ok(snapshots.map(|it| it.map(Into::into).map_err(grpc_status::from_error)).boxed())
     }
 
-    async fn vectors(&self, service: &dyn Service, request: wire::EmbedRequest) -> Result<wire::EmbedResponse> {
+    async fn embed_texts(&self, service: &dyn Service, request: wire::EmbedRequest) -> Result<wire::EmbedResponse> {
         if request.texts.len() > MAX_TEXTS {
             return Err(
                 Error::invalid(format!("more than {MAX_TEXTS} texts in one call")).hint("send them in several calls")
@@ -65,13 +65,13 @@ impl Adapter {
     }
 }
 
-async fn start(service: &dyn Service, request: wire::IndexRequest) -> Result<JobSnapshot> {
+async fn start_job(service: &dyn Service, request: wire::IndexRequest) -> Result<JobSnapshot> {
     service.start_index(request.try_into()?).await
 }
 
-async fn page(service: &dyn Service, request: wire::ListFilesRequest) -> Result<wire::ListFilesResponse> {
+async fn file_page(service: &dyn Service, request: wire::ListFilesRequest) -> Result<wire::ListFilesResponse> {
     let filter = request.filter.map(FileFilter::try_from).transpose()?.unwrap_or_default();
-    let limit = validate::bounded("limit", request.limit, 100, validate::MAX_FILES)?;
+    let limit = validate::value_or_default("limit", request.limit, 100, validate::MAX_FILES)?;
     let (files, total) = service.files(filter, limit, request.offset).await?;
     Ok(wire::ListFilesResponse { files: convert::into_all(files), total })
 }
@@ -83,163 +83,165 @@ impl wire::vic_server::Vic for Adapter {
     type WatchJobStream = JobStream;
 
     async fn ask(&self, request: Request<wire::AskRequest>) -> Reply<wire::AskResponse> {
-        let (service, request) = taken(request)?;
-        reply(async { service.ask(question(request)?).await }.await)
+        let (service, request) = split_request(request)?;
+        respond(async { service.ask(validated_question(request)?).await }.await)
     }
 
     async fn search(&self, request: Request<wire::AskRequest>) -> Reply<wire::AskResponse> {
-        let (service, request) = taken(request)?;
-        reply(async { service.search(question(request)?).await }.await)
+        let (service, request) = split_request(request)?;
+        respond(async { service.search(validated_question(request)?).await }.await)
     }
 
     async fn ask_stream(&self, request: Request<wire::AskRequest>) -> Reply<AnswerStream> {
-        let (service, request) = taken(request)?;
-        reply(self.steps(&*service, request).await)
+        let (service, request) = split_request(request)?;
+        respond(self.ask_events(&*service, request).await)
     }
 
     async fn similar(&self, request: Request<wire::SimilarRequest>) -> Reply<wire::AskResponse> {
-        let (service, request) = taken(request)?;
+        let (service, request) = split_request(request)?;
         let request = request.into();
         validate::similar(&request).map_err(grpc_status::from_error)?;
-        reply(service.similar(request).await)
+        respond(service.similar(request).await)
     }
 
     async fn grep(&self, request: Request<wire::GrepRequest>) -> Reply<wire::GrepResponse> {
-        let (service, request) = taken(request)?;
+        let (service, request) = split_request(request)?;
         let request = request.into();
         validate::grep(&request).map_err(grpc_status::from_error)?;
-        reply(service.grep(request).await)
+        respond(service.grep(request).await)
     }
 
     async fn table(&self, request: Request<wire::TableRequest>) -> Reply<wire::TableResponse> {
-        let (service, request) = taken(request)?;
+        let (service, request) = split_request(request)?;
         let request = request.try_into().map_err(grpc_status::from_error)?;
         validate::table(&request).map_err(grpc_status::from_error)?;
-        reply(service.table(request).await)
+        respond(service.table(request).await)
     }
 
     async fn corpus(&self, request: Request<wire::CorpusRequest>) -> Reply<wire::CorpusResponse> {
-        let (service, request) = taken(request)?;
-        let call = CorpusCall::try_from(request).map_err(grpc_status::from_error)?;
-        reply(service.corpus(call).await)
+        let (service, request) = split_request(request)?;
+        let call = CorpusRequest::try_from(request).map_err(grpc_status::from_error)?;
+        respond(service.corpus(call).await)
     }
 
     async fn list_audit(&self, request: Request<wire::ListAuditRequest>) -> Reply<wire::ListAuditResponse> {
-        let (service, request) = taken(request)?;
-        let limit = validate::bounded("limit", request.limit, 100, MAX_AUDIT).map_err(grpc_status::from_error)?;
+        let (service, request) = split_request(request)?;
+        let limit =
+            validate::value_or_default("limit", request.limit, 100, MAX_AUDIT).map_err(grpc_status::from_error)?;
         let records = service.audit(limit).await;
-        reply(records.map(|records| wire::ListAuditResponse { records: convert::into_all(records) }))
+        respond(records.map(|records| wire::ListAuditResponse { records: convert::into_all(records) }))
     }
 
     async fn start_index(&self, request: Request<wire::IndexRequest>) -> Reply<wire::JobSnapshot> {
-        let (service, request) = taken(request)?;
-        reply(start(&*service, request).await)
+        let (service, request) = split_request(request)?;
+        respond(start_job(&*service, request).await)
     }
 
     async fn index(&self, request: Request<wire::IndexRequest>) -> Reply<JobStream> {
-        let (service, request) = taken(request)?;
-        let job = start(&*service, request).await.map_err(grpc_status::from_error)?;
-        reply(self.follow(&*service, &job.job_id).await)
+        let (service, request) = split_request(request)?;
+        let job = start_job(&*service, request).await.map_err(grpc_status::from_error)?;
+        respond(self.job_snapshots(&*service, &job.job_id).await)
     }
 
     async fn watch_job(&self, request: Request<wire::WatchJobRequest>) -> Reply<JobStream> {
-        let (service, request) = taken(request)?;
-        reply(self.follow(&*service, &request.job_id).await)
+        let (service, request) = split_request(request)?;
+        respond(self.job_snapshots(&*service, &request.job_id).await)
     }
 
     async fn get_job(&self, request: Request<wire::GetJobRequest>) -> Reply<wire::JobSnapshot> {
-        let (service, request) = taken(request)?;
-        reply(service.job(&request.job_id).await)
+        let (service, request) = split_request(request)?;
+        respond(service.job(&request.job_id).await)
     }
 
     async fn list_jobs(&self, request: Request<wire::ListJobsRequest>) -> Reply<wire::ListJobsResponse> {
-        let (service, request) = taken(request)?;
-        let limit = validate::bounded("limit", request.limit, 20, MAX_JOBS).map_err(grpc_status::from_error)?;
+        let (service, request) = split_request(request)?;
+        let limit =
+            validate::value_or_default("limit", request.limit, 20, MAX_JOBS).map_err(grpc_status::from_error)?;
         let jobs = service.jobs(limit).await;
-        reply(jobs.map(|jobs| wire::ListJobsResponse { jobs: convert::into_all(jobs) }))
+        respond(jobs.map(|jobs| wire::ListJobsResponse { jobs: convert::into_all(jobs) }))
     }
 
     async fn cancel_job(&self, request: Request<wire::CancelJobRequest>) -> Reply<wire::JobSnapshot> {
-        let (service, request) = taken(request)?;
-        reply(service.cancel_job(&request.job_id).await)
+        let (service, request) = split_request(request)?;
+        respond(service.cancel_job(&request.job_id).await)
     }
 
     async fn sync(&self, request: Request<wire::SyncRequest>) -> Reply<wire::SyncReport> {
-        let (service, request) = taken(request)?;
+        let (service, request) = split_request(request)?;
         let request = request.into();
         validate::sync(&request).map_err(grpc_status::from_error)?;
-        reply(service.sync(request).await)
+        respond(service.sync(request).await)
     }
 
     async fn pause(&self, request: Request<wire::PauseRequest>) -> Reply<wire::PauseState> {
-        let (service, request) = taken(request)?;
+        let (service, request) = split_request(request)?;
         let request = request.into();
         validate::pause(&request).map_err(grpc_status::from_error)?;
-        reply(service.pause(request).await)
+        respond(service.pause(request).await)
     }
 
     async fn resume(&self, request: Request<wire::ResumeRequest>) -> Reply<wire::PauseState> {
-        let (service, _) = taken(request)?;
-        reply(service.resume().await)
+        let (service, _) = split_request(request)?;
+        respond(service.resume().await)
     }
 
     async fn get_status(&self, request: Request<wire::GetStatusRequest>) -> Reply<wire::Status> {
-        let (service, _) = taken(request)?;
-        reply(service.status().await)
+        let (service, _) = split_request(request)?;
+        respond(service.status().await)
     }
 
     async fn list_files(&self, request: Request<wire::ListFilesRequest>) -> Reply<wire::ListFilesResponse> {
-        let (service, request) = taken(request)?;
-        reply(page(&*service, request).await)
+        let (service, request) = split_request(request)?;
+        respond(file_page(&*service, request).await)
     }
 
     async fn read_file(&self, request: Request<wire::ReadFileRequest>) -> Reply<wire::Document> {
-        let (service, request) = taken(request)?;
-        reply(service.read(&request.path, &request.place.unwrap_or_default().into()).await)
+        let (service, request) = split_request(request)?;
+        respond(service.read(&request.path, &request.place.unwrap_or_default().into()).await)
     }
 
     async fn list_roots(&self, request: Request<wire::ListRootsRequest>) -> Reply<wire::ListRootsResponse> {
-        let (service, _) = taken(request)?;
+        let (service, _) = split_request(request)?;
         let roots = service.roots().await;
-        reply(roots.map(|roots| wire::ListRootsResponse { roots: convert::into_all(roots) }))
+        respond(roots.map(|roots| wire::ListRootsResponse { roots: convert::into_all(roots) }))
     }
 
     async fn add_root(&self, request: Request<wire::AddRootRequest>) -> Reply<wire::Root> {
-        let (service, request) = taken(request)?;
-        reply(service.add_root(&request.path).await)
+        let (service, request) = split_request(request)?;
+        respond(service.add_root(&request.path).await)
     }
 
     async fn remove_root(&self, request: Request<wire::RemoveRootRequest>) -> Reply<wire::RemoveRootResponse> {
-        let (service, request) = taken(request)?;
+        let (service, request) = split_request(request)?;
         let removed = service.remove_root(&request.path).await;
-        reply(removed.map(|()| wire::RemoveRootResponse {}))
+        respond(removed.map(|()| wire::RemoveRootResponse {}))
     }
 
     async fn embed(&self, request: Request<wire::EmbedRequest>) -> Reply<wire::EmbedResponse> {
-        let (service, request) = taken(request)?;
-        reply(self.vectors(&*service, request).await)
+        let (service, request) = split_request(request)?;
+        respond(self.embed_texts(&*service, request).await)
     }
 
     async fn shutdown(&self, request: Request<wire::ShutdownRequest>) -> Reply<wire::ShutdownResponse> {
-        let (service, _) = taken(request)?;
-        reply(service.shutdown().await.map(|()| wire::ShutdownResponse {}))
+        let (service, _) = split_request(request)?;
+        respond(service.shutdown().await.map(|()| wire::ShutdownResponse {}))
     }
 }
 
 /// Splits a request into the caller's services and the message. Fails without a caller, i.e. if it bypassed
 /// authentication.
-pub(in crate::serve) fn taken<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
-    let caller = request.extensions().get::<Caller>().map(Caller::service);
+pub(in crate::serve) fn split_request<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
+    let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
     let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;
     Ok((service, request.into_inner()))
 }
 
-fn question(request: wire::AskRequest) -> Result<AskRequest> {
+fn validated_question(request: wire::AskRequest) -> Result<AskRequest> {
     let request = request.try_into()?;
     validate::ask(&request)?;
     Ok(request)
 }
 
-fn reply<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
+fn respond<A: Into<B>, B>(result: Result<A>) -> Reply<B> {
     result.map(|it| Response::new(it.into())).map_err(grpc_status::from_error)
 }

@@ -5,19 +5,19 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::{AskEvent, AskRequest, GrepRequest, SimilarRequest};
-use crate::serve::http::{Known, Reply, Shared, body, json, sse};
+use crate::serve::http::{CallerExtension, Reply, SharedState, body, json_response, sse};
 use crate::serve::{streams, validate};
 
 /// `POST /v1/ask`: the answer at once, or as events if the client accepts `text/event-stream`.
-pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let streamed = sse::wanted(&request);
-    let question: AskRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn ask(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let streamed = sse::accepts_events(&request);
+    let question: AskRequest = body::parse_json(&bridge, request).await?;
     validate::ask(&question)?;
     if !streamed {
-        return json(StatusCode::OK, &caller.service().ask(question).await?);
+        return json_response(StatusCode::OK, &caller.service().ask(question).await?);
     }
     let events = caller.service().ask_stream(question).await?;
-    let events = streams::answer(events, bridge.shutdown.clone());
+    let events = streams::answer_stream(events, bridge.shutdown.clone());
     Ok(sse::stream(events, |event| match event {
         AskEvent::Plan(plan) => sse::event("plan", &plan),
         AskEvent::Hits(hits) => sse::event("hits", &hits),
@@ -27,22 +27,22 @@ pub(crate) async fn ask(State(bridge): Shared, Extension(caller): Known, request
 }
 
 /// `POST /v1/search`: the hits without a summary.
-pub(crate) async fn search(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let question: AskRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn search(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let question: AskRequest = body::parse_json(&bridge, request).await?;
     validate::ask(&question)?;
-    json(StatusCode::OK, &caller.service().search(question).await?)
+    json_response(StatusCode::OK, &caller.service().search(question).await?)
 }
 
 /// `POST /v1/similar`: files similar to a file.
-pub(crate) async fn similar(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let request: SimilarRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn similar(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let request: SimilarRequest = body::parse_json(&bridge, request).await?;
     validate::similar(&request)?;
-    json(StatusCode::OK, &caller.service().similar(request).await?)
+    json_response(StatusCode::OK, &caller.service().similar(request).await?)
 }
 
 /// `POST /v1/grep`: matching lines.
-pub(crate) async fn grep(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let request: GrepRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn grep(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let request: GrepRequest = body::parse_json(&bridge, request).await?;
     validate::grep(&request)?;
-    json(StatusCode::OK, &caller.service().grep(request).await?)
+    json_response(StatusCode::OK, &caller.service().grep(request).await?)
 }

@@ -11,59 +11,62 @@ use axum::response::{IntoResponse, Response};
 
 use crate::data_dir::keys::Grant;
 use crate::error::{Error, ErrorCode};
-use crate::model::Holder;
-use crate::serve::auth::authenticator::Shown;
-use crate::serve::auth::authorized_service::Caller;
+use crate::model::Principal;
+use crate::serve::auth::authenticator::Credential;
+use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::auth::origin_guard;
-use crate::serve::http::error_response::Refusal;
-use crate::serve::http::{Bridge, Shared, is_grpc, revocation};
-use crate::serve::metrics::Refused;
-use crate::serve::transport::connection::Pulse;
+use crate::serve::http::error_response::ErrorResponse;
+use crate::serve::http::{HttpState, SharedState, is_grpc, revocation};
+use crate::serve::metrics::RejectionReason;
+use crate::serve::transport::connection::ConnectionState;
 use crate::serve::transport::listener::Peer;
 
 /// Middleware: passes a request to its handler, or rejects it.
-pub(crate) async fn gate(State(bridge): Shared, mut request: Request, next: Next) -> Response {
-    match check(&bridge, &request) {
+pub(crate) async fn authenticate_request(State(bridge): SharedState, mut request: Request, next: Next) -> Response {
+    match check_request(&bridge, &request) {
         Ok(None) => next.run(request).await,
         Ok(Some(caller)) => {
-            if let Some(pulse) = request.extensions().get::<Arc<Pulse>>() {
-                pulse.make_known(caller.holder());
+            if let Some(pulse) = request.extensions().get::<Arc<ConnectionState>>() {
+                pulse.set_holder(caller.holder());
             }
             let (revoked, is_grpc) = (caller.revoked(), is_grpc(&request));
             request.extensions_mut().insert(caller);
             match revoked {
-                Some(revoked) => revocation::while_it_opens(revoked, is_grpc, next.run(request)).await,
+                Some(revoked) => revocation::end_on_revocation(revoked, is_grpc, next.run(request)).await,
                 None => next.run(request).await,
             }
         }
         Err((why, refusal)) => {
-            bridge.desk.metrics.refused(why);
+            bridge.desk.metrics.count_rejection(why);
             if is_grpc(&request) { refusal.into_grpc() } else { refusal.into_response() }
         }
     }
 }
 
 /// Returns the caller; `None` for a public path without a key.
-fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused, Refusal)> {
+fn check_request(
+    bridge: &HttpState,
+    request: &Request,
+) -> Result<Option<AuthorizedService>, (RejectionReason, ErrorResponse)> {
     let peer: Peer = request.extensions().get().copied().unwrap_or_default();
-    if let Some(reason) = origin_guard::refusal(request.uri(), request.headers(), &bridge.names, peer.local) {
-        let refusal = Refusal::from(Error::new(ErrorCode::PermissionDenied, reason));
-        return Err((Refused::HostOrOrigin, refusal));
+    if let Some(reason) = origin_guard::rejection_reason(request.uri(), request.headers(), &bridge.names, peer.local) {
+        let refusal = ErrorResponse::from(Error::new(ErrorCode::PermissionDenied, reason));
+        return Err((RejectionReason::HostOrOrigin, refusal));
     }
-    let caller = caller(bridge, request, peer)?;
+    let caller = authenticate(bridge, request, peer)?;
     let path = request.uri().path();
     // Without authentication, every caller is the owner and has shown no key.
-    if is_open(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
-        limit_strangers(bridge, peer)?;
+    if is_public(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
+        limit_public(bridge, peer)?;
     }
-    let holder = caller.as_ref().map(Caller::holder).unwrap_or_default();
+    let holder = caller.as_ref().map(AuthorizedService::holder).unwrap_or_default();
     if path.starts_with("/v1/")
-        && let Err(wait) = bridge.window.admit(peer.address, &holder, Instant::now())
+        && let Err(wait) = bridge.key_requests.admit(peer.address, &holder, Instant::now())
     {
-        return Err((Refused::Rate, Refusal::rate(bridge.window.limit(), wait)));
+        return Err((RejectionReason::Rate, ErrorResponse::rate_limited(bridge.key_requests.limit(), wait)));
     }
-    if is_foreign(request) {
-        return Err((Refused::MediaType, Refusal::media_type()));
+    if is_form_media_type(request) {
+        return Err((RejectionReason::MediaType, ErrorResponse::media_type()));
     }
     Ok(caller)
 }
@@ -71,36 +74,42 @@ fn check(bridge: &Bridge, request: &Request) -> Result<Option<Caller>, (Refused,
 /// Authenticates the request. A valid key is accepted before the address's invalid ones are counted: otherwise a program
 /// with an old key would block valid ones behind the same proxy. Guessing is hopeless, because [`crate::serve::Access`]
 /// requires long keys wherever other machines have access.
-fn caller(bridge: &Bridge, request: &Request, peer: Peer) -> Result<Option<Caller>, (Refused, Refusal)> {
+fn authenticate(
+    bridge: &HttpState,
+    request: &Request,
+    peer: Peer,
+) -> Result<Option<AuthorizedService>, (RejectionReason, ErrorResponse)> {
     let Some(keys) = &bridge.desk.keys else { return Ok(Some(bridge.caller(Grant::owner()))) };
-    let shown = keys.shown(request.headers());
-    if let Shown::Key(grant) = shown {
+    let shown = keys.authenticate(request.headers());
+    if let Credential::Key(grant) = shown {
         return Ok(Some(bridge.caller(grant)));
     }
-    if shown == Shown::Wrong
-        && let Err(wait) = bridge.guesses.admit(peer.address, &Holder::Owner, Instant::now())
+    if shown == Credential::Invalid
+        && let Err(wait) = bridge.invalid_keys.admit(peer.address, &Principal::Owner, Instant::now())
     {
-        return Err((Refused::Rate, Refusal::guesses(wait)));
+        return Err((RejectionReason::Rate, ErrorResponse::too_many_invalid_keys(wait)));
     }
-    match is_open(request.uri().path()) {
+    match is_public(request.uri().path()) {
         true => Ok(None),
-        false => Err((Refused::Key, Refusal::key())),
+        false => Err((RejectionReason::Key, ErrorResponse::unauthenticated())),
     }
 }
 
 /// Rate limits public requests: they are cheap, but clients without a key must not cause load.
-fn limit_strangers(bridge: &Bridge, peer: Peer) -> Result<(), (Refused, Refusal)> {
-    let admitted = bridge.strangers.admit(peer.address, Instant::now());
-    admitted.map_err(|wait| (Refused::Rate, Refusal::strangers(bridge.strangers.rate(), wait)))
+fn limit_public(bridge: &HttpState, peer: Peer) -> Result<(), (RejectionReason, ErrorResponse)> {
+    let admitted = bridge.public_requests.admit(peer.address, Instant::now());
+    admitted.map_err(|wait| {
+        (RejectionReason::Rate, ErrorResponse::public_rate_limited(bridge.public_requests.rate(), wait))
+    })
 }
 
 /// Returns whether a path needs no key: single health checks, but no streams that stay open.
-pub(crate) fn is_open(path: &str) -> bool {
+pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/health" | "/grpc.health.v1.Health/Check")
 }
 
 /// Returns whether the media type is one that no client of ours sends, but a form of a web page may.
-fn is_foreign(request: &Request) -> bool {
+fn is_form_media_type(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).map(|it| it.to_str().unwrap_or("?").to_ascii_lowercase());
     kind.is_some_and(|it| {
         ["text/plain", "multipart/", "application/grpc-web", "?"].iter().any(|foreign| it.starts_with(foreign))

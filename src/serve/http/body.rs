@@ -12,35 +12,35 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 use crate::proto::json;
-use crate::serve::http::error_response::Refusal;
-use crate::serve::http::memory_limit::Held;
-use crate::serve::http::{Bridge, Shared};
-use crate::serve::metrics::Refused;
+use crate::serve::http::error_response::ErrorResponse;
+use crate::serve::http::memory_limit::MessageMemory;
+use crate::serve::http::{HttpState, SharedState};
+use crate::serve::metrics::RejectionReason;
 
 /// Initial buffer size. An announced length alone allocates nothing.
-const FIRST_BYTES: usize = 64 << 10;
+const INITIAL_BUFFER_BYTES: usize = 64 << 10;
 
 /// Maximum number of bytes to drain from an oversized body before the response: a client that is still sending when the
 /// connection closes may never read it.
 const DRAIN_BYTES: usize = 16 << 20;
 
 /// Timeout of draining.
-const DRAIN_TIME: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout of a whole body. The largest takes less over any connection, and a client that trickles bytes does not hold its
 /// connection forever.
-pub(crate) const BODY_TIME: Duration = Duration::from_secs(15);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Reads and parses the whole body.
-pub(crate) async fn parse<T: DeserializeOwned>(bridge: &Bridge, request: Request) -> Result<T, Refusal> {
-    let (bytes, _held) = in_time(bridge, request).await?;
-    Ok(json::json(&bytes)?)
+pub(crate) async fn parse_json<T: DeserializeOwned>(bridge: &HttpState, request: Request) -> Result<T, ErrorResponse> {
+    let (bytes, _held) = read_with_timeout(bridge, request).await?;
+    Ok(json::parse_object(&bytes)?)
 }
 
 /// Middleware that buffers the whole body before a handler that reads it in its own way.
-pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -> Response {
+pub(crate) async fn buffer_body(State(bridge): SharedState, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    match in_time(&bridge, Request::from_parts(head.clone(), body)).await {
+    match read_with_timeout(&bridge, Request::from_parts(head.clone(), body)).await {
         Ok((bytes, _held)) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(refusal) => refusal.into_response(),
     }
@@ -48,56 +48,62 @@ pub(crate) async fn first(State(bridge): Shared, request: Request, next: Next) -
 
 /// Like [`parse()`]; an empty body is the default value.
 pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
-    bridge: &Bridge,
+    bridge: &HttpState,
     request: Request,
-) -> Result<T, Refusal> {
-    let (bytes, _held) = in_time(bridge, request).await?;
+) -> Result<T, ErrorResponse> {
+    let (bytes, _held) = read_with_timeout(bridge, request).await?;
     if bytes.is_empty() {
         return Ok(T::default());
     }
-    Ok(json::json(&bytes)?)
+    Ok(json::parse_object(&bytes)?)
 }
 
 /// Parses the query string.
-pub(crate) fn query<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
+pub(crate) fn parse_query<T: DeserializeOwned>(request: &Request) -> Result<T, ErrorResponse> {
     axum::extract::Query::try_from_uri(request.uri()).map(|it| it.0).map_err(|rejection| {
         let message = rejection.body_text();
-        let field = json::named(&message);
+        let field = json::field_in_message(&message);
         let error = Error::invalid(format!("cannot understand the query: {message}"));
-        Refusal::from(Error { field, ..error })
+        ErrorResponse::from(Error { field, ..error })
     })
 }
 
 /// Returns the whole body, with its share of the memory limit for as long as it is needed.
-async fn in_time(bridge: &Bridge, request: Request) -> Result<(Vec<u8>, Held), Refusal> {
-    let reading = read(request, bridge.max_body, bridge.messages.hold(usize::MAX));
-    let read = tokio::time::timeout(bridge.body_time, reading).await.map_err(|_| Refusal::slow(bridge.body_time))?;
+async fn read_with_timeout(bridge: &HttpState, request: Request) -> Result<(Vec<u8>, MessageMemory), ErrorResponse> {
+    let reading = read_body(request, bridge.max_body, bridge.message_budget.hold(usize::MAX));
+    let read = tokio::time::timeout(bridge.body_time, reading)
+        .await
+        .map_err(|_| ErrorResponse::request_timeout(bridge.body_time))?;
     read.inspect_err(|it| {
-        if it.is_size() {
-            bridge.desk.metrics.refused(Refused::Size);
+        if it.is_payload_too_large() {
+            bridge.desk.metrics.count_rejection(RejectionReason::Size);
         }
     })
 }
 
-async fn read(request: Request, limit: usize, mut held: Held) -> Result<(Vec<u8>, Held), Refusal> {
+async fn read_body(
+    request: Request,
+    limit: usize,
+    mut held: MessageMemory,
+) -> Result<(Vec<u8>, MessageMemory), ErrorResponse> {
     let announced = request.headers().get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|it| it.to_str().ok()?.parse::<u64>().ok()).unwrap_or(0);
     let mut chunks = request.into_body().into_data_stream();
     if announced > limit as u64 {
-        drain(chunks, announced).await;
-        return Err(Refusal::size(limit));
+        drain_body(chunks, announced).await;
+        return Err(ErrorResponse::payload_too_large(limit));
     }
-    let mut bytes = Vec::with_capacity(FIRST_BYTES.min(announced as usize));
+    let mut bytes = Vec::with_capacity(INITIAL_BUFFER_BYTES.min(announced as usize));
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| Error::invalid(format!("the body ended early: {error}")))?;
         let refusal = match held.grow(chunk.len()) {
-            _ if bytes.len() + chunk.len() > limit => Some(Refusal::size(limit)),
-            taken => taken.err().map(Refusal::from),
+            _ if bytes.len() + chunk.len() > limit => Some(ErrorResponse::payload_too_large(limit)),
+            taken => taken.err().map(ErrorResponse::from),
         };
         if let Some(refusal) = refusal {
             // Free the memory first: drained bytes are not kept.
             drop((bytes, held));
-            drain(chunks, 0).await;
+            drain_body(chunks, 0).await;
             return Err(refusal);
         }
         bytes.extend_from_slice(&chunk);
@@ -106,7 +112,7 @@ async fn read(request: Request, limit: usize, mut held: Held) -> Result<(Vec<u8>
 }
 
 /// Drains a body for a limited time, unless it is far too large.
-async fn drain(mut chunks: BodyDataStream, announced: u64) {
+async fn drain_body(mut chunks: BodyDataStream, announced: u64) {
     if announced > DRAIN_BYTES as u64 {
         return;
     }
@@ -120,5 +126,5 @@ async fn drain(mut chunks: BodyDataStream, announced: u64) {
         }
     };
     // The error response is sent in any case.
-    let _late = tokio::time::timeout(DRAIN_TIME, reading).await;
+    let _late = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }

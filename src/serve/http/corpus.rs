@@ -7,20 +7,20 @@ use axum::response::IntoResponse;
 use serde_json::{Map, Value};
 
 use crate::error::ErrorCode;
-use crate::model::{CorpusCall, CorpusReply};
-use crate::serve::http::error_response::RETRY;
-use crate::serve::http::{Known, Reply, Shared, body};
+use crate::model::{CorpusReply, CorpusRequest};
+use crate::serve::http::error_response::BUSY_RETRY_SECONDS;
+use crate::serve::http::{CallerExtension, Reply, SharedState, body};
 
 /// `POST /v1/corpus/{verb}`: the envelope. A refusal has an HTTP error status, and its reason in the envelope.
 pub(crate) async fn call(
-    State(bridge): Shared,
-    Extension(caller): Known,
+    State(bridge): SharedState,
+    Extension(caller): CallerExtension,
     Path(verb): Path<String>,
     request: Request,
 ) -> Reply {
     let request: Map<String, Value> = body::parse_or_default(&bridge, request).await?;
-    let CorpusReply { media_type, text, refused, accepted } =
-        caller.service().corpus(CorpusCall { verb, request }).await?;
+    let CorpusReply { media_type, text, error_code: refused, accepted } =
+        caller.service().corpus(CorpusRequest { verb, request }).await?;
     let status = match refused {
         Some(code) => StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::BAD_REQUEST),
         None if accepted => StatusCode::ACCEPTED,
@@ -28,7 +28,7 @@ pub(crate) async fn call(
     };
     let mut response = (status, [(header::CONTENT_TYPE, media_type)], text).into_response();
     if refused == Some(ErrorCode::ResourceExhausted) {
-        response.headers_mut().insert(header::RETRY_AFTER, RETRY.into());
+        response.headers_mut().insert(header::RETRY_AFTER, BUSY_RETRY_SECONDS.into());
     }
     Ok(response)
 }

@@ -11,7 +11,7 @@ use crate::proto::grpc_status;
 
 /// An error response.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     status: StatusCode,
     code: &'static str,
     /// Boxed to keep [`crate::serve::http::Reply`] small, as most replies are no errors.
@@ -20,26 +20,26 @@ pub(crate) struct Refusal {
 }
 
 /// Seconds to wait before a retry when the daemon is busy.
-pub(crate) const RETRY: u64 = 1;
+pub(crate) const BUSY_RETRY_SECONDS: u64 = 1;
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
+impl From<Error> for ErrorResponse {
+    fn from(error: Error) -> ErrorResponse {
         let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         // Without a given wait, an exhausted resource is usually free again after a second.
         let said = error.retry_after.map(|it| it.as_secs() + u64::from(it.subsec_nanos() > 0));
-        let wait = said.or((error.code == ErrorCode::ResourceExhausted).then_some(RETRY));
+        let wait = said.or((error.code == ErrorCode::ResourceExhausted).then_some(BUSY_RETRY_SECONDS));
         let header = wait.map(|it| (header::RETRY_AFTER, it.into()));
-        Refusal { status, code: error.code.name(), error: Box::new(error), header }
+        ErrorResponse { status, code: error.code.name(), error: Box::new(error), header }
     }
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// 401: the key is missing or invalid, without telling which.
-    pub(crate) fn key() -> Refusal {
+    pub(crate) fn unauthenticated() -> ErrorResponse {
         let error = Error::new(ErrorCode::PermissionDenied, "this daemon requires a key")
             .hint("send `Authorization: Bearer KEY`; on its machine, `vic bridge` shows where the key is stored");
         let challenge = (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        Refusal {
+        ErrorResponse {
             status: StatusCode::UNAUTHORIZED,
             code: "unauthenticated",
             error: Box::new(error),
@@ -48,41 +48,45 @@ impl Refusal {
     }
 
     /// 401: the key was revoked during the request.
-    pub(crate) fn revoked() -> Refusal {
-        let refusal = Refusal::key();
+    pub(crate) fn revoked() -> ErrorResponse {
+        let refusal = ErrorResponse::unauthenticated();
         let error = Error::new(ErrorCode::PermissionDenied, "the key no longer grants this")
             .hint("ask the owner of the daemon for a new key");
-        Refusal { error: Box::new(error), ..refusal }
+        ErrorResponse { error: Box::new(error), ..refusal }
     }
 
     /// 429: rate limit of a key at an address; retry after `wait`.
-    pub(crate) fn rate(limit: u32, wait: Duration) -> Refusal {
+    pub(crate) fn rate_limited(limit: u32, wait: Duration) -> ErrorResponse {
         let message = format!("more than {limit} requests in 60 seconds");
-        Refusal::wait(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")
+        ErrorResponse::retry_later(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")
     }
 
     /// 429: rate limit of public requests of an address.
-    pub(crate) fn strangers(rate: u32, wait: Duration) -> Refusal {
+    pub(crate) fn public_rate_limited(rate: u32, wait: Duration) -> ErrorResponse {
         let message = format!("more than {rate} requests per second without a key");
-        Refusal::wait(message, wait, "poll at most once a second, or send a key")
+        ErrorResponse::retry_later(message, wait, "poll at most once a second, or send a key")
     }
 
     /// 429: too many invalid keys of an address.
-    pub(crate) fn guesses(wait: Duration) -> Refusal {
-        Refusal::wait("too many invalid keys".into(), wait, "`vic bridge` shows where the valid key is stored")
+    pub(crate) fn too_many_invalid_keys(wait: Duration) -> ErrorResponse {
+        ErrorResponse::retry_later(
+            "too many invalid keys".into(),
+            wait,
+            "`vic bridge` shows where the valid key is stored",
+        )
     }
 
-    fn wait(message: String, wait: Duration, hint: &str) -> Refusal {
+    fn retry_later(message: String, wait: Duration, hint: &str) -> ErrorResponse {
         let seconds = (wait.as_millis().div_ceil(1_000)).max(1) as u64;
         let hint = format!("try again in {seconds} s; {hint}");
         let error = Error::new(ErrorCode::ResourceExhausted, message).hint(hint).retry_after(wait);
-        Refusal { header: Some((header::RETRY_AFTER, seconds.into())), ..Refusal::from(error) }
+        ErrorResponse { header: Some((header::RETRY_AFTER, seconds.into())), ..ErrorResponse::from(error) }
     }
 
     /// 415: the body is not JSON.
-    pub(crate) fn media_type() -> Refusal {
+    pub(crate) fn media_type() -> ErrorResponse {
         let error = Error::invalid("unsupported media type of the body").hint("send `content-type: application/json`");
-        Refusal {
+        ErrorResponse {
             status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
             code: "unsupported_media_type",
             error: Box::new(error),
@@ -91,15 +95,15 @@ impl Refusal {
     }
 
     /// Returns whether the body was too large.
-    pub(crate) fn is_size(&self) -> bool {
+    pub(crate) fn is_payload_too_large(&self) -> bool {
         self.status == StatusCode::PAYLOAD_TOO_LARGE
     }
 
     /// 413: the body is too large.
-    pub(crate) fn size(limit: usize) -> Refusal {
+    pub(crate) fn payload_too_large(limit: usize) -> ErrorResponse {
         let error = Error::new(ErrorCode::ResourceExhausted, format!("the body is longer than {limit} bytes"))
             .hint("VIC_BRIDGE_MAX_BODY_BYTES sets the limit");
-        Refusal {
+        ErrorResponse {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             code: "payload_too_large",
             error: Box::new(error),
@@ -108,16 +112,21 @@ impl Refusal {
     }
 
     /// 408: the body was incomplete after `limit`.
-    pub(crate) fn slow(limit: Duration) -> Refusal {
+    pub(crate) fn request_timeout(limit: Duration) -> ErrorResponse {
         let message = format!("the body was not complete after {} s", limit.as_secs());
         let error = Error::new(ErrorCode::DeadlineExceeded, message).hint("send the whole body at once");
-        Refusal { status: StatusCode::REQUEST_TIMEOUT, code: "request_timeout", error: Box::new(error), header: None }
+        ErrorResponse {
+            status: StatusCode::REQUEST_TIMEOUT,
+            code: "request_timeout",
+            error: Box::new(error),
+            header: None,
+        }
     }
 
     /// 405: the path does not support this method; axum adds the supported ones.
-    pub(crate) fn method() -> Refusal {
+    pub(crate) fn method_not_allowed() -> ErrorResponse {
         let error = Error::invalid("this path does not support this method").hint("`GET /` lists paths and methods");
-        Refusal {
+        ErrorResponse {
             status: StatusCode::METHOD_NOT_ALLOWED,
             code: "method_not_allowed",
             error: Box::new(error),
@@ -155,7 +164,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.body().to_string()).into_response();
         let headers = response.headers_mut();

@@ -5,21 +5,21 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::{FileEntry, FilePage, FilesRequest, ReadRequest, Reading};
-use crate::serve::http::{Known, Reply, Shared, body, json};
+use crate::serve::http::{CallerExtension, Reply, SharedState, body, json_response};
 use crate::serve::validate;
 
 /// `POST /v1/files`: files by metadata.
-pub(crate) async fn files(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let request: FilesRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn files(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let request: FilesRequest = body::parse_json(&bridge, request).await?;
     let (filter, limit) = validate::files(&request).await?;
     let (files, total) = caller.service().files(filter, limit, request.offset).await?;
-    json(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
+    json_response(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
 }
 
 /// `POST /v1/read`: a part of the text of a file.
-pub(crate) async fn read(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let request: ReadRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn read(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let request: ReadRequest = body::parse_json(&bridge, request).await?;
     let max_chars = validate::read(&request)?;
     let document = caller.service().read(&request.path, &request.place()).await?;
-    json(StatusCode::OK, &Reading::cut(&request.path, document, request.offset, max_chars))
+    json_response(StatusCode::OK, &Reading::from_document(&request.path, document, request.offset, max_chars))
 }

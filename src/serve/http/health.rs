@@ -13,24 +13,24 @@ use tokio::sync::Mutex;
 
 use crate::data_dir::keys::Grant;
 use crate::error::Result;
-use crate::model::{Status, printed};
-use crate::serve::http::{Bridge, Known, Reply, Shared, json, openapi};
+use crate::model::{Status, display_path};
+use crate::serve::http::{CallerExtension, HttpState, Reply, SharedState, json_response, openapi};
 
 /// Maximum age of the public health status: a monitor that polls once a second sees every change.
-const MAX_AGE: Duration = Duration::from_secs(1);
+const PUBLIC_STATUS_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Cached status for callers without a key. A status counts all files and walks the index folder, and such callers must
 /// not cause load. Concurrent callers wait for one update and share it.
 #[derive(Default)]
-pub(crate) struct Glance(Mutex<Option<(Instant, Result<Status>)>>);
+pub(crate) struct PublicStatusCache(Mutex<Option<(Instant, Result<Status>)>>);
 
-impl Glance {
-    async fn state(&self, bridge: &Bridge) -> Result<Status> {
+impl PublicStatusCache {
+    async fn get(&self, bridge: &HttpState) -> Result<Status> {
         let mut last = self.0.lock().await;
-        if let Some((_, state)) = last.as_ref().filter(|(at, _)| at.elapsed() < MAX_AGE) {
+        if let Some((_, state)) = last.as_ref().filter(|(at, _)| at.elapsed() < PUBLIC_STATUS_MAX_AGE) {
             return state.clone();
         }
-        let state = bridge.caller(Grant::owner()).state_for_strangers().await;
+        let state = bridge.caller(Grant::owner()).public_status().await;
         *last = Some((Instant::now(), state.clone()));
         state
     }
@@ -74,17 +74,17 @@ pub(crate) struct Health {
 }
 
 /// `GET /health`.
-pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Reply {
+pub(crate) async fn health(State(bridge): SharedState, caller: Option<CallerExtension>) -> Reply {
     // Without a key, the response shows whether all is well, and nothing that depends on the files.
     let asker = caller.map(|Extension(it)| it);
     let status = match &asker {
-        Some(asker) => asker.state().await?,
-        None => bridge.glance.state(&bridge).await?,
+        Some(asker) => asker.unqueued_status().await?,
+        None => bridge.public_status.get(&bridge).await?,
     };
     let is_owner = asker.as_ref().is_some_and(|it| it.scope().is_all());
-    let roots: Vec<String> = status.roots.iter().map(|it| printed(&it.path).into_owned()).collect();
+    let roots: Vec<String> = status.roots.iter().map(|it| display_path(&it.path).into_owned()).collect();
     let known = status.coverage.found > 0 || status.chunks > 0;
-    json(
+    json_response(
         StatusCode::OK,
         &Health {
             status: "ok",
@@ -108,24 +108,24 @@ pub(crate) async fn health(State(bridge): Shared, caller: Option<Known>) -> Repl
 }
 
 /// `GET /metrics`: metrics of the whole daemon for Prometheus, for its owner only.
-pub(crate) async fn metrics(Extension(caller): Known) -> Reply {
+pub(crate) async fn metrics(Extension(caller): CallerExtension) -> Reply {
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, caller.metrics().await?).into_response())
 }
 
 /// `GET /v1/status`.
-pub(crate) async fn status(Extension(caller): Known) -> Reply {
-    json(StatusCode::OK, &caller.service().status().await?.printable())
+pub(crate) async fn status(Extension(caller): CallerExtension) -> Reply {
+    json_response(StatusCode::OK, &caller.service().status().await?.with_printable_paths())
 }
 
 /// `GET /`.
 pub(crate) async fn root() -> Reply {
-    json(
+    json_response(
         StatusCode::OK,
         &json!({
             "name": "vic",
             "version": env!("CARGO_PKG_VERSION"),
-            "paths": openapi::paths(),
+            "paths": openapi::path_summaries(),
             "grpc": "vic.v1.Vic, with reflection, on this port",
             "mcp": "/mcp",
         }),

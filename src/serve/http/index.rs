@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::index::resolved;
-use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest, path_of, printed};
-use crate::serve::http::{Bridge, Known, Reply, Shared, body, json, sse};
+use crate::index::resolve_or_keep;
+use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest, display_path, parse_path};
+use crate::serve::http::{CallerExtension, HttpState, Reply, SharedState, body, json_response, sse};
 use crate::serve::{streams, validate};
 
 /// Response to an accepted job.
@@ -27,52 +27,52 @@ struct JobQuery {
 }
 
 /// `POST /v1/index/start`: 202 and the id of the job.
-pub(crate) async fn start(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let request: IndexStart = body::parse(&bridge, request).await?;
-    let job = caller.service().start_index(bridge.job(request, caller.scope()).await?).await?;
-    json(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
+pub(crate) async fn start(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let request: IndexStart = body::parse_json(&bridge, request).await?;
+    let job = caller.service().start_index(bridge.index_request(request, caller.scope()).await?).await?;
+    json_response(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
 }
 
 /// `POST /v1/sync`: responds once every earlier change is searchable.
-pub(crate) async fn sync(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
+pub(crate) async fn sync(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: SyncRequest = body::parse_or_default(&bridge, request).await?;
     validate::sync(&request)?;
-    json(StatusCode::OK, &caller.service().sync(request).await?)
+    json_response(StatusCode::OK, &caller.service().sync(request).await?)
 }
 
 /// `POST /v1/pause`: pauses reading files.
-pub(crate) async fn pause(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
+pub(crate) async fn pause(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: PauseRequest = body::parse_or_default(&bridge, request).await?;
     validate::pause(&request)?;
-    json(StatusCode::OK, &caller.service().pause(request).await?)
+    json_response(StatusCode::OK, &caller.service().pause(request).await?)
 }
 
 /// `POST /v1/resume`: resumes indexing.
-pub(crate) async fn resume(Extension(caller): Known, _: Request) -> Reply {
-    json(StatusCode::OK, &caller.service().resume().await?)
+pub(crate) async fn resume(Extension(caller): CallerExtension, _: Request) -> Reply {
+    json_response(StatusCode::OK, &caller.service().resume().await?)
 }
 
 /// `GET /v1/index/status?job_id=`: the current snapshot of the job.
-pub(crate) async fn status(Extension(caller): Known, request: Request) -> Reply {
-    let JobQuery { job_id } = body::query(&request)?;
-    json(StatusCode::OK, &JobReport::from(caller.service().job(&job_id).await?))
+pub(crate) async fn status(Extension(caller): CallerExtension, request: Request) -> Reply {
+    let JobQuery { job_id } = body::parse_query(&request)?;
+    json_response(StatusCode::OK, &JobReport::from(caller.service().job(&job_id).await?))
 }
 
 /// `GET /v1/index/events?job_id=`: snapshots until the job has ended.
-pub(crate) async fn events(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let JobQuery { job_id } = body::query(&request)?;
-    let snapshots = streams::job(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
+pub(crate) async fn events(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let JobQuery { job_id } = body::parse_query(&request)?;
+    let snapshots = streams::job_stream(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
     Ok(sse::stream(snapshots, |snapshot| {
         let name = if snapshot.state.is_final() { "done" } else { "progress" };
         sse::event(name, &JobReport::from(snapshot))
     }))
 }
 
-impl Bridge {
+impl HttpState {
     /// Converts a request for the service. `db_path` must be the index of this daemon; each index has its own daemon.
-    async fn job(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
+    async fn index_request(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
         if let Some(wanted) = request.db_path.as_deref()
-            && resolved(Path::new(wanted)).await != resolved(&self.db_path).await
+            && resolve_or_keep(Path::new(wanted)).await != resolve_or_keep(&self.db_path).await
         {
             // Only the owner may learn the path.
             let own = if scope.is_all() { format!(", `{}`", self.db_path.display()) } else { String::new() };
@@ -81,11 +81,11 @@ impl Bridge {
                 .hint(format!("omit `db_path`, or start another daemon with VIC_DB_PATH=`{wanted}`")));
         }
         let default = self.warehouse_root.as_ref().filter(|it| scope.covers(it));
-        let default = default.map(|it| printed(it).into_owned());
+        let default = default.map(|it| display_path(it).into_owned());
         let paths: Vec<String> = request.root.or(default).into_iter().collect();
         for path in &paths {
             validate::path("root", path)?;
-            if !path_of(path).is_absolute() {
+            if !parse_path(path).is_absolute() {
                 return Err(Error::invalid(format!("`{path}` is not an absolute path")).field("root"));
             }
         }

@@ -15,59 +15,64 @@ use crate::error::{Error, ErrorCode};
 use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, grpc_status};
 
 /// Timeout of a message.
-const MESSAGE_TIME: Duration = Duration::from_secs(15);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum size of a small message: more than any question, job or list of texts.
-const SMALL: usize = 1 << 20;
+const SMALL_MESSAGE: usize = 1 << 20;
 
 /// Maximum bytes of all small and of all large messages at a time. Large ones cannot use up the budget of the small ones.
-const OF_SMALL: usize = 128 << 20;
-const OF_LARGE: usize = 256 << 20;
+const SMALL_BUDGET: usize = 128 << 20;
+const LARGE_BUDGET: usize = 256 << 20;
 
 /// Memory budget of all incoming messages and bodies. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Messages {
+pub(crate) struct MessageBudget {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
 /// Memory held by one message; released on drop.
-pub(crate) struct Held {
-    room: Messages,
-    most: usize,
+pub(crate) struct MessageMemory {
+    room: MessageBudget,
+    max_length: usize,
     length: usize,
     parts: Vec<OwnedSemaphorePermit>,
 }
 
-impl Messages {
+impl MessageBudget {
     /// Creates a budget with room for at least two HTTP bodies of maximum size.
-    pub(crate) fn new(max_body: usize) -> Messages {
-        Messages::of(OF_SMALL, OF_LARGE.max(2 * max_body))
+    pub(crate) fn new(max_body: usize) -> MessageBudget {
+        MessageBudget::with_budgets(SMALL_BUDGET, LARGE_BUDGET.max(2 * max_body))
     }
 
     /// Creates a budget of these numbers of bytes.
-    pub(crate) fn of(small: usize, large: usize) -> Messages {
-        Messages { small: Arc::new(Semaphore::new(small)), large: Arc::new(Semaphore::new(large)) }
+    pub(crate) fn with_budgets(small: usize, large: usize) -> MessageBudget {
+        MessageBudget { small: Arc::new(Semaphore::new(small)), large: Arc::new(Semaphore::new(large)) }
     }
 
     /// Starts to account for a message of at most `most` bytes.
-    pub(crate) fn hold(&self, most: usize) -> Held {
-        Held { room: self.clone(), most, length: 0, parts: Vec::new() }
+    pub(crate) fn hold(&self, most: usize) -> MessageMemory {
+        MessageMemory { room: self.clone(), max_length: most, length: 0, parts: Vec::new() }
     }
 
     /// Returns the request with a body that ends after the timeout, and fails if the memory limit is reached. Use
     /// `may_be_large` for graphs and images. `refused` is called for a message that is too large.
-    pub(crate) fn take_in(&self, request: Request, may_be_large: bool, refused: impl Fn() + Send + 'static) -> Request {
+    pub(crate) fn limit_request(
+        &self,
+        request: Request,
+        may_be_large: bool,
+        refused: impl Fn() + Send + 'static,
+    ) -> Request {
         let (most, longest) = if may_be_large { (usize::MAX, MAX_LLM_REQUEST) } else { (MAX_REQUEST, MAX_REQUEST) };
         let mut held = self.hold(most);
         request.map(|body| {
-            let in_time = body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIME));
+            let in_time = body.into_data_stream().take_until(tokio::time::sleep(MESSAGE_TIMEOUT));
             Body::from_stream(in_time.map(move |bytes| {
                 let bytes: Bytes = bytes?;
-                if held.length == 0 && announced(&bytes).is_some_and(|it| it > longest) {
+                if held.length == 0 && announced_length(&bytes).is_some_and(|it| it > longest) {
                     refused();
                     // Without a retry time: it would be too large again.
-                    return Err(Status::resource_exhausted(too_large(longest)).into());
+                    return Err(Status::resource_exhausted(too_large_message(longest)).into());
                 }
                 held.grow(bytes.len()).map_err(grpc_status::from_error)?;
                 Ok::<_, BoxError>(bytes)
@@ -78,26 +83,26 @@ impl Messages {
 
 /// Returns the length in the header of a gRPC message, after the compression byte. tonic checks it too, but reports
 /// `OUT_OF_RANGE`, which also stands for an invalid number.
-fn announced(first: &[u8]) -> Option<usize> {
+fn announced_length(first: &[u8]) -> Option<usize> {
     let length = first.get(1..5)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(length)).ok()
 }
 
-fn too_large(most: usize) -> String {
+fn too_large_message(most: usize) -> String {
     format!("the message is larger than {} MiB", most >> 20)
 }
 
-impl Held {
+impl MessageMemory {
     /// Accounts for `by` more bytes.
     ///
     /// # Errors
     /// `ResourceExhausted`: the message is too large, or the budget is used up.
     pub(crate) fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.length += by;
-        if self.length > self.most {
-            return Err(Error::new(ErrorCode::ResourceExhausted, too_large(self.most)));
+        if self.length > self.max_length {
+            return Err(Error::new(ErrorCode::ResourceExhausted, too_large_message(self.max_length)));
         }
-        let room = if self.length <= SMALL { &self.room.small } else { &self.room.large };
+        let room = if self.length <= SMALL_MESSAGE { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(by).map_err(Error::internal)?;
         let part = room.clone().try_acquire_many_owned(bytes).map_err(|_| {
             Error::new(ErrorCode::ResourceExhausted, "busy: too much data at once").hint("try again in a second")
@@ -115,9 +120,9 @@ mod tests {
     use super::*;
 
     /// Returns the received length of a message, or the error message.
-    async fn came(messages: &Messages, length: usize, may_be_large: bool) -> Result<usize, String> {
+    async fn came(messages: &MessageBudget, length: usize, may_be_large: bool) -> Result<usize, String> {
         let request = Request::new(Body::from_stream(futures::stream::iter(pieces(length))));
-        let mut body = messages.take_in(request, may_be_large, || ()).into_body().into_data_stream();
+        let mut body = messages.limit_request(request, may_be_large, || ()).into_body().into_data_stream();
         let mut length = 0;
         while let Some(bytes) = body.next().await {
             length += bytes.map_err(told)?.len();
@@ -138,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn announced_oversized_message_is_rejected_at_once() {
-        let messages = Messages::of(2 * SMALL, 8 * SMALL);
+        let messages = MessageBudget::with_budgets(2 * SMALL_MESSAGE, 8 * SMALL_MESSAGE);
         for (length, may_be_large, is_refused) in [
             (MAX_REQUEST, false, false),
             (MAX_REQUEST + 1, false, true),
@@ -149,7 +154,7 @@ mod tests {
             let length_bytes = u32::try_from(length).unwrap().to_be_bytes();
             let first = [&[0][..], &length_bytes, b"the rest never comes"].concat();
             let pieces = futures::stream::iter([Ok::<_, std::io::Error>(first)]).chain(futures::stream::pending());
-            let request = messages.take_in(Request::new(Body::from_stream(pieces)), may_be_large, || ());
+            let request = messages.limit_request(Request::new(Body::from_stream(pieces)), may_be_large, || ());
             let first = request.into_body().into_data_stream().next().await.unwrap();
             assert_eq!(first.is_err(), is_refused, "{length}");
             let said = first.map_err(told).err().unwrap_or_default();
@@ -159,21 +164,21 @@ mod tests {
 
     #[tokio::test]
     async fn large_messages_leave_memory_for_small_ones() {
-        let messages = Messages::of(2 * SMALL, 8 * SMALL);
+        let messages = MessageBudget::with_budgets(2 * SMALL_MESSAGE, 8 * SMALL_MESSAGE);
         assert_eq!(came(&messages, MAX_REQUEST, false).await, Ok(MAX_REQUEST));
         assert!(came(&messages, MAX_REQUEST + 1, false).await.unwrap_err().contains("larger than 4 MiB"));
-        assert_eq!(came(&messages, 8 * SMALL, true).await, Ok(8 * SMALL));
-        assert!(came(&messages, 10 * SMALL, true).await.unwrap_err().contains("busy"));
+        assert_eq!(came(&messages, 8 * SMALL_MESSAGE, true).await, Ok(8 * SMALL_MESSAGE));
+        assert!(came(&messages, 10 * SMALL_MESSAGE, true).await.unwrap_err().contains("busy"));
         // An incomplete message holds its memory.
-        let waits = futures::stream::iter(pieces(8 * SMALL)).chain(futures::stream::pending());
-        let request = messages.take_in(Request::new(Body::from_stream(waits)), true, || ());
+        let waits = futures::stream::iter(pieces(8 * SMALL_MESSAGE)).chain(futures::stream::pending());
+        let request = messages.limit_request(Request::new(Body::from_stream(waits)), true, || ());
         let mut body = request.into_body().into_data_stream();
-        for _ in pieces(8 * SMALL) {
+        for _ in pieces(8 * SMALL_MESSAGE) {
             body.next().await.unwrap().unwrap();
         }
-        assert!(came(&messages, 3 * SMALL, true).await.unwrap_err().contains("busy"));
-        assert_eq!(came(&messages, SMALL, true).await, Ok(SMALL));
+        assert!(came(&messages, 3 * SMALL_MESSAGE, true).await.unwrap_err().contains("busy"));
+        assert_eq!(came(&messages, SMALL_MESSAGE, true).await, Ok(SMALL_MESSAGE));
         drop(body);
-        assert_eq!(came(&messages, 8 * SMALL, true).await, Ok(8 * SMALL));
+        assert_eq!(came(&messages, 8 * SMALL_MESSAGE, true).await, Ok(8 * SMALL_MESSAGE));
     }
 }

@@ -40,29 +40,29 @@ use crate::config::Config;
 use crate::data_dir::keys::Grant;
 use crate::error::Error;
 use crate::proto::wire::{graph_server, llm_server};
-use crate::serve::admission::Desk;
-use crate::serve::auth::authorized_service::Caller;
-use crate::serve::auth::origin_guard::Names;
-use crate::serve::http::error_response::Refusal;
-use crate::serve::metrics::Refused;
+use crate::serve::admission::Admission;
+use crate::serve::auth::authorized_service::AuthorizedService;
+use crate::serve::auth::origin_guard::HostNames;
+use crate::serve::http::error_response::ErrorResponse;
+use crate::serve::metrics::RejectionReason;
 use crate::serve::{Service, mcp};
 
 /// Shared state of the handlers.
-pub(crate) struct Bridge {
+pub(crate) struct HttpState {
     /// Unrestricted; only used to create callers.
     service: Arc<dyn Service>,
-    desk: Arc<Desk>,
+    desk: Arc<Admission>,
     shutdown: CancellationToken,
-    names: Names,
-    window: rate_limit::SlidingWindow,
+    names: HostNames,
+    key_requests: rate_limit::SlidingWindow,
     /// Invalid keys by address.
-    guesses: rate_limit::SlidingWindow,
+    invalid_keys: rate_limit::SlidingWindow,
     /// Requests without a key, by address.
-    strangers: rate_limit::Bucket,
+    public_requests: rate_limit::TokenBucket,
     /// Cached status for them.
-    glance: health::Glance,
+    public_status: health::PublicStatusCache,
     /// Memory limit for incoming messages.
-    messages: memory_limit::Messages,
+    message_budget: memory_limit::MessageBudget,
     max_body: usize,
     /// Timeout of a body.
     body_time: Duration,
@@ -72,61 +72,61 @@ pub(crate) struct Bridge {
 }
 
 /// Invalid keys of one address in any 60 seconds; more are rate limited.
-const MAX_GUESSES: u32 = 30;
+const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
 
 /// Public requests of one address per second. Unused ones are saved up as a burst, so that several monitors that start at
 /// once behind one address do not block each other.
-const STRANGERS_A_SECOND: u32 = 50;
-const STRANGERS_AT_ONCE: u32 = 100;
+const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
+const PUBLIC_REQUEST_BURST: u32 = 100;
 
-type Shared = State<Arc<Bridge>>;
-type Known = Extension<Caller>;
-type Reply = Result<Response, Refusal>;
+type SharedState = State<Arc<HttpState>>;
+type CallerExtension = Extension<AuthorizedService>;
+type Reply = Result<Response, ErrorResponse>;
 
-impl Bridge {
+impl HttpState {
     /// Creates the state; `port` is the bound port.
     pub(crate) fn new(
         service: Arc<dyn Service>,
-        desk: Arc<Desk>,
+        desk: Arc<Admission>,
         port: u16,
         config: &Config,
         shutdown: CancellationToken,
-    ) -> Bridge {
-        Bridge {
+    ) -> HttpState {
+        HttpState {
             service,
             desk,
             shutdown,
-            names: Names::new(port, config.bridge.hosts.clone()),
-            window: rate_limit::SlidingWindow::new(config.bridge.rate_limit_per_min),
-            guesses: rate_limit::SlidingWindow::new(MAX_GUESSES),
-            strangers: rate_limit::Bucket::new(STRANGERS_A_SECOND, STRANGERS_AT_ONCE),
-            glance: health::Glance::default(),
-            messages: memory_limit::Messages::new(config.bridge.max_body_bytes),
+            names: HostNames::new(port, config.bridge.hosts.clone()),
+            key_requests: rate_limit::SlidingWindow::new(config.bridge.rate_limit_per_min),
+            invalid_keys: rate_limit::SlidingWindow::new(MAX_INVALID_KEYS_PER_MINUTE),
+            public_requests: rate_limit::TokenBucket::new(PUBLIC_REQUESTS_PER_SECOND, PUBLIC_REQUEST_BURST),
+            public_status: health::PublicStatusCache::default(),
+            message_budget: memory_limit::MessageBudget::new(config.bridge.max_body_bytes),
             max_body: config.bridge.max_body_bytes,
-            body_time: body::BODY_TIME,
+            body_time: body::BODY_TIMEOUT,
             db_path: config.db_path.clone(),
             warehouse_root: config.warehouse_root.clone(),
             vector_backend: config.vectors.backend.clone(),
         }
     }
 
-    fn caller(&self, grant: Grant) -> Caller {
-        Caller::new(&self.service, &self.desk, grant)
+    fn caller(&self, grant: Grant) -> AuthorizedService {
+        AuthorizedService::new(&self.service, &self.desk, grant)
     }
 }
 
 /// Returns the router of the TCP port.
-pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
+pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
-    let (messages, desk) = (bridge.messages.clone(), bridge.desk.clone());
+    let (messages, desk) = (bridge.message_budget.clone(), bridge.desk.clone());
     let otherwise = move |request: Request| async move {
         match is_grpc(&request) {
             true => {
                 let may_be_large = may_be_large(&request);
-                let refused = move || desk.metrics.refused(Refused::Size);
-                grpc.oneshot(messages.take_in(request, may_be_large, refused)).await.into_response()
+                let refused = move || desk.metrics.count_rejection(RejectionReason::Size);
+                grpc.oneshot(messages.limit_request(request, may_be_large, refused)).await.into_response()
             }
-            false => Refusal::from(
+            false => ErrorResponse::from(
                 Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),
             )
             .into_response(),
@@ -135,7 +135,7 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
     let mcp = mcp::http(bridge.max_body, bridge.shutdown.clone());
     let mcp = Router::new()
         .route_service("/mcp", mcp)
-        .layer(axum::middleware::from_fn_with_state(bridge.clone(), body::first));
+        .layer(axum::middleware::from_fn_with_state(bridge.clone(), body::buffer_body));
     Router::new()
         .route("/", get(health::root))
         .route("/health", get(health::health))
@@ -158,8 +158,8 @@ pub(crate) fn router(bridge: Arc<Bridge>, grpc: Routes) -> Router {
         .route("/v1/index/events", get(index::events))
         .merge(mcp)
         .fallback(otherwise)
-        .method_not_allowed_fallback(async || Refusal::method())
-        .layer(axum::middleware::from_fn_with_state(bridge.clone(), auth::gate))
+        .method_not_allowed_fallback(async || ErrorResponse::method_not_allowed())
+        .layer(axum::middleware::from_fn_with_state(bridge.clone(), auth::authenticate_request))
         .with_state(bridge)
 }
 
@@ -171,12 +171,12 @@ fn is_grpc(request: &Request) -> bool {
 /// Returns whether a request may be large: a graph of the owner, or images for a model.
 fn may_be_large(request: &Request) -> bool {
     let service = request.uri().path().split('/').nth(1).unwrap_or_default();
-    let is_owner = || request.extensions().get::<Caller>().is_some_and(Caller::is_owner);
+    let is_owner = || request.extensions().get::<AuthorizedService>().is_some_and(AuthorizedService::is_owner);
     service == llm_server::SERVICE_NAME || service == graph_server::SERVICE_NAME && is_owner()
 }
 
 /// Builds a JSON response.
-fn json(status: StatusCode, value: &impl Serialize) -> Reply {
+fn json_response(status: StatusCode, value: &impl Serialize) -> Reply {
     let text = serde_json::to_vec(value).map_err(Error::internal)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], text).into_response())
 }

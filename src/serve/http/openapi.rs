@@ -13,19 +13,19 @@ use crate::model::{
     AskRequest, AskResponse, FilePage, FilesRequest, GrepRequest, GrepResponse, IndexStart, JobReport, PauseRequest,
     PauseState, ReadRequest, Reading, SimilarRequest, Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
-use crate::serve::http::auth::is_open;
+use crate::serve::http::auth::is_public;
 use crate::serve::http::health::Health;
-use crate::serve::http::{Reply, json as reply};
-use crate::verbs::{BESIDE, VERBS, Verb};
+use crate::serve::http::{Reply, json_response as reply};
+use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
 /// An operation of the document.
 struct Operation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
-    request: Option<Make>,
+    request: Option<SchemaFn>,
     /// Status of success, with its schema.
-    response: (u16, Option<Make>),
+    response: (u16, Option<SchemaFn>),
     /// Whether it can respond with events.
     events: bool,
     /// Whether it takes `job_id` in the query.
@@ -36,79 +36,79 @@ struct Operation {
     text: bool,
 }
 
-type Make = fn(&mut SchemaGenerator) -> Value;
+type SchemaFn = fn(&mut SchemaGenerator) -> Value;
 
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
 /// Any corpus request; each verb also has its own path.
 fn corpus_request(_: &mut SchemaGenerator) -> Value {
-    json!({"anyOf": verbs().map(|it| corpus_part(it.name, "request")).collect::<Vec<_>>()})
+    json!({"anyOf": all_verbs().map(|it| component_reference(it.name, "request")).collect::<Vec<_>>()})
 }
 
 /// Any corpus response.
 fn corpus_response(_: &mut SchemaGenerator) -> Value {
-    json!({"anyOf": verbs().map(|it| corpus_part(it.name, "response")).collect::<Vec<_>>()})
+    json!({"anyOf": all_verbs().map(|it| component_reference(it.name, "response")).collect::<Vec<_>>()})
 }
 
-fn verbs() -> impl Iterator<Item = &'static Verb> {
-    VERBS.iter().chain(BESIDE)
+fn all_verbs() -> impl Iterator<Item = &'static Verb> {
+    VERBS.iter().chain(MANAGEMENT_CALLS)
 }
 
 /// Returns a verb as written in a path.
-fn in_path(verb: &str) -> String {
+fn verb_in_path(verb: &str) -> String {
     verb.to_lowercase().replace('_', "-")
 }
 
 /// Returns the component name of a verb's schema.
-fn part_name(verb: &str, which: &str) -> String {
-    format!("Corpus.{}.{which}", in_path(verb))
+fn component_name(verb: &str, which: &str) -> String {
+    format!("Corpus.{}.{which}", verb_in_path(verb))
 }
 
-fn corpus_part(verb: &str, which: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{}", part_name(verb, which))})
+fn component_reference(verb: &str, which: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{}", component_name(verb, which))})
 }
 
 /// Returns the published corpus schemas as components, with their references rewritten.
 fn corpus_schemas() -> Map<String, Value> {
     let mut parts = Map::new();
-    for verb in verbs() {
-        let mut published = schema::of(verb);
+    for verb in all_verbs() {
+        let mut published = schema::schemas_of_verb(verb);
         for which in ["request", "response"] {
             let mut part = published[which].take();
-            settle(&mut part);
-            parts.insert(part_name(verb.name, which), part);
+            rewrite_references(&mut part);
+            parts.insert(component_name(verb.name, which), part);
         }
     }
     parts
 }
 
-fn settle(value: &mut Value) {
+fn rewrite_references(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.remove("$id");
             map.remove("$schema");
             let elsewhere = map.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix(schema::ADDRESS));
             if let Some((verb, which)) = elsewhere.and_then(|it| it.strip_prefix('/')?.split_once('/')) {
-                let reference = corpus_part(verb, which)["$ref"].take();
+                let reference = component_reference(verb, which)["$ref"].take();
                 map.insert("$ref".into(), reference);
             }
-            map.values_mut().for_each(settle);
+            map.values_mut().for_each(rewrite_references);
         }
-        Value::Array(list) => list.iter_mut().for_each(settle),
+        Value::Array(list) => list.iter_mut().for_each(rewrite_references),
         _ => (),
     }
 }
 
 /// Returns the operation of one verb.
-fn tell_verb(verb: &Verb) -> Value {
-    let answer = content(corpus_part(verb.name, "response"));
+fn verb_operation_json(verb: &Verb) -> Value {
+    let answer = json_content(component_reference(verb.name, "response"));
     let told = |text: &str| json!({"description": text, "content": answer});
     json!({"post": {
         "operationId": format!("v1_corpus_{}", verb.name.to_lowercase()),
         "summary": format!("{}: use it {}", verb.name, verb.when),
-        "requestBody": {"required": true, "content": content(corpus_part(verb.name, "request"))},
+        "requestBody": {"required": true, "content": json_content(component_reference(verb.name, "request"))},
         "responses": {
             "200": told("Done"), "202": told("The work continues in a job"), "default": told("Why it was refused"),
         },
@@ -132,43 +132,46 @@ const fn operation(method: &'static str, path: &'static str, summary: &'static s
 
 const OPERATIONS: &[Operation] = &[
     operation("get", "/", "Lists the paths"),
-    Operation { response: (200, Some(of::<Health>)), ..operation("get", "/health", "Checks the health of the daemon") },
+    Operation {
+        response: (200, Some(schema_of::<Health>)),
+        ..operation("get", "/health", "Checks the health of the daemon")
+    },
     operation("get", "/openapi.json", "This document"),
     Operation { text: true, ..operation("get", "/metrics", "Metrics for Prometheus; requires the owner's key") },
     Operation {
-        request: Some(of::<AskRequest>),
-        response: (200, Some(of::<AskResponse>)),
+        request: Some(schema_of::<AskRequest>),
+        response: (200, Some(schema_of::<AskResponse>)),
         events: true,
         ..operation("post", "/v1/ask", "Answers a question; on request as events plan, hits, text, done or error")
     },
     Operation {
-        request: Some(of::<AskRequest>),
-        response: (200, Some(of::<AskResponse>)),
+        request: Some(schema_of::<AskRequest>),
+        response: (200, Some(schema_of::<AskResponse>)),
         ..operation("post", "/v1/search", "Answers a question without a summary")
     },
     Operation {
-        request: Some(of::<SimilarRequest>),
-        response: (200, Some(of::<AskResponse>)),
+        request: Some(schema_of::<SimilarRequest>),
+        response: (200, Some(schema_of::<AskResponse>)),
         ..operation("post", "/v1/similar", "Finds files similar to a file")
     },
     Operation {
-        request: Some(of::<GrepRequest>),
-        response: (200, Some(of::<GrepResponse>)),
+        request: Some(schema_of::<GrepRequest>),
+        response: (200, Some(schema_of::<GrepResponse>)),
         ..operation("post", "/v1/grep", "Finds matching lines of the indexed text")
     },
     Operation {
-        request: Some(of::<TableRequest>),
-        response: (200, Some(of::<TableResponse>)),
+        request: Some(schema_of::<TableRequest>),
+        response: (200, Some(schema_of::<TableResponse>)),
         ..operation("post", "/v1/table", "Queries a table of a file: rows, groups, exact values")
     },
     Operation {
-        request: Some(of::<FilesRequest>),
-        response: (200, Some(of::<FilePage>)),
+        request: Some(schema_of::<FilesRequest>),
+        response: (200, Some(schema_of::<FilePage>)),
         ..operation("post", "/v1/files", "Lists files by metadata")
     },
     Operation {
-        request: Some(of::<ReadRequest>),
-        response: (200, Some(of::<Reading>)),
+        request: Some(schema_of::<ReadRequest>),
+        response: (200, Some(schema_of::<Reading>)),
         ..operation("post", "/v1/read", "Reads a part of the text of a file")
     },
     Operation {
@@ -178,27 +181,30 @@ const OPERATIONS: &[Operation] = &[
         ..operation("post", "/v1/corpus/{verb}", "Runs a verb of the corpus API; `schema` returns its JSON Schemas")
     },
     Operation {
-        response: (200, Some(of::<Status>)),
+        response: (200, Some(schema_of::<Status>)),
         ..operation("get", "/v1/status", "Returns the state of daemon and index")
     },
     Operation {
-        request: Some(of::<SyncRequest>),
-        response: (200, Some(of::<SyncReport>)),
+        request: Some(schema_of::<SyncRequest>),
+        response: (200, Some(schema_of::<SyncReport>)),
         ..operation("post", "/v1/sync", "Waits until every earlier change is searchable")
     },
     Operation {
-        request: Some(of::<PauseRequest>),
-        response: (200, Some(of::<PauseState>)),
+        request: Some(schema_of::<PauseRequest>),
+        response: (200, Some(schema_of::<PauseState>)),
         ..operation("post", "/v1/pause", "Pauses reading files")
     },
-    Operation { response: (200, Some(of::<PauseState>)), ..operation("post", "/v1/resume", "Ends a requested pause") },
     Operation {
-        request: Some(of::<IndexStart>),
+        response: (200, Some(schema_of::<PauseState>)),
+        ..operation("post", "/v1/resume", "Ends a requested pause")
+    },
+    Operation {
+        request: Some(schema_of::<IndexStart>),
         response: (202, None),
         ..operation("post", "/v1/index/start", "Starts an index job")
     },
     Operation {
-        response: (200, Some(of::<JobReport>)),
+        response: (200, Some(schema_of::<JobReport>)),
         job: true,
         ..operation("get", "/v1/index/status", "Returns the state of a job")
     },
@@ -210,7 +216,7 @@ const OPERATIONS: &[Operation] = &[
     operation("post", "/mcp", "Model Context Protocol, streamable HTTP"),
 ];
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
+static DOCUMENT: LazyLock<Value> = LazyLock::new(build_document);
 
 /// `GET /openapi.json`.
 pub(crate) async fn document() -> Reply {
@@ -219,22 +225,22 @@ pub(crate) async fn document() -> Reply {
 }
 
 /// Returns every path with its method and summary, for `GET /`.
-pub(crate) fn paths() -> Value {
+pub(crate) fn path_summaries() -> Value {
     let line = |it: &Operation| (format!("{} {}", it.method.to_uppercase(), it.path), json!(it.summary));
     Value::Object(OPERATIONS.iter().map(line).collect())
 }
 
-fn build() -> Value {
+fn build_document() -> Value {
     let mut generator =
         SchemaSettings::draft2020_12().with(|it| it.definitions_path = "/components/schemas".into()).into_generator();
     let mut paths = Map::new();
     for operation in OPERATIONS {
-        let told = tell(operation, &mut generator);
+        let told = operation_json(operation, &mut generator);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = told;
     }
-    for verb in verbs() {
-        paths.insert(format!("/v1/corpus/{}", in_path(verb.name)), tell_verb(verb));
+    for verb in all_verbs() {
+        paths.insert(format!("/v1/corpus/{}", verb_in_path(verb.name)), verb_operation_json(verb));
     }
     let mut schemas = generator.take_definitions(true);
     schemas.extend(corpus_schemas());
@@ -252,21 +258,21 @@ fn build() -> Value {
             "schemas": schemas,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
             "responses": {
-                "Refused": {"description": "Why it was refused or failed", "content": content(refusal())},
-                "Full": {"description": "The disk is full, or at its reserve", "content": content(refusal())},
+                "Refused": {"description": "Why it was refused or failed", "content": json_content(error_schema())},
+                "Full": {"description": "The disk is full, or at its reserve", "content": json_content(error_schema())},
             },
         },
     })
 }
 
-fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+fn operation_json(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let (status, made) = operation.response;
     let mut content = match (made, status) {
-        (Some(make), _) => content(make(generator)),
-        (None, 202) => content(accepted()),
+        (Some(make), _) => json_content(make(generator)),
+        (None, 202) => json_content(accepted_schema()),
         (None, _) if operation.text => json!({"text/plain": {"schema": {"type": "string"}}}),
         (None, _) if operation.events => json!({}),
-        (None, _) => content(json!({"type": "object"})),
+        (None, _) => json_content(json!({"type": "object"})),
     };
     if operation.events {
         content["text/event-stream"] = json!({"schema": {"type": "string"}});
@@ -280,26 +286,26 @@ fn tell(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let name = if name.is_empty() { "root".to_string() } else { name.replace('.', "_").replace(['{', '}'], "") };
     let mut told = json!({"operationId": name, "summary": operation.summary, "responses": responses});
     if let Some(make) = operation.request {
-        told["requestBody"] = json!({"required": true, "content": self::content(make(generator))});
+        told["requestBody"] = json!({"required": true, "content": self::json_content(make(generator))});
     }
     if operation.job {
         told["parameters"] = json!([{"name": "job_id", "in": "query", "required": true, "schema": {"type": "string"}}]);
     }
     if operation.verb {
-        let all: Vec<String> = verbs().map(|it| in_path(it.name)).collect();
+        let all: Vec<String> = all_verbs().map(|it| verb_in_path(it.name)).collect();
         told["parameters"] = json!([{"name": "verb", "in": "path", "required": true, "schema": {"enum": all}}]);
     }
-    if !is_open(operation.path) {
+    if !is_public(operation.path) {
         told["security"] = json!([{"key": []}]);
     }
     told
 }
 
-fn content(schema: Value) -> Value {
+fn json_content(schema: Value) -> Value {
     json!({"application/json": {"schema": schema}})
 }
 
-fn accepted() -> Value {
+fn accepted_schema() -> Value {
     json!({
         "type": "object",
         "required": ["status", "job_id"],
@@ -307,7 +313,7 @@ fn accepted() -> Value {
     })
 }
 
-fn refusal() -> Value {
+fn error_schema() -> Value {
     let text = json!({"type": ["string", "null"]});
     json!({
         "type": "object",
@@ -323,7 +329,7 @@ fn refusal() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::NAMES;
+    use crate::verbs::VERB_NAMES;
 
     /// Collects every `$ref` of a value.
     fn references(value: &Value, found: &mut Vec<String>) {
@@ -358,13 +364,13 @@ mod tests {
             .collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), OPERATIONS.len() + verbs().count());
+        assert_eq!(names.len(), OPERATIONS.len() + all_verbs().count());
     }
 
     #[test]
     fn every_verb_has_own_path_and_schemas() {
-        for name in NAMES {
-            let post = &DOCUMENT["paths"][format!("/v1/corpus/{}", in_path(name))]["post"];
+        for name in VERB_NAMES {
+            let post = &DOCUMENT["paths"][format!("/v1/corpus/{}", verb_in_path(name))]["post"];
             for content in [&post["requestBody"], &post["responses"]["200"]] {
                 let reference = content["content"]["application/json"]["schema"]["$ref"].as_str().unwrap();
                 assert!(DOCUMENT.pointer(&reference[1..]).is_some(), "{name}: {reference}");

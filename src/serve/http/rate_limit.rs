@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::model::Holder;
+use crate::model::Principal;
 
 /// Length of the window.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ pub(crate) struct SlidingWindow {
 }
 
 /// An address, and the holder of a key there.
-type Client = (IpAddr, Holder);
+type Client = (IpAddr, Principal);
 
 impl SlidingWindow {
     /// Allows `limit` requests of each key at each address in any 60 seconds; 0 is unlimited.
@@ -40,17 +40,17 @@ impl SlidingWindow {
     }
 
     /// Counts a request, or returns the time to wait until one is admitted.
-    pub(crate) fn admit(&self, peer: IpAddr, holder: &Holder, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn admit(&self, peer: IpAddr, holder: &Principal, now: Instant) -> Result<(), Duration> {
         if self.limit == 0 {
             return Ok(());
         }
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let client = (client(peer), holder.clone());
+        let client = (rate_limited_address(peer), holder.clone());
         if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
-            make_room(&mut clients, now);
+            evict_idle_client(&mut clients, now);
         }
         let moments = clients.entry(client).or_default();
-        forget(moments, now);
+        drop_expired(moments, now);
         match moments.front() {
             Some(first) if moments.len() >= self.limit as usize => {
                 Err((*first + WINDOW).saturating_duration_since(now))
@@ -64,7 +64,7 @@ impl SlidingWindow {
 }
 
 /// Token bucket rate limit for each address.
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     /// Interval between requests at the full rate.
     interval: Duration,
     /// Maximum saved-up time.
@@ -74,11 +74,11 @@ pub(crate) struct Bucket {
     clients: Mutex<HashMap<IpAddr, Instant>>,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Allows `rate` requests per second, with bursts of `burst`.
-    pub(crate) fn new(rate: u32, burst: u32) -> Bucket {
+    pub(crate) fn new(rate: u32, burst: u32) -> TokenBucket {
         let interval = Duration::from_secs(1) / rate.max(1);
-        Bucket { interval, burst: interval * burst.saturating_sub(1), rate, clients: Mutex::default() }
+        TokenBucket { interval, burst: interval * burst.saturating_sub(1), rate, clients: Mutex::default() }
     }
 
     /// Returns the requests per second.
@@ -89,7 +89,7 @@ impl Bucket {
     /// Counts a request, or returns the time to wait until one is admitted.
     pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let client = client(peer);
+        let client = rate_limited_address(peer);
         let due = clients.get(&client).map_or(now, |it| now.max(*it));
         let wait = (due - now).saturating_sub(self.burst);
         if !wait.is_zero() {
@@ -107,7 +107,7 @@ impl Bucket {
 }
 
 /// Returns the rate limited address: for IPv6 its /64 network, as a client usually controls all of it.
-fn client(peer: IpAddr) -> IpAddr {
+fn rate_limited_address(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
             IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
@@ -117,15 +117,15 @@ fn client(peer: IpAddr) -> IpAddr {
 }
 
 /// Drops the times that are outside the window.
-fn forget(moments: &mut VecDeque<Instant>, now: Instant) {
+fn drop_expired(moments: &mut VecDeque<Instant>, now: Instant) {
     while moments.front().is_some_and(|first| now.saturating_duration_since(*first) >= WINDOW) {
         moments.pop_front();
     }
 }
 
-fn make_room(clients: &mut HashMap<Client, VecDeque<Instant>>, now: Instant) {
+fn evict_idle_client(clients: &mut HashMap<Client, VecDeque<Instant>>, now: Instant) {
     clients.retain(|_, moments| {
-        forget(moments, now);
+        drop_expired(moments, now);
         !moments.is_empty()
     });
     if clients.len() >= MAX_CLIENTS {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-    const OWNER: Holder = Holder::Owner;
+    const OWNER: Principal = Principal::Owner;
 
     /// Returns which of the requests at these seconds are admitted.
     fn check(limit: u32, seconds: &[u64]) -> Vec<bool> {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn bucket_admits_burst_then_rate() {
-        let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
+        let (bucket, begin) = (TokenBucket::new(50, 100), Instant::now());
         let admitted = |seconds: f64| {
             let now = begin + Duration::from_secs_f64(seconds);
             (0..500).filter(|_| bucket.admit(HERE, now).is_ok()).count()
@@ -206,13 +206,13 @@ mod tests {
 
     #[test]
     fn steady_rate_is_never_rejected() {
-        let (bucket, begin) = (Bucket::new(50, 100), Instant::now());
+        let (bucket, begin) = (TokenBucket::new(50, 100), Instant::now());
         assert!((0..100_000).all(|it| bucket.admit(HERE, begin + Duration::from_millis(20 * it)).is_ok()));
     }
 
     #[test]
     fn client_tables_are_bounded() {
-        let bucket = Bucket::new(50, 100);
+        let bucket = TokenBucket::new(50, 100);
         for number in 0..3 * MAX_CLIENTS as u32 {
             bucket.admit(IpAddr::V4(number.into()), Instant::now()).unwrap();
         }

@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 
-use crate::serve::http::error_response::Refusal;
+use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::sse;
 
 /// Completes when the key is revoked.
@@ -19,7 +19,7 @@ type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs a handler while the key is valid. After revocation, a pending response becomes an error. A streamed response ends:
 /// gRPC with UNAUTHENTICATED, events with an error event, any other with a broken connection.
-pub(crate) async fn while_it_opens(
+pub(crate) async fn end_on_revocation(
     revoked: impl Future<Output = ()> + Send + 'static,
     is_grpc: bool,
     answer: impl Future<Output = Response>,
@@ -29,7 +29,7 @@ pub(crate) async fn while_it_opens(
         biased;
         response = answer => response,
         () = &mut revoked => {
-            let refusal = Refusal::revoked();
+            let refusal = ErrorResponse::revoked();
             return if is_grpc { refusal.into_grpc() } else { refusal.into_response() };
         }
     };
@@ -38,16 +38,16 @@ pub(crate) async fn while_it_opens(
         return response;
     }
     let form = match is_grpc {
-        true => Form::Grpc,
-        false if sse::is_stream(&response) => Form::Events,
-        false => Form::Bytes,
+        true => StreamFormat::Grpc,
+        false if sse::is_stream(&response) => StreamFormat::Events,
+        false => StreamFormat::Bytes,
     };
-    response.map(|body| Body::new(Ending { body: Some(body), revoked, form }))
+    response.map(|body| Body::new(RevocableBody { body: Some(body), revoked, form }))
 }
 
 /// Format of a streamed response, which decides how it is ended.
 #[derive(Clone, Copy)]
-enum Form {
+enum StreamFormat {
     /// gRPC messages, then trailers.
     Grpc,
     /// Server-sent events.
@@ -56,28 +56,28 @@ enum Form {
     Bytes,
 }
 
-impl Form {
+impl StreamFormat {
     /// Returns the last frame, in place of the rest.
-    fn farewell(self) -> Result<Frame<Bytes>, axum::Error> {
-        let refusal = Refusal::revoked();
+    fn final_frame(self) -> Result<Frame<Bytes>, axum::Error> {
+        let refusal = ErrorResponse::revoked();
         match self {
-            Form::Grpc => Ok(Frame::trailers(trailers(refusal))),
-            Form::Events => Ok(Frame::data(sse::last(&refusal))),
+            StreamFormat::Grpc => Ok(Frame::trailers(grpc_trailers(refusal))),
+            StreamFormat::Events => Ok(Frame::data(sse::final_error_event(&refusal))),
             // HTTP/1.1 closes before the final chunk, HTTP/2 resets the stream.
-            Form::Bytes => Err(axum::Error::new(refusal.into_error())),
+            StreamFormat::Bytes => Err(axum::Error::new(refusal.into_error())),
         }
     }
 }
 
 /// A streamed response body that ends on revocation.
-struct Ending {
+struct RevocableBody {
     /// `None` after revocation: dropping the body cancels the work behind it.
     body: Option<Body>,
     revoked: Revoked,
-    form: Form,
+    form: StreamFormat,
 }
 
-impl HttpBody for Ending {
+impl HttpBody for RevocableBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -88,7 +88,7 @@ impl HttpBody for Ending {
             return Pin::new(body).poll_frame(cx);
         }
         ending.body = None;
-        Poll::Ready(Some(ending.form.farewell()))
+        Poll::Ready(Some(ending.form.final_frame()))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -102,12 +102,16 @@ impl HttpBody for Ending {
 }
 
 /// Returns the trailers of a gRPC error.
-fn trailers(refusal: Refusal) -> HeaderMap {
+fn grpc_trailers(refusal: ErrorResponse) -> HeaderMap {
     let (head, _) = refusal.into_grpc().into_parts();
-    head.headers.into_iter().filter_map(|(name, value)| Some((name?, value))).filter(|it| is_of_grpc(&it.0)).collect()
+    head.headers
+        .into_iter()
+        .filter_map(|(name, value)| Some((name?, value)))
+        .filter(|it| is_grpc_header(&it.0))
+        .collect()
 }
 
-fn is_of_grpc(name: &axum::http::HeaderName) -> bool {
+fn is_grpc_header(name: &axum::http::HeaderName) -> bool {
     name.as_str().starts_with("grpc-")
 }
 
@@ -136,7 +140,7 @@ mod tests {
         });
         let revoked = async move { drop(revoked.await) };
         let answer = async { ([(header::CONTENT_TYPE, kind)], Body::from_stream(pieces)).into_response() };
-        (while_it_opens(revoked, kind == GRPC, answer).await.into_body(), revoke, dropped)
+        (end_on_revocation(revoked, kind == GRPC, answer).await.into_body(), revoke, dropped)
     }
 
     async fn next(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
@@ -176,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn pending_response_is_rejected_on_revocation() {
         for (is_grpc, status) in [(true, 200), (false, 401)] {
-            let told = while_it_opens(std::future::ready(()), is_grpc, std::future::pending()).await;
+            let told = end_on_revocation(std::future::ready(()), is_grpc, std::future::pending()).await;
             assert_eq!(told.status().as_u16(), status);
             assert_eq!(told.headers().get("grpc-status").is_some_and(|it| it == "16"), is_grpc);
         }
@@ -185,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn buffered_response_is_sent_despite_revocation() {
         let answer = async { "all of it".into_response() };
-        let told = while_it_opens(std::future::ready(()), false, answer).await;
+        let told = end_on_revocation(std::future::ready(()), false, answer).await;
         assert_eq!(to_bytes(told.into_body(), 100).await.unwrap(), "all of it");
     }
 }

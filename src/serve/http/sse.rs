@@ -12,13 +12,13 @@ use futures::stream::{BoxStream, StreamExt};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::serve::http::error_response::Refusal;
+use crate::serve::http::error_response::ErrorResponse;
 
 /// Interval of keepalive comments on an idle stream. Proxies time out after 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Returns whether the client accepts events.
-pub(crate) fn wanted(request: &Request) -> bool {
+pub(crate) fn accepts_events(request: &Request) -> bool {
     let accepts = |it: &header::HeaderValue| it.to_str().is_ok_and(|it| it.contains("text/event-stream"));
     request.headers().get_all(header::ACCEPT).iter().any(accepts)
 }
@@ -30,7 +30,7 @@ pub(crate) fn is_stream(response: &Response) -> bool {
 }
 
 /// Returns the raw error event that ends a stream.
-pub(crate) fn last(refusal: &Refusal) -> Bytes {
+pub(crate) fn final_error_event(refusal: &ErrorResponse) -> Bytes {
     format!("event: error\ndata: {}\n\n", refusal.body()).into()
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn last(refusal: &Refusal) -> Bytes {
 pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
     match serde_json::to_string(data) {
         Ok(json) => Event::default().event(name).data(json),
-        Err(error) => failed(Error::internal(error)),
+        Err(error) => error_event(Error::internal(error)),
     }
 }
 
@@ -47,10 +47,10 @@ pub(crate) fn stream<T: Send + 'static>(
     items: BoxStream<'static, Result<T>>,
     tell: impl Fn(T) -> Event + Send + 'static,
 ) -> Response {
-    let events = items.map(move |item| Ok::<_, Infallible>(item.map_or_else(failed, &tell)));
+    let events = items.map(move |item| Ok::<_, Infallible>(item.map_or_else(error_event, &tell)));
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
-fn failed(error: Error) -> Event {
-    Event::default().event("error").data(Refusal::from(error).body().to_string())
+fn error_event(error: Error) -> Event {
+    Event::default().event("error").data(ErrorResponse::from(error).body().to_string())
 }

@@ -5,12 +5,12 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::TableRequest;
-use crate::serve::http::{Known, Reply, Shared, body, json};
+use crate::serve::http::{CallerExtension, Reply, SharedState, body, json_response};
 use crate::serve::validate;
 
 /// `POST /v1/table`: rows, groups and values of a table in a file.
-pub(crate) async fn table(State(bridge): Shared, Extension(caller): Known, request: Request) -> Reply {
-    let request: TableRequest = body::parse(&bridge, request).await?;
+pub(crate) async fn table(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
+    let request: TableRequest = body::parse_json(&bridge, request).await?;
     validate::table(&request)?;
-    json(StatusCode::OK, &caller.service().table(request).await?)
+    json_response(StatusCode::OK, &caller.service().table(request).await?)
 }

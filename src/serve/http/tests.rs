@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{JobState, samples};
-use crate::serve::auth::authenticator::KeyRing;
+use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::fake::FakeService;
 
 /// The TCP port's router over a fake service.
@@ -26,7 +26,7 @@ async fn bed(variables: &[(&str, &str)]) -> Bed {
     bed_with(variables, |_| {}).await
 }
 
-async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut Bridge)) -> Bed {
+async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut HttpState)) -> Bed {
     let lookup = |wanted: &str| {
         let given = variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| OsString::from(value));
         given.or_else(|| (wanted == "VIC_DATA_DIR").then(|| "/d".into()))
@@ -34,10 +34,10 @@ async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut Bridge)) 
     let config = Config::from_lookup(&lookup).unwrap();
     let service = Arc::new(FakeService::new());
     let shutdown = service.shutdown.clone();
-    let grpc = crate::serve::routes(shutdown.clone()).await.unwrap();
-    let keys = config.bridge.api_key.as_deref().map(|key| Arc::new(KeyRing::new(key, config.keys_path())));
-    let desk = Arc::new(Desk { keys, ..Desk::new(2) });
-    let mut bridge = Bridge::new(service.clone(), desk, 8765, &config, shutdown);
+    let grpc = crate::serve::grpc_routes(shutdown.clone()).await.unwrap();
+    let keys = config.bridge.api_key.as_deref().map(|key| Arc::new(Authenticator::new(key, config.keys_path())));
+    let desk = Arc::new(Admission { keys, ..Admission::new(2) });
+    let mut bridge = HttpState::new(service.clone(), desk, 8765, &config, shutdown);
     change(&mut bridge);
     let router = router(Arc::new(bridge), grpc);
     Bed { service, router }
@@ -158,7 +158,7 @@ async fn ask_takes_query_privacy_mode_and_warehouse_root() {
     let bed = bed(&[]).await;
     let body = json!({"query": "x", "privacy_mode": "cloud_reasoning_ok", "warehouse_root": "/w", "limit": 3});
     assert_eq!(bed.post("/v1/ask", body.to_string()).await.status, 200);
-    let asked = bed.service.asked.lock().unwrap().take().unwrap();
+    let asked = bed.service.last_question.lock().unwrap().take().unwrap();
     assert_eq!(serde_json::to_value(asked.privacy_mode).unwrap(), "cloud_reasoning_ok");
     assert_eq!((asked.query.as_str(), asked.warehouse_root.as_deref(), asked.limit), ("x", Some("/w"), Some(3)));
 }
@@ -167,7 +167,7 @@ async fn ask_takes_query_privacy_mode_and_warehouse_root() {
 async fn ask_without_mode_and_root_uses_configuration() {
     let bed = bed(&[]).await;
     bed.post("/v1/ask", r#"{"query": "x"}"#).await;
-    let asked = bed.service.asked.lock().unwrap().take().unwrap();
+    let asked = bed.service.last_question.lock().unwrap().take().unwrap();
     assert_eq!((asked.privacy_mode, asked.warehouse_root, asked.limit), (None, None, None));
 }
 
@@ -177,7 +177,7 @@ async fn ask_takes_a_plan_and_filters() {
     let plan = serde_json::to_value(samples::answer("x").query_plan).unwrap();
     let body = json!({"query": "x", "plan": plan, "filters": {"extensions": [".pdf"]}, "explain": true});
     assert_eq!(bed.post("/v1/ask", body.to_string()).await.status, 200);
-    let asked = bed.service.asked.lock().unwrap().take().unwrap();
+    let asked = bed.service.last_question.lock().unwrap().take().unwrap();
     assert_eq!((asked.filters.extensions, asked.explain), (vec![".pdf".to_string()], true));
     assert_eq!(asked.plan, Some(samples::answer("x").query_plan));
 }
@@ -213,7 +213,7 @@ async fn invalid_question_is_400_with_field_without_effect() {
         let answered = bed.post("/v1/ask", format!("{{\"query\": \"x\", \"limit\": {limit}}}")).await;
         assert_eq!(answered.status, 400, "{limit:.60}: {}", answered.text);
     }
-    assert!(bed.service.asked.lock().unwrap().is_none());
+    assert!(bed.service.last_question.lock().unwrap().is_none());
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn invalid_streamed_question_is_400_without_events() {
 async fn search_has_no_summary_and_calls_no_model() {
     let bed = bed(&[]).await;
     let answered = bed.post("/v1/search", r#"{"query": "x"}"#).await;
-    assert_eq!(bed.service.in_words.load(Ordering::Relaxed), 0);
+    assert_eq!(bed.service.ask_calls.load(Ordering::Relaxed), 0);
     assert_eq!((answered.status, answered.json()["answer_summary"].clone()), (200, json!(null)));
     assert_eq!(answered.json()["hits"][0]["path"], "notes/plan.md");
 }

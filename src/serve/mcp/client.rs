@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::error::Result;
 use crate::model::{
-    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
+    AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
     JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
 use crate::serve::mcp::Backend;
@@ -18,7 +18,7 @@ impl Backend for Client {
         Client::search(self, request).await
     }
 
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
         Client::corpus(self, call).await
     }
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::corpus::api::{help, schema};
 use crate::error::{Error, Result};
-use crate::model::CorpusCall;
+use crate::model::CorpusRequest;
 use crate::serve::mcp::Backend;
-use crate::verbs::{BESIDE, VERBS, Verb};
+use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
 const HELP: &str = "vic://corpus/help";
 
@@ -24,19 +24,19 @@ pub(crate) fn tools() -> Vec<Tool> {
     let verbs = VERBS.iter().map(|verb| {
         let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
         let reads = verb.name != "INGEST";
-        made(verb.name, about, input(verb)).with_annotations(
+        verb_tool(verb.name, about, input_schema(verb)).with_annotations(
             ToolAnnotations::new().read_only(reads).destructive(false).idempotent(true).open_world(!reads),
         )
     });
-    let beside = BESIDE.iter().map(|verb| {
+    let beside = MANAGEMENT_CALLS.iter().map(|verb| {
         let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
-        made(verb.name, about, input(verb))
+        verb_tool(verb.name, about, input_schema(verb))
             .with_annotations(ToolAnnotations::new().read_only(!["VIEW", "JOB"].contains(&verb.name)).open_world(false))
     });
     verbs.chain(beside).collect()
 }
 
-fn made(verb: &str, about: String, input: Value) -> Tool {
+fn verb_tool(verb: &str, about: String, input: Value) -> Tool {
     let schema = match input {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
@@ -45,8 +45,8 @@ fn made(verb: &str, about: String, input: Value) -> Tool {
 }
 
 /// Returns the schema of a verb's fields. Clients expect one object, so forms are merged; the validator checks them.
-fn input(verb: &'static Verb) -> Value {
-    let mut request = schema::of(verb)["request"].take();
+fn input_schema(verb: &'static Verb) -> Value {
+    let mut request = schema::schemas_of_verb(verb)["request"].take();
     if let Some(request) = request.as_object_mut() {
         request.retain(|name, _| !name.starts_with('$'));
     }
@@ -67,23 +67,23 @@ fn input(verb: &'static Verb) -> Value {
 
 /// Calls one of [`tools`]; `None` for any other name.
 pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObject) -> Option<Result<CallToolResult>> {
-    let known = VERBS.iter().chain(BESIDE).map(|it| it.name);
+    let known = VERBS.iter().chain(MANAGEMENT_CALLS).map(|it| it.name);
     let verb = known.into_iter().find(|it| tool_name(it) == name)?;
-    let call = CorpusCall { verb: verb.into(), request: arguments.clone() };
+    let call = CorpusRequest { verb: verb.into(), request: arguments.clone() };
     let reply = match backend.corpus(call).await {
         Ok(reply) => reply,
         Err(error) => return Some(Err(error)),
     };
     let content = vec![ContentBlock::text(reply.text)];
     // A refusal is a result, so that the model reads what to do next.
-    Some(Ok(if reply.refused.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
+    Some(Ok(if reply.error_code.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
 }
 
 /// Returns help and schemas as resources: for all verbs, for each verb and its forms, and for the fields of QUERY.
 pub(crate) fn resources() -> Vec<Resource> {
     let text = |path: &str, about: &str| Resource::new(format!("{HELP}{path}"), about).with_mime_type("text/plain");
     let mut all = vec![text("", "The contract: its verbs"), text("/fields", "The contract: fields of QUERY")];
-    for verb in VERBS.iter().chain(BESIDE) {
+    for verb in VERBS.iter().chain(MANAGEMENT_CALLS) {
         let path = format!("/{}", verb.name.to_lowercase());
         all.push(text(&path, &format!("The contract: {}", verb.name)));
         for form in verb.forms.iter().filter(|it| !it.name.is_empty()) {
@@ -113,14 +113,14 @@ pub(crate) fn read(uri: &str) -> Option<Result<ReadResourceResult>> {
     let text = if is_help {
         help::text(verb, part).map_err(|it| it.1["error"]["message"].as_str().unwrap_or_default().to_string())
     } else {
-        one_schema(verb, part)
+        schema_text(verb, part)
     };
     let text = text.map_err(|message| Error::not_found(message).field("uri"));
     Some(text.map(|it| ReadResourceResult::new(vec![ResourceContents::text(it, uri)])))
 }
 
-fn one_schema(verb: Option<&str>, which: Option<&str>) -> std::result::Result<String, String> {
-    let found = verb.and_then(schema::named).map(|it| it[which.unwrap_or_default()].clone());
+fn schema_text(verb: Option<&str>, which: Option<&str>) -> std::result::Result<String, String> {
+    let found = verb.and_then(schema::schemas_by_name).map(|it| it[which.unwrap_or_default()].clone());
     let found = found.filter(Value::is_object);
     found.map(|it| it.to_string()).ok_or_else(|| "no such schema; the list of resources has all schemas".into())
 }

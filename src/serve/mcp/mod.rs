@@ -26,11 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::model::{
-    AskRequest, AskResponse, CorpusCall, CorpusReply, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
+    AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
     JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
 use crate::serve::Service;
-use crate::serve::auth::authorized_service::Caller;
+use crate::serve::auth::authorized_service::AuthorizedService;
 
 /// Instructions for the model at the start of a session.
 const INSTRUCTIONS: &str = "vic searches the user's files on this machine. Use `ask` for a question, `search` for \
@@ -49,7 +49,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// As [`Service::search`].
     async fn search(&self, request: AskRequest) -> Result<AskResponse>;
     /// As [`Service::corpus`].
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply>;
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply>;
     /// As [`Service::files`].
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
     /// As [`Service::read`].
@@ -79,7 +79,7 @@ impl Backend for InProcess {
         self.0.search(request).await
     }
 
-    async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
+    async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
         self.0.corpus(call).await
     }
 
@@ -114,34 +114,34 @@ impl Backend for InProcess {
 
 /// MCP server over a backend. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Handler {
-    source: Source,
+pub(crate) struct McpServer {
+    source: BackendSource,
 }
 
 #[derive(Clone)]
-enum Source {
+enum BackendSource {
     /// One backend for all requests: standard input and output have one client.
     Fixed(Arc<dyn Backend>),
     /// The [`Caller`] in each request.
     Request,
 }
 
-impl Handler {
+impl McpServer {
     /// Returns the backend for a request.
     fn backend(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Backend>, ErrorData> {
         match &self.source {
-            Source::Fixed(backend) => Ok(backend.clone()),
-            Source::Request => {
+            BackendSource::Fixed(backend) => Ok(backend.clone()),
+            BackendSource::Request => {
                 let parts = context.extensions.get::<axum::http::request::Parts>();
-                let caller = parts.and_then(|it| it.extensions.get::<Caller>());
-                let caller = caller.ok_or_else(|| failed(Error::internal("a request without a caller")))?;
+                let caller = parts.and_then(|it| it.extensions.get::<AuthorizedService>());
+                let caller = caller.ok_or_else(|| to_error_data(Error::internal("a request without a caller")))?;
                 Ok(Arc::new(InProcess(caller.service())))
             }
         }
     }
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         ServerConfig::new(capabilities)
@@ -154,11 +154,11 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+        Ok(ListToolsResult::with_all_items(tools::all_tools()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|it| it.name == name)
+        tools::all_tools().into_iter().find(|it| it.name == name)
     }
 
     async fn call_tool(
@@ -175,7 +175,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let mut all = resources::recent(&*self.backend(&context)?).await.map_err(failed)?;
+        let mut all = resources::newest_documents(&*self.backend(&context)?).await.map_err(to_error_data)?;
         all.extend(corpus::resources());
         Ok(ListResourcesResult::with_all_items(all))
     }
@@ -185,7 +185,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
+        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::document_template()]))
     }
 
     async fn read_resource(
@@ -194,14 +194,14 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if let Some(help) = corpus::read(&request.uri) {
-            return help.map(Into::into).map_err(failed);
+            return help.map(Into::into).map_err(to_error_data);
         }
-        resources::read(&*self.backend(&context)?, &request.uri).await.map(Into::into).map_err(failed)
+        resources::read_document(&*self.backend(&context)?, &request.uri).await.map(Into::into).map_err(to_error_data)
     }
 }
 
 /// Converts an error, with code, field and hint.
-fn failed(error: Error) -> ErrorData {
+fn to_error_data(error: Error) -> ErrorData {
     use crate::error::ErrorCode;
     let data = serde_json::json!({"code": error.code.name(), "field": error.field, "hint": error.hint});
     match error.code {
@@ -215,7 +215,7 @@ fn failed(error: Error) -> ErrorData {
 pub(crate) fn http(
     max_body: usize,
     shutdown: CancellationToken,
-) -> StreamableHttpService<Handler, LocalSessionManager> {
+) -> StreamableHttpService<McpServer, LocalSessionManager> {
     let mut config = StreamableHttpServerConfig::default();
     config.cancellation_token = shutdown;
     config.max_request_body_bytes = max_body;
@@ -225,7 +225,7 @@ pub(crate) fn http(
     // `serve::http` has checked the host, with rules for other machines that this check lacks.
     let config = config.disable_allowed_hosts();
     StreamableHttpService::new(
-        || Ok(Handler { source: Source::Request }),
+        || Ok(McpServer { source: BackendSource::Request }),
         Arc::new(LocalSessionManager::default()),
         config,
     )
@@ -236,7 +236,7 @@ pub(crate) fn http(
 /// # Errors
 /// `InvalidArgument` when the client does not start as the protocol requires.
 pub(crate) async fn stdio(backend: Arc<dyn Backend>) -> Result<()> {
-    let begun = Handler { source: Source::Fixed(backend) }.serve(rmcp::transport::stdio()).await;
+    let begun = McpServer { source: BackendSource::Fixed(backend) }.serve(rmcp::transport::stdio()).await;
     let running = match begun {
         Ok(running) => running,
         // A client that disconnects before the first message is no error.

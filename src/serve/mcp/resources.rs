@@ -8,27 +8,27 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::error::{Error, Result};
-use crate::model::{FileFilter, FileState, Place, Reading, printed, printed_below};
+use crate::model::{FileFilter, FileState, Place, Reading, display_path, display_relative};
 use crate::serve::mcp::{Backend, tools};
 
 /// Number of listed documents, newest first. All others can be read by path.
-const LISTED: u32 = 50;
+const MAX_LISTED: u32 = 50;
 
 /// Maximum number of characters per read: some 10,000 tokens. The tool `read` returns the rest.
-const CHARS: u64 = 40_000;
+const MAX_CHARS: u64 = 40_000;
 
 const PREFIX: &str = "vic://file";
 
 /// Characters that are not escaped in the path of a URI.
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Returns the newest documents of the index.
-pub(crate) async fn recent(backend: &dyn Backend) -> Result<Vec<Resource>> {
+pub(crate) async fn newest_documents(backend: &dyn Backend) -> Result<Vec<Resource>> {
     let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
-    let (files, _) = backend.files(filter, LISTED, 0).await?;
+    let (files, _) = backend.files(filter, MAX_LISTED, 0).await?;
     let resource = |file: &crate::model::FileRecord| {
-        let name = printed_below(&file.root, &file.found.path, None);
-        Resource::new(uri(&printed(&file.absolute())), name)
+        let name = display_relative(&file.root, &file.found.path, None);
+        Resource::new(to_uri(&display_path(&file.absolute())), name)
             .with_mime_type(file.media_type.clone())
             .with_size(file.found.size)
     };
@@ -36,28 +36,28 @@ pub(crate) async fn recent(backend: &dyn Backend) -> Result<Vec<Resource>> {
 }
 
 /// Returns the URI template of documents.
-pub(crate) fn template() -> ResourceTemplate {
+pub(crate) fn document_template() -> ResourceTemplate {
     ResourceTemplate::new("vic://file/{+path}", "document")
         .with_description("The text of a file below an indexed folder, by its absolute path without the first slash")
         .with_mime_type("text/plain")
 }
 
 /// Reads the beginning of a document.
-pub(crate) async fn read(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
-    let path = path(uri)?;
-    let reading = Reading::cut(&path, backend.read(&path, &Place::default()).await?, 0, CHARS);
-    Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::text(&reading), uri)]))
+pub(crate) async fn read_document(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
+    let path = parse_uri(uri)?;
+    let reading = Reading::from_document(&path, backend.read(&path, &Place::default()).await?, 0, MAX_CHARS);
+    Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::format_reading(&reading), uri)]))
 }
 
 /// Returns the URI of a path. A path that is a URL is its own URI.
-fn uri(path: &str) -> String {
+fn to_uri(path: &str) -> String {
     if path.starts_with("file:///") {
         return path.into();
     }
-    format!("{PREFIX}{}", utf8_percent_encode(path, KEPT))
+    format!("{PREFIX}{}", utf8_percent_encode(path, UNESCAPED))
 }
 
-fn path(uri: &str) -> Result<String> {
+fn parse_uri(uri: &str) -> Result<String> {
     let wrong = || {
         Error::invalid(format!("`{uri}` is not a document")).field("uri").hint("use `vic://file/` and an absolute path")
     };
@@ -67,7 +67,7 @@ fn path(uri: &str) -> Result<String> {
     if bytes.contains(&0) {
         return Err(wrong());
     }
-    Ok(printed(Path::new(OsStr::from_bytes(&bytes))).into_owned())
+    Ok(display_path(Path::new(OsStr::from_bytes(&bytes))).into_owned())
 }
 
 #[cfg(test)]
@@ -77,19 +77,19 @@ mod tests {
     #[test]
     fn path_round_trips_through_uri() {
         for path in ["/w/plan.md", "/w/größe 1%/a#b?.pdf", "/w/a.zip!/b/c.txt"] {
-            assert_eq!(super::path(&uri(path)).unwrap(), path);
+            assert_eq!(super::parse_uri(&to_uri(path)).unwrap(), path);
         }
-        assert_eq!(super::path("file:///w/a%20b").unwrap(), "/w/a b");
+        assert_eq!(super::parse_uri("file:///w/a%20b").unwrap(), "/w/a b");
         for path in ["file:///w/a%E9", "vic://file/w/a%e9"] {
-            assert_eq!(super::path(path).unwrap(), "file:///w/a%E9");
+            assert_eq!(super::parse_uri(path).unwrap(), "file:///w/a%E9");
         }
-        assert_eq!(uri("file:///w/a%E9"), "file:///w/a%E9");
+        assert_eq!(to_uri("file:///w/a%E9"), "file:///w/a%E9");
     }
 
     #[test]
     fn foreign_uris_are_rejected() {
         for uri in ["http://x/y", "file://server/share", "vic://job/1", "/w/plan.md", "vic://file/%00"] {
-            assert_eq!(super::path(uri).unwrap_err().field.as_deref(), Some("uri"), "{uri}");
+            assert_eq!(super::parse_uri(uri).unwrap_err().field.as_deref(), Some("uri"), "{uri}");
         }
     }
 }

@@ -18,7 +18,8 @@ async fn session() -> (Arc<FakeService>, Session) {
     let backend: Arc<dyn Backend> = Arc::new(InProcess(service.clone()));
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     tokio::spawn(async move {
-        let running = Handler { source: Source::Fixed(backend) }.serve(tokio::io::split(theirs)).await.unwrap();
+        let running =
+            McpServer { source: BackendSource::Fixed(backend) }.serve(tokio::io::split(theirs)).await.unwrap();
         running.waiting().await.unwrap();
     });
     let (reader, writer) = tokio::io::split(ours);
@@ -99,10 +100,16 @@ async fn tool_results_match_output_schemas() {
         let result = session.call(tool, arguments).await;
         assert_eq!(result["isError"], false, "{tool}: {result}");
         assert!(!result["content"][0]["text"].as_str().unwrap().is_empty());
-        let tool = tools::all().into_iter().find(|it| it.name == tool).unwrap();
+        let tool = tools::all_tools().into_iter().find(|it| it.name == tool).unwrap();
         let schema = Value::Object((*tool.output_schema.unwrap()).clone());
         let mut found = Vec::new();
-        crate::serve::schema::tests::problems(&schema, &schema, &result["structuredContent"], "result", &mut found);
+        crate::serve::schema::tests::collect_violations(
+            &schema,
+            &schema,
+            &result["structuredContent"],
+            "result",
+            &mut found,
+        );
         assert!(found.is_empty(), "{found:?}");
     }
 }
@@ -117,7 +124,7 @@ async fn ask_returns_answer_and_search_does_not() {
     assert!(text.starts_with("Ada signed it.\n\n[1] notes/plan.md (lines 3-5)\nThe budget"), "{text}");
     let search = session.call("search", json!({"query": "x"})).await;
     assert_eq!(search["structuredContent"]["answer"], Value::Null);
-    assert_eq!(service.in_words.load(Ordering::Relaxed), 1, "search asks no model for an answer");
+    assert_eq!(service.ask_calls.load(Ordering::Relaxed), 1, "search asks no model for an answer");
 }
 
 #[tokio::test]
@@ -146,7 +153,7 @@ async fn invalid_calls_return_named_errors_without_effect() {
         assert_eq!(result["isError"], true, "{tool}");
         assert!(result["content"][0]["text"].as_str().unwrap().contains(named), "{result}");
     }
-    assert!(service.asked.lock().unwrap().is_none());
+    assert!(service.last_question.lock().unwrap().is_none());
     let unknown = session.request("tools/call", json!({"name": "delete", "arguments": {}})).await;
     assert_eq!(unknown["error"]["code"], -32602);
 }

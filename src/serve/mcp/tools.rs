@@ -12,27 +12,27 @@ use crate::error::{Error, Result};
 use crate::graph;
 use crate::model::{
     Anchor, Answer, AskRequest, AskResponse, Coverage, FileEntry, FilePage, FilesRequest, GraphRequest, IndexRequest,
-    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, TableRequest, TableResponse, ToolSpec, path_of,
-    printed,
+    JobReport, L0Filters, ReadRequest, Reading, SearchHit, Status, TableRequest, TableResponse, ToolSpec, display_path,
+    parse_path,
 };
 use crate::proto::json;
 use crate::serve::mcp::{Backend, corpus};
 use crate::serve::validate;
 
 /// Default number of hits.
-const HITS: u32 = 8;
+const DEFAULT_HITS: u32 = 8;
 /// Maximum number of hits.
 const MAX_HITS: u32 = 50;
 /// Maximum number of characters of an excerpt: a paragraph.
-const EXCERPT: usize = 600;
+const MAX_EXCERPT_CHARS: usize = 600;
 /// Default number of files in a list.
-const FILES: u32 = 20;
+const DEFAULT_FILES: u32 = 20;
 /// Maximum number of files in a list.
 const MAX_FILES: u32 = 200;
 /// Default number of characters per read: some 1000 tokens.
-const CHARS: u64 = 4_000;
+const DEFAULT_CHARS: u64 = 4_000;
 /// Default number of table rows.
-const TABLE_ROWS: u32 = 20;
+const DEFAULT_TABLE_ROWS: u32 = 20;
 /// Maximum number of table rows.
 const MAX_TABLE_ROWS: u32 = 200;
 /// Maximum number of characters per read.
@@ -40,7 +40,7 @@ const MAX_CHARS: u64 = 20_000;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Question {
+struct AskArgs {
     /// The question, in plain words; "exact phrases" and ext:, path:, after: work too.
     query: String,
     /// Maximum number of files in the answer, 1 to 50; 8 when absent.
@@ -54,7 +54,7 @@ struct Question {
 
 /// Search result.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Reply {
+struct SearchReply {
     /// The answer in words; null when there is none, and always for `search`.
     answer_summary: Option<String>,
     /// The answer in parts: outcome, confidence and quotes; null like `answer_summary`.
@@ -82,7 +82,7 @@ struct Hit {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Start {
+struct IndexArgs {
     /// Absolute path of a folder to index; every known folder is updated when absent.
     root: Option<String>,
     /// Read every file again, changed or not.
@@ -91,7 +91,7 @@ struct Start {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Look {
+struct StatusArgs {
     /// Id of a job, as returned by `index`.
     job_id: Option<String>,
 }
@@ -120,47 +120,53 @@ struct Overview {
 }
 
 /// Returns all tools.
-pub(crate) fn all() -> Vec<Tool> {
-    let mut tools = own();
+pub(crate) fn all_tools() -> Vec<Tool> {
+    let mut tools = file_tools();
     tools.extend(corpus::tools());
-    tools.extend(graph::tools::specs().into_iter().map(of_graph));
+    tools.extend(graph::tools::specs().into_iter().map(graph_tool));
     tools
 }
 
 /// Returns a graph tool. It has no output schema, because its protocol prescribes the format of results.
-fn of_graph(spec: ToolSpec) -> Tool {
+fn graph_tool(spec: ToolSpec) -> Tool {
     let schema = spec.parameters.as_object().cloned().unwrap_or_default();
     Tool::new(spec.name, spec.description, Arc::new(schema))
         .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
-fn own() -> Vec<Tool> {
+fn file_tools() -> Vec<Tool> {
     vec![
-        tool::<Question, Reply>("ask", "Answers a question from the user's files, with the passages that prove it"),
-        tool::<Question, Reply>("search", "Finds passages in the user's files, without an answer in words"),
-        bounded(
-            tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
-            ("limit", "Maximum number of files", FILES.into(), MAX_FILES.into()),
+        tool::<AskArgs, SearchReply>(
+            "ask",
+            "Answers a question from the user's files, with the passages that prove it",
         ),
-        bounded(
+        tool::<AskArgs, SearchReply>("search", "Finds passages in the user's files, without an answer in words"),
+        with_limit(
+            tool::<FilesRequest, FilePage>("files", "Lists files by name, date, size, owner and state, newest first"),
+            ("limit", "Maximum number of files", DEFAULT_FILES.into(), MAX_FILES.into()),
+        ),
+        with_limit(
             tool::<ReadRequest, Reading>(
                 "read",
                 "Reads the text of a file in parts, with places; continue at `next_offset`",
             ),
-            ("max_chars", "Maximum number of characters", CHARS, MAX_CHARS),
+            ("max_chars", "Maximum number of characters", DEFAULT_CHARS, MAX_CHARS),
         ),
-        bounded(
+        with_limit(
             tool::<TableRequest, TableResponse>(
                 "table",
                 "Filters, groups, sums and counts the rows of a table in a file, exactly, with the rows as evidence",
             ),
-            ("limit", "Maximum number of rows", TABLE_ROWS.into(), MAX_TABLE_ROWS.into()),
+            ("limit", "Maximum number of rows", DEFAULT_TABLE_ROWS.into(), MAX_TABLE_ROWS.into()),
         ),
-        tool::<Start, JobReport>("index", "Indexes a folder, or updates every known folder; returns at once")
+        tool::<IndexArgs, JobReport>("index", "Indexes a folder, or updates every known folder; returns at once")
             .with_annotations(
                 ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
             ),
-        tool::<Look, Overview>("status", "Returns how much is indexed and current problems, or the state of a job"),
+        tool::<StatusArgs, Overview>(
+            "status",
+            "Returns how much is indexed and current problems, or the state of a job",
+        ),
     ]
 }
 
@@ -172,7 +178,7 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(name: &'static str, de
 }
 
 /// Sets limits that are narrower than those of the HTTP API, which shares the types.
-fn bounded(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) -> Tool {
+fn with_limit(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) -> Tool {
     let mut schema = (*tool.input_schema).clone();
     if let Some(property) = schema.get_mut("properties").and_then(|it| it.get_mut(field)) {
         property["maximum"] = max.into();
@@ -189,7 +195,7 @@ pub(crate) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResult, ErrorData> {
     if let Some(outcome) = corpus::call(backend, name, &arguments).await {
-        return Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(told(&error))])));
+        return Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(error_text(&error))])));
     }
     let outcome = match name {
         "ask" => ask(backend, arguments).await,
@@ -199,21 +205,21 @@ pub(crate) async fn call(
         "table" => table(backend, arguments).await,
         "index" => index(backend, arguments).await,
         "status" => status(backend, arguments).await,
-        name if graph::tools::knows(name) => of_graph_called(backend, name, arguments).await,
+        name if graph::tools::has_tool(name) => call_graph_tool(backend, name, arguments).await,
         _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
     };
-    Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(told(&error))])))
+    Ok(outcome.unwrap_or_else(|error| CallToolResult::error(vec![ContentBlock::text(error_text(&error))])))
 }
 
-async fn of_graph_called(backend: &dyn Backend, name: &str, arguments: JsonObject) -> Result<CallToolResult> {
+async fn call_graph_tool(backend: &dyn Backend, name: &str, arguments: JsonObject) -> Result<CallToolResult> {
     let request = GraphRequest::Tool { name: name.into(), args: Value::Object(arguments) };
     let answer = backend.graph(request).await?;
     let words = serde_json::to_string(&answer).map_err(Error::internal)?;
-    result(&answer, words)
+    structured_result(&answer, words)
 }
 
 /// Formats an error in one line.
-fn told(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     let mut text = format!("{}: {}", error.code.name(), error.message);
     for (name, part) in [("field", &error.field), ("hint", &error.hint)] {
         if let Some(part) = part {
@@ -223,19 +229,19 @@ fn told(error: &Error) -> String {
     text
 }
 
-fn arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T> {
-    json::json(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
+fn parse_arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T> {
+    json::parse_object(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
 }
 
 /// Builds a result with structured content and text.
-fn result(value: &impl Serialize, words: String) -> Result<CallToolResult> {
+fn structured_result(value: &impl Serialize, words: String) -> Result<CallToolResult> {
     let mut result = CallToolResult::structured(serde_json::to_value(value).map_err(Error::internal)?);
     result.content = vec![ContentBlock::text(words)];
     Ok(result)
 }
 
 /// Checks a limit. Larger values are rejected and not clamped, so that the model notices.
-fn within(field: &'static str, value: Option<u32>, default: u32, max: u32) -> Result<u32> {
+fn checked_limit(field: &'static str, value: Option<u32>, default: u32, max: u32) -> Result<u32> {
     match value.unwrap_or(default) {
         value if (1..=max).contains(&value) => Ok(value),
         _ => Err(Error::invalid(format!("`{field}` is not between 1 and {max}")).field(field)),
@@ -251,10 +257,10 @@ async fn search(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResu
 }
 
 fn question(given: JsonObject) -> Result<AskRequest> {
-    let question: Question = arguments(given)?;
+    let question: AskArgs = parse_arguments(given)?;
     let request = AskRequest {
         query: question.query,
-        limit: Some(within("limit", question.limit, HITS, MAX_HITS)?),
+        limit: Some(checked_limit("limit", question.limit, DEFAULT_HITS, MAX_HITS)?),
         warehouse_root: question.root,
         filters: question.filters,
         ..AskRequest::default()
@@ -265,27 +271,33 @@ fn question(given: JsonObject) -> Result<AskRequest> {
 
 fn answer(given: AskResponse) -> Result<CallToolResult> {
     let AskResponse { answer_summary, answer, hits, warnings, .. } = given;
-    let reply = Reply { answer_summary, answer, hits: hits.into_iter().map(hit).collect(), warnings };
-    let words = reply.words();
-    result(&reply, words)
+    let reply = SearchReply { answer_summary, answer, hits: hits.into_iter().map(hit).collect(), warnings };
+    let words = reply.to_text();
+    structured_result(&reply, words)
 }
 
 fn hit(hit: SearchHit) -> Hit {
     let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     let path = hit.metadata.get("absolute_path").and_then(Value::as_str).map_or(hit.path.clone(), String::from);
-    Hit { path, place: anchor.place(), excerpt: cut(hit.excerpt, EXCERPT), score: hit.score, reasoning: hit.reasoning }
+    Hit {
+        path,
+        place: anchor.place(),
+        excerpt: truncate(hit.excerpt, MAX_EXCERPT_CHARS),
+        score: hit.score,
+        reasoning: hit.reasoning,
+    }
 }
 
 /// Truncates to a number of characters, with an ellipsis.
-fn cut(text: String, chars: usize) -> String {
+fn truncate(text: String, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }
 
-impl Reply {
-    fn words(&self) -> String {
+impl SearchReply {
+    fn to_text(&self) -> String {
         let mut text = self.answer_summary.clone().unwrap_or_default();
         for (number, hit) in self.hits.iter().enumerate() {
             let place = if hit.place.is_empty() { String::new() } else { format!(" ({})", hit.place) };
@@ -300,8 +312,8 @@ impl Reply {
 }
 
 async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
-    let mut request: FilesRequest = arguments(given)?;
-    request.limit = Some(within("limit", request.limit, FILES, MAX_FILES)?);
+    let mut request: FilesRequest = parse_arguments(given)?;
+    request.limit = Some(checked_limit("limit", request.limit, DEFAULT_FILES, MAX_FILES)?);
     let (filter, limit) = validate::files(&request).await?;
     let (files, total) = backend.files(filter, limit, request.offset).await?;
     let page = FilePage { total, files: files.iter().map(FileEntry::from).collect() };
@@ -310,33 +322,37 @@ async fn files(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
         let reason = file.reason.map_or("", |it| it.name());
         let _ = write!(words, "\n{}  {} bytes, {} {reason}", file.path, file.size, file.modified);
     }
-    result(&page, words)
+    structured_result(&page, words)
 }
 
 async fn read(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
-    let mut request: ReadRequest = arguments(given)?;
-    request.max_chars = Some(request.max_chars.unwrap_or(CHARS));
+    let mut request: ReadRequest = parse_arguments(given)?;
+    request.max_chars = Some(request.max_chars.unwrap_or(DEFAULT_CHARS));
     let chars = validate::read(&request)?;
     if chars > MAX_CHARS {
         return Err(Error::invalid(format!("`max_chars` is larger than {MAX_CHARS}")).field("max_chars"));
     }
-    let reading =
-        Reading::cut(&request.path, backend.read(&request.path, &request.place()).await?, request.offset, chars);
-    let words = text(&reading);
-    result(&reading, words)
+    let reading = Reading::from_document(
+        &request.path,
+        backend.read(&request.path, &request.place()).await?,
+        request.offset,
+        chars,
+    );
+    let words = format_reading(&reading);
+    structured_result(&reading, words)
 }
 
 async fn table(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
-    let mut request: TableRequest = arguments(given)?;
-    request.limit = Some(within("limit", request.limit, TABLE_ROWS, MAX_TABLE_ROWS)?);
+    let mut request: TableRequest = parse_arguments(given)?;
+    request.limit = Some(checked_limit("limit", request.limit, DEFAULT_TABLE_ROWS, MAX_TABLE_ROWS)?);
     validate::table(&request)?;
     let answer = backend.table(request).await?;
     let words = serde_json::to_string(&answer).map_err(Error::internal)?;
-    result(&answer, words)
+    structured_result(&answer, words)
 }
 
 /// Formats the blocks of a file, with a place before each block where it changes.
-pub(crate) fn text(reading: &Reading) -> String {
+pub(crate) fn format_reading(reading: &Reading) -> String {
     let mut words = String::new();
     let mut last = String::new();
     for block in &reading.blocks {
@@ -355,21 +371,21 @@ pub(crate) fn text(reading: &Reading) -> String {
 }
 
 async fn index(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
-    let start: Start = arguments(given)?;
+    let start: IndexArgs = parse_arguments(given)?;
     if let Some(root) = &start.root {
         validate::path("root", root)?;
-        if !path_of(root).is_absolute() {
+        if !parse_path(root).is_absolute() {
             return Err(Error::invalid(format!("`{root}` is not an absolute path")).field("root"));
         }
     }
     let request = IndexRequest { paths: start.root.into_iter().collect(), full: start.full, ..IndexRequest::default() };
     let report = JobReport::from(backend.start_index(request).await?);
     let words = format!("started job {}; call `status` with this job_id for its progress", report.job.job_id);
-    result(&report, words)
+    structured_result(&report, words)
 }
 
 async fn status(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResult> {
-    let Look { job_id } = arguments(given)?;
+    let StatusArgs { job_id } = parse_arguments(given)?;
     let job = match &job_id {
         Some(id) => Some(JobReport::from(backend.job(id).await?)),
         None => None,
@@ -379,7 +395,7 @@ async fn status(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResu
     let overview = Overview {
         index_ready,
         chunks,
-        roots: roots.iter().map(|it| printed(&it.path).into_owned()).collect(),
+        roots: roots.iter().map(|it| display_path(&it.path).into_owned()).collect(),
         coverage,
         embed_model,
         privacy_mode,
@@ -388,5 +404,5 @@ async fn status(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResu
         job,
     };
     let words = serde_json::to_string_pretty(&overview).map_err(Error::internal)?;
-    result(&overview, words)
+    structured_result(&overview, words)
 }

@@ -21,24 +21,24 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::serve::transport::certificate_validity::{self, Validity};
 
 /// Poll interval for the files. Watching their folders is not enough: a symbolic link anywhere above them may change.
-const LOOKS: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// Delay before reading, because the two files are replaced one after the other.
-const SETTLE: Duration = Duration::from_millis(300);
+const SETTLE_DELAY: Duration = Duration::from_millis(300);
 /// Stack size of the polling thread, which needs little.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Time before expiry at which a warning starts.
-const NOTICE: TimeDelta = TimeDelta::days(14);
+const WARNING_PERIOD: TimeDelta = TimeDelta::days(14);
 
 /// Fraction of the validity period: for short-lived certificates, the warning starts when 1/`NOTICE_PART` of it remains.
-const NOTICE_PART: i32 = 3;
+const WARNING_FRACTION: i32 = 3;
 
 /// Returns a TLS acceptor that always serves the current certificate of these files, and that certificate.
 ///
 /// # Errors
 /// `FailedPrecondition` when a file cannot be read or parsed, or when certificate and key do not match.
 pub(in crate::serve) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate>)> {
-    let certificate = Certificate::watched(files)?;
+    let certificate = Certificate::load_and_watch(files)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(Error::internal)?
@@ -51,50 +51,50 @@ pub(in crate::serve) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<C
 /// The certificate for new connections.
 pub(crate) struct Certificate {
     files: TlsFiles,
-    shown: RwLock<Arc<CertifiedKey>>,
+    current: RwLock<Arc<CertifiedKey>>,
     /// Why the current files are not used.
-    refused: RwLock<Option<String>>,
+    load_error: RwLock<Option<String>>,
 }
 
 impl Certificate {
     /// Reads the files, and rereads them whenever they change.
-    fn watched(files: &TlsFiles) -> Result<Arc<Certificate>> {
-        let seen = stamps(files);
-        let shown = RwLock::new(Arc::new(read(files)?));
-        let certificate = Arc::new(Certificate { files: files.clone(), shown, refused: RwLock::default() });
-        certificate.warn();
+    fn load_and_watch(files: &TlsFiles) -> Result<Arc<Certificate>> {
+        let seen = file_stamps(files);
+        let shown = RwLock::new(Arc::new(load_certificate(files)?));
+        let certificate = Arc::new(Certificate { files: files.clone(), current: shown, load_error: RwLock::default() });
+        certificate.log_problem();
         let weak = Arc::downgrade(&certificate);
         // A thread of its own, so that a file system that hangs blocks nothing else.
         let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
-        if let Err(error) = keeper.spawn(move || keep(&weak, seen)) {
+        if let Err(error) = keeper.spawn(move || reload_on_change(&weak, seen)) {
             tracing::warn!(%error, "a new certificate is only loaded at the next start");
         }
         Ok(certificate)
     }
 
     /// Rereads the files; keeps the old certificate if the new one is unusable.
-    fn renew(&self) {
-        let new = read(&self.files);
+    fn reload(&self) {
+        let new = load_certificate(&self.files);
         let refused = new.as_ref().err().map(|error| {
             let cure = error.hint.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
             format!("the TCP port keeps its old certificate: {}{cure}", error.message)
         });
-        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+        *self.load_error.write().unwrap_or_else(PoisonError::into_inner) = refused;
         match new {
-            Ok(new) if new.cert == self.shown().cert => return,
+            Ok(new) if new.cert == self.current().cert => return,
             Ok(new) => {
-                *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 tracing::info!(path = %self.files.certificate.display(), "loaded a new certificate for new connections");
             }
             Err(_) => (),
         }
-        self.warn();
+        self.log_problem();
     }
 
     /// Returns the problem with its fix: not yet valid, expired or expiring soon, or a new certificate that is unusable.
     pub(crate) fn problem(&self) -> Option<String> {
-        let of_files = self.refused.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let of_shown = || problem(&self.files, self.shown().cert.first()?, Utc::now());
+        let of_files = self.load_error.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_shown = || problem(&self.files, self.current().cert.first()?, Utc::now());
         match (of_files, of_shown()) {
             (Some(refused), Some(shown)) => Some(format!("{shown}; {refused}")),
             (one, other) => one.or(other),
@@ -103,17 +103,17 @@ impl Certificate {
 
     /// Returns the problem only if clients that verify certificates already reject it.
     pub(crate) fn failure(&self) -> Option<String> {
-        failure(&self.files, self.shown().cert.first()?, Utc::now())
+        failure(&self.files, self.current().cert.first()?, Utc::now())
     }
 
-    fn warn(&self) {
+    fn log_problem(&self) {
         if let Some(problem) = self.problem() {
             tracing::warn!("{problem}");
         }
     }
 
-    fn shown(&self) -> Arc<CertifiedKey> {
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn current(&self) -> Arc<CertifiedKey> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -125,14 +125,14 @@ impl fmt::Debug for Certificate {
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.shown())
+        Some(self.current())
     }
 }
 
 /// File stamp to detect changes: ctime (seconds, nanoseconds), inode, length; `None` if the file is missing.
-type Stamp = Option<(i64, i64, u64, u64)>;
+type FileStamp = Option<(i64, i64, u64, u64)>;
 
-fn stamps(files: &TlsFiles) -> [Stamp; 2] {
+fn file_stamps(files: &TlsFiles) -> [FileStamp; 2] {
     [&files.certificate, &files.key].map(|path| {
         let found = path.metadata().ok()?;
         Some((found.ctime(), found.ctime_nsec(), found.ino(), found.len()))
@@ -140,15 +140,15 @@ fn stamps(files: &TlsFiles) -> [Stamp; 2] {
 }
 
 /// Rereads the files when their stamps differ from `seen`, for the lifetime of the certificate.
-fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
+fn reload_on_change(certificate: &Weak<Certificate>, mut seen: [FileStamp; 2]) {
     loop {
-        std::thread::sleep(LOOKS);
+        std::thread::sleep(POLL_INTERVAL);
         let Some(certificate) = certificate.upgrade() else { return };
-        let now = stamps(&certificate.files);
+        let now = file_stamps(&certificate.files);
         if now != seen {
             seen = now;
-            std::thread::sleep(SETTLE);
-            certificate.renew();
+            std::thread::sleep(SETTLE_DELAY);
+            certificate.reload();
         }
     }
 }
@@ -156,10 +156,10 @@ fn keep(certificate: &Weak<Certificate>, mut seen: [Stamp; 2]) {
 /// Returns the problem of the server's own certificate at a given time. Issuer certificates are not checked: clients may
 /// know other valid ones.
 fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
-    let Validity { from, until } = certificate_validity::of(certificate)?;
+    let Validity { from, until } = certificate_validity::parse_validity(certificate)?;
     let left = until - now;
     let is_early = now < from;
-    if !is_early && left > NOTICE.min((until - from) / NOTICE_PART) {
+    if !is_early && left > WARNING_PERIOD.min((until - from) / WARNING_FRACTION) {
         return None;
     }
     let when = if is_early { from } else { until }.format("%Y-%m-%d %H:%M UTC");
@@ -178,10 +178,10 @@ fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<S
 /// Like [`problem`], but `None` for an expiry warning.
 fn failure(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     problem(files, certificate, now)
-        .filter(|_| certificate_validity::of(certificate).is_some_and(|it| !it.holds_at(now)))
+        .filter(|_| certificate_validity::parse_validity(certificate).is_some_and(|it| !it.holds_at(now)))
 }
 
-fn read(files: &TlsFiles) -> Result<CertifiedKey> {
+fn load_certificate(files: &TlsFiles) -> Result<CertifiedKey> {
     let wrong = |name: &str, path: &Path, error: &dyn fmt::Display| {
         Error::new(ErrorCode::FailedPrecondition, format!("cannot use {name} `{}`: {error}", path.display()))
             .hint("both files are PEM; the certificate's file holds the whole chain, the server's own first")
@@ -207,7 +207,7 @@ mod tests {
     fn check(days: i64, seconds: i64) -> Option<String> {
         let until = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
         let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };
-        let certificate = certificate_validity::made(until - TimeDelta::days(days), until);
+        let certificate = certificate_validity::test_certificate(until - TimeDelta::days(days), until);
         let now = until + TimeDelta::seconds(seconds);
         let (problem, failure) = (problem(&files, &certificate, now), failure(&files, &certificate, now));
         let is_refused = problem.as_ref().is_some_and(|it| !it.contains("expires on"));

@@ -28,26 +28,26 @@ impl Validity {
 }
 
 /// Returns the validity period of a certificate; `None` if it cannot be parsed.
-pub(in crate::serve) fn of(certificate: &[u8]) -> Option<Validity> {
-    let mut signed = Elements(Elements(certificate).take(SEQUENCE)?);
-    let mut fields = Elements(signed.take(SEQUENCE)?);
+pub(in crate::serve) fn parse_validity(certificate: &[u8]) -> Option<Validity> {
+    let mut signed = DerReader(DerReader(certificate).take_tag(SEQUENCE)?);
+    let mut fields = DerReader(signed.take_tag(SEQUENCE)?);
     if fields.0.first() == Some(&VERSION) {
-        fields.take(VERSION)?;
+        fields.take_tag(VERSION)?;
     }
     // Serial number, signature algorithm, issuer.
-    fields.take(INTEGER)?;
-    fields.take(SEQUENCE)?;
-    fields.take(SEQUENCE)?;
-    let mut times = Elements(fields.take(SEQUENCE)?);
-    Some(Validity { from: time(times.next()?)?, until: time(times.next()?)? })
+    fields.take_tag(INTEGER)?;
+    fields.take_tag(SEQUENCE)?;
+    fields.take_tag(SEQUENCE)?;
+    let mut times = DerReader(fields.take_tag(SEQUENCE)?);
+    Some(Validity { from: parse_time(times.next_element()?)?, until: parse_time(times.next_element()?)? })
 }
 
 /// A sequence of DER elements.
-struct Elements<'a>(&'a [u8]);
+struct DerReader<'a>(&'a [u8]);
 
-impl<'a> Elements<'a> {
+impl<'a> DerReader<'a> {
     /// Returns the tag and the content of the next element.
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+    fn next_element(&mut self) -> Option<(u8, &'a [u8])> {
         let [kind, length, rest @ ..] = self.0 else { return None };
         let (length, rest) = match length {
             0..=0x7f => (usize::from(*length), rest),
@@ -64,41 +64,41 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the content of the next element if it has this tag.
-    fn take(&mut self, kind: u8) -> Option<&'a [u8]> {
-        self.next().filter(|it| it.0 == kind).map(|it| it.1)
+    fn take_tag(&mut self, kind: u8) -> Option<&'a [u8]> {
+        self.next_element().filter(|it| it.0 == kind).map(|it| it.1)
     }
 }
 
 /// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
-fn time((kind, text): (u8, &[u8])) -> Option<DateTime<Utc>> {
+fn parse_time((kind, text): (u8, &[u8])) -> Option<DateTime<Utc>> {
     let digits = text.strip_suffix(b"Z")?;
     let (year, rest) = match kind {
         UTC_TIME => {
             let (year, rest) = digits.split_at_checked(2)?;
-            let year = number(year)?;
+            let year = parse_digits(year)?;
             (year + if year < LAST_CENTURY { 2_000 } else { 1_900 }, rest)
         }
         GENERALIZED_TIME => {
             let (year, rest) = digits.split_at_checked(4)?;
-            (number(year)?, rest)
+            (parse_digits(year)?, rest)
         }
         _ => return None,
     };
     let rest: &[u8; 10] = rest.try_into().ok()?;
-    let two = |at: usize| number(&rest[at..at + 2]);
+    let two = |at: usize| parse_digits(&rest[at..at + 2]);
     let day = NaiveDate::from_ymd_opt(year.cast_signed(), two(0)?, two(2)?)?;
     Some(day.and_hms_opt(two(4)?, two(6)?, two(8)?)?.and_utc())
 }
 
 /// Parses ASCII digits.
-fn number(digits: &[u8]) -> Option<u32> {
+fn parse_digits(digits: &[u8]) -> Option<u32> {
     let digit = |it: &u8| it.is_ascii_digit().then(|| u32::from(it - b'0'));
     digits.iter().try_fold(0, |sum, it| Some(10 * sum + digit(it)?))
 }
 
 /// Builds the part of a certificate that is parsed here.
 #[cfg(test)]
-pub(in crate::serve) fn made(from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<u8> {
+pub(in crate::serve) fn test_certificate(from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<u8> {
     let text = |it: DateTime<Utc>| tests::element(GENERALIZED_TIME, it.format("%Y%m%d%H%M%SZ").to_string().as_bytes());
     tests::certificate(true, &[text(from), text(until)].concat())
 }
@@ -144,7 +144,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
     /// Returns both ends in seconds since the epoch for times with this tag and these texts.
     fn check(kind: u8, texts: [&str; 2]) -> Option<[i64; 2]> {
         let times = texts.map(|it| element(kind, it.as_bytes())).concat();
-        let [with, without] = [true, false].map(|it| of(&certificate(it, &times)));
+        let [with, without] = [true, false].map(|it| parse_validity(&certificate(it, &times)));
         assert_eq!(with, without, "with and without a version");
         with.map(|it| [it.from.timestamp(), it.until.timestamp()])
     }
@@ -152,7 +152,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
     #[test]
     fn validity_is_read_from_both_time_formats() {
         let real = CertificateDer::from_pem_slice(REAL.as_bytes()).unwrap();
-        let told = of(&real).map(|it| [it.from.timestamp(), it.until.timestamp()]);
+        let told = parse_validity(&real).map(|it| [it.from.timestamp(), it.until.timestamp()]);
         assert_eq!(told, Some([1_577_836_800, 1_609_459_200]));
         assert_eq!(check(UTC_TIME, ["200101000000Z", "210101000000Z"]), told);
         assert_eq!(check(GENERALIZED_TIME, ["20200101000000Z", "20210101000000Z"]), told);
@@ -178,15 +178,15 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
     #[test]
     fn damaged_certificate_does_not_panic() {
         let real = CertificateDer::from_pem_slice(REAL.as_bytes()).unwrap();
-        (0..real.len()).for_each(|it| assert_eq!(of(&real[..it]), None, "{it} bytes"));
+        (0..real.len()).for_each(|it| assert_eq!(parse_validity(&real[..it]), None, "{it} bytes"));
         for at in 0..real.len() {
             for value in [0, 0x7f, 0x80, 0x81, 0x84, 0x88, 0xff] {
                 let mut changed = real.to_vec();
                 changed[at] = value;
-                of(&changed);
+                parse_validity(&changed);
             }
         }
-        assert_eq!(of(&[SEQUENCE, 0x84, 0xff, 0xff, 0xff, 0xff, 0]), None);
-        assert_eq!(of(&[SEQUENCE, 0x80, 0, 0]), None, "an indefinite length is no DER");
+        assert_eq!(parse_validity(&[SEQUENCE, 0x84, 0xff, 0xff, 0xff, 0xff, 0]), None);
+        assert_eq!(parse_validity(&[SEQUENCE, 0x80, 0, 0]), None, "an indefinite length is no DER");
     }
 }

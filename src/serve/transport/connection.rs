@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{ServiceBuilder, ServiceExt};
 
-use crate::model::Holder;
+use crate::model::Principal;
 use crate::serve::transport::listener::{Listener, Peer, Socket};
-use crate::serve::transport::response_body::Sending;
+use crate::serve::transport::response_body::ConnectionResponses;
 
 /// Maximum concurrent requests of one connection; more wait. Limits a single client.
 const MAX_CONCURRENT: usize = 64;
@@ -45,11 +45,11 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Timeout of the TLS handshake and of request headers, and idle timeout of HTTP/1.1 connections.
-const HEADER_TIME: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits on connections.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct ConnectionLimits {
     /// Maximum number of connections. A further one replaces an unauthenticated or idle one, or waits to be accepted if
     /// there is none.
     connections: usize,
@@ -58,13 +58,13 @@ struct Bounds {
 }
 
 /// The number of connections stays far below the limit of open files.
-const BOUNDS: Bounds = Bounds { connections: 2_048, stall: Duration::from_secs(30) };
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits { connections: 2_048, stall: Duration::from_secs(30) };
 
 /// Interval of retries to find a connection to close when the limit is reached.
-const FULL_PAUSE: Duration = Duration::from_millis(50);
+const EVICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time to send responses after the last request ended at shutdown.
-const LINGER: Duration = Duration::from_millis(300);
+const SEND_GRACE: Duration = Duration::from_millis(300);
 
 /// Service on a port.
 pub(crate) struct Port {
@@ -75,26 +75,26 @@ pub(crate) struct Port {
 
 /// Serves until the shutdown, then until the last connection has closed.
 pub(crate) async fn serve(listener: Listener, port: Port) {
-    serve_within(BOUNDS, listener, port).await;
+    serve_within(CONNECTION_LIMITS, listener, port).await;
 }
 
-async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
+async fn serve_within(bounds: ConnectionLimits, listener: Listener, port: Port) {
     let port = Arc::new(port);
     let mut connections = JoinSet::new();
-    let mut guests = Guests::default();
+    let mut guests = Connections::default();
     loop {
         let full = connections.len() >= bounds.connections;
         if full {
-            guests.cut_one(bounds.connections);
+            guests.evict_one(bounds.connections);
         }
         tokio::select! {
             () = port.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => (),
             // A connection may have become idle meanwhile.
-            () = tokio::time::sleep(FULL_PAUSE), if full => (),
+            () = tokio::time::sleep(EVICT_RETRY_INTERVAL), if full => (),
             (socket, peer) = listener.accept(), if !full => {
-                let pulse = Arc::new(Pulse::default());
-                let handle = connections.spawn(connection(socket, peer, port.clone(), pulse.clone(), bounds.stall));
+                let pulse = Arc::new(ConnectionState::default());
+                let handle = connections.spawn(serve_connection(socket, peer, port.clone(), pulse.clone(), bounds.stall));
                 guests.add(handle, pulse, bounds.connections);
             }
         }
@@ -106,10 +106,10 @@ async fn serve_within(bounds: Bounds, listener: Listener, port: Port) {
 /// Connections in order of arrival. Without eviction, a client could occupy all of them forever: by idling in HTTP/2, or
 /// without a key by not reading responses.
 #[derive(Default)]
-struct Guests(VecDeque<(AbortHandle, Arc<Pulse>)>);
+struct Connections(VecDeque<(AbortHandle, Arc<ConnectionState>)>);
 
-impl Guests {
-    fn add(&mut self, handle: AbortHandle, pulse: Arc<Pulse>, most: usize) {
+impl Connections {
+    fn add(&mut self, handle: AbortHandle, pulse: Arc<ConnectionState>, most: usize) {
         if self.0.len() >= 2 * most {
             self.0.retain(|(handle, _)| !handle.is_finished());
         }
@@ -118,14 +118,14 @@ impl Guests {
 
     /// Closes one connection if there are at least `most`. Chooses the oldest unauthenticated one, else the oldest idle
     /// one, else the oldest of a key with more than half of all. The newest is exempt, as it had no time to authenticate.
-    fn cut_one(&mut self, most: usize) {
+    fn evict_one(&mut self, most: usize) {
         self.0.retain(|(handle, _)| !handle.is_finished());
         if self.0.len() < most {
             return;
         }
         let older = || self.0.iter().take(self.0.len().saturating_sub(1)).map(|it| &it.1);
-        let cut = older().position(|it| !it.is_known()).or_else(|| older().position(|it| it.is_at_rest()));
-        let of_many = || self.greedy().and_then(|key| older().position(|it| it.holder.get() == Some(key)));
+        let cut = older().position(|it| !it.is_authenticated()).or_else(|| older().position(|it| it.is_idle()));
+        let of_many = || self.dominant_key().and_then(|key| older().position(|it| it.holder.get() == Some(key)));
         let cut = cut.or_else(of_many);
         if let Some((handle, _)) = cut.and_then(|it| self.0.remove(it)) {
             handle.abort();
@@ -133,28 +133,28 @@ impl Guests {
     }
 }
 
-impl Guests {
+impl Connections {
     /// Returns the key with more than half of the connections, if any. The owner may have all of them.
-    fn greedy(&self) -> Option<&Holder> {
-        let mut counts: HashMap<&Holder, usize> = HashMap::new();
-        let keys = self.0.iter().filter_map(|(_, pulse)| pulse.holder.get()).filter(|it| **it != Holder::Owner);
+    fn dominant_key(&self) -> Option<&Principal> {
+        let mut counts: HashMap<&Principal, usize> = HashMap::new();
+        let keys = self.0.iter().filter_map(|(_, pulse)| pulse.holder.get()).filter(|it| **it != Principal::Owner);
         keys.for_each(|it| *counts.entry(it).or_default() += 1);
         counts.into_iter().find(|(_, count)| *count > self.0.len() / 2).map(|(key, _)| key)
     }
 }
 
-async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Pulse>, stall: Duration) {
-    let patience = Patience { request: HEADER_TIME, reader: stall };
+async fn serve_connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<ConnectionState>, stall: Duration) {
+    let patience = ClientTimeouts { request: HEADER_TIMEOUT, reader: stall };
     match (socket, &port.tls) {
         (Socket::Unix(stream), _) => {
-            pulse.make_known(Holder::Owner);
-            speak(stream, peer, &port, pulse, None).await;
+            pulse.set_holder(Principal::Owner);
+            serve_stream(stream, peer, &port, pulse, None).await;
         }
-        (Socket::Tcp(stream), None) => speak(stream, peer, &port, pulse, Some(patience)).await,
+        (Socket::Tcp(stream), None) => serve_stream(stream, peer, &port, pulse, Some(patience)).await,
         (Socket::Tcp(stream), Some(tls)) => {
-            let handshake = tokio::time::timeout(HEADER_TIME, tls.accept(stream));
+            let handshake = tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream));
             match port.shutdown.run_until_cancelled(handshake).await {
-                Some(Ok(Ok(stream))) => speak(stream, peer, &port, pulse, Some(patience)).await,
+                Some(Ok(Ok(stream))) => serve_stream(stream, peer, &port, pulse, Some(patience)).await,
                 Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
                 Some(Err(_)) | None => (),
             }
@@ -163,7 +163,7 @@ async fn connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Arc<Puls
 }
 
 /// Timeouts for TCP clients.
-struct Patience {
+struct ClientTimeouts {
     /// Until the first request.
     request: Duration,
     /// Without reading a response.
@@ -172,29 +172,34 @@ struct Patience {
 
 /// Serves one client until it disconnects, or until its running requests end after the shutdown. Closes a connection that
 /// sends no request in time or does not read.
-async fn speak<S>(stream: S, peer: Peer, port: &Port, pulse: Arc<Pulse>, patience: Option<Patience>)
-where
+async fn serve_stream<S>(
+    stream: S,
+    peer: Peer,
+    port: &Port,
+    pulse: Arc<ConnectionState>,
+    patience: Option<ClientTimeouts>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(MAX_CONCURRENT)).service(tower::service_fn({
         let (pulse, router) = (pulse.clone(), port.router.clone());
         move |mut request: Request<Incoming>| {
-            let (beat, router, sending) = (Beat::new(&pulse), router.clone(), pulse.sending.clone());
+            let (beat, router, sending) = (RunningRequest::new(&pulse), router.clone(), pulse.responses.clone());
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(pulse.clone());
             async move {
                 let _beat = beat;
                 let answer = router.oneshot(request.map(Body::new)).await;
-                answer.map(|it| it.map(|body| sending.send(body)))
+                answer.map(|it| it.map(|body| sending.track(body)))
             }
         }
     }));
-    let builder = builder();
+    let builder = http_builder();
     let mut connection =
         std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = pulse.missing(patience) => {
+        () = pulse.timed_out(patience) => {
             tracing::debug!("closed a connection that neither sends nor reads");
             return;
         }
@@ -202,7 +207,7 @@ where
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 outcome = connection => outcome,
-                () = pulse.stopped() => return,
+                () = pulse.drained() => return,
             }
         }
     };
@@ -211,9 +216,9 @@ where
     }
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
+fn http_builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MAX_HEADERS as usize);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADERS as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -227,31 +232,31 @@ fn builder() -> auto::Builder<TokioExecutor> {
 
 /// State of a connection: requests so far, running requests, and the holder of the first accepted key.
 #[derive(Default)]
-pub(crate) struct Pulse {
-    holder: OnceLock<Holder>,
+pub(crate) struct ConnectionState {
+    holder: OnceLock<Principal>,
     begun: AtomicUsize,
     at_work: AtomicUsize,
     changed: Notify,
-    sending: Arc<Sending>,
+    responses: Arc<ConnectionResponses>,
 }
 
-impl Pulse {
+impl ConnectionState {
     /// Marks the connection as authenticated. The first holder counts, even if a proxy shares the connection.
-    pub(crate) fn make_known(&self, holder: Holder) {
+    pub(crate) fn set_holder(&self, holder: Principal) {
         self.holder.get_or_init(|| holder);
     }
 
-    fn is_known(&self) -> bool {
+    fn is_authenticated(&self) -> bool {
         self.holder.get().is_some()
     }
 
     /// Returns whether no request is running and no response is being sent.
-    fn is_at_rest(&self) -> bool {
-        self.at_work.load(Ordering::Acquire) == 0 && self.sending.is_over()
+    fn is_idle(&self) -> bool {
+        self.at_work.load(Ordering::Acquire) == 0 && self.responses.is_idle()
     }
 
     /// Returns when no request arrived in time, or when a response is not read.
-    async fn missing(&self, patience: Option<Patience>) {
+    async fn timed_out(&self, patience: Option<ClientTimeouts>) {
         let Some(patience) = patience else { return std::future::pending().await };
         let silent = async {
             tokio::time::sleep(patience.request).await;
@@ -261,12 +266,12 @@ impl Pulse {
         };
         tokio::select! {
             () = silent => (),
-            () = self.sending.stalled(patience.reader) => (),
+            () = self.responses.stalled(patience.reader) => (),
         }
     }
 
     /// Returns a short time after the last request ended.
-    async fn stopped(&self) {
+    async fn drained(&self) {
         loop {
             let changed = self.changed.notified();
             if self.at_work.load(Ordering::Acquire) == 0 {
@@ -274,22 +279,22 @@ impl Pulse {
             }
             changed.await;
         }
-        tokio::time::sleep(LINGER).await;
+        tokio::time::sleep(SEND_GRACE).await;
     }
 }
 
 /// Guard of a running request.
-struct Beat(Arc<Pulse>);
+struct RunningRequest(Arc<ConnectionState>);
 
-impl Beat {
-    fn new(pulse: &Arc<Pulse>) -> Beat {
+impl RunningRequest {
+    fn new(pulse: &Arc<ConnectionState>) -> RunningRequest {
         pulse.begun.fetch_add(1, Ordering::Relaxed);
         pulse.at_work.fetch_add(1, Ordering::Relaxed);
-        Beat(pulse.clone())
+        RunningRequest(pulse.clone())
     }
 }
 
-impl Drop for Beat {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.0.at_work.fetch_sub(1, Ordering::Release);
         self.0.changed.notify_waiters();
@@ -309,12 +314,12 @@ mod tests {
     const LARGE: usize = 64 << 20;
 
     /// Starts a port with these limits; `/key` authenticates the connection.
-    async fn port(bounds: Bounds) -> (std::net::SocketAddr, CancellationToken) {
+    async fn port(bounds: ConnectionLimits) -> (std::net::SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let key = |Extension(pulse): Extension<Arc<Pulse>>| async move { pulse.make_known(Holder::Owner) };
-        let ada = |Extension(pulse): Extension<Arc<Pulse>>| async move {
-            pulse.make_known(Holder::Key("ada".into()));
+        let key = |Extension(pulse): Extension<Arc<ConnectionState>>| async move { pulse.set_holder(Principal::Owner) };
+        let ada = |Extension(pulse): Extension<Arc<ConnectionState>>| async move {
+            pulse.set_holder(Principal::Key("ada".into()));
             std::future::pending::<()>().await;
         };
         let router = Router::new().route("/key", get(key)).route("/", get(|| async {})).route("/ada", get(ada));
@@ -325,7 +330,7 @@ mod tests {
     }
 
     /// Sends a request; returns whether it succeeds.
-    async fn asks(stream: &mut TcpStream, path: &str) -> bool {
+    async fn request_succeeds(stream: &mut TcpStream, path: &str) -> bool {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let mut answer = [0; 12];
         stream.write_all(request.as_bytes()).await.is_ok()
@@ -335,13 +340,13 @@ mod tests {
 
     #[tokio::test]
     async fn unauthenticated_connection_is_evicted_first() {
-        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let (address, shutdown) = port(ConnectionLimits { connections: 3, ..CONNECTION_LIMITS }).await;
         let mut friend = TcpStream::connect(address).await.unwrap();
-        assert!(asks(&mut friend, "/key").await);
+        assert!(request_succeeds(&mut friend, "/key").await);
         let mut strangers = Vec::new();
         for _ in 0..20 {
             let mut stranger = TcpStream::connect(address).await.unwrap();
-            assert!(asks(&mut stranger, "/").await, "each is accepted");
+            assert!(request_succeeds(&mut stranger, "/").await, "each is accepted");
             strangers.push(stranger);
         }
         let mut rest = Vec::new();
@@ -351,17 +356,17 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_ok());
         let mut rest = [0; 256];
         let _headers = friend.read(&mut rest).await.unwrap();
-        assert!(asks(&mut friend, "/").await);
+        assert!(request_succeeds(&mut friend, "/").await);
         shutdown.cancel();
     }
 
     #[tokio::test]
     async fn idle_authenticated_connection_is_evicted() {
-        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let (address, shutdown) = port(ConnectionLimits { connections: 3, ..CONNECTION_LIMITS }).await;
         let mut friends = Vec::new();
         for _ in 0..10 {
             let mut friend = TcpStream::connect(address).await.unwrap();
-            assert!(asks(&mut friend, "/key").await, "each is accepted");
+            assert!(request_succeeds(&mut friend, "/key").await, "each is accepted");
             friends.push(friend);
         }
         shutdown.cancel();
@@ -369,7 +374,7 @@ mod tests {
 
     #[tokio::test]
     async fn key_with_all_connections_is_evicted() {
-        let (address, shutdown) = port(Bounds { connections: 3, ..BOUNDS }).await;
+        let (address, shutdown) = port(ConnectionLimits { connections: 3, ..CONNECTION_LIMITS }).await;
         let mut greedy = Vec::new();
         for _ in 0..3 {
             let mut stream = TcpStream::connect(address).await.unwrap();
@@ -380,7 +385,7 @@ mod tests {
         }
         for _ in 0..2 {
             let mut friend = TcpStream::connect(address).await.unwrap();
-            let asked = tokio::time::timeout(Duration::from_secs(5), asks(&mut friend, "/key")).await;
+            let asked = tokio::time::timeout(Duration::from_secs(5), request_succeeds(&mut friend, "/key")).await;
             assert!(asked.unwrap(), "another key is accepted");
         }
         let mut rest = Vec::new();
@@ -392,10 +397,10 @@ mod tests {
     #[tokio::test]
     async fn stalled_reader_is_closed_and_slow_reader_served() {
         let stall = Duration::from_millis(400);
-        let (address, shutdown) = port(Bounds { connections: 3, stall }).await;
+        let (address, shutdown) = port(ConnectionLimits { connections: 3, stall }).await;
         let connect = || async {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            assert!(asks(&mut stream, "/large").await);
+            assert!(request_succeeds(&mut stream, "/large").await);
             stream
         };
         let (mut silent, mut slow) = (connect().await, connect().await);

@@ -51,8 +51,8 @@ impl Listener {
     pub(crate) async fn accept(&self) -> (Socket, Peer) {
         loop {
             let accepted = match self {
-                Listener::Unix(listener) => unix(listener).await,
-                Listener::Tcp { listener, remote } => tcp(listener, *remote).await,
+                Listener::Unix(listener) => accept_unix(listener).await,
+                Listener::Tcp { listener, remote } => accept_tcp(listener, *remote).await,
             };
             match accepted {
                 Ok(Some(connection)) => return connection,
@@ -66,7 +66,7 @@ impl Listener {
     }
 }
 
-async fn unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer)>> {
+async fn accept_unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer)>> {
     let (stream, _) = listener.accept().await?;
     // The mode of the socket file already rejects other users; this check holds even if the data directory is opened up.
     match stream.peer_cred() {
@@ -84,7 +84,7 @@ fn may_connect(peer: u32, own: u32) -> bool {
     peer == own || peer == ROOT
 }
 
-async fn tcp(listener: &TcpListener, remote: bool) -> io::Result<Option<(Socket, Peer)>> {
+async fn accept_tcp(listener: &TcpListener, remote: bool) -> io::Result<Option<(Socket, Peer)>> {
     let (stream, peer) = listener.accept().await?;
     if !remote && !peer.ip().to_canonical().is_loopback() {
         tracing::warn!(%peer, "refused a connection from another machine");

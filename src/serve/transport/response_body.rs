@@ -10,74 +10,74 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
 /// Maximum size of a piece. HTTP/2 buffers a whole piece even if the reader takes only a part of it.
-const PIECE: usize = 64 << 10;
+const MAX_PIECE_BYTES: usize = 64 << 10;
 
 /// Factor of the timeout while the reader takes other responses of the connection.
-const BESIDE: u32 = 10;
+const OTHER_READS_FACTOR: u32 = 10;
 
 /// The responses of one connection.
 #[derive(Default)]
-pub(crate) struct Sending(Mutex<Answers>);
+pub(crate) struct ConnectionResponses(Mutex<ResponseState>);
 
 #[derive(Default)]
-struct Answers {
+struct ResponseState {
     /// Number of responses so far.
-    begun: u64,
+    started: u64,
     /// Number of open responses.
     open: usize,
     /// By response: since when a piece has been handed over without a request for the next one.
     waiting: HashMap<u64, Instant>,
     /// When a piece of any response was handed over last.
-    taken: Option<Instant>,
+    last_read: Option<Instant>,
 }
 
-impl Sending {
+impl ConnectionResponses {
     /// Wraps the body of a response.
-    pub(crate) fn send(self: &Arc<Sending>, body: Body) -> Body {
+    pub(crate) fn track(self: &Arc<ConnectionResponses>, body: Body) -> Body {
         let mut answers = self.lock();
-        answers.begun += 1;
+        answers.started += 1;
         answers.open += 1;
-        let number = answers.begun;
+        let number = answers.started;
         drop(answers);
-        Body::new(Answer { number, body, rest: Bytes::new(), sending: self.clone() })
+        Body::new(TrackedBody { number, body, rest: Bytes::new(), sending: self.clone() })
     }
 
     /// Returns whether no response is open.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.lock().open == 0
     }
 
     /// Returns when a response has stalled for `patience`, or for [`BESIDE`] times as long if others were read meanwhile.
     pub(crate) async fn stalled(&self, patience: Duration) {
-        while !self.lock().have_stalled(patience) {
+        while !self.lock().is_stalled(patience) {
             tokio::time::sleep(patience / 4).await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Answers> {
+    fn lock(&self) -> MutexGuard<'_, ResponseState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Answers {
-    fn have_stalled(&self, patience: Duration) -> bool {
+impl ResponseState {
+    fn is_stalled(&self, patience: Duration) -> bool {
         // An open response that has nothing to send, e.g. of a paused job, does not count as being read.
-        let takes_others = self.taken.is_some_and(|it| it.elapsed() < patience);
-        let patience = if takes_others { BESIDE * patience } else { patience };
+        let takes_others = self.last_read.is_some_and(|it| it.elapsed() < patience);
+        let patience = if takes_others { OTHER_READS_FACTOR * patience } else { patience };
         self.waiting.values().any(|since| since.elapsed() >= patience)
     }
 }
 
 /// Body of one response.
-struct Answer {
+struct TrackedBody {
     number: u64,
     body: Body,
     /// Remainder of the last chunk of the body.
     rest: Bytes,
-    sending: Arc<Sending>,
+    sending: Arc<ConnectionResponses>,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -92,9 +92,9 @@ impl HttpBody for Answer {
                 None => return Poll::Ready(None),
             }
         }
-        let piece = answer.rest.split_to(answer.rest.len().min(PIECE));
+        let piece = answer.rest.split_to(answer.rest.len().min(MAX_PIECE_BYTES));
         let mut answers = answer.sending.lock();
-        answers.taken = Some(Instant::now());
+        answers.last_read = Some(Instant::now());
         answers.waiting.insert(answer.number, Instant::now());
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
@@ -114,7 +114,7 @@ impl HttpBody for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         let mut answers = self.sending.lock();
         answers.open -= 1;
@@ -130,39 +130,39 @@ mod tests {
 
     #[tokio::test]
     async fn response_is_complete_in_pieces_with_known_length() {
-        let sending = Arc::new(Sending::default());
+        let sending = Arc::new(ConnectionResponses::default());
         let text: Vec<u8> = (0..200_000_u32).map(|it| it as u8).collect();
-        let body = sending.send(Body::from(text.clone()));
+        let body = sending.track(Body::from(text.clone()));
         assert_eq!(body.size_hint().exact(), Some(200_000));
         let mut pieces = body.into_data_stream();
         let mut came = Vec::new();
         while let Some(piece) = pieces.next().await {
             let piece = piece.unwrap();
-            assert!(piece.len() <= PIECE);
+            assert!(piece.len() <= MAX_PIECE_BYTES);
             came.extend(piece);
         }
         assert_eq!(came, text);
         drop(pieces);
-        assert!(sending.is_over());
+        assert!(sending.is_idle());
     }
 
     #[tokio::test]
     async fn unread_response_stalls_and_idle_one_does_not() {
-        let sending = Arc::new(Sending::default());
+        let sending = Arc::new(ConnectionResponses::default());
         let patience = Duration::from_millis(20);
         let never = futures::stream::pending::<Result<Bytes, std::io::Error>>();
-        let mut slow = sending.send(Body::from_stream(never)).into_data_stream();
+        let mut slow = sending.track(Body::from_stream(never)).into_data_stream();
         let asks = async { slow.next().await };
         tokio::select! {
             _ = asks => unreachable!("nothing is sent"),
             () = sending.stalled(patience) => panic!("nothing to read yet"),
             () = tokio::time::sleep(3 * patience) => (),
         }
-        let mut unread = sending.send(Body::from(vec![0; 2 * PIECE])).into_data_stream();
+        let mut unread = sending.track(Body::from(vec![0; 2 * MAX_PIECE_BYTES])).into_data_stream();
         unread.next().await.unwrap().unwrap();
         let reads_another = async {
             loop {
-                let mut read = sending.send(Body::from(vec![0; 10])).into_data_stream();
+                let mut read = sending.track(Body::from(vec![0; 10])).into_data_stream();
                 while read.next().await.is_some() {}
                 tokio::time::sleep(patience / 4).await;
             }
@@ -177,6 +177,6 @@ mod tests {
             .expect("an idle response does not count as read");
         drop(unread);
         let calm = tokio::time::timeout(2 * patience, sending.stalled(patience)).await;
-        assert!(calm.is_err() && !sending.is_over(), "the idle response is still open");
+        assert!(calm.is_err() && !sending.is_idle(), "the idle response is still open");
     }
 }

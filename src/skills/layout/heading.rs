@@ -2,19 +2,19 @@
 
 use crate::model::BlockKind;
 use crate::skills::layout::reading_order::Row;
-use crate::skills::layout::{Find, Page};
+use crate::skills::layout::{Page, StructureMatch};
 
 /// Longest heading, in characters.
-const MOST_LETTERS: usize = 120;
+const MAX_HEADING_CHARS: usize = 120;
 /// Smallest ratio of a heading's size to the text's, with sizes from the file.
-const LARGER: f32 = 1.15;
+const MIN_SIZE_RATIO: f32 = 1.15;
 /// The same with sizes measured on a picture, where boxes of words differ by their letters.
-const LARGER_ON_PICTURE: f32 = 1.4;
+const MIN_SIZE_RATIO_ON_PICTURE: f32 = 1.4;
 
 /// Finds headings. The largest size on the page is level 1.
-pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+pub(super) fn find_headings(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let Some(usual) = usual_size(page) else { return Vec::new() };
-    let least = usual * if page.measured { LARGER } else { LARGER_ON_PICTURE };
+    let least = usual * if page.measured { MIN_SIZE_RATIO } else { MIN_SIZE_RATIO_ON_PICTURE };
     let alone = rows.iter().filter_map(|row| match row.pieces[..] {
         [one] if !taken[one] => Some(one),
         _ => None,
@@ -24,23 +24,23 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
             let piece = &page.pieces[*at];
             let letters = piece.text.chars().filter(|it| it.is_alphabetic()).count();
             let blank = piece.text.contains("____");
-            piece.size >= least && letters >= 3 && !blank && piece.text.chars().count() <= MOST_LETTERS
+            piece.size >= least && letters >= 3 && !blank && piece.text.chars().count() <= MAX_HEADING_CHARS
         })
         .collect();
-    let mut sizes: Vec<i32> = headings.iter().map(|at| step(page.pieces[*at].size)).collect();
+    let mut sizes: Vec<i32> = headings.iter().map(|at| quantised_size(page.pieces[*at].size)).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes.dedup();
     let heading = |at: usize| {
         let piece = &page.pieces[at];
-        let level = sizes.iter().position(|it| *it == step(piece.size)).unwrap_or(0) + 1;
+        let level = sizes.iter().position(|it| *it == quantised_size(piece.size)).unwrap_or(0) + 1;
         let kind = BlockKind::Heading(level.min(6) as u8);
-        Find { kind, text: piece.text.clone(), area: piece.clone(), pieces: vec![at] }
+        StructureMatch { kind, text: piece.text.clone(), area: piece.clone(), pieces: vec![at] }
     };
-    let mut finds: Vec<Find> = Vec::with_capacity(headings.len());
+    let mut finds: Vec<StructureMatch> = Vec::with_capacity(headings.len());
     for at in headings {
         let next = heading(at);
         match finds.last_mut() {
-            Some(above) if goes_on(above, &next) => {
+            Some(above) if continues_heading(above, &next) => {
                 above.text.push(' ');
                 above.text.push_str(&next.text);
                 above.area.cover(&next.area);
@@ -53,13 +53,13 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
 }
 
 /// Returns whether a heading is the next line of the one above.
-fn goes_on(above: &Find, next: &Find) -> bool {
+fn continues_heading(above: &StructureMatch, next: &StructureMatch) -> bool {
     let gap = next.area.top - above.area.bottom;
-    above.kind == next.kind && gap < 0.5 * next.area.size && above.text.chars().count() <= MOST_LETTERS
+    above.kind == next.kind && gap < 0.5 * next.area.size && above.text.chars().count() <= MAX_HEADING_CHARS
 }
 
 /// Quantises a size, so that visually equal sizes are equal.
-fn step(size: f32) -> i32 {
+fn quantised_size(size: f32) -> i32 {
     (size * 2.0).round() as i32
 }
 

@@ -6,16 +6,16 @@ use regex::Regex;
 
 use crate::model::BlockKind;
 use crate::skills::layout::reading_order::Row;
-use crate::skills::layout::{FieldKind, Find, Page, Piece, around};
+use crate::skills::layout::{FieldKind, Page, Piece, StructureMatch, bounding_box};
 
 /// Longest label, in characters; a longer one is a sentence.
-const LABEL_LETTERS: usize = 40;
+const MAX_LABEL_CHARS: usize = 40;
 /// Largest number of words in a label; more are a sentence.
-const LABEL_WORDS: usize = 6;
+const MAX_LABEL_WORDS: usize = 6;
 /// Longest value, in characters; a longer one is running text.
-const VALUE_LETTERS: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
 /// Largest gap between facts of one list, in lines.
-const LIST_GAP: f32 = 2.5;
+const MAX_LIST_GAP: f32 = 2.5;
 
 static INSIDE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(\p{L}[^:]{0,60}?)\s*:\s+(\S.*)$").expect("a constant"));
@@ -25,14 +25,14 @@ static LEADERS: LazyLock<Regex> =
 static BLANK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[._…]{4,}").expect("a constant"));
 
 /// A fact with its pieces.
-struct Pair {
+struct LabelValue {
     line: String,
     area: Piece,
     pieces: Vec<usize>,
 }
 
 /// Finds facts, and groups those that stand together.
-pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+pub(super) fn find_facts(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let mut used = taken.to_vec();
     let mut pairs = Vec::new();
     for (index, row) in rows.iter().enumerate() {
@@ -42,22 +42,23 @@ pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
                 continue;
             }
             let beside = row.pieces.get(place + 1).copied().filter(|it| !used[*it]);
-            let pair = inside(page, at).or_else(|| open_label(page, at, beside, rows.get(index + 1), &used));
+            let pair =
+                pair_in_piece(page, at).or_else(|| pair_with_neighbour(page, at, beside, rows.get(index + 1), &used));
             if let Some(pair) = pair {
                 pair.pieces.iter().for_each(|it| used[*it] = true);
                 pairs.push(pair);
             }
         }
     }
-    lists(pairs)
+    group_into_lists(pairs)
 }
 
 /// Finds label and value in one piece, separated by a colon or by dot leaders.
-fn inside(page: &Page, at: usize) -> Option<Pair> {
+fn pair_in_piece(page: &Page, at: usize) -> Option<LabelValue> {
     let piece = &page.pieces[at];
     let found = LEADERS.captures(&piece.text).or_else(|| INSIDE.captures(&piece.text))?;
     let (label, value) = (found.get(1)?.as_str(), found.get(2)?.as_str());
-    is_fact(label, value).then(|| Pair { line: line(label, value), area: piece.clone(), pieces: vec![at] })
+    is_fact(label, value).then(|| LabelValue { line: fact_line(label, value), area: piece.clone(), pieces: vec![at] })
 }
 
 /// Returns whether this is a label with its value: not a sentence with a colon, and not a blank to fill in.
@@ -65,11 +66,17 @@ fn is_fact(label: &str, value: &str) -> bool {
     let blank = BLANK.is_match(value) || !value.contains(char::is_alphanumeric);
     let is_sentence = label.starts_with(char::is_lowercase)
         && (label.contains(char::is_whitespace) || !value.contains(|it: char| it.is_ascii_digit()));
-    is_label(label) && !blank && !is_sentence && value.chars().count() <= VALUE_LETTERS
+    is_label(label) && !blank && !is_sentence && value.chars().count() <= MAX_VALUE_CHARS
 }
 
 /// Finds a label that ends in a colon or dots, with its value beside it or below.
-fn open_label(page: &Page, at: usize, beside: Option<usize>, below: Option<&Row>, used: &[bool]) -> Option<Pair> {
+fn pair_with_neighbour(
+    page: &Page,
+    at: usize,
+    beside: Option<usize>,
+    below: Option<&Row>,
+    used: &[bool],
+) -> Option<LabelValue> {
     let piece = &page.pieces[at];
     let label = piece.text.trim_end_matches([':', '.', '…', ' ', '_']);
     let is_open = piece.text.ends_with(':') || (piece.text.len() >= label.len() + 4);
@@ -86,29 +93,29 @@ fn open_label(page: &Page, at: usize, beside: Option<usize>, below: Option<&Row>
     if text.ends_with(':') || !is_fact(label, text) {
         return None;
     }
-    let area = around([piece, &page.pieces[value]]);
-    Some(Pair { line: line(label, text), area, pieces: vec![at, value] })
+    let area = bounding_box([piece, &page.pieces[value]]);
+    Some(LabelValue { line: fact_line(label, text), area, pieces: vec![at, value] })
 }
 
 fn is_label(text: &str) -> bool {
     let web = text.ends_with("http") || text.ends_with("https") || text.ends_with("mailto");
-    let sentence = text.chars().count() > LABEL_LETTERS || text.split_whitespace().count() > LABEL_WORDS;
+    let sentence = text.chars().count() > MAX_LABEL_CHARS || text.split_whitespace().count() > MAX_LABEL_WORDS;
     !web && !sentence && text.chars().any(char::is_alphabetic)
 }
 
-fn line(label: &str, value: &str) -> String {
+fn fact_line(label: &str, value: &str) -> String {
     format!("{}: {}", label.trim().trim_end_matches(':'), value.trim())
 }
 
 /// Groups facts below each other into lists.
-fn lists(pairs: Vec<Pair>) -> Vec<Find> {
-    let mut lists: Vec<Find> = Vec::new();
+fn group_into_lists(pairs: Vec<LabelValue>) -> Vec<StructureMatch> {
+    let mut lists: Vec<StructureMatch> = Vec::new();
     for pair in pairs {
         let joins = lists.iter_mut().rev().find(|list| {
             let gap = pair.area.top - list.area.bottom;
             let overlap = pair.area.left < list.area.right && list.area.left < pair.area.right;
             let same_row = gap < 0.0;
-            gap < LIST_GAP * pair.area.height() && (overlap || same_row)
+            gap < MAX_LIST_GAP * pair.area.height() && (overlap || same_row)
         });
         match joins {
             Some(list) => {
@@ -118,7 +125,12 @@ fn lists(pairs: Vec<Pair>) -> Vec<Find> {
                 list.pieces.extend(pair.pieces);
             }
             None => {
-                lists.push(Find { kind: BlockKind::Metadata, text: pair.line, area: pair.area, pieces: pair.pieces });
+                lists.push(StructureMatch {
+                    kind: BlockKind::Metadata,
+                    text: pair.line,
+                    area: pair.area,
+                    pieces: pair.pieces,
+                });
             }
         }
     }
@@ -126,19 +138,21 @@ fn lists(pairs: Vec<Pair>) -> Vec<Find> {
 }
 
 /// Returns the filled-in form fields as one list.
-pub(super) fn fields(page: &Page) -> Vec<Find> {
+pub(super) fn form_values(page: &Page) -> Vec<StructureMatch> {
     let filled: Vec<_> = page.fields.iter().filter(|it| it.kind == FieldKind::Value).collect();
     if filled.is_empty() {
         return Vec::new();
     }
-    let lines: Vec<String> =
-        filled.iter().map(|it| line(label_of(page, &it.place).unwrap_or(it.name.as_str()), &it.value)).collect();
-    let area = around(filled.iter().map(|it| &it.place));
-    vec![Find { kind: BlockKind::Metadata, text: lines.join("\n"), area, pieces: Vec::new() }]
+    let lines: Vec<String> = filled
+        .iter()
+        .map(|it| fact_line(field_label(page, &it.place).unwrap_or(it.name.as_str()), &it.value))
+        .collect();
+    let area = bounding_box(filled.iter().map(|it| &it.place));
+    vec![StructureMatch { kind: BlockKind::Metadata, text: lines.join("\n"), area, pieces: Vec::new() }]
 }
 
 /// Returns the words beside or above a field, which serve as its label.
-pub(super) fn label_of<'a>(page: &'a Page, field: &Piece) -> Option<&'a str> {
+pub(super) fn field_label<'a>(page: &'a Page, field: &Piece) -> Option<&'a str> {
     let height = field.height().clamp(6.0, 20.0);
     let beside = |it: &&Piece| {
         let level = it.middle() > field.top - height / 2.0 && it.middle() < field.bottom + height / 2.0;

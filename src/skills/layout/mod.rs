@@ -15,8 +15,8 @@ mod table;
 
 use crate::model::{BlockKind, Region};
 
-pub(super) use crate::skills::layout::pdf_page::{has_picture, has_text, read};
-pub(super) use crate::skills::layout::render::render;
+pub(super) use crate::skills::layout::pdf_page::{has_picture, has_text, read_page};
+pub(super) use crate::skills::layout::render::render_page;
 
 /// Words of one line without wide gaps. Lengths are in points, or in pixels of a picture, from the top left corner.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,7 +81,7 @@ pub(super) struct Page {
 
 /// A structure found on a page.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct Structure {
     pub(super) kind: BlockKind,
     pub(super) text: String,
     pub(super) region: Region,
@@ -89,7 +89,7 @@ pub(super) struct Found {
 
 /// A find before sorting: its text and its pieces.
 #[derive(Clone, Debug, PartialEq)]
-struct Find {
+struct StructureMatch {
     kind: BlockKind,
     text: String,
     /// The box around all its parts.
@@ -99,27 +99,27 @@ struct Find {
 }
 
 /// Finds tables, facts, form fields, signatures and headings, in reading order.
-pub(super) fn structure(page: &Page) -> Vec<Found> {
-    let rows = reading_order::rows(&page.pieces);
+pub(super) fn find_structure(page: &Page) -> Vec<Structure> {
+    let rows = reading_order::group_rows(&page.pieces);
     let mut taken = vec![false; page.pieces.len()];
     let mut finds = Vec::new();
-    let mut add = |found: Vec<Find>, taken: &mut Vec<bool>| {
+    let mut add = |found: Vec<StructureMatch>, taken: &mut Vec<bool>| {
         found.iter().flat_map(|it| &it.pieces).for_each(|at| taken[*at] = true);
         finds.extend(found);
     };
-    add(signature::find(page, &rows, &taken), &mut taken);
-    add(table::find(page, &rows, &taken), &mut taken);
-    add(heading::find(page, &rows, &taken), &mut taken);
-    add(key_values::find(page, &rows, &taken), &mut taken);
-    add(key_values::fields(page), &mut taken);
+    add(signature::find_signatures(page, &rows, &taken), &mut taken);
+    add(table::find_tables(page, &rows, &taken), &mut taken);
+    add(heading::find_headings(page, &rows, &taken), &mut taken);
+    add(key_values::find_facts(page, &rows, &taken), &mut taken);
+    add(key_values::form_values(page), &mut taken);
     let places: Vec<&Piece> = finds.iter().map(|it| &it.area).collect();
     let order = reading_order::reading_order(&places);
-    order.into_iter().map(|at| page.found(&finds[at])).collect()
+    order.into_iter().map(|at| page.to_structure(&finds[at])).collect()
 }
 
 impl Page {
     /// Converts a find; its region is a fraction of the displayed page.
-    fn found(&self, find: &Find) -> Found {
+    fn to_structure(&self, find: &StructureMatch) -> Structure {
         let fraction = |at: f32, whole: f32| if whole > 0.0 { (at / whole).clamp(0.0, 1.0) } else { 0.0 };
         let upright = Region {
             left: fraction(find.area.left, self.width),
@@ -129,7 +129,7 @@ impl Page {
         };
         let back = |it: Region| Region { left: it.top, top: 1.0 - it.right, right: it.bottom, bottom: 1.0 - it.left };
         let region = (0..self.quarter_turns).fold(upright, |it, _| back(it));
-        Found { kind: find.kind, text: find.text.clone(), region }
+        Structure { kind: find.kind, text: find.text.clone(), region }
     }
 }
 
@@ -156,7 +156,7 @@ impl Piece {
 }
 
 /// Returns the box around these pieces, without text.
-fn around<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Piece {
+fn bounding_box<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Piece {
     let mut pieces = pieces.into_iter();
     let mut area = pieces.next().map(|it| Piece { text: String::new(), ..it.clone() }).unwrap_or_default();
     pieces.for_each(|it| area.cover(it));

@@ -3,21 +3,21 @@
 use pdfium_render::prelude::*;
 
 use crate::extract::clean_text;
-use crate::skills::layout::reading_order::{WIDE_GAP, joined};
+use crate::skills::layout::reading_order::{WIDE_GAP, join_pieces};
 use crate::skills::layout::{Field, FieldKind, Page, Piece, Rule};
 
 /// Letters read on a page; a crafted one has millions.
-const MOST_LETTERS: usize = 100_000;
+const MAX_LETTERS: usize = 100_000;
 /// Objects checked for rules and pictures.
-const MOST_OBJECTS: usize = 20_000;
+const MAX_OBJECTS: usize = 20_000;
 /// Rules kept: more than the densest table has, few enough to compare all pairs.
-const MOST_RULES: usize = 4_000;
+const MAX_RULES: usize = 4_000;
 /// Annotations and form fields read.
-const MOST_FIELDS: usize = 2_000;
+const MAX_FIELDS: usize = 2_000;
 /// Thickness up to which a box is a line, in points.
-const THIN: f32 = 2.5;
+const MAX_LINE_THICKNESS: f32 = 2.5;
 /// Shortest rule, in points; shorter lines are strokes of a drawing.
-const SHORTEST_RULE: f32 = 8.0;
+const MIN_RULE_LENGTH: f32 = 8.0;
 
 /// Maps the coordinates of the file to those of the displayed page.
 struct View {
@@ -29,17 +29,17 @@ struct View {
 }
 
 /// Reads the pieces, rules and fields of a page.
-pub(in crate::skills) fn read(page: &PdfPage<'_>) -> Page {
-    let view = View::of(page);
+pub(in crate::skills) fn read_page(page: &PdfPage<'_>) -> Page {
+    let view = View::new(page);
     let turned = view.quarter_turns % 2 == 1;
     let (width, height) = if turned { (view.height, view.width) } else { (view.width, view.height) };
-    let pieces = page.text().map(|text| pieces(&text, &view)).unwrap_or_default();
+    let pieces = page.text().map(|text| read_pieces(&text, &view)).unwrap_or_default();
     Page {
         width,
         height,
         pieces,
-        rules: rules(page, &view),
-        fields: fields(page, &view),
+        rules: read_rules(page, &view),
+        fields: read_fields(page, &view),
         quarter_turns: 0,
         measured: true,
     }
@@ -48,18 +48,18 @@ pub(in crate::skills) fn read(page: &PdfPage<'_>) -> Page {
 /// Returns whether a page has a text layer.
 pub(in crate::skills) fn has_text(page: &PdfPage<'_>) -> bool {
     page.text().is_ok_and(|text| {
-        text.chars().iter().take(MOST_LETTERS).filter_map(|it| it.unicode_char()).any(|it| !it.is_whitespace())
+        text.chars().iter().take(MAX_LETTERS).filter_map(|it| it.unicode_char()).any(|it| !it.is_whitespace())
     })
 }
 
 /// Returns whether a page shows an image, or a form object that may contain one.
 pub(in crate::skills) fn has_picture(page: &PdfPage<'_>) -> bool {
-    let mut objects = page.objects().iter().take(MOST_OBJECTS);
+    let mut objects = page.objects().iter().take(MAX_OBJECTS);
     objects.any(|it| matches!(it.object_type(), PdfPageObjectType::Image | PdfPageObjectType::XObjectForm))
 }
 
 impl View {
-    fn of(page: &PdfPage<'_>) -> View {
+    fn new(page: &PdfPage<'_>) -> View {
         let quarter_turns = match page.rotation() {
             Ok(PdfPageRenderRotation::Degrees90) => 1,
             Ok(PdfPageRenderRotation::Degrees180) => 2,
@@ -84,7 +84,7 @@ impl View {
         }
     }
 
-    fn place(&self, rect: &PdfRect) -> Piece {
+    fn to_piece(&self, rect: &PdfRect) -> Piece {
         let (x1, y1) = self.point(rect.left().value, rect.bottom().value);
         let (x2, y2) = self.point(rect.right().value, rect.top().value);
         let (left, right, top, bottom) = (x1.min(x2), x1.max(x2), y1.min(y2), y1.max(y2));
@@ -93,10 +93,10 @@ impl View {
 }
 
 /// Groups letters into pieces, in the order of the file, and joins lines that the file drew in several steps.
-fn pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
+fn read_pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut open: Option<Piece> = None;
-    for letter in text.chars().iter().take(MOST_LETTERS) {
+    for letter in text.chars().iter().take(MAX_LETTERS) {
         let Some(value) = letter.unicode_char() else { continue };
         if matches!(value, '\r' | '\n') {
             pieces.extend(open.take());
@@ -109,11 +109,11 @@ fn pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
             continue;
         }
         let Ok(bounds) = letter.loose_bounds() else { continue };
-        let mut place = view.place(&bounds);
+        let mut place = view.to_piece(&bounds);
         let size = letter.scaled_font_size().value;
         place.size = if size > 0.5 { size } else { place.height() };
         match &mut open {
-            Some(piece) if goes_on(piece, &place) => {
+            Some(piece) if continues_piece(piece, &place) => {
                 piece.text.push(value);
                 piece.cover(&place);
             }
@@ -127,29 +127,29 @@ fn pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
     for piece in &mut pieces {
         piece.text = clean_text(&piece.text).replace(['\n', '\t'], " ");
     }
-    joined(pieces)
+    join_pieces(pieces)
 }
 
 /// Returns whether a letter continues a piece: at the same height, to the right of it, without a wide gap.
-fn goes_on(piece: &Piece, letter: &Piece) -> bool {
+fn continues_piece(piece: &Piece, letter: &Piece) -> bool {
     let gap = letter.left - piece.right;
     let same_line = (letter.middle() - piece.middle()).abs() < 0.4 * piece.height().max(letter.height());
     same_line && gap < WIDE_GAP * piece.size && gap > -1.5 * piece.size
 }
 
-fn rules(page: &PdfPage<'_>, view: &View) -> Vec<Rule> {
+fn read_rules(page: &PdfPage<'_>, view: &View) -> Vec<Rule> {
     let mut rules = Vec::new();
-    for object in page.objects().iter().take(MOST_OBJECTS) {
-        if rules.len() >= MOST_RULES {
+    for object in page.objects().iter().take(MAX_OBJECTS) {
+        if rules.len() >= MAX_RULES {
             break;
         }
         let Some(path) = object.as_path_object() else { continue };
         let Ok(bounds) = object.bounds() else { continue };
-        let area = view.place(&bounds.to_rect());
+        let area = view.to_piece(&bounds.to_rect());
         if is_line(&area) {
             rules.push(Rule { left: area.left, top: area.top, right: area.right, bottom: area.bottom });
         } else if path.is_stroked().unwrap_or(false) {
-            rules.extend(edges(path, view).into_iter().take(MOST_RULES - rules.len()));
+            rules.extend(path_edges(path, view).into_iter().take(MAX_RULES - rules.len()));
         }
     }
     rules
@@ -157,31 +157,31 @@ fn rules(page: &PdfPage<'_>, view: &View) -> Vec<Rule> {
 
 fn is_line(area: &Piece) -> bool {
     let (width, height) = (area.right - area.left, area.bottom - area.top);
-    width.min(height) <= THIN && width.max(height) >= SHORTEST_RULE
+    width.min(height) <= MAX_LINE_THICKNESS && width.max(height) >= MIN_RULE_LENGTH
 }
 
 /// Returns the vertical and horizontal strokes of a path.
-fn edges(path: &PdfPagePathObject<'_>, view: &View) -> Vec<Rule> {
+fn path_edges(path: &PdfPagePathObject<'_>, view: &View) -> Vec<Rule> {
     let Ok(matrix) = path.matrix() else { return Vec::new() };
     let mut edges = Vec::new();
     let (mut start, mut last) = (None, None);
-    for segment in path.segments().transform(matrix).iter().take(MOST_RULES) {
+    for segment in path.segments().transform(matrix).iter().take(MAX_RULES) {
         let (x, y) = segment.point();
         let point = view.point(x.value, y.value);
         match segment.segment_type() {
             PdfPathSegmentType::MoveTo => start = Some(point),
-            PdfPathSegmentType::LineTo => edges.extend(last.and_then(|from| edge(from, point))),
+            PdfPathSegmentType::LineTo => edges.extend(last.and_then(|from| to_rule(from, point))),
             _ => {}
         }
         last = Some(point);
         if segment.is_close() {
-            edges.extend(start.and_then(|to| edge(point, to)));
+            edges.extend(start.and_then(|to| to_rule(point, to)));
         }
     }
     edges
 }
 
-fn edge(from: (f32, f32), to: (f32, f32)) -> Option<Rule> {
+fn to_rule(from: (f32, f32), to: (f32, f32)) -> Option<Rule> {
     let area = Piece {
         left: from.0.min(to.0),
         top: from.1.min(to.1),
@@ -193,17 +193,22 @@ fn edge(from: (f32, f32), to: (f32, f32)) -> Option<Rule> {
 }
 
 /// Returns form fields with values, signature fields, and notes on the page.
-fn fields(page: &PdfPage<'_>, view: &View) -> Vec<Field> {
+fn read_fields(page: &PdfPage<'_>, view: &View) -> Vec<Field> {
     let mut fields = Vec::new();
-    for annotation in page.annotations().iter().take(MOST_FIELDS) {
+    for annotation in page.annotations().iter().take(MAX_FIELDS) {
         let Ok(bounds) = annotation.bounds() else { continue };
-        let place = view.place(&bounds);
+        let place = view.to_piece(&bounds);
         let found = match annotation.as_form_field() {
             Some(field) => form_field(field),
-            None => note(&annotation),
+            None => annotation_text(&annotation),
         };
         if let Some((kind, name, value)) = found {
-            fields.push(Field { kind, name: tidy_name(&name), value: clean_text(&value).trim().to_string(), place });
+            fields.push(Field {
+                kind,
+                name: short_field_name(&name),
+                value: clean_text(&value).trim().to_string(),
+                place,
+            });
         }
     }
     fields.retain(|it| it.kind == FieldKind::Signature || !it.value.is_empty());
@@ -225,7 +230,7 @@ fn form_field(field: &PdfFormField<'_>) -> Option<(FieldKind, String, String)> {
 }
 
 /// Returns the text of an annotation that a user put on the page.
-fn note(annotation: &PdfPageAnnotation<'_>) -> Option<(FieldKind, String, String)> {
+fn annotation_text(annotation: &PdfPageAnnotation<'_>) -> Option<(FieldKind, String, String)> {
     let name = match annotation.annotation_type() {
         PdfPageAnnotationType::FreeText => "text on the page",
         PdfPageAnnotationType::Stamp => "stamp",
@@ -236,7 +241,7 @@ fn note(annotation: &PdfPageAnnotation<'_>) -> Option<(FieldKind, String, String
 }
 
 /// Shortens a field name: `form1[0].#subform[2].GivenName[0]` becomes `GivenName`.
-fn tidy_name(name: &str) -> String {
+fn short_field_name(name: &str) -> String {
     let last = name.rsplit('.').next().unwrap_or(name);
     last.split('[').next().unwrap_or(last).trim().to_string()
 }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::skills::layout::{Piece, around};
+use crate::skills::layout::{Piece, bounding_box};
 
 /// Width in letters of a gap that separates two pieces of a row; word spaces are narrower, even in justified text.
 pub(super) const WIDE_GAP: f32 = 1.2;
 
 /// Horizontal stripes tried to free columns above or below them; a page has few relevant ones.
-const MOST_TRIED: usize = 50;
+const MAX_STRIPES_TRIED: usize = 50;
 
 /// Pieces at the same height, left to right.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(super) struct Row {
 }
 
 /// Groups pieces into rows, top to bottom.
-pub(super) fn rows(pieces: &[Piece]) -> Vec<Row> {
+pub(super) fn group_rows(pieces: &[Piece]) -> Vec<Row> {
     let mut numbers: Vec<usize> = (0..pieces.len()).collect();
     numbers.sort_by(|a, b| pieces[*a].middle().total_cmp(&pieces[*b].middle()));
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn rows(pieces: &[Piece]) -> Vec<Row> {
     }
     let row = |mut group: Vec<usize>| {
         group.sort_by(|a, b| pieces[*a].left.total_cmp(&pieces[*b].left));
-        let area = around(group.iter().map(|it| &pieces[*it]));
+        let area = bounding_box(group.iter().map(|it| &pieces[*it]));
         Row { pieces: group, area }
     };
     groups.into_iter().map(row).collect()
@@ -46,9 +46,9 @@ fn is_beside(a: &Piece, b: &Piece) -> bool {
 }
 
 /// Joins pieces of a row that are only a word space apart: files often draw a line in several steps.
-pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+pub(super) fn join_pieces(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut result: Vec<Piece> = Vec::with_capacity(pieces.len());
-    for row in rows(&pieces) {
+    for row in group_rows(&pieces) {
         let begin = result.len();
         for number in row.pieces {
             let piece = &pieces[number];
@@ -72,7 +72,7 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 /// Returns the white stripes between these intervals: the gaps of their union, left to right.
-pub(super) fn corridors(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
+pub(super) fn white_stripes(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
     stretches.sort_by(|a, b| a.start.total_cmp(&b.start));
     let mut gaps = Vec::new();
     let mut reached = f32::INFINITY;
@@ -88,31 +88,31 @@ pub(super) fn corridors(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
 /// Returns the indices of these areas in reading order: down a column, then the next.
 pub(super) fn reading_order(places: &[&Piece]) -> Vec<usize> {
     let mut ordered = Vec::with_capacity(places.len());
-    cut(places, (0..places.len()).collect(), &mut ordered);
+    xy_cut(places, (0..places.len()).collect(), &mut ordered);
     ordered
 }
 
 /// Recursive XY cut along white stripes: vertically between columns, else horizontally at a stripe that frees columns above
 /// or below it, else at the widest horizontal stripe.
-fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
-    if let Some(at) = column(places, &part) {
+fn xy_cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
+    if let Some(at) = column_gap(places, &part) {
         let (left, right) = part.into_iter().partition(|it| places[*it].left <= at);
-        cut(places, left, ordered);
-        cut(places, right, ordered);
+        xy_cut(places, left, ordered);
+        xy_cut(places, right, ordered);
         return;
     }
     let mut across: Vec<Range<f32>> = part.iter().map(|it| places[*it].top..places[*it].bottom).collect();
-    let stripes = corridors(&mut across);
+    let stripes = white_stripes(&mut across);
     let split = |at: f32| part.iter().copied().partition::<Vec<usize>, _>(|it| places[*it].top <= at);
     let frees_columns = |stripe: &&Range<f32>| {
         let (above, below) = split(stripe.start);
-        column(places, &above).is_some() || column(places, &below).is_some()
+        column_gap(places, &above).is_some() || column_gap(places, &below).is_some()
     };
-    let found = stripes.iter().take(MOST_TRIED).find(frees_columns).or_else(|| widest(&stripes));
+    let found = stripes.iter().take(MAX_STRIPES_TRIED).find(frees_columns).or_else(|| widest_stripe(&stripes));
     if let Some(stripe) = found {
         let (above, below) = split(stripe.start);
-        cut(places, above, ordered);
-        cut(places, below, ordered);
+        xy_cut(places, above, ordered);
+        xy_cut(places, below, ordered);
     } else {
         let key = |it: &usize| (places[*it].top, places[*it].left);
         part.sort_by(|a, b| key(a).0.total_cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1)));
@@ -121,13 +121,13 @@ fn cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
 }
 
 /// Returns where the widest stripe between two columns begins. Columns have several areas; single areas are a row.
-fn column(places: &[&Piece], part: &[usize]) -> Option<f32> {
+fn column_gap(places: &[&Piece], part: &[usize]) -> Option<f32> {
     let mut along: Vec<_> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
-    let at = widest(&corridors(&mut along))?.start;
+    let at = widest_stripe(&white_stripes(&mut along))?.start;
     let left = part.iter().filter(|it| places[**it].left <= at).count();
     (left.min(part.len() - left) > 1).then_some(at)
 }
 
-fn widest(gaps: &[Range<f32>]) -> Option<&Range<f32>> {
+fn widest_stripe(gaps: &[Range<f32>]) -> Option<&Range<f32>> {
     gaps.iter().max_by(|a, b| (a.end - a.start).total_cmp(&(b.end - b.start)))
 }

@@ -4,15 +4,15 @@ use image::RgbImage;
 use pdfium_render::prelude::{PdfPage, PdfRenderConfig};
 
 /// Resolution at which small print is legible, in pixels an inch.
-const DOTS_AN_INCH: f32 = 200.0;
+const DPI: f32 = 200.0;
 /// Largest number of pixels: a page may claim any size.
-const MOST_PIXELS: f32 = 12e6;
+const MAX_PIXELS: f32 = 12e6;
 /// Points an inch.
-const POINTS_AN_INCH: f32 = 72.0;
+const POINTS_PER_INCH: f32 = 72.0;
 
 /// Renders a page as it is displayed.
-pub(in crate::skills) fn render(page: &PdfPage<'_>) -> Result<RgbImage, String> {
-    let (width, height) = extent(page.width().value, page.height().value);
+pub(in crate::skills) fn render_page(page: &PdfPage<'_>) -> Result<RgbImage, String> {
+    let (width, height) = pixel_size(page.width().value, page.height().value);
     let config = PdfRenderConfig::new().set_target_size(width, height).render_form_data(true);
     let bitmap = page.render_with_config(&config).map_err(|error| format!("cannot be drawn: {error:?}"))?;
     let (width, height) = (bitmap.width().unsigned_abs(), bitmap.height().unsigned_abs());
@@ -23,10 +23,10 @@ pub(in crate::skills) fn render(page: &PdfPage<'_>) -> Result<RgbImage, String> 
 }
 
 /// Returns width and height in pixels of a page of that many points.
-fn extent(width: f32, height: f32) -> (i32, i32) {
+fn pixel_size(width: f32, height: f32) -> (i32, i32) {
     let (width, height) = (width.max(1.0), height.max(1.0));
-    let wanted = DOTS_AN_INCH / POINTS_AN_INCH;
-    let scale = wanted.min((MOST_PIXELS / (width * height)).sqrt());
+    let wanted = DPI / POINTS_PER_INCH;
+    let scale = wanted.min((MAX_PIXELS / (width * height)).sqrt());
     // A page 1 point high and very long has few pixels, but still a huge side.
     let side = |points: f32| (points * scale).round().clamp(1.0, 12_000.0) as i32;
     (side(width), side(height))
@@ -38,13 +38,13 @@ mod tests {
 
     #[test]
     fn a4_page_is_rendered_at_200_dpi() {
-        assert_eq!(extent(595.0, 842.0), (1653, 2339));
+        assert_eq!(pixel_size(595.0, 842.0), (1653, 2339));
     }
 
     #[test]
     fn extreme_page_sizes_stay_within_bounds() {
         for (width, height) in [(200_000.0, 200_000.0), (1e9, 1.0), (0.0, 0.0), (1.0, 1e7)] {
-            let (x, y) = extent(width, height);
+            let (x, y) = pixel_size(width, height);
             assert!(x >= 1 && y >= 1 && x <= 12_000 && y <= 12_000, "{x} x {y}");
             assert!(f64::from(x) * f64::from(y) <= 12.1e6, "{x} x {y}");
         }

@@ -8,85 +8,87 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::model::BlockKind;
-use crate::skills::layout::reading_order::{Row, corridors, rows as rows_of};
-use crate::skills::layout::signer::{Line, signer};
-use crate::skills::layout::{FieldKind, Find, Page, Piece, around, key_values};
+use crate::skills::layout::reading_order::{Row, group_rows as rows_of, white_stripes};
+use crate::skills::layout::signer::{Line, find_signer};
+use crate::skills::layout::{FieldKind, Page, Piece, StructureMatch, bounding_box, key_values};
 
 /// Words that begin a signature block, in a short line.
-static BEGINS: LazyLock<Regex> = LazyLock::new(|| {
+static OPENING_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(signed\b|signatures?\b|signature of|in witness whereof|for and on behalf of|on behalf of|authori[sz]ed signat|executed (?:by|as)|unterschrift|unterzeichnet|signé|signatures? des)";
     Regex::new(words).expect("a constant")
 });
 /// Words beside or below a signature line.
-static PARTS: LazyLock<Regex> = LazyLock::new(|| {
+static PART_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(name|print(?:ed)? name|title|position|date|dated|place|by|witness|its|signature|signed|for|datum|ort|fait à|le)\b";
     Regex::new(words).expect("a constant")
 });
 /// A typed signature line.
-static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
+static SIGNATURE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
 
 /// First line of a block without a name.
-const NOBODY: &str = "Signatures";
+const UNSIGNED_TITLE: &str = "Signatures";
 /// Words for a signature anywhere in a line to fill in.
-static SIGN_HERE: LazyLock<Regex> =
+static SIGNATURE_WORDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
 
 /// Longest line of a block, in characters; a longer one is a clause about signatures.
-const SHORT: usize = 70;
+const MAX_LINE_CHARS: usize = 70;
 /// Largest gap within a block, in lines: the space for ink is about three lines high.
-const MOST_GAP: f32 = 6.0;
+const MAX_GAP_LINES: f32 = 6.0;
 /// Largest number of rows in a block.
-const MOST_ROWS: usize = 24;
+const MAX_BLOCK_ROWS: usize = 24;
 /// Number of rows with a part that make a block without an opening word.
-const PARTS_ALONE: usize = 2;
+const MIN_PART_ROWS: usize = 2;
 
 /// Finds signature blocks and signature fields.
-pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+pub(super) fn find_signatures(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let mut finds = Vec::new();
     let mut next = 0;
     while next < rows.len() {
         let end = block_end(page, rows, next, taken);
         if end > next {
             let pieces: Vec<usize> = rows[next..end].iter().flat_map(|it| &it.pieces).copied().collect();
-            finds.push(all_who_sign(page, pieces));
+            finds.push(signature_block(page, pieces));
         }
         next = end.max(next + 1);
     }
-    finds.extend(fields(page));
+    finds.extend(signature_fields(page));
     finds
 }
 
 /// Returns the end (exclusive) of the block that begins at this row; the same row if none begins.
 fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     let text = |row: &Row| row.pieces.iter().map(|it| page.pieces[*it].text.as_str()).collect::<Vec<_>>();
-    let is_short = |row: &Row| text(row).iter().all(|it| it.chars().count() <= SHORT);
+    let is_short = |row: &Row| text(row).iter().all(|it| it.chars().count() <= MAX_LINE_CHARS);
     let is_free = |row: &Row| row.pieces.iter().all(|it| !taken[*it]);
     let has = |row: &Row, what: &Regex| text(row).iter().any(|it| what.is_match(it));
     let first = &rows[begin];
-    let begins = has(first, &BEGINS) && is_short(first);
-    let is_line = text(first).iter().all(|it| LINE.is_match(it) && !it.contains(char::is_alphanumeric));
-    let may_begin =
-        begins || is_line || has(first, &LINE) || (has(first, &PARTS) && is_short(first) && is_on_rule(page, first));
+    let begins = has(first, &OPENING_WORDS) && is_short(first);
+    let is_line = text(first).iter().all(|it| SIGNATURE_LINE.is_match(it) && !it.contains(char::is_alphanumeric));
+    let may_begin = begins
+        || is_line
+        || has(first, &SIGNATURE_LINE)
+        || (has(first, &PART_WORDS) && is_short(first) && is_on_rule(page, first));
     if !may_begin || !is_free(first) {
         return begin;
     }
     let mut end = begin + 1;
-    while end < rows.len().min(begin + MOST_ROWS) {
+    while end < rows.len().min(begin + MAX_BLOCK_ROWS) {
         let (above, row) = (&rows[end - 1].area, &rows[end]);
         let gap = row.area.top - above.bottom;
-        if gap > MOST_GAP * above.height().max(row.area.height()) || !is_short(row) || !is_free(row) {
+        if gap > MAX_GAP_LINES * above.height().max(row.area.height()) || !is_short(row) || !is_free(row) {
             break;
         }
         end += 1;
     }
-    let named = rows[begin..end].iter().filter(|row| has(row, &PARTS)).count();
-    let parts = rows[begin..end].iter().filter(|row| has(row, &PARTS) || has(row, &LINE)).count();
+    let named = rows[begin..end].iter().filter(|row| has(row, &PART_WORDS)).count();
+    let parts = rows[begin..end].iter().filter(|row| has(row, &PART_WORDS) || has(row, &SIGNATURE_LINE)).count();
     // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
     let enough = match (begins, is_line) {
         (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
         // Names below a signature line need no label.
         (false, true) => end - begin >= 2,
-        (false, false) => named >= PARTS_ALONE || (has(first, &LINE) && has(first, &SIGN_HERE)),
+        (false, false) => named >= MIN_PART_ROWS || (has(first, &SIGNATURE_LINE) && has(first, &SIGNATURE_WORDS)),
     };
     if enough { end } else { begin }
 }
@@ -101,11 +103,11 @@ fn is_on_rule(page: &Page, row: &Row) -> bool {
 }
 
 /// Creates one block for all signers side by side. Its first line names them, which answers most questions.
-fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
-    let (head, body) = head_and_body(page, &pieces);
+fn signature_block(page: &Page, pieces: Vec<usize>) -> StructureMatch {
+    let (head, body) = split_head(page, &pieces);
     let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
     let mut stretches: Vec<_> = body.iter().map(|it| page.pieces[*it].left..page.pieces[*it].right).collect();
-    let gaps = corridors(&mut stretches);
+    let gaps = white_stripes(&mut stretches);
     let wide: Vec<f32> = gaps.into_iter().filter(|it| it.end - it.start > 1.5 * size).map(|it| it.start).collect();
     let mut groups: Vec<Vec<usize>> = vec![Vec::new(); wide.len() + 1];
     for at in &body {
@@ -117,18 +119,18 @@ fn all_who_sign(page: &Page, pieces: Vec<usize>) -> Find {
     if !several {
         groups = vec![body];
     }
-    let groups: Vec<Vec<Line>> = groups.iter().map(|it| lines(page, it)).collect();
-    let names: Vec<String> = groups.iter().filter_map(|it| signer(it)).collect();
-    let first = if names.is_empty() { NOBODY.to_string() } else { format!("Signed by: {}", names.join("; ")) };
-    let head = lines(page, &head);
+    let groups: Vec<Vec<Line>> = groups.iter().map(|it| block_lines(page, it)).collect();
+    let names: Vec<String> = groups.iter().filter_map(|it| find_signer(it)).collect();
+    let first = if names.is_empty() { UNSIGNED_TITLE.to_string() } else { format!("Signed by: {}", names.join("; ")) };
+    let head = block_lines(page, &head);
     let rest = head.iter().chain(groups.iter().flatten()).map(|it| it.text.clone());
     let text = std::iter::once(first).chain(rest).collect::<Vec<_>>().join("\n");
-    let area = around(pieces.iter().map(|it| &page.pieces[*it]));
-    Find { kind: BlockKind::Metadata, text, area, pieces }
+    let area = bounding_box(pieces.iter().map(|it| &page.pieces[*it]));
+    StructureMatch { kind: BlockKind::Metadata, text, area, pieces }
 }
 
 /// Splits a block into the lines above all signers, i.e. the first lines with a single piece, and the rest.
-fn head_and_body(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
+fn split_head(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
     let rows = rows_of(&copies);
     let alone = rows.iter().take_while(|it| it.pieces.len() == 1).count();
@@ -138,12 +140,12 @@ fn head_and_body(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
 }
 
 fn is_signer(page: &Page, pieces: &[usize]) -> bool {
-    let marks = [&*PARTS, &*BEGINS, &*LINE];
+    let marks = [&*PART_WORDS, &*OPENING_WORDS, &*SIGNATURE_LINE];
     pieces.iter().any(|it| marks.iter().any(|mark| mark.is_match(&page.pieces[*it].text)))
 }
 
 /// Returns the lines of a block, row by row, without the signature lines.
-fn lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
+fn block_lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
     let mut lines = Vec::new();
     let mut below_rule = false;
@@ -153,19 +155,19 @@ fn lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
             lines.push(Line { text: words.join(" "), below_rule: below_rule || is_on_rule(page, &row) });
             below_rule = false;
         } else {
-            below_rule = words.iter().any(|it| LINE.is_match(it));
+            below_rule = words.iter().any(|it| SIGNATURE_LINE.is_match(it));
         }
     }
     lines
 }
 
 /// Finds the signature fields of a form.
-fn fields(page: &Page) -> Vec<Find> {
+fn signature_fields(page: &Page) -> Vec<StructureMatch> {
     let signed = page.fields.iter().filter(|it| it.kind == FieldKind::Signature);
     let find = |field: &crate::skills::layout::Field| {
-        let label = key_values::label_of(page, &field.place).unwrap_or(field.name.as_str());
+        let label = key_values::field_label(page, &field.place).unwrap_or(field.name.as_str());
         let text = format!("Signature field: {label}");
-        Find { kind: BlockKind::Metadata, text, area: field.place.clone(), pieces: Vec::new() }
+        StructureMatch { kind: BlockKind::Metadata, text, area: field.place.clone(), pieces: Vec::new() }
     };
     signed.map(find).collect()
 }

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-static NAMED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:print(?:ed)? )?(?:name|by)\s*:\s*(.+)$"));
-static TITLED: LazyLock<Regex> =
+static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:print(?:ed)? )?(?:name|by)\s*:\s*(.+)$"));
+static TITLE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:title|position|capacity|its|funktion)\s*:\s*(.+)$"));
-static DATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:date|dated|datum)\s*:?\s*(.*\d.*)$"));
-static FOR: LazyLock<Regex> =
+static DATE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)^\W*(?:date|dated|datum)\s*:?\s*(.*\d.*)$"));
+static PARTY: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:signed |executed )?(?:for and |by )?(?:on behalf of|for)\s+(.+?)[:.]?$"));
 /// A blank to fill in: dots or underscores.
 static BLANK: LazyLock<Regex> = LazyLock::new(|| pattern(r"[._…]{4,}"));
@@ -18,7 +18,7 @@ static LABEL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:name|date|datum|title|position|place|signature|witness|unterschrift)\b"));
 
 /// Longest name, in characters.
-const NAME_LETTERS: usize = 60;
+const MAX_NAME_CHARS: usize = 60;
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a constant")
@@ -33,15 +33,15 @@ pub(super) struct Line {
 }
 
 /// Returns the signer, e.g. `Ann Ash, Director, for the Office, 2 May`; `None` without a name.
-pub(super) fn signer(lines: &[Line]) -> Option<String> {
+pub(super) fn find_signer(lines: &[Line]) -> Option<String> {
     let find = |what: &Regex| {
         let found = lines.iter().find_map(|line| Some(what.captures(&line.text)?.get(1)?.as_str().trim()));
         found.filter(|it| is_filled_in(it))
     };
     let below = || lines.iter().find(|it| it.below_rule).map(|it| it.text.as_str()).filter(|it| is_name(it));
-    let name = find(&NAMED).or_else(below)?;
-    let for_whom = find(&FOR).map(|it| format!("for {it}"));
-    let parts = [Some(name.to_string()), find(&TITLED).map(str::to_string), for_whom, find(&DATED).map(str::to_string)];
+    let name = find(&NAME).or_else(below)?;
+    let for_whom = find(&PARTY).map(|it| format!("for {it}"));
+    let parts = [Some(name.to_string()), find(&TITLE).map(str::to_string), for_whom, find(&DATE).map(str::to_string)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
@@ -54,7 +54,7 @@ fn is_name(text: &str) -> bool {
     is_filled_in(text)
         && text.chars().next().is_some_and(char::is_uppercase)
         && !text.ends_with(':')
-        && text.chars().count() <= NAME_LETTERS
+        && text.chars().count() <= MAX_NAME_CHARS
         && !LABEL.is_match(text)
 }
 
@@ -66,7 +66,7 @@ mod tests {
     fn check(lines: &[&str], expected: Option<&str>) {
         let line = |text: &&str| Line { text: text.trim_start_matches('^').into(), below_rule: text.starts_with('^') };
         let lines: Vec<Line> = lines.iter().map(line).collect();
-        assert_eq!(signer(&lines).as_deref(), expected);
+        assert_eq!(find_signer(&lines).as_deref(), expected);
     }
 
     #[test]

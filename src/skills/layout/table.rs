@@ -1,38 +1,38 @@
 //! Tables: cells between rules, or pieces aligned in columns over at least three rows.
 
 use crate::model::BlockKind;
-use crate::skills::layout::reading_order::{Row, corridors};
-use crate::skills::layout::{Find, Page, Piece, Rule, around};
+use crate::skills::layout::reading_order::{Row, white_stripes};
+use crate::skills::layout::{Page, Piece, Rule, StructureMatch, bounding_box};
 
 /// Smallest number of rows; fewer may be aligned by chance.
-const LEAST_ROWS: usize = 3;
+const MIN_ROWS: usize = 3;
 /// Mean length of cells, in letters, from which a column is running text.
-const TEXT_LETTERS: usize = 32;
+const PROSE_LETTERS: usize = 32;
 /// Distance up to which the ends of rules meet, in points.
-const TOUCH: f32 = 3.0;
+const TOUCH_DISTANCE: f32 = 3.0;
 /// Largest number of cells; more are a crossword.
-const MOST_CELLS: usize = 20_000;
+const MAX_CELLS: usize = 20_000;
 
 /// Finds tables: those with rules first, since their cells are certain.
-pub(super) fn find(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Find> {
+pub(super) fn find_tables(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let mut used = taken.to_vec();
     let mut finds = Vec::new();
-    for group in touching(&page.rules) {
-        finds.extend(ruled(page, &group, &used));
+    for group in group_touching(&page.rules) {
+        finds.extend(ruled_table(page, &group, &used));
         finds.iter().flat_map(|it| &it.pieces).for_each(|at| used[*at] = true);
     }
-    finds.extend(aligned(page, rows, &used));
+    finds.extend(aligned_tables(page, rows, &used));
     finds
 }
 
 /// Groups rules that touch each other, by the boxes around the groups.
-fn touching(rules: &[Rule]) -> Vec<Vec<Rule>> {
+fn group_touching(rules: &[Rule]) -> Vec<Vec<Rule>> {
     let mut groups: Vec<(Rule, Vec<Rule>)> = Vec::new();
     for rule in rules {
         let mut area = *rule;
         let mut members = vec![*rule];
         // Joining may bring groups together that were apart.
-        while let Some(at) = groups.iter().position(|(other, _)| meets(other, &area)) {
+        while let Some(at) = groups.iter().position(|(other, _)| are_touching(other, &area)) {
             let (other, more) = groups.swap_remove(at);
             members.extend(more);
             area = Rule {
@@ -47,18 +47,21 @@ fn touching(rules: &[Rule]) -> Vec<Vec<Rule>> {
     groups.into_iter().map(|it| it.1).collect()
 }
 
-fn meets(a: &Rule, b: &Rule) -> bool {
-    a.left <= b.right + TOUCH && b.left <= a.right + TOUCH && a.top <= b.bottom + TOUCH && b.top <= a.bottom + TOUCH
+fn are_touching(a: &Rule, b: &Rule) -> bool {
+    a.left <= b.right + TOUCH_DISTANCE
+        && b.left <= a.right + TOUCH_DISTANCE
+        && a.top <= b.bottom + TOUCH_DISTANCE
+        && b.top <= a.bottom + TOUCH_DISTANCE
 }
 
 /// Puts pieces into the grid of these rules.
-fn ruled(page: &Page, rules: &[Rule], used: &[bool]) -> Option<Find> {
+fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMatch> {
     let upright = |it: &&Rule| it.bottom - it.top > it.right - it.left;
     let (uprights, levels): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(upright);
-    let columns = distinct(uprights.iter().map(|it| (it.left + it.right) / 2.0));
-    let lines = distinct(levels.iter().map(|it| (it.top + it.bottom) / 2.0));
+    let columns = merge_edges(uprights.iter().map(|it| (it.left + it.right) / 2.0));
+    let lines = merge_edges(levels.iter().map(|it| (it.top + it.bottom) / 2.0));
     let (width, height) = (columns.len().saturating_sub(1), lines.len().saturating_sub(1));
-    if width < 2 || height < 2 || width * height > MOST_CELLS {
+    if width < 2 || height < 2 || width * height > MAX_CELLS {
         return None;
     }
     let place = |edges: &[f32], at: f32| edges.windows(2).position(|it| it[0] <= at && at < it[1]);
@@ -70,7 +73,7 @@ fn ruled(page: &Page, rules: &[Rule], used: &[bool]) -> Option<Find> {
     for number in numbers {
         let piece = &page.pieces[number];
         if let (Some(row), Some(column)) = (place(&lines, piece.middle()), place(&columns, piece.centre())) {
-            add(&mut cells[row][column], &piece.text);
+            append_to_cell(&mut cells[row][column], &piece.text);
             pieces.push(number);
         }
     }
@@ -84,33 +87,33 @@ fn ruled(page: &Page, rules: &[Rule], used: &[bool]) -> Option<Find> {
     cells.retain(|row| row.iter().any(|it| !it.is_empty()));
     let filled = cells.iter().flatten().filter(|it| !it.is_empty()).count();
     // A frame with words in it is no table.
-    (cells.len() >= 2 && filled >= 4).then(|| table(&cells, area, pieces))
+    (cells.len() >= 2 && filled >= 4).then(|| to_match(&cells, area, pieces))
 }
 
 /// Sorts edges and merges those closer than [`TOUCH`].
-fn distinct(edges: impl Iterator<Item = f32>) -> Vec<f32> {
+fn merge_edges(edges: impl Iterator<Item = f32>) -> Vec<f32> {
     let mut edges: Vec<f32> = edges.collect();
     edges.sort_by(f32::total_cmp);
-    edges.dedup_by(|a, b| *a - *b < TOUCH);
+    edges.dedup_by(|a, b| *a - *b < TOUCH_DISTANCE);
     edges
 }
 
-fn add(cell: &mut String, text: &str) {
+fn append_to_cell(cell: &mut String, text: &str) {
     if !cell.is_empty() {
         cell.push(' ');
     }
     cell.push_str(text);
 }
 
-fn table(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> Find {
+fn to_match(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> StructureMatch {
     // A bar in a cell would look like a cell border.
     let line = |row: &Vec<String>| row.iter().map(|it| it.replace('|', "/")).collect::<Vec<_>>().join(" | ");
     let text = cells.iter().map(line).collect::<Vec<_>>().join("\n");
-    Find { kind: BlockKind::Table, text, area, pieces }
+    StructureMatch { kind: BlockKind::Table, text, area, pieces }
 }
 
 /// Finds runs of rows with pieces that leave the same white stripes.
-fn aligned(page: &Page, rows: &[Row], used: &[bool]) -> Vec<Find> {
+fn aligned_tables(page: &Page, rows: &[Row], used: &[bool]) -> Vec<StructureMatch> {
     let mut finds = Vec::new();
     let free: Vec<(&Row, Vec<usize>)> =
         rows.iter().map(|row| (row, row.pieces.iter().copied().filter(|it| !used[*it]).collect())).collect();
@@ -120,7 +123,7 @@ fn aligned(page: &Page, rows: &[Row], used: &[bool]) -> Vec<Find> {
             begin += 1;
             continue;
         }
-        let end = run_end(page, &free, begin);
+        let end = table_end(page, &free, begin);
         finds.extend(aligned_table(page, &free[begin..end]));
         begin = end;
     }
@@ -129,7 +132,7 @@ fn aligned(page: &Page, rows: &[Row], used: &[bool]) -> Vec<Find> {
 
 /// Returns the end (exclusive) of the table that begins at `begin`: each row is near the one above and is cut by the same
 /// stripes. A row of one piece continues a cell if it lies in one column.
-fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
+fn table_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
     let mut end = begin + 1;
     while end < free.len() {
         let (above, row) = (&free[end - 1].0.area, &free[end].0.area);
@@ -137,8 +140,8 @@ fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
         if gap > 1.8 * above.height().max(row.height()) || free[end].1.is_empty() {
             break;
         }
-        let before = stripes(page, &free[begin..end]).len();
-        let after = stripes(page, &free[begin..=end]).len();
+        let before = stripe_starts(page, &free[begin..end]).len();
+        let after = stripe_starts(page, &free[begin..=end]).len();
         if after == 0 || after < before {
             break;
         }
@@ -151,17 +154,17 @@ fn run_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
 }
 
 /// Returns the beginnings of the white stripes between the pieces of these rows.
-fn stripes(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Vec<f32> {
+fn stripe_starts(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Vec<f32> {
     let pieces = rows.iter().flat_map(|(_, pieces)| pieces.iter().map(|it| &page.pieces[*it]));
     let mut stretches: Vec<_> = pieces.clone().map(|it| it.left..it.right).collect();
     let size = pieces.map(|it| it.size).fold(0.0, f32::max);
-    corridors(&mut stretches).into_iter().filter(|it| it.end - it.start >= 0.6 * size).map(|it| it.start).collect()
+    white_stripes(&mut stretches).into_iter().filter(|it| it.end - it.start >= 0.6 * size).map(|it| it.start).collect()
 }
 
-fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
-    let stripes = stripes(page, rows);
+fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<StructureMatch> {
+    let stripes = stripe_starts(page, rows);
     let full = rows.iter().filter(|(_, pieces)| pieces.len() > 1).count();
-    if full < LEAST_ROWS || stripes.is_empty() {
+    if full < MIN_ROWS || stripes.is_empty() {
         return None;
     }
     let mut cells: Vec<Vec<String>> = Vec::new();
@@ -170,7 +173,7 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
         let mut line = vec![String::new(); stripes.len() + 1];
         for at in row {
             let column = stripes.iter().filter(|stripe| page.pieces[*at].left > **stripe).count();
-            add(&mut line[column], &page.pieces[*at].text);
+            append_to_cell(&mut line[column], &page.pieces[*at].text);
             pieces.push(*at);
         }
         match (row.len(), cells.last_mut()) {
@@ -180,13 +183,13 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<Find> {
                     .iter_mut()
                     .zip(&line)
                     .filter(|(_, more)| !more.is_empty())
-                    .for_each(|(cell, more)| add(cell, more));
+                    .for_each(|(cell, more)| append_to_cell(cell, more));
             }
             _ => cells.push(line),
         }
     }
     (!is_running_text(&cells) && !is_list_of_labels(&cells))
-        .then(|| table(&cells, around(pieces.iter().map(|it| &page.pieces[*it])), pieces))
+        .then(|| to_match(&cells, bounding_box(pieces.iter().map(|it| &page.pieces[*it])), pieces))
 }
 
 /// Returns whether the cells are prose in columns: they are aligned too, but their lines are long.
@@ -195,7 +198,7 @@ fn is_running_text(cells: &[Vec<String>]) -> bool {
     let long = (0..columns).filter(|column| {
         let filled: Vec<usize> =
             cells.iter().map(|row| row[*column].chars().count()).filter(|letters| *letters > 0).collect();
-        filled.iter().sum::<usize>() >= TEXT_LETTERS * filled.len().max(1)
+        filled.iter().sum::<usize>() >= PROSE_LETTERS * filled.len().max(1)
     });
     long.count() * 2 > columns || columns < 2
 }

@@ -12,7 +12,7 @@ fn page(lines: &[(f32, f32, f32, &str)]) -> Page {
 }
 
 fn check(page: &Page, expected: &[(BlockKind, &str)]) {
-    let found = structure(page);
+    let found = find_structure(page);
     let found: Vec<(BlockKind, &str)> = found.iter().map(|it| (it.kind, it.text.as_str())).collect();
     assert_eq!(found, expected);
 }
@@ -94,7 +94,7 @@ fn cells_between_rules_are_a_table_with_region() {
     ]);
     page.rules = grid(&[50.0, 200.0, 350.0], &[100.0, 130.0, 170.0]);
     check(&page, &[(Table, "a | b\nlong text in two lines | x/y")]);
-    let region = structure(&page)[0].region;
+    let region = find_structure(&page)[0].region;
     assert_eq!((region.left, region.top), (50.25 / 600.0, 100.25 / 800.0));
 }
 
@@ -163,7 +163,7 @@ fn signers_side_by_side_share_one_block() {
     let text = "Signed by: Ann Ash, for the Office, 2 May; Bo Birch, for the Works, 4 May\nSignatures\n\
                 Signed for the Office\nName: Ann Ash\nDate: 2 May\nSigned for the Works\nName: Bo Birch\nDate: 4 May";
     check(&page, &[(Metadata, text)]);
-    let region = structure(&page)[0].region;
+    let region = find_structure(&page)[0].region;
     assert!(region.left < 0.1 && region.right > 0.6 && region.top > 0.6 && region.bottom < 0.8, "{region:?}");
 }
 
@@ -271,7 +271,7 @@ fn turned_page_has_regions_as_displayed() {
     let mut page = page(&[(60.0, 80.0, 10.0, "Total: EUR 5")]);
     page.quarter_turns = 1;
     // Turned clockwise to be upright: its upper left corner was the lower left one.
-    let region = structure(&page)[0].region;
+    let region = find_structure(&page)[0].region;
     assert!((region.left - 0.1).abs() < 1e-5 && (region.bottom - 0.9).abs() < 1e-5, "{region:?}");
 }
 
@@ -288,6 +288,6 @@ fn crowded_page_is_processed_quickly() {
         })
         .collect();
     let begun = std::time::Instant::now();
-    structure(&page);
+    find_structure(&page);
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }

@@ -5,51 +5,51 @@
 use image::{Rgb, RgbImage};
 
 /// The canvas, and its row that is being filled.
-pub(super) struct Sheet {
+pub(super) struct Canvas {
     height: u32,
     channels: usize,
     /// For each pixel of a picture row, its column on the canvas.
     columns: Vec<u32>,
     /// For each column of the canvas, how many pixels of a picture row it takes.
-    shares: Vec<u32>,
+    pixels_per_column: Vec<u32>,
     /// Sums of the pixels added to the row at `at`. A large picture makes one side of the canvas as long as allowed, so
     /// that no canvas pixel takes more than about 25,000 of 100 million pixels, which fits.
     sums: Vec<[u32; 3]>,
     summed: u32,
     at: u32,
     rows: u32,
-    paper: RgbImage,
+    pixels: RgbImage,
 }
 
-impl Sheet {
+impl Canvas {
     /// Creates a canvas for a picture of this size, with so many channels (grey, grey and alpha, RGB, RGBA). The longer
     /// side is shrunk to `most` pixels if it has more.
-    pub(super) fn new(width: u32, height: u32, channels: usize, most: u32) -> Sheet {
+    pub(super) fn new(width: u32, height: u32, channels: usize, most: u32) -> Canvas {
         let (longer, most) = (u64::from(width.max(height)), u64::from(most));
         let shrunk = |side: u32| match longer > most {
             true => ((u64::from(side) * most + longer / 2) / longer).max(1) as u32,
             false => side,
         };
-        let paper = RgbImage::from_pixel(shrunk(width), shrunk(height), Rgb([255; 3]));
-        let columns: Vec<u32> = (0..width).map(|it| place(it, width, paper.width())).collect();
-        let mut shares = vec![0; paper.width() as usize];
-        columns.iter().for_each(|it| shares[*it as usize] += 1);
-        let sums = vec![[0; 3]; paper.width() as usize];
-        Sheet { height, channels, columns, shares, sums, summed: 0, at: 0, rows: 0, paper }
+        let pixels = RgbImage::from_pixel(shrunk(width), shrunk(height), Rgb([255; 3]));
+        let columns: Vec<u32> = (0..width).map(|it| scale_index(it, width, pixels.width())).collect();
+        let mut pixels_per_column = vec![0; pixels.width() as usize];
+        columns.iter().for_each(|it| pixels_per_column[*it as usize] += 1);
+        let sums = vec![[0; 3]; pixels.width() as usize];
+        Canvas { height, channels, columns, pixels_per_column, sums, summed: 0, at: 0, rows: 0, pixels }
     }
 
     /// Adds the next row of the picture, 8 bits a channel. Surplus rows are ignored.
-    pub(super) fn lay(&mut self, row: &[u8]) {
+    pub(super) fn add_row(&mut self, row: &[u8]) {
         if self.rows >= self.height {
             return;
         }
-        let at = place(self.rows, self.height, self.paper.height());
+        let at = scale_index(self.rows, self.height, self.pixels.height());
         if at != self.at {
-            self.settle();
+            self.flush_row();
             self.at = at;
         }
         for (pixel, column) in row.chunks_exact(self.channels).zip(&self.columns) {
-            let colours = on_white(pixel);
+            let colours = blend_on_white(pixel);
             let sum = &mut self.sums[*column as usize];
             (0..3).for_each(|it| sum[it] += colours[it]);
         }
@@ -59,19 +59,19 @@ impl Sheet {
 
     /// Returns the finished canvas.
     pub(super) fn finish(mut self) -> RgbImage {
-        self.settle();
-        self.paper
+        self.flush_row();
+        self.pixels
     }
 
     /// Writes the mean of the pixels added to the current row, and resets the sums.
-    fn settle(&mut self) {
+    fn flush_row(&mut self) {
         if self.summed == 0 {
             return;
         }
-        for ((place, sum), share) in (0..).zip(&mut self.sums).zip(&self.shares) {
+        for ((place, sum), share) in (0..).zip(&mut self.sums).zip(&self.pixels_per_column) {
             let count = share * self.summed;
             let mean = sum.map(|it| ((it + count / 2) / count) as u8);
-            self.paper.put_pixel(place, self.at, Rgb(mean));
+            self.pixels.put_pixel(place, self.at, Rgb(mean));
             *sum = [0; 3];
         }
         self.summed = 0;
@@ -79,12 +79,12 @@ impl Sheet {
 }
 
 /// Maps index `number` of `of` to an index of `among`.
-fn place(number: u32, of: u32, among: u32) -> u32 {
+fn scale_index(number: u32, of: u32, among: u32) -> u32 {
     (u64::from(number) * u64::from(among) / u64::from(of)) as u32
 }
 
 /// Blends a pixel with a white background.
-fn on_white(pixel: &[u8]) -> [u32; 3] {
+fn blend_on_white(pixel: &[u8]) -> [u32; 3] {
     let blend = |it: u8, alpha: u8| (u32::from(it) * u32::from(alpha) + 255 * (255 - u32::from(alpha)) + 127) / 255;
     match *pixel {
         [grey] => [u32::from(grey); 3],
@@ -102,10 +102,10 @@ mod tests {
     /// Adds these rows; checks the red of every resulting pixel.
     fn check(channels: usize, most: u32, rows: &[&[u8]], expect: &[&[u8]]) {
         let width = (rows[0].len() / channels) as u32;
-        let mut sheet = Sheet::new(width, rows.len() as u32, channels, most);
-        rows.iter().for_each(|it| sheet.lay(it));
+        let mut sheet = Canvas::new(width, rows.len() as u32, channels, most);
+        rows.iter().for_each(|it| sheet.add_row(it));
         // A surplus row changes nothing.
-        sheet.lay(&vec![77; rows[0].len()]);
+        sheet.add_row(&vec![77; rows[0].len()]);
         let paper = sheet.finish();
         let red: Vec<Vec<u8>> = paper.rows().map(|row| row.map(|it| it.0[0]).collect()).collect();
         assert_eq!(red, expect);
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn hundred_million_pixels_do_not_overflow() {
-        let mut sheet = Sheet::new(1_000_000, 100, 1, 4_000);
+        let mut sheet = Canvas::new(1_000_000, 100, 1, 4_000);
         let row = vec![255; 1_000_000];
-        (0..100).for_each(|_| sheet.lay(&row));
+        (0..100).for_each(|_| sheet.add_row(&row));
         assert_eq!(sheet.finish().into_raw(), [255; 12_000]);
     }
 }

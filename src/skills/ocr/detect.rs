@@ -11,25 +11,25 @@ use ort::value::{Tensor, TensorRef};
 
 use crate::embed::onnx::arena;
 use crate::error::{Error, Result};
-use crate::skills::ocr::text_box::{self, Point, Slab};
+use crate::skills::ocr::text_box::{self, Point, TextBox};
 
 /// Longer side of the network's input. Measured: a shorter one loses small print, a longer one costs time and finds no
 /// more.
-const SIDE: u32 = 1280;
+const INPUT_SIDE: u32 = 1280;
 /// Largest enlargement of small pictures.
 const MAX_ENLARGEMENT: f32 = 2.0;
 /// Input sizes must be multiples of this.
-const STRIDE: u32 = 32;
+const INPUT_STRIDE: u32 = 32;
 /// Margin around the picture: without it, text at the very edge is missed.
-const RIM: u32 = 16;
+const MARGIN: u32 = 16;
 /// Probability above which a pixel belongs to text.
 const PIXEL_THRESHOLD: f32 = 0.3;
 /// Mean probability above which a piece is text.
 const PIECE_THRESHOLD: f32 = 0.5;
 /// Growth of a piece on each side: this factor times area over circumference.
-const GROWTH: f32 = 1.6;
+const GROWTH_FACTOR: f32 = 1.6;
 /// Shortest side of a piece, in pixels of the map; smaller ones are specks.
-const MIN_CORE: f32 = 2.5;
+const MIN_PIECE_SIDE: f32 = 2.5;
 /// Largest number of pieces on a page; more is noise, and only the largest are kept.
 const MAX_PIECES: usize = 2_000;
 /// Aspect ratio from which the direction of a piece can be trusted; the others take the direction of the page.
@@ -45,7 +45,7 @@ pub(crate) struct Detector {
 
 /// Position of the picture in the tensor.
 #[derive(Clone, Copy)]
-struct Fit {
+struct InputFit {
     /// Pixels of the tensor for one of the picture.
     scale: f32,
     width: u32,
@@ -67,33 +67,33 @@ impl Detector {
     }
 
     /// Finds the text boxes on a picture, in its pixels. Text is assumed to run to the right.
-    pub(crate) fn find(&mut self, picture: &RgbImage) -> Result<Vec<Slab>> {
+    pub(crate) fn find(&mut self, picture: &RgbImage) -> Result<Vec<TextBox>> {
         let failed = |error: ort::Error| Error::internal(format!("text detection failed: {error}"));
         let fit = self.fill(picture);
         let (height, width) = (fit.height as usize, fit.width as usize);
         let input = TensorRef::from_array_view(([1, 3, height, width], self.tensor.as_slice())).map_err(failed)?;
         let place = Tensor::<f32>::new(&Allocator::default(), [1, 1, height, width]).map_err(failed)?;
         let map = OutputSelector::no_default().with(&self.map).preallocate(&self.map, place);
-        let options = arena::ends_without_memory().map_err(failed)?.with_outputs(map);
+        let options = arena::shrink_after_run().map_err(failed)?.with_outputs(map);
         let outputs = self.session.run_with_options(ort::inputs![input], &options).map_err(failed)?;
         let (_, map) = outputs[0].try_extract_tensor::<f32>().map_err(failed)?;
-        Ok(slabs(pieces(map, fit.width as usize), fit.scale))
+        Ok(fit_boxes(connected_pieces(map, fit.width as usize), fit.scale))
     }
 
     /// Writes the picture into the tensor: blue, green, red, each -1 to 1, with the edge repeated in the margin.
-    fn fill(&mut self, picture: &RgbImage) -> Fit {
+    fn fill(&mut self, picture: &RgbImage) -> InputFit {
         let longer = picture.width().max(picture.height()).max(1) as f32;
-        let scale = (SIDE as f32 / longer).min(MAX_ENLARGEMENT);
+        let scale = (INPUT_SIDE as f32 / longer).min(MAX_ENLARGEMENT);
         let scaled = |side: u32| ((side as f32 * scale).round() as u32).max(1);
         let (width, height) = (scaled(picture.width()), scaled(picture.height()));
         let resized = imageops::resize(picture, width, height, FilterType::Triangle);
-        let padded = |side: u32| (side + 2 * RIM).next_multiple_of(STRIDE);
-        let fit = Fit { scale, width: padded(width), height: padded(height) };
+        let padded = |side: u32| (side + 2 * MARGIN).next_multiple_of(INPUT_STRIDE);
+        let fit = InputFit { scale, width: padded(width), height: padded(height) };
         let plane = (fit.width * fit.height) as usize;
         self.tensor.resize(3 * plane, 0.0);
         let (blue, rest) = self.tensor.split_at_mut(plane);
         let (green, red) = rest.split_at_mut(plane);
-        let inside = |at: u32, side: u32| at.saturating_sub(RIM).min(side - 1);
+        let inside = |at: u32, side: u32| at.saturating_sub(MARGIN).min(side - 1);
         let row_bytes = 3 * width as usize;
         for y in 0..fit.height {
             let from = inside(y, height) as usize * row_bytes;
@@ -113,7 +113,7 @@ impl Detector {
 
 /// A connected part of the map.
 #[derive(Default)]
-struct Piece {
+struct MapComponent {
     /// Corners of its runs of pixels.
     points: Vec<Point>,
     sum: f32,
@@ -129,9 +129,9 @@ struct Run {
 }
 
 /// Returns the connected parts of the map, diagonal neighbours included.
-fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
+fn connected_pieces(map: &[f32], width: usize) -> Vec<MapComponent> {
     let mut parents: Vec<usize> = Vec::new();
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<MapComponent> = Vec::new();
     let mut above: Vec<Run> = Vec::new();
     for (y, row) in map.chunks_exact(width).enumerate() {
         let mut runs: Vec<Run> = Vec::new();
@@ -140,7 +140,7 @@ fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
             let to = row[from..].iter().position(|it| *it <= PIXEL_THRESHOLD).map_or(width, |it| it + from);
             let mut label = None;
             for run in above.iter().filter(|it| it.from <= to && it.to >= from) {
-                let other = root(&mut parents, run.label);
+                let other = root_label(&mut parents, run.label);
                 // The smaller label is kept, so that pieces keep the order in which they begin.
                 label = Some(label.map_or(other, |label: usize| {
                     let (keep, drop) = (label.min(other), label.max(other));
@@ -150,7 +150,7 @@ fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
             }
             let label = label.unwrap_or_else(|| {
                 parents.push(parents.len());
-                pieces.push(Piece::default());
+                pieces.push(MapComponent::default());
                 parents.len() - 1
             });
             let piece = &mut pieces[label];
@@ -167,7 +167,7 @@ fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
         above = runs;
     }
     for label in (0..pieces.len()).rev() {
-        let root = root(&mut parents, label);
+        let root = root_label(&mut parents, label);
         if root != label {
             let part = std::mem::take(&mut pieces[label]);
             pieces[root].points.extend(part.points);
@@ -179,7 +179,7 @@ fn pieces(map: &[f32], width: usize) -> Vec<Piece> {
     pieces
 }
 
-fn root(parents: &mut [usize], mut label: usize) -> usize {
+fn root_label(parents: &mut [usize], mut label: usize) -> usize {
     while parents[label] != label {
         parents[label] = parents[parents[label]];
         label = parents[label];
@@ -188,25 +188,25 @@ fn root(parents: &mut [usize], mut label: usize) -> usize {
 }
 
 /// Fits boxes around the pieces and converts them from the map to the picture.
-fn slabs(mut pieces: Vec<Piece>, scale: f32) -> Vec<Slab> {
+fn fit_boxes(mut pieces: Vec<MapComponent>, scale: f32) -> Vec<TextBox> {
     if pieces.len() > MAX_PIECES {
         pieces.sort_by_key(|it| std::cmp::Reverse(it.pixels));
         pieces.truncate(MAX_PIECES);
     }
-    let hulls: Vec<Vec<Point>> = pieces.iter().map(|it| text_box::hull(&it.points)).collect();
-    let mut slabs: Vec<Slab> = hulls.iter().map(|it| text_box::smallest_around(it)).collect();
-    let page = direction(&slabs);
+    let hulls: Vec<Vec<Point>> = pieces.iter().map(|it| text_box::convex_hull(&it.points)).collect();
+    let mut slabs: Vec<TextBox> = hulls.iter().map(|it| text_box::smallest_box(it)).collect();
+    let page = page_direction(&slabs);
     for (slab, hull) in slabs.iter_mut().zip(&hulls) {
         let trusted = slab.aspect() >= TRUSTED_ASPECT || slab.aspect() <= 1.0 / TRUSTED_ASPECT;
         if !trusted {
-            *slab = text_box::around(hull, page);
+            *slab = text_box::bounding_box(hull, page);
         }
     }
-    slabs.retain(|it| it.length.min(it.height) >= MIN_CORE);
+    slabs.retain(|it| it.length.min(it.height) >= MIN_PIECE_SIDE);
     for slab in &mut slabs {
-        let margin = GROWTH * slab.length * slab.height / (2.0 * (slab.length + slab.height));
+        let margin = GROWTH_FACTOR * slab.length * slab.height / (2.0 * (slab.length + slab.height));
         *slab = slab.grown(margin);
-        let rim = Point::new(-(RIM as f32), -(RIM as f32));
+        let rim = Point::new(-(MARGIN as f32), -(MARGIN as f32));
         slab.centre = slab.centre.plus(rim).scaled(1.0 / scale);
         slab.length /= scale;
         slab.height /= scale;
@@ -215,14 +215,14 @@ fn slabs(mut pieces: Vec<Piece>, scale: f32) -> Vec<Slab> {
 }
 
 /// Returns the direction of the page: the median of its long pieces, weighted by length.
-pub(crate) fn direction(slabs: &[Slab]) -> Point {
+pub(crate) fn page_direction(slabs: &[TextBox]) -> Point {
     let mut angles: Vec<(f32, f32)> = Vec::new();
     for slab in slabs {
         if slab.aspect() >= TRUSTED_ASPECT {
-            angles.push((slab.along.y.atan2(slab.along.x), slab.length));
+            angles.push((slab.direction.y.atan2(slab.direction.x), slab.length));
         } else if slab.aspect() <= 1.0 / TRUSTED_ASPECT {
             // A tall piece leans as much as the long ones.
-            angles.push((slab.along.y.atan2(slab.along.x), slab.height));
+            angles.push((slab.direction.y.atan2(slab.direction.x), slab.height));
         }
     }
     angles.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -247,23 +247,23 @@ mod tests {
     #[test]
     fn parts_joined_further_down_are_one_piece() {
         let (map, width) = map(&["#...#..##", "#...#....", ".###.....", "........#"]);
-        let pieces = pieces(&map, width);
+        let pieces = connected_pieces(&map, width);
         let sizes: Vec<u32> = pieces.iter().map(|it| it.pixels).collect();
         assert_eq!(sizes, [7, 2, 1]);
     }
 
     #[test]
     fn faint_piece_is_not_text() {
-        assert!(pieces(&[0.4; 60], 10).is_empty());
-        assert_eq!(pieces(&[0.6; 60], 10).len(), 1);
+        assert!(connected_pieces(&[0.4; 60], 10).is_empty());
+        assert_eq!(connected_pieces(&[0.6; 60], 10).len(), 1);
     }
 
     #[test]
     fn boxes_grow_and_map_to_picture_pixels() {
-        let rim = RIM as f32;
+        let rim = MARGIN as f32;
         let corner = |x: f32, y: f32| Point::new(rim + x, rim + y);
         let points = vec![corner(10.0, 10.0), corner(50.0, 10.0), corner(50.0, 20.0), corner(10.0, 20.0)];
-        let slabs = slabs(vec![Piece { points, sum: 1.0, pixels: 1 }], 0.5);
+        let slabs = fit_boxes(vec![MapComponent { points, sum: 1.0, pixels: 1 }], 0.5);
         let [left, top, right, bottom] = slabs[0].bounds();
         // Grown by 1.6 * 400 / 100 = 6.4, then twice as large.
         assert!((left - 7.2).abs() < 0.01 && (right - 112.8).abs() < 0.01, "{left} {right}");
@@ -274,11 +274,11 @@ mod tests {
     fn short_pieces_do_not_affect_page_direction() {
         let slab = |degrees: f32, length: f32| {
             let angle = degrees.to_radians();
-            Slab { centre: Point::default(), along: Point::new(angle.cos(), angle.sin()), length, height: 10.0 }
+            TextBox { centre: Point::default(), direction: Point::new(angle.cos(), angle.sin()), length, height: 10.0 }
         };
-        let page = direction(&[slab(40.0, 12.0), slab(2.0, 200.0), slab(2.1, 300.0), slab(-30.0, 45.0)]);
+        let page = page_direction(&[slab(40.0, 12.0), slab(2.0, 200.0), slab(2.1, 300.0), slab(-30.0, 45.0)]);
         let degrees = page.y.atan2(page.x).to_degrees();
         assert!((degrees - 2.1).abs() < 0.2, "{degrees}");
-        assert_eq!(direction(&[]), Point::new(1.0, 0.0));
+        assert_eq!(page_direction(&[]), Point::new(1.0, 0.0));
     }
 }

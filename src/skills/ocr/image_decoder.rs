@@ -14,7 +14,7 @@ use crate::skills::ocr::row_decoder;
 /// Largest number of pixels decoded: an A3 page at 600 dpi has 70 million.
 const MAX_PIXELS: u64 = 100_000_000;
 /// The same limit for a progressive JPEG: its coefficients are in memory beside the pixels, up to six bytes for each.
-const MAX_PIXELS_OF_PASSES: u64 = 32_000_000;
+const MAX_PROGRESSIVE_PIXELS: u64 = 32_000_000;
 /// Memory limit of a decoder; a page of [`MAX_PIXELS`] in full colour fits.
 pub(super) const MAX_DECODER_BYTES: u64 = 320 << 20;
 /// Longest side of the result, in pixels: A4 at 340 dpi. Small print is legible far below that.
@@ -23,7 +23,7 @@ pub(super) const MAX_SIDE: u32 = 4_000;
 const MAX_PAGES: u32 = 2_000;
 
 /// Returns the number of pages of an image file: 1, unless it is a TIFF with more.
-pub fn pages(bytes: &[u8]) -> u32 {
+pub fn page_count(bytes: &[u8]) -> u32 {
     page_offsets(bytes).map_or(1, |offsets| (offsets.len() as u32).max(1))
 }
 
@@ -33,14 +33,14 @@ pub fn pages(bytes: &[u8]) -> u32 {
 /// # Errors
 /// [`Reason::UnsupportedType`] for formats that are not compiled in, [`Reason::TooLarge`] for more than 100 million
 /// pixels, [`Reason::Damaged`] for everything else.
-pub fn decode(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
-    if let Some((picture, orientation)) = row_decoder::read(bytes, page)? {
+pub fn decode_page(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
+    if let Some((picture, orientation)) = row_decoder::decode_rows(bytes, page)? {
         let mut picture = DynamicImage::from(picture);
         picture.apply_orientation(orientation);
         return Ok(picture.into_rgb8());
     }
     if page == 0 {
-        return whole(bytes);
+        return decode_whole(bytes);
     }
     let offset = page_offsets(bytes).and_then(|offsets| offsets.get(page as usize).copied());
     let offset = offset.ok_or_else(|| failure(Reason::Damaged, format!("there is no page {}", page + 1)))?;
@@ -48,34 +48,34 @@ pub fn decode(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
     let mut copy = bytes.to_vec();
     let head = if bytes[0] == b'I' { offset.to_le_bytes() } else { offset.to_be_bytes() };
     copy[4..8].copy_from_slice(&head);
-    whole(&copy)
+    decode_whole(&copy)
 }
 
 /// Decodes the whole first page, and then shrinks it.
-pub(super) fn whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
+pub(super) fn decode_whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_DECODER_BYTES);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(|error| refused(&error))?;
+    let mut decoder = reader.into_decoder().map_err(|error| to_failure(&error))?;
     let (width, height) = decoder.dimensions();
-    check_extent(width, height)?;
-    if u64::from(width) * u64::from(height) > MAX_PIXELS_OF_PASSES && is_in_passes(bytes) {
+    check_size(width, height)?;
+    if u64::from(width) * u64::from(height) > MAX_PROGRESSIVE_PIXELS && is_progressive_jpeg(bytes) {
         return Err(failure(Reason::TooLarge, format!("the progressive JPEG has {width} x {height} pixels")));
     }
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| refused(&error))?;
+    let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| to_failure(&error))?;
     if width.max(height) > MAX_SIDE {
         // Before the conversion to colour: a large bilevel page takes a third of the memory.
         picture = picture.thumbnail(MAX_SIDE, MAX_SIDE);
     }
     picture.apply_orientation(orientation);
-    Ok(on_white(picture))
+    Ok(blend_on_white(picture))
 }
 
 /// Returns whether a file is a progressive JPEG.
-fn is_in_passes(bytes: &[u8]) -> bool {
+fn is_progressive_jpeg(bytes: &[u8]) -> bool {
     let mut rest = bytes.strip_prefix(b"\xFF\xD8").unwrap_or_default();
     // Each marker is followed by the length of its segment, until the pixels begin.
     while let [0xFF, marker, high, low, ..] = *rest {
@@ -90,7 +90,7 @@ fn is_in_passes(bytes: &[u8]) -> bool {
 }
 
 /// Rejects images without pixels, or with too many.
-pub(super) fn check_extent(width: u32, height: u32) -> Result<(), ExtractFailure> {
+pub(super) fn check_size(width: u32, height: u32) -> Result<(), ExtractFailure> {
     match u64::from(width) * u64::from(height) {
         0 => Err(failure(Reason::Damaged, "the image has no pixels")),
         1..=MAX_PIXELS => Ok(()),
@@ -99,7 +99,7 @@ pub(super) fn check_extent(width: u32, height: u32) -> Result<(), ExtractFailure
 }
 
 /// Blends a transparent image with white.
-fn on_white(picture: DynamicImage) -> RgbImage {
+fn blend_on_white(picture: DynamicImage) -> RgbImage {
     if !picture.color().has_alpha() {
         return picture.into_rgb8();
     }
@@ -112,7 +112,7 @@ fn on_white(picture: DynamicImage) -> RgbImage {
     paper
 }
 
-fn refused(error: &ImageError) -> ExtractFailure {
+fn to_failure(error: &ImageError) -> ExtractFailure {
     let reason = match error {
         ImageError::Unsupported(_) => Reason::UnsupportedType,
         ImageError::Limits(_) => Reason::TooLarge,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn check(picture: impl Into<DynamicImage>, format: ImageFormat, expect: [u8; 3]) {
-        let decoded = decode(&encoded(&picture.into(), format), 0).unwrap();
+        let decoded = decode_page(&encoded(&picture.into(), format), 0).unwrap();
         assert_eq!(decoded.get_pixel(0, 0).0, expect);
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let segment = [b"Exif\0\0".as_slice(), tiff.get_ref()].concat();
         let length = (segment.len() as u16 + 2).to_be_bytes();
         let bytes = [&jpeg[..2], &[0xFF, 0xE1], &length, &segment, &jpeg[2..]].concat();
-        assert_eq!(decode(&bytes, 0).unwrap().dimensions(), (20, 30));
+        assert_eq!(decode_page(&bytes, 0).unwrap().dimensions(), (20, 30));
     }
 
     #[test]
@@ -198,21 +198,23 @@ mod tests {
         let mut sum = flate2::Crc::new();
         sum.update(&bytes[12..29]);
         bytes[29..33].copy_from_slice(&sum.sum().to_be_bytes());
-        assert_eq!(decode(&bytes, 0).unwrap_err().reason, Reason::TooLarge);
+        assert_eq!(decode_page(&bytes, 0).unwrap_err().reason, Reason::TooLarge);
     }
 
     #[test]
     fn progressive_jpeg_has_lower_pixel_limit() {
         let jpeg = encoded(&image::RgbImage::new(16, 16).into(), ImageFormat::Jpeg);
-        assert!(!is_in_passes(&jpeg) && !is_in_passes(b"\xFF\xD8\xFF") && !is_in_passes(b"no picture"));
+        assert!(
+            !is_progressive_jpeg(&jpeg) && !is_progressive_jpeg(b"\xFF\xD8\xFF") && !is_progressive_jpeg(b"no picture")
+        );
         let frame = jpeg.windows(2).position(|it| it == [0xFF, 0xC0]).unwrap();
         let of_passes = |side: u16| {
             let mut bytes = jpeg.clone();
             bytes[frame + 1] = 0xC2;
             bytes[frame + 5..frame + 9].copy_from_slice(&[side.to_be_bytes(); 2].concat());
-            decode(&bytes, 0).err()
+            decode_page(&bytes, 0).err()
         };
-        assert!(is_in_passes(&[&jpeg[..frame], &[0xFF, 0xFF, 0xC2, 0, 8]].concat()));
+        assert!(is_progressive_jpeg(&[&jpeg[..frame], &[0xFF, 0xFF, 0xC2, 0, 8]].concat()));
         let failed = of_passes(6_000).unwrap();
         assert!(failed.reason == Reason::TooLarge && failed.detail.contains("progressive"), "{failed:?}");
         assert!(of_passes(5_000).is_none_or(|it| it.reason != Reason::TooLarge));
@@ -221,17 +223,17 @@ mod tests {
     #[test]
     fn invalid_image_is_damaged_or_unsupported() {
         let whole = encoded(&image::GrayImage::new(9, 9).into(), ImageFormat::Png);
-        assert_eq!(decode(&whole[..40], 0).unwrap_err().reason, Reason::Damaged);
-        assert_eq!(decode(b"no picture", 0).unwrap_err().reason, Reason::UnsupportedType);
-        assert_eq!(decode(b"", 3).unwrap_err().reason, Reason::Damaged);
-        assert_eq!((pages(b""), pages(b"no picture"), pages(&whole)), (1, 1, 1));
+        assert_eq!(decode_page(&whole[..40], 0).unwrap_err().reason, Reason::Damaged);
+        assert_eq!(decode_page(b"no picture", 0).unwrap_err().reason, Reason::UnsupportedType);
+        assert_eq!(decode_page(b"", 3).unwrap_err().reason, Reason::Damaged);
+        assert_eq!((page_count(b""), page_count(b"no picture"), page_count(&whole)), (1, 1, 1));
     }
 
     #[test]
     fn cyclic_page_chain_ends() {
         // One directory without entries, at byte 8, followed by itself.
         let bytes = b"II*\0\x08\0\0\0\0\0\x08\0\0\0";
-        assert_eq!(pages(bytes), 1);
-        assert!(decode(bytes, 0).is_err());
+        assert_eq!(page_count(bytes), 1);
+        assert!(decode_page(bytes, 0).is_err());
     }
 }

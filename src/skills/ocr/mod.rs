@@ -80,8 +80,8 @@ impl Ocr {
         } else {
             Cow::Borrowed(picture)
         };
-        let pieces = orientation::read(&mut self.detector, &mut self.recognizer, &working)?;
-        let mut page = ocr_page::assemble(pieces, working.width(), working.height());
+        let pieces = orientation::read_page(&mut self.detector, &mut self.recognizer, &working)?;
+        let mut page = ocr_page::assemble_page(pieces, working.width(), working.height());
         (page.width, page.height) = (picture.width(), picture.height());
         Ok(page)
     }

@@ -1,10 +1,10 @@
 //! The lines of a page in reading order, and their conversion to document blocks.
 
-use crate::extract::{CUT, join_cut_words};
+use crate::extract::{CUT_MARK, join_cut_words};
 use crate::model::{Anchor, Block, BlockKind, Region};
-use crate::skills::ocr::orientation::Piece;
+use crate::skills::ocr::orientation::TextPiece;
 use crate::skills::ocr::reading_order::Extent;
-use crate::skills::ocr::text_box::{Point, Slab};
+use crate::skills::ocr::text_box::{Point, TextBox};
 use crate::skills::ocr::{detect, reading_order};
 
 /// Text read with less confidence comes from a picture or a speck, and is dropped.
@@ -61,7 +61,7 @@ impl OcrPage {
         for lines in self.lines.chunk_by(|a, b| a.block == b.block) {
             let mut text = String::new();
             for line in lines {
-                append(&mut text, &line.text);
+                append_line(&mut text, &line.text);
             }
             let region = lines.iter().map(|it| it.region).reduce(Region::union);
             let anchor = Anchor { page, region, ..Anchor::default() };
@@ -73,11 +73,11 @@ impl OcrPage {
 }
 
 /// Appends a line to a paragraph. A hyphen between lower-case letters at the end of a line counts as a split word.
-fn append(text: &mut String, line: &str) {
+fn append_line(text: &mut String, line: &str) {
     let cut = text.strip_suffix('-').is_some_and(|it| it.ends_with(char::is_lowercase));
     if cut && line.starts_with(char::is_lowercase) {
         text.pop();
-        text.push(CUT);
+        text.push(CUT_MARK);
     } else if !text.is_empty() {
         text.push('\n');
     }
@@ -85,56 +85,56 @@ fn append(text: &mut String, line: &str) {
 }
 
 /// Arranges the pieces of a picture into lines.
-pub(crate) fn assemble(mut pieces: Vec<Piece>, width: u32, height: u32) -> OcrPage {
+pub(crate) fn assemble_page(mut pieces: Vec<TextPiece>, width: u32, height: u32) -> OcrPage {
     pieces.retain(|it| !it.reading.text.is_empty() && it.reading.confidence >= MIN_CONFIDENCE);
-    let along = direction(&pieces);
-    let boxes: Vec<Extent> = pieces.iter().map(|it| upright(it, along)).collect();
+    let along = page_direction(&pieces);
+    let boxes: Vec<Extent> = pieces.iter().map(|it| upright_extent(it, along)).collect();
     // A row without letters and digits is a rule, or text in a script that the networks cannot read.
     let says_something =
         |row: &reading_order::Row| row.pieces.iter().any(|at| pieces[*at].reading.text.contains(char::is_alphanumeric));
-    let lines = reading_order::order(&boxes).into_iter().filter(says_something).map(|row| {
-        let parts: Vec<&Piece> = row.pieces.iter().map(|at| &pieces[*at]).collect();
+    let lines = reading_order::reading_order(&boxes).into_iter().filter(says_something).map(|row| {
+        let parts: Vec<&TextPiece> = row.pieces.iter().map(|at| &pieces[*at]).collect();
         let texts: Vec<&str> = parts.iter().map(|it| it.reading.text.as_str()).collect();
-        let characters = |it: &Piece| it.reading.text.chars().count() as f32;
+        let characters = |it: &TextPiece| it.reading.text.chars().count() as f32;
         let total: f32 = parts.iter().map(|it| characters(it)).sum();
         let sum: f32 = parts.iter().map(|it| characters(it) * it.reading.confidence).sum();
-        let regions = parts.iter().map(|it| region(it.slab, width, height));
+        let regions = parts.iter().map(|it| to_region(it.slab, width, height));
         OcrLine {
             text: texts.join(" "),
             confidence: sum / total,
             region: regions.reduce(Region::union).unwrap_or_default(),
             block: row.block,
-            parts: parts.iter().map(|it| (it.reading.text.clone(), region(it.slab, width, height))).collect(),
+            parts: parts.iter().map(|it| (it.reading.text.clone(), to_region(it.slab, width, height))).collect(),
         }
     });
     OcrPage { lines: lines.collect(), rotation_degrees: rotation(along), width, height }
 }
 
 /// Returns the main reading direction of the page.
-fn direction(pieces: &[Piece]) -> Point {
+fn page_direction(pieces: &[TextPiece]) -> Point {
     let mut quarters = [0.0; 4];
     for piece in pieces {
-        quarters[quarter(piece.slab.along)] += piece.slab.length;
+        quarters[quarter_turns(piece.slab.direction)] += piece.slab.length;
     }
     let most = (0..4).rev().max_by(|a, b| quarters[*a].total_cmp(&quarters[*b])).unwrap_or(0);
-    let mut along = detect::direction(
+    let mut along = detect::page_direction(
         &pieces
             .iter()
-            .filter(|it| quarter(it.slab.along) == most)
-            .map(|it| Slab { along: turn(it.slab.along, (4 - most) % 4), ..it.slab })
+            .filter(|it| quarter_turns(it.slab.direction) == most)
+            .map(|it| TextBox { direction: turn_clockwise(it.slab.direction, (4 - most) % 4), ..it.slab })
             .collect::<Vec<_>>(),
     );
-    along = turn(along, most);
+    along = turn_clockwise(along, most);
     along
 }
 
 /// Turns a direction clockwise by quarters.
-fn turn(along: Point, quarters: usize) -> Point {
+fn turn_clockwise(along: Point, quarters: usize) -> Point {
     (0..quarters).fold(along, |it, _| it.clockwise())
 }
 
 /// Returns how many quarter turns clockwise a direction is from the right.
-fn quarter(along: Point) -> usize {
+fn quarter_turns(along: Point) -> usize {
     match (along.x.abs() >= along.y.abs(), along.x >= 0.0, along.y >= 0.0) {
         (true, true, _) => 0,
         (true, false, _) => 2,
@@ -145,15 +145,15 @@ fn quarter(along: Point) -> usize {
 
 /// Returns by how much the page must be turned clockwise to be upright.
 fn rotation(along: Point) -> u16 {
-    [0, 270, 180, 90][quarter(along)]
+    [0, 270, 180, 90][quarter_turns(along)]
 }
 
 /// Returns the box of a piece after the page was turned upright and deskewed.
-fn upright(piece: &Piece, along: Point) -> Extent {
+fn upright_extent(piece: &TextPiece, along: Point) -> Extent {
     let slab = piece.slab;
     let (x, y) = (slab.centre.dot(along), slab.centre.dot(along.clockwise()));
     // A piece that runs perpendicular to the page.
-    let across = slab.along.dot(along).abs() < 0.5;
+    let across = slab.direction.dot(along).abs() < 0.5;
     let (length, height) = if across { (slab.height, slab.length) } else { (slab.length, slab.height) };
     Extent {
         left: x - length / 2.0,
@@ -165,7 +165,7 @@ fn upright(piece: &Piece, along: Point) -> Extent {
     .with_text(&piece.reading.text)
 }
 
-fn region(slab: Slab, width: u32, height: u32) -> Region {
+fn to_region(slab: TextBox, width: u32, height: u32) -> Region {
     let [left, top, right, bottom] = slab.bounds();
     let fraction = |at: f32, extent: u32| (at / extent.max(1) as f32).clamp(0.0, 1.0);
     Region {

@@ -10,87 +10,91 @@ use image::{RgbImage, imageops};
 
 use crate::error::Result;
 use crate::skills::ocr::detect::Detector;
-use crate::skills::ocr::recognize::{Reading, Recognizer};
-use crate::skills::ocr::text_box::{Point, Slab};
+use crate::skills::ocr::recognize::{Recognition, Recognizer};
+use crate::skills::ocr::text_box::{Point, TextBox};
 
 /// Number of pieces read to judge a direction.
-const SAMPLE: usize = 5;
+const SAMPLE_SIZE: usize = 5;
 /// Aspect ratio of the pieces that say most about their direction for the time they take.
-const TELLING_ASPECT: f32 = 10.0;
+const SAMPLE_ASPECT: f32 = 10.0;
 /// Mean confidence above which a sample is the right way up: upside down it stays far below.
-const SURE: f32 = 0.92;
+const UPRIGHT_CONFIDENCE: f32 = 0.92;
 /// Ratio of height to length from which a piece is tall: text that runs up or down, or a single narrow character.
-const TALL: f32 = 1.5;
+const TALL_RATIO: f32 = 1.5;
 /// Ratio of height to length above which a piece is no single character.
-const TALLER_THAN_A_CHARACTER: f32 = 2.5;
+const MAX_CHARACTER_RATIO: f32 = 2.5;
 /// Confidence above which a narrow character stands upright.
-const SURE_CHARACTER: f32 = 0.8;
+const CHARACTER_CONFIDENCE: f32 = 0.8;
 
 /// A piece of text with its reading; the `along` of its box is the direction in which it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    pub(crate) slab: Slab,
-    pub(crate) reading: Reading,
+pub(crate) struct TextPiece {
+    pub(crate) slab: TextBox,
+    pub(crate) reading: Recognition,
 }
 
 /// The pieces of a page in one direction, some of them read already.
 struct Candidate {
-    slabs: Vec<Slab>,
-    readings: Vec<Option<Reading>>,
+    slabs: Vec<TextBox>,
+    readings: Vec<Option<Recognition>>,
     confidence: f32,
 }
 
 /// Finds and reads the pieces of a page in any orientation.
-pub(crate) fn read(detector: &mut Detector, recognizer: &mut Recognizer, picture: &RgbImage) -> Result<Vec<Piece>> {
+pub(crate) fn read_page(
+    detector: &mut Detector,
+    recognizer: &mut Recognizer,
+    picture: &RgbImage,
+) -> Result<Vec<TextPiece>> {
     let slabs = detector.find(picture)?;
     let mut best: Option<Candidate> = None;
     let mut starts = Vec::new();
     if is_on_its_side(&slabs) {
         let turned = detector.find(&imageops::rotate90(picture))?;
-        starts.push(turned.into_iter().map(|it| turned_back(it, picture)).collect());
+        starts.push(turned.into_iter().map(|it| undo_rotation(it, picture)).collect());
     }
     starts.push(slabs);
     for slabs in starts {
-        let reversed = slabs.iter().copied().map(Slab::reversed).collect();
+        let reversed = slabs.iter().copied().map(TextBox::reversed).collect();
         for slabs in [slabs, reversed] {
-            if best.as_ref().is_some_and(|it| it.confidence >= SURE) {
+            if best.as_ref().is_some_and(|it| it.confidence >= UPRIGHT_CONFIDENCE) {
                 break;
             }
-            let candidate = sample(recognizer, picture, slabs)?;
+            let candidate = read_sample(recognizer, picture, slabs)?;
             if best.as_ref().is_none_or(|it| candidate.confidence > it.confidence) {
                 best = Some(candidate);
             }
         }
     }
     match best {
-        Some(candidate) => finish(recognizer, picture, candidate),
+        Some(candidate) => read_rest(recognizer, picture, candidate),
         None => Ok(Vec::new()),
     }
 }
 
-fn is_tall(slab: &Slab) -> bool {
-    slab.height >= slab.length * TALL
+fn is_tall(slab: &TextBox) -> bool {
+    slab.height >= slab.length * TALL_RATIO
 }
 
-fn is_on_its_side(slabs: &[Slab]) -> bool {
+fn is_on_its_side(slabs: &[TextBox]) -> bool {
     let tall: f32 = slabs.iter().filter(|it| is_tall(it)).map(|it| it.height).sum();
     let wide: f32 = slabs.iter().filter(|it| !is_tall(it)).map(|it| it.length).sum();
     tall > wide
 }
 
 /// Converts a box on the picture turned clockwise by a quarter to the original picture.
-fn turned_back(slab: Slab, picture: &RgbImage) -> Slab {
+fn undo_rotation(slab: TextBox, picture: &RgbImage) -> TextBox {
     let centre = Point::new(slab.centre.y, picture.height() as f32 - slab.centre.x);
-    Slab { centre, along: slab.along.clockwise().scaled(-1.0), ..slab }
+    TextBox { centre, direction: slab.direction.clockwise().scaled(-1.0), ..slab }
 }
 
 /// Reads the sample of the pieces.
-fn sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Candidate> {
+fn read_sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextBox>) -> Result<Candidate> {
     let mut telling: Vec<usize> = (0..slabs.len()).filter(|at| !is_tall(&slabs[*at])).collect();
-    let distance = |at: &usize| (slabs[*at].aspect() / TELLING_ASPECT).ln().abs();
+    let distance = |at: &usize| (slabs[*at].aspect() / SAMPLE_ASPECT).ln().abs();
     telling.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
-    telling.truncate(SAMPLE);
-    let picked: Vec<Slab> = telling.iter().map(|at| slabs[*at]).collect();
+    telling.truncate(SAMPLE_SIZE);
+    let picked: Vec<TextBox> = telling.iter().map(|at| slabs[*at]).collect();
     let read = recognizer.read(picture, &picked)?;
     let confidence = read.iter().map(|it| it.confidence).sum::<f32>() / read.len().max(1) as f32;
     let mut readings = vec![None; slabs.len()];
@@ -101,13 +105,13 @@ fn sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> 
 }
 
 /// Reads the pieces outside the sample.
-fn finish(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate) -> Result<Vec<Piece>> {
+fn read_rest(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate) -> Result<Vec<TextPiece>> {
     let Candidate { slabs, readings, .. } = candidate;
     let mut pieces = Vec::with_capacity(slabs.len());
     let (mut tall, mut rest) = (Vec::new(), Vec::new());
     for (slab, reading) in slabs.into_iter().zip(readings) {
         match reading {
-            Some(reading) => pieces.push(Piece { slab, reading }),
+            Some(reading) => pieces.push(TextPiece { slab, reading }),
             None if is_tall(&slab) => tall.push(slab),
             None => rest.push(slab),
         }
@@ -117,32 +121,32 @@ fn finish(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate)
     Ok(pieces)
 }
 
-fn read_all(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Vec<Piece>> {
+fn read_all(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextBox>) -> Result<Vec<TextPiece>> {
     let readings = recognizer.read(picture, &slabs)?;
-    Ok(slabs.into_iter().zip(readings).map(|(slab, reading)| Piece { slab, reading }).collect())
+    Ok(slabs.into_iter().zip(readings).map(|(slab, reading)| TextPiece { slab, reading }).collect())
 }
 
 /// Reads tall pieces, which may run up, down, or be one narrow character.
-fn read_tall(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<Slab>) -> Result<Vec<Piece>> {
+fn read_tall(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextBox>) -> Result<Vec<TextPiece>> {
     let mut pieces = Vec::with_capacity(slabs.len());
     for slab in slabs {
         let mut ways = Vec::new();
-        if slab.height < slab.length * TALLER_THAN_A_CHARACTER {
+        if slab.height < slab.length * MAX_CHARACTER_RATIO {
             let upright = read_all(recognizer, picture, vec![slab])?;
-            if upright.iter().all(|it| it.reading.confidence >= SURE_CHARACTER) {
+            if upright.iter().all(|it| it.reading.confidence >= CHARACTER_CONFIDENCE) {
                 pieces.extend(upright);
                 continue;
             }
             ways.extend(upright);
         }
-        let up = slab.upended();
+        let up = slab.turned_upwards();
         ways.extend(read_all(recognizer, picture, vec![up, up.reversed()])?);
         pieces.extend(ways.into_iter().max_by(by_confidence));
     }
     Ok(pieces)
 }
 
-fn by_confidence(a: &Piece, b: &Piece) -> Ordering {
+fn by_confidence(a: &TextPiece, b: &TextPiece) -> Ordering {
     a.reading.confidence.total_cmp(&b.reading.confidence)
 }
 
@@ -155,17 +159,22 @@ mod tests {
         // On a picture 100 wide and 200 high, text that runs up along the left edge; turned clockwise it runs to the right
         // along the upper edge of 200 x 100.
         let picture = RgbImage::new(100, 200);
-        let turned = Slab { centre: Point::new(80.0, 10.0), along: Point::new(1.0, 0.0), length: 60.0, height: 12.0 };
-        let slab = turned_back(turned, &picture);
+        let turned =
+            TextBox { centre: Point::new(80.0, 10.0), direction: Point::new(1.0, 0.0), length: 60.0, height: 12.0 };
+        let slab = undo_rotation(turned, &picture);
         assert_eq!(slab.centre, Point::new(10.0, 120.0));
-        assert_eq!((slab.along.x, slab.along.y), (0.0, -1.0));
+        assert_eq!((slab.direction.x, slab.direction.y), (0.0, -1.0));
         assert_eq!(slab.bounds(), [4.0, 90.0, 16.0, 150.0]);
     }
 
     #[test]
     fn page_with_mostly_tall_text_is_on_its_side() {
-        let slab =
-            |length: f32, height: f32| Slab { centre: Point::default(), along: Point::new(1.0, 0.0), length, height };
+        let slab = |length: f32, height: f32| TextBox {
+            centre: Point::default(),
+            direction: Point::new(1.0, 0.0),
+            length,
+            height,
+        };
         assert!(is_on_its_side(&[slab(10.0, 300.0), slab(10.0, 200.0), slab(40.0, 10.0)]));
         assert!(!is_on_its_side(&[slab(10.0, 30.0), slab(10.0, 20.0), slab(400.0, 10.0)]));
         assert!(!is_on_its_side(&[]));

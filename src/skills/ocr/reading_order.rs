@@ -50,48 +50,48 @@ pub(crate) struct Row {
 }
 
 /// Depth of nested columns; deeper nesting is a table.
-const MAX_DEPTH: usize = 8;
+const MAX_COLUMN_DEPTH: usize = 8;
 /// Largest number of gutter positions tried.
 const MAX_GUTTERS: usize = 200;
 /// Smallest width of a gutter, in line heights.
-const GUTTER: f32 = 0.2;
+const MIN_GUTTER: f32 = 0.2;
 /// How far a piece may reach across a gutter, in line heights: columns of a photographed page are not straight.
-const SLACK: f32 = 0.5;
+const GUTTER_SLACK: f32 = 0.5;
 /// How far the boxes reach beyond the letters at either end, in heights.
 const OVERHANG: f32 = 0.2;
 /// Smallest number of rows in a column.
-const COLUMN_ROWS: usize = 4;
+const MIN_COLUMN_ROWS: usize = 4;
 /// Smallest median number of characters in the rows of a column.
-const COLUMN_CHARACTERS: usize = 14;
+const MIN_COLUMN_CHARACTERS: usize = 14;
 /// Smallest part of a column's width that its median row fills.
-const COLUMN_FILL: f32 = 0.45;
+const MIN_COLUMN_FILL: f32 = 0.45;
 /// Smallest share of letters in running text; prices, dates and article numbers stay below.
-const LETTERS: f32 = 0.75;
+const MIN_LETTER_SHARE: f32 = 0.75;
 /// Share of rows with a colon above which they are a form, read row by row.
-const LABELS: f32 = 0.34;
+const MAX_LABEL_SHARE: f32 = 0.34;
 /// Vertical overlap of two pieces of a row, as a share of the smaller height.
 const ROW_OVERLAP: f32 = 0.5;
 /// A row distance larger than the usual one by this factor starts a paragraph.
 const PARAGRAPH_GAP: f32 = 1.45;
 /// Rows with heights that differ by more than this factor belong to different paragraphs.
-const OTHER_SIZE: f32 = 1.45;
+const PARAGRAPH_SIZE_RATIO: f32 = 1.45;
 
 /// Arranges the pieces of a page in reading order.
-pub(crate) fn order(boxes: &[Extent]) -> Vec<Row> {
+pub(crate) fn reading_order(boxes: &[Extent]) -> Vec<Row> {
     let trimmed = |it: &Extent| {
         let overhang = (OVERHANG * it.height()).min((it.right - it.left) / 4.0);
         Extent { left: it.left + overhang, right: it.right - overhang, ..*it }
     };
     let boxes: &[Extent] = &boxes.iter().map(trimmed).collect::<Vec<_>>();
     let mut regions = Vec::new();
-    divide(boxes, (0..boxes.len()).collect(), 0, &mut regions);
+    split_region(boxes, (0..boxes.len()).collect(), 0, &mut regions);
     let mut found = Vec::new();
     let mut block = 0;
     for region in regions {
-        let rows = rows(boxes, &region);
-        let usual = usual_distance(boxes, &rows);
+        let rows = group_rows(boxes, &region);
+        let usual = usual_row_distance(boxes, &rows);
         for (at, pieces) in rows.iter().enumerate() {
-            let parted = at > 0 && parts(boxes, &rows[at - 1], pieces, usual);
+            let parted = at > 0 && starts_paragraph(boxes, &rows[at - 1], pieces, usual);
             block += u32::from(at == 0 || parted);
             found.push(Row { pieces: pieces.clone(), block: block - 1 });
         }
@@ -100,20 +100,20 @@ pub(crate) fn order(boxes: &[Extent]) -> Vec<Row> {
 }
 
 /// Splits a region at its best gutter into the part above, the columns, and the part below, recursively.
-fn divide(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mut Vec<Vec<usize>>) {
-    let Some(columns) = best_columns(boxes, &region).filter(|_| depth < MAX_DEPTH) else {
+fn split_region(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mut Vec<Vec<usize>>) {
+    let Some(columns) = best_columns(boxes, &region).filter(|_| depth < MAX_COLUMN_DEPTH) else {
         if !region.is_empty() {
             regions.push(region);
         }
         return;
     };
     for part in columns.parts {
-        divide(boxes, part, depth + 1, regions);
+        split_region(boxes, part, depth + 1, regions);
     }
 }
 
 /// A region split at a gutter.
-struct Columns {
+struct ColumnSplit {
     /// The part above, the left column, the right one, the insets, and the part below.
     parts: [Vec<usize>; 5],
     /// Number of rows that the gutter separates, on the side with fewer, minus the insets.
@@ -121,18 +121,18 @@ struct Columns {
     width: f32,
 }
 
-fn best_columns(boxes: &[Extent], region: &[usize]) -> Option<Columns> {
-    if region.len() < 2 * COLUMN_ROWS {
+fn best_columns(boxes: &[Extent], region: &[usize]) -> Option<ColumnSplit> {
+    if region.len() < 2 * MIN_COLUMN_ROWS {
         return None;
     }
     let height = median(region.iter().map(|at| boxes[*at].height()));
-    let mut best: Option<Columns> = None;
-    for at in gutters(boxes, region, height) {
+    let mut best: Option<ColumnSplit> = None;
+    for at in gutter_positions(boxes, region, height) {
         let gutter = Gutter::new(boxes, region, at, height);
         for band in gutter.bands(boxes) {
-            let Some(columns) = gutter.columns(boxes, region, band, height) else { continue };
-            let merits = |it: &Columns| (it.rows, it.parts[1].len() + it.parts[2].len());
-            let better = |it: &Columns| {
+            let Some(columns) = gutter.split_columns(boxes, region, band, height) else { continue };
+            let merits = |it: &ColumnSplit| (it.rows, it.parts[1].len() + it.parts[2].len());
+            let better = |it: &ColumnSplit| {
                 merits(&columns) > merits(it) || merits(&columns) == merits(it) && columns.width > it.width
             };
             if best.as_ref().is_none_or(better) {
@@ -144,8 +144,8 @@ fn best_columns(boxes: &[Extent], region: &[usize]) -> Option<Columns> {
 }
 
 /// Returns the positions where a gutter may run: right of a piece, with another piece beyond.
-fn gutters(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32> {
-    let reach = GUTTER * height;
+fn gutter_positions(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32> {
+    let reach = MIN_GUTTER * height;
     let mut ends: Vec<f32> = region.iter().map(|at| boxes[*at].right + reach / 2.0).collect();
     ends.sort_by(f32::total_cmp);
     ends.dedup_by(|a, b| (*a - *b).abs() < reach / 2.0);
@@ -167,7 +167,7 @@ struct Gutter {
 
 impl Gutter {
     fn new(boxes: &[Extent], region: &[usize], at: f32, height: f32) -> Gutter {
-        let slack = SLACK * height;
+        let slack = GUTTER_SLACK * height;
         let crosses = |it: &&usize| boxes[**it].left < at - slack && boxes[**it].right > at + slack;
         let (crossing, others): (Vec<usize>, Vec<usize>) = region.iter().partition(crosses);
         let beside = |piece: &Extent, other: &Extent| {
@@ -192,26 +192,26 @@ impl Gutter {
     }
 
     /// Splits the region, if the gutter separates two columns of running text in the band.
-    fn columns(&self, boxes: &[Extent], region: &[usize], band: (f32, f32), height: f32) -> Option<Columns> {
+    fn split_columns(&self, boxes: &[Extent], region: &[usize], band: (f32, f32), height: f32) -> Option<ColumnSplit> {
         let inside = |at: &usize| boxes[*at].middle() > band.0 && boxes[*at].middle() < band.1;
         let (insets, rest): (Vec<usize>, Vec<usize>) =
             region.iter().filter(|it| inside(it)).partition(|it| self.insets.contains(it));
         let (left, right): (Vec<usize>, Vec<usize>) =
             rest.into_iter().partition(|at| boxes[*at].left + boxes[*at].right <= 2.0 * self.at);
-        if left.len() < COLUMN_ROWS || right.len() < COLUMN_ROWS {
+        if left.len() < MIN_COLUMN_ROWS || right.len() < MIN_COLUMN_ROWS {
             return None;
         }
         // A few rows may reach beyond the edge of their column.
         let start = quantile(right.iter().map(|at| boxes[*at].left), 0.1);
         let end = quantile(left.iter().map(|at| boxes[*at].right), 0.9);
-        if start - end < GUTTER * height || !are_side_by_side(boxes, &left, &right) {
+        if start - end < MIN_GUTTER * height || !are_side_by_side(boxes, &left, &right) {
             return None;
         }
         // A line through the ragged edge of a column crosses many of its rows.
         let rows = running_rows(boxes, &left)?.min(running_rows(boxes, &right)?).checked_sub(insets.len())?;
         let above = region.iter().filter(|at| boxes[**at].middle() <= band.0).copied().collect();
         let below = region.iter().filter(|at| boxes[**at].middle() >= band.1).copied().collect();
-        Some(Columns { parts: [above, left, right, insets, below], rows, width: start - end })
+        Some(ColumnSplit { parts: [above, left, right, insets, below], rows, width: start - end })
     }
 }
 
@@ -228,8 +228,8 @@ fn are_side_by_side(boxes: &[Extent], left: &[usize], right: &[usize]) -> bool {
 
 /// Returns the number of rows of a column of running text; `None` for anything else.
 fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
-    let rows = rows(boxes, column);
-    if rows.len() < COLUMN_ROWS {
+    let rows = group_rows(boxes, column);
+    if rows.len() < MIN_COLUMN_ROWS {
         return None;
     }
     let left = column.iter().map(|at| boxes[*at].left).fold(f32::INFINITY, f32::min);
@@ -238,17 +238,17 @@ fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
     let filled = median(rows.iter().map(|row| row.iter().map(|at| boxes[*at].right - boxes[*at].left).sum::<f32>()));
     let count = |of: fn(&Extent) -> usize| column.iter().map(|at| of(&boxes[*at])).sum::<usize>() as f32;
     let labels = rows.iter().filter(|row| row.iter().any(|at| boxes[*at].has_label)).count() as f32;
-    let running = characters >= COLUMN_CHARACTERS as f32
-        && filled >= COLUMN_FILL * (right - left)
-        && count(|it| it.letters) >= LETTERS * count(|it| it.characters)
-        && labels < LABELS * rows.len() as f32;
+    let running = characters >= MIN_COLUMN_CHARACTERS as f32
+        && filled >= MIN_COLUMN_FILL * (right - left)
+        && count(|it| it.letters) >= MIN_LETTER_SHARE * count(|it| it.characters)
+        && labels < MAX_LABEL_SHARE * rows.len() as f32;
     running.then_some(rows.len())
 }
 
 /// Groups pieces into rows, from top to bottom, each from left to right.
 ///
 /// A piece joins the row with the last piece that it overlaps most, so that a row may bend with the page.
-fn rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
+fn group_rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
     let mut sorted = region.to_vec();
     sorted.sort_by(|a, b| boxes[*a].left.total_cmp(&boxes[*b].left).then(a.cmp(b)));
     let mut rows: Vec<Vec<usize>> = Vec::new();
@@ -266,23 +266,23 @@ fn rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
             None => rows.push(vec![at]),
         }
     }
-    rows.sort_by(|a, b| middle(boxes, a).total_cmp(&middle(boxes, b)));
+    rows.sort_by(|a, b| row_middle(boxes, a).total_cmp(&row_middle(boxes, b)));
     rows
 }
 
-fn middle(boxes: &[Extent], row: &[usize]) -> f32 {
+fn row_middle(boxes: &[Extent], row: &[usize]) -> f32 {
     row.iter().map(|at| boxes[*at].middle()).sum::<f32>() / row.len() as f32
 }
 
-fn usual_distance(boxes: &[Extent], rows: &[Vec<usize>]) -> f32 {
-    median(rows.windows(2).map(|pair| middle(boxes, &pair[1]) - middle(boxes, &pair[0])))
+fn usual_row_distance(boxes: &[Extent], rows: &[Vec<usize>]) -> f32 {
+    median(rows.windows(2).map(|pair| row_middle(boxes, &pair[1]) - row_middle(boxes, &pair[0])))
 }
 
-fn parts(boxes: &[Extent], above: &[usize], below: &[usize], usual: f32) -> bool {
+fn starts_paragraph(boxes: &[Extent], above: &[usize], below: &[usize], usual: f32) -> bool {
     let height = |row: &[usize]| median(row.iter().map(|at| boxes[*at].height()));
     let (a, b) = (height(above), height(below));
-    let distance = middle(boxes, below) - middle(boxes, above);
-    distance > PARAGRAPH_GAP * usual || a.max(b) > OTHER_SIZE * a.min(b)
+    let distance = row_middle(boxes, below) - row_middle(boxes, above);
+    distance > PARAGRAPH_GAP * usual || a.max(b) > PARAGRAPH_SIZE_RATIO * a.min(b)
 }
 
 /// Returns the median; 0 for no values.
@@ -318,7 +318,7 @@ mod tests {
                 from += part.len() + 2;
             }
         }
-        let rows = order(&boxes);
+        let rows = reading_order(&boxes);
         let read: Vec<String> =
             rows.iter().map(|row| row.pieces.iter().map(|at| texts[*at]).collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(read, expect);
@@ -431,7 +431,7 @@ mod tests {
             };
             boxes.extend([piece(20.0), piece(330.0)]);
         }
-        let read: Vec<usize> = order(&boxes).into_iter().flat_map(|it| it.pieces).collect();
+        let read: Vec<usize> = reading_order(&boxes).into_iter().flat_map(|it| it.pieces).collect();
         assert_eq!(read, [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15]);
     }
 
@@ -471,12 +471,12 @@ mod tests {
     fn wide_gap_starts_paragraph() {
         let row = |top: f32| Extent { left: 0.0, top, right: 90.0, bottom: top + 10.0, ..Extent::default() };
         let blocks: Vec<u32> =
-            order(&[row(0.0), row(12.0), row(24.0), row(60.0), row(72.0)]).iter().map(|it| it.block).collect();
+            reading_order(&[row(0.0), row(12.0), row(24.0), row(60.0), row(72.0)]).iter().map(|it| it.block).collect();
         assert_eq!(blocks, [0, 0, 0, 1, 1]);
     }
 
     #[test]
     fn empty_page_has_no_rows() {
-        assert!(order(&[]).is_empty());
+        assert!(reading_order(&[]).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use ort::session::Session;
 use ort::value::TensorRef;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::skills::ocr::text_box::{Point, Slab};
+use crate::skills::ocr::text_box::{Point, TextBox};
 
 /// Height of a strip, fixed by the network.
 const HEIGHT: usize = 48;
@@ -27,7 +27,7 @@ const BLANK: usize = 0;
 
 /// The text of a strip.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct Recognition {
     pub(crate) text: String,
     /// Mean probability of its characters, 0 to 1; 0 when there are none.
     pub(crate) confidence: f32,
@@ -35,11 +35,11 @@ pub(crate) struct Reading {
 
 /// The recognition network, one session for each thread.
 pub(crate) struct Recognizer {
-    lanes: Vec<Lane>,
+    workers: Vec<WorkerSession>,
     alphabet: Vec<String>,
 }
 
-struct Lane {
+struct WorkerSession {
     session: Session,
     tensor: Vec<f32>,
 }
@@ -61,34 +61,34 @@ impl Recognizer {
             letters.pop();
         }
         letters.push(" ".into());
-        let lanes = sessions.into_iter().map(|session| Lane { session, tensor: Vec::new() }).collect();
-        Ok(Recognizer { lanes, alphabet: letters })
+        let lanes = sessions.into_iter().map(|session| WorkerSession { session, tensor: Vec::new() }).collect();
+        Ok(Recognizer { workers: lanes, alphabet: letters })
     }
 
     /// Reads the text boxes of a picture, each in its direction; the readings are in the order of the boxes.
-    pub(crate) fn read(&mut self, picture: &RgbImage, slabs: &[Slab]) -> Result<Vec<Reading>> {
+    pub(crate) fn read(&mut self, picture: &RgbImage, slabs: &[TextBox]) -> Result<Vec<Recognition>> {
         // The widest first, so that no thread finishes long after the others.
         let mut order: Vec<usize> = (0..slabs.len()).collect();
-        order.sort_by_key(|at| std::cmp::Reverse(width(slabs[*at])));
+        order.sort_by_key(|at| std::cmp::Reverse(strip_width(slabs[*at])));
         let next = AtomicUsize::new(0);
         let alphabet = &self.alphabet;
-        let work = |lane: &mut Lane| -> Result<Vec<(usize, Reading)>> {
+        let work = |lane: &mut WorkerSession| -> Result<Vec<(usize, Recognition)>> {
             let mut read = Vec::new();
             while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                 read.push((at, lane.read(picture, slabs[at], alphabet)?));
             }
             Ok(read)
         };
-        let lanes = self.lanes.len().min(slabs.len());
-        let parts: Vec<Result<Vec<(usize, Reading)>>> = std::thread::scope(|scope| {
-            let Some((first, others)) = self.lanes[..lanes].split_first_mut() else { return Vec::new() };
+        let lanes = self.workers.len().min(slabs.len());
+        let parts: Vec<Result<Vec<(usize, Recognition)>>> = std::thread::scope(|scope| {
+            let Some((first, others)) = self.workers[..lanes].split_first_mut() else { return Vec::new() };
             let others: Vec<_> = others.iter_mut().map(|lane| scope.spawn(|| work(lane))).collect();
             let mut parts = vec![work(first)];
             let panicked = || Err(Error::internal("text recognition panicked"));
             parts.extend(others.into_iter().map(|it| it.join().unwrap_or_else(|_| panicked())));
             parts
         });
-        let mut readings = vec![Reading::default(); slabs.len()];
+        let mut readings = vec![Recognition::default(); slabs.len()];
         for part in parts {
             for (at, reading) in part? {
                 readings[at] = reading;
@@ -98,11 +98,11 @@ impl Recognizer {
     }
 }
 
-impl Lane {
-    fn read(&mut self, picture: &RgbImage, slab: Slab, alphabet: &[String]) -> Result<Reading> {
+impl WorkerSession {
+    fn read(&mut self, picture: &RgbImage, slab: TextBox, alphabet: &[String]) -> Result<Recognition> {
         let failed = |error: ort::Error| Error::internal(format!("text recognition failed: {error}"));
-        let width = width(slab);
-        fill(&mut self.tensor, picture, slab, width);
+        let width = strip_width(slab);
+        fill_tensor(&mut self.tensor, picture, slab, width);
         let input = TensorRef::from_array_view(([1, 3, HEIGHT, width], self.tensor.as_slice())).map_err(failed)?;
         let outputs = self.session.run(ort::inputs![input]).map_err(failed)?;
         let (shape, values) = outputs[0].try_extract_tensor::<f32>().map_err(failed)?;
@@ -113,12 +113,12 @@ impl Lane {
                 format!("the text recognition model has {classes} classes for {} characters", alphabet.len()),
             ));
         }
-        Ok(spell(values, alphabet))
+        Ok(decode_ctc(values, alphabet))
     }
 }
 
 /// Returns the width of the strip of a text box.
-fn width(slab: Slab) -> usize {
+fn strip_width(slab: TextBox) -> usize {
     let width = (HEIGHT as f32 * slab.aspect()).ceil() as usize;
     width.next_multiple_of(STEP).clamp(MIN_WIDTH, MAX_WIDTH)
 }
@@ -126,16 +126,16 @@ fn width(slab: Slab) -> usize {
 /// Writes a text box into the tensor: upright, [`HEIGHT`] high, in the order blue, green, red, each -1 to 1.
 ///
 /// If the picture is finer than the strip, each value is the mean of several samples.
-fn fill(tensor: &mut Vec<f32>, picture: &RgbImage, slab: Slab, width: usize) {
+fn fill_tensor(tensor: &mut Vec<f32>, picture: &RgbImage, slab: TextBox, width: usize) {
     let plane = HEIGHT * width;
     tensor.clear();
     tensor.resize(3 * plane, 0.0);
-    let down = slab.along.clockwise();
+    let down = slab.direction.clockwise();
     let (step_x, step_y) = (slab.length / width as f32, slab.height / HEIGHT as f32);
     let samples = |step: f32| (step.round() as usize).clamp(1, 8);
     let (columns, rows) = (samples(step_x), samples(step_y));
     let share = 1.0 / (columns * rows) as f32;
-    let corner = slab.centre.plus(slab.along.scaled(-slab.length / 2.0)).plus(down.scaled(-slab.height / 2.0));
+    let corner = slab.centre.plus(slab.direction.scaled(-slab.length / 2.0)).plus(down.scaled(-slab.height / 2.0));
     for y in 0..HEIGHT {
         for x in 0..width {
             let mut sum = [0.0; 3];
@@ -143,8 +143,8 @@ fn fill(tensor: &mut Vec<f32>, picture: &RgbImage, slab: Slab, width: usize) {
                 let across = (y as f32 + (row as f32 + 0.5) / rows as f32) * step_y;
                 for column in 0..columns {
                     let ahead = (x as f32 + (column as f32 + 0.5) / columns as f32) * step_x;
-                    let at = corner.plus(slab.along.scaled(ahead)).plus(down.scaled(across));
-                    let colour = sample(picture, at);
+                    let at = corner.plus(slab.direction.scaled(ahead)).plus(down.scaled(across));
+                    let colour = sample_colour(picture, at);
                     sum.iter_mut().zip(colour).for_each(|(sum, it)| *sum += it);
                 }
             }
@@ -156,7 +156,7 @@ fn fill(tensor: &mut Vec<f32>, picture: &RgbImage, slab: Slab, width: usize) {
 }
 
 /// Returns the interpolated colour at a point; outside the picture, that of the edge.
-fn sample(picture: &RgbImage, at: Point) -> [f32; 3] {
+fn sample_colour(picture: &RgbImage, at: Point) -> [f32; 3] {
     let (right, bottom) = (picture.width() as i32 - 1, picture.height() as i32 - 1);
     let (x, y) = (at.x - 0.5, at.y - 0.5);
     let (left, top) = (x.floor(), y.floor());
@@ -175,11 +175,11 @@ fn sample(picture: &RgbImage, at: Point) -> [f32; 3] {
 }
 
 /// Decodes the likeliest class of each step (CTC): repeats are one character, blanks none.
-fn spell(values: &[f32], alphabet: &[String]) -> Reading {
+fn decode_ctc(values: &[f32], alphabet: &[String]) -> Recognition {
     let mut text = String::new();
     let (mut sum, mut count, mut last) = (0.0, 0u32, BLANK);
     for step in values.chunks_exact(alphabet.len()) {
-        let (class, probability) = likeliest(step);
+        let (class, probability) = likeliest_class(step);
         if class != BLANK && class != last {
             text.push_str(&alphabet[class]);
             sum += probability;
@@ -187,10 +187,10 @@ fn spell(values: &[f32], alphabet: &[String]) -> Reading {
         }
         last = class;
     }
-    Reading { text: text.trim().to_string(), confidence: if count == 0 { 0.0 } else { sum / count as f32 } }
+    Recognition { text: text.trim().to_string(), confidence: if count == 0 { 0.0 } else { sum / count as f32 } }
 }
 
-fn likeliest(step: &[f32]) -> (usize, f32) {
+fn likeliest_class(step: &[f32]) -> (usize, f32) {
     // Probabilities sum to 1, so a blank above 0.5 is the maximum; most steps end here.
     if step[BLANK] > 0.5 {
         return (BLANK, step[BLANK]);
@@ -217,7 +217,7 @@ mod tests {
             step[*class] = *probability;
             values.extend(step);
         }
-        let reading = spell(&values, &alphabet);
+        let reading = decode_ctc(&values, &alphabet);
         assert_eq!(reading.text, expect);
         assert!((reading.confidence - confidence).abs() < 1e-5, "{reading:?}");
     }
@@ -239,22 +239,23 @@ mod tests {
                 pixel.0 = [255, 0, 0];
             }
         }
-        let slab = Slab { centre: Point::new(50.0, 50.0), along: Point::new(1.0, 0.0), length: 96.0, height: 96.0 };
-        let blue = |slab: Slab, x: usize, y: usize| {
+        let slab =
+            TextBox { centre: Point::new(50.0, 50.0), direction: Point::new(1.0, 0.0), length: 96.0, height: 96.0 };
+        let blue = |slab: TextBox, x: usize, y: usize| {
             let mut tensor = Vec::new();
-            fill(&mut tensor, &picture, slab, 48);
+            fill_tensor(&mut tensor, &picture, slab, 48);
             tensor[y * 48 + x]
         };
         assert_eq!((blue(slab, 5, 24), blue(slab, 42, 24)), (-1.0, 1.0));
         assert_eq!((blue(slab.reversed(), 5, 24), blue(slab.reversed(), 42, 24)), (1.0, -1.0));
-        assert_eq!((blue(slab.upended(), 24, 5), blue(slab.upended(), 24, 42)), (-1.0, 1.0));
+        assert_eq!((blue(slab.turned_upwards(), 24, 5), blue(slab.turned_upwards(), 24, 42)), (-1.0, 1.0));
     }
 
     #[test]
     fn sample_outside_picture_repeats_edge() {
         let picture = RgbImage::from_fn(2, 1, |x, _| image::Rgb([x as u8 * 100; 3]));
-        assert_eq!(sample(&picture, Point::new(-9.0, -9.0)), [0.0; 3]);
-        assert_eq!(sample(&picture, Point::new(9.0, 9.0)), [100.0; 3]);
-        assert_eq!(sample(&picture, Point::new(1.0, 0.5)), [50.0; 3]);
+        assert_eq!(sample_colour(&picture, Point::new(-9.0, -9.0)), [0.0; 3]);
+        assert_eq!(sample_colour(&picture, Point::new(9.0, 9.0)), [100.0; 3]);
+        assert_eq!(sample_colour(&picture, Point::new(1.0, 0.5)), [50.0; 3]);
     }
 }

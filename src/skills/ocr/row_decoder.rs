@@ -12,22 +12,22 @@ use tiff::tags::Tag;
 use tiff::{ColorType, TiffError};
 
 use crate::model::{ExtractFailure, Reason};
-use crate::skills::ocr::canvas::Sheet;
-use crate::skills::ocr::image_decoder::{MAX_DECODER_BYTES, MAX_SIDE, check_extent, failure};
+use crate::skills::ocr::canvas::Canvas;
+use crate::skills::ocr::image_decoder::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
 
 /// The picture on white, and its orientation; `None` if it has to be decoded as a whole.
 type Outcome = Result<Option<(RgbImage, Orientation)>, ExtractFailure>;
 
 /// Decodes a page of an image file.
-pub(super) fn read(bytes: &[u8], page: u32) -> Outcome {
+pub(super) fn decode_rows(bytes: &[u8], page: u32) -> Outcome {
     match image::guess_format(bytes) {
-        Ok(ImageFormat::Png) if page == 0 => png(bytes).map_err(|error| of_png(&error))?,
-        Ok(ImageFormat::Tiff) => tiff(bytes, page).map_err(|error| of_tiff(&error))?,
+        Ok(ImageFormat::Png) if page == 0 => decode_png(bytes).map_err(|error| png_failure(&error))?,
+        Ok(ImageFormat::Tiff) => decode_tiff(bytes, page).map_err(|error| tiff_failure(&error))?,
         _ => Ok(None),
     }
 }
 
-fn png(bytes: &[u8]) -> Result<Outcome, png::DecodingError> {
+fn decode_png(bytes: &[u8]) -> Result<Outcome, png::DecodingError> {
     let limits = png::Limits { bytes: MAX_DECODER_BYTES as usize };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     // The metadata is read elsewhere.
@@ -36,7 +36,7 @@ fn png(bytes: &[u8]) -> Result<Outcome, png::DecodingError> {
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let header = decoder.read_header_info()?;
     let (width, height, interlaced) = (header.width, header.height, header.interlaced);
-    if let Err(refused) = check_extent(width, height) {
+    if let Err(refused) = check_size(width, height) {
         return Ok(Err(refused));
     }
     if interlaced {
@@ -45,14 +45,14 @@ fn png(bytes: &[u8]) -> Result<Outcome, png::DecodingError> {
     let mut reader = decoder.read_info()?;
     let exif = reader.info().exif_metadata.as_deref();
     let orientation = exif.and_then(Orientation::from_exif_chunk).unwrap_or(Orientation::NoTransforms);
-    let mut sheet = Sheet::new(width, height, reader.output_color_type().0.samples(), MAX_SIDE);
+    let mut sheet = Canvas::new(width, height, reader.output_color_type().0.samples(), MAX_SIDE);
     while let Some(row) = reader.next_row()? {
-        sheet.lay(row.data());
+        sheet.add_row(row.data());
     }
     Ok(Ok(Some((sheet.finish(), orientation))))
 }
 
-fn of_png(error: &png::DecodingError) -> ExtractFailure {
+fn png_failure(error: &png::DecodingError) -> ExtractFailure {
     let reason = match error {
         png::DecodingError::LimitsExceeded => Reason::TooLarge,
         _ => Reason::Damaged,
@@ -62,12 +62,12 @@ fn of_png(error: &png::DecodingError) -> ExtractFailure {
 
 /// Layout of interleaved integer samples: how many per pixel, and how many bits each.
 #[derive(Clone, Copy)]
-struct Samples {
+struct SampleLayout {
     count: usize,
     bits: u8,
 }
 
-fn tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
+fn decode_tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
     let mut limits = Limits::default();
     // One strip may contain the whole page.
     (limits.decoding_buffer_size, limits.intermediate_buffer_size) =
@@ -75,10 +75,10 @@ fn tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
     let mut decoder = Decoder::new(Cursor::new(bytes))?.with_limits(limits);
     decoder.seek_to_image(page as usize)?;
     let (width, height) = decoder.dimensions()?;
-    if let Err(refused) = check_extent(width, height) {
+    if let Err(refused) = check_size(width, height) {
         return Ok(Err(refused));
     }
-    let Some(samples) = samples(&mut decoder)? else { return Ok(Ok(None)) };
+    let Some(samples) = sample_layout(&mut decoder)? else { return Ok(Ok(None)) };
     // Without a valid orientation the picture is taken as it is.
     let turned = decoder.find_tag_unsigned::<u8>(Tag::Orientation).ok().flatten();
     let orientation = turned.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
@@ -87,14 +87,14 @@ fn tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
         return Ok(Err(failure(Reason::Damaged, "the parts of the TIFF have no extent")));
     }
     let across = width.div_ceil(part_width);
-    let mut sheet = Sheet::new(width, height, samples.count, MAX_SIDE);
+    let mut sheet = Canvas::new(width, height, samples.count, MAX_SIDE);
     for band in 0..height.div_ceil(part_height) {
-        lay_band(&mut sheet, &mut decoder, band * across..(band + 1) * across, samples)?;
+        add_band(&mut sheet, &mut decoder, band * across..(band + 1) * across, samples)?;
     }
     Ok(Ok(Some((sheet.finish(), orientation))))
 }
 
-fn samples<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Option<Samples>, TiffError> {
+fn sample_layout<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Option<SampleLayout>, TiffError> {
     let (count, bits) = match decoder.colortype()? {
         ColorType::Gray(bits @ (1 | 8 | 16)) => (1, bits),
         ColorType::GrayA(bits @ (8 | 16)) => (2, bits),
@@ -104,15 +104,15 @@ fn samples<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Option<Samples>, 
     };
     let in_planes = count > 1 && decoder.find_tag_unsigned::<u16>(Tag::PlanarConfiguration)? == Some(2);
     let kinds = decoder.find_tag_unsigned_vec::<u16>(Tag::SampleFormat)?.unwrap_or_default();
-    Ok((!in_planes && kinds.iter().all(|it| *it == 1)).then_some(Samples { count, bits }))
+    Ok((!in_planes && kinds.iter().all(|it| *it == 1)).then_some(SampleLayout { count, bits }))
 }
 
 /// Adds the rows of one strip, or of tiles side by side.
-fn lay_band<R: Read + Seek>(
-    sheet: &mut Sheet,
+fn add_band<R: Read + Seek>(
+    sheet: &mut Canvas,
     decoder: &mut Decoder<R>,
     parts: Range<u32>,
-    samples: Samples,
+    samples: SampleLayout,
 ) -> Result<(), TiffError> {
     let mut decoded = Vec::new();
     let mut height = u32::MAX;
@@ -128,7 +128,7 @@ fn lay_band<R: Read + Seek>(
         for (pixels, width) in &decoded {
             add_row(&mut line, pixels, row, width * samples.count, samples.bits);
         }
-        sheet.lay(&line);
+        sheet.add_row(&line);
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ fn add_row(line: &mut Vec<u8>, pixels: &DecodingResult, row: usize, count: usize
     }
 }
 
-fn of_tiff(error: &TiffError) -> ExtractFailure {
+fn tiff_failure(error: &TiffError) -> ExtractFailure {
     let reason = match error {
         TiffError::LimitsExceeded => Reason::TooLarge,
         TiffError::UnsupportedError(_) => Reason::UnsupportedType,
@@ -163,11 +163,11 @@ fn of_tiff(error: &TiffError) -> ExtractFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skills::ocr::image_decoder::whole;
+    use crate::skills::ocr::image_decoder::decode_whole;
     use image::DynamicImage;
 
     /// Creates a picture with distinct rows and columns.
-    fn motley(width: u32, height: u32) -> DynamicImage {
+    fn distinct_pixels(width: u32, height: u32) -> DynamicImage {
         image::RgbaImage::from_fn(width, height, |x, y| {
             image::Rgba([(x * 7) as u8, (y * 11) as u8, (x * y) as u8, 255 - (x + y) as u8])
         })
@@ -178,8 +178,8 @@ mod tests {
     fn check(picture: DynamicImage, format: ImageFormat) {
         let mut bytes = Cursor::new(Vec::new());
         picture.write_to(&mut bytes, format).unwrap();
-        let (read, _) = read(bytes.get_ref(), 0).unwrap().expect("it is read row by row");
-        let expect = whole(bytes.get_ref()).unwrap();
+        let (read, _) = decode_rows(bytes.get_ref(), 0).unwrap().expect("it is read row by row");
+        let expect = decode_whole(bytes.get_ref()).unwrap();
         assert_eq!(read.dimensions(), expect.dimensions());
         let most = read.as_raw().iter().zip(expect.as_raw()).map(|(a, b)| a.abs_diff(*b)).max();
         assert!(most <= Some(1), "{format:?}, {:?}: {most:?}", picture.color());
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn row_decoder_equals_whole_decoder() {
         for format in [ImageFormat::Png, ImageFormat::Tiff] {
-            let picture = motley(61, 43);
+            let picture = distinct_pixels(61, 43);
             check(picture.to_luma8().into(), format);
             check(picture.to_luma16().into(), format);
             check(picture.to_rgb8().into(), format);
@@ -196,7 +196,7 @@ mod tests {
             check(picture.to_rgba8().into(), format);
             check(picture.to_rgba16().into(), format);
         }
-        check(motley(61, 43).to_luma_alpha8().into(), ImageFormat::Png);
+        check(distinct_pixels(61, 43).to_luma_alpha8().into(), ImageFormat::Png);
     }
 
     #[test]

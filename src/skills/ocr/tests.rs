@@ -42,7 +42,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn image(name: &str) -> RgbImage {
-    image_decoder::decode(&bytes(name), 0).unwrap()
+    image_decoder::decode_page(&bytes(name), 0).unwrap()
 }
 
 fn check(picture: &RgbImage, rotation: u16, expect: &[&str]) -> OcrPage {
@@ -106,10 +106,10 @@ fn columns_are_read_in_order_below_heading() {
 #[test]
 fn all_pages_of_bilevel_tiff_are_read() {
     let bytes = bytes("fax.tif");
-    assert_eq!(image_decoder::pages(&bytes), 2);
-    check(&image_decoder::decode(&bytes, 0).unwrap(), 0, &["First page of the fax."]);
-    check(&image_decoder::decode(&bytes, 1).unwrap(), 0, &["Second page of the fax."]);
-    assert!(image_decoder::decode(&bytes, 2).is_err());
+    assert_eq!(image_decoder::page_count(&bytes), 2);
+    check(&image_decoder::decode_page(&bytes, 0).unwrap(), 0, &["First page of the fax."]);
+    check(&image_decoder::decode_page(&bytes, 1).unwrap(), 0, &["Second page of the fax."]);
+    assert!(image_decoder::decode_page(&bytes, 2).is_err());
 }
 
 #[test]
@@ -169,16 +169,16 @@ fn blocks_are_paragraphs_with_rejoined_words() {
 
 #[test]
 fn lines_without_letters_or_digits_are_dropped() {
-    let piece = |text: &str, top: f32| orientation::Piece {
-        slab: text_box::Slab {
+    let piece = |text: &str, top: f32| orientation::TextPiece {
+        slab: text_box::TextBox {
             centre: text_box::Point::new(50.0, top),
-            along: text_box::Point::new(1.0, 0.0),
+            direction: text_box::Point::new(1.0, 0.0),
             length: 80.0,
             height: 10.0,
         },
-        reading: recognize::Reading { text: text.into(), confidence: 0.9 },
+        reading: recognize::Recognition { text: text.into(), confidence: 0.9 },
     };
     let page =
-        ocr_page::assemble(vec![piece("- - - -", 10.0), piece("Total 7.00", 40.0), piece(", .", 70.0)], 100, 100);
+        ocr_page::assemble_page(vec![piece("- - - -", 10.0), piece("Total 7.00", 40.0), piece(", .", 70.0)], 100, 100);
     assert_eq!(page.text(), "Total 7.00\n");
 }

@@ -32,27 +32,27 @@ impl Point {
 
 /// The rotated rectangle of one piece of text.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Slab {
+pub(crate) struct TextBox {
     /// Its centre.
     pub(crate) centre: Point,
     /// The reading direction; a unit vector.
-    pub(crate) along: Point,
+    pub(crate) direction: Point,
     /// Its extent in that direction.
     pub(crate) length: f32,
     /// Its extent across that direction.
     pub(crate) height: f32,
 }
 
-impl Slab {
+impl TextBox {
     /// Returns the same box, read from the other end.
-    pub(crate) fn reversed(self) -> Slab {
-        Slab { along: self.along.scaled(-1.0), ..self }
+    pub(crate) fn reversed(self) -> TextBox {
+        TextBox { direction: self.direction.scaled(-1.0), ..self }
     }
 
     /// Returns the same box, read upwards.
-    pub(crate) fn upended(self) -> Slab {
-        let along = self.along.clockwise().scaled(-1.0);
-        Slab { along, length: self.height, height: self.length, ..self }
+    pub(crate) fn turned_upwards(self) -> TextBox {
+        let along = self.direction.clockwise().scaled(-1.0);
+        TextBox { direction: along, length: self.height, height: self.length, ..self }
     }
 
     /// Returns length over height.
@@ -61,50 +61,50 @@ impl Slab {
     }
 
     /// Returns the box enlarged by `margin` on each of its four sides.
-    pub(crate) fn grown(self, margin: f32) -> Slab {
-        Slab { length: self.length + 2.0 * margin, height: self.height + 2.0 * margin, ..self }
+    pub(crate) fn grown(self, margin: f32) -> TextBox {
+        TextBox { length: self.length + 2.0 * margin, height: self.height + 2.0 * margin, ..self }
     }
 
     /// Returns left, top, right and bottom of its bounding box on the page.
     pub(crate) fn bounds(self) -> [f32; 4] {
-        let down = self.along.clockwise();
-        let x = (self.along.x * self.length).abs() / 2.0 + (down.x * self.height).abs() / 2.0;
-        let y = (self.along.y * self.length).abs() / 2.0 + (down.y * self.height).abs() / 2.0;
+        let down = self.direction.clockwise();
+        let x = (self.direction.x * self.length).abs() / 2.0 + (down.x * self.height).abs() / 2.0;
+        let y = (self.direction.y * self.length).abs() / 2.0 + (down.y * self.height).abs() / 2.0;
         [self.centre.x - x, self.centre.y - y, self.centre.x + x, self.centre.y + y]
     }
 }
 
 /// Returns the smallest rectangle around points for text that runs to the right, at most 45 degrees up or down.
-pub(crate) fn smallest_around(points: &[Point]) -> Slab {
-    let hull = hull(points);
-    let mut best: Option<Slab> = None;
+pub(crate) fn smallest_box(points: &[Point]) -> TextBox {
+    let hull = convex_hull(points);
+    let mut best: Option<TextBox> = None;
     for (at, from) in hull.iter().enumerate() {
         let to = hull[(at + 1) % hull.len()];
         let side = Point::new(to.x - from.x, to.y - from.y);
         let length = side.dot(side).sqrt();
         if length > 0.0 {
-            let slab = around(&hull, rightward(side.scaled(1.0 / length)));
+            let slab = bounding_box(&hull, rightward(side.scaled(1.0 / length)));
             if best.is_none_or(|it| slab.length * slab.height < it.length * it.height) {
                 best = Some(slab);
             }
         }
     }
-    best.unwrap_or_else(|| around(&hull, Point::new(1.0, 0.0)))
+    best.unwrap_or_else(|| bounding_box(&hull, Point::new(1.0, 0.0)))
 }
 
 /// Returns the rectangle around points for text that runs in the direction `along`.
-pub(crate) fn around(points: &[Point], along: Point) -> Slab {
+pub(crate) fn bounding_box(points: &[Point], along: Point) -> TextBox {
     let down = along.clockwise();
     let span = |axis: Point| {
         let places = points.iter().map(|it| it.dot(axis));
         places.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), it| (low.min(it), high.max(it)))
     };
     if points.is_empty() {
-        return Slab { centre: Point::default(), along, length: 0.0, height: 0.0 };
+        return TextBox { centre: Point::default(), direction: along, length: 0.0, height: 0.0 };
     }
     let ((left, right), (top, bottom)) = (span(along), span(down));
     let centre = along.scaled((left + right) / 2.0).plus(down.scaled((top + bottom) / 2.0));
-    Slab { centre, along, length: right - left, height: bottom - top }
+    TextBox { centre, direction: along, length: right - left, height: bottom - top }
 }
 
 /// Turns the direction of a side by quarters until it points as far to the right as possible.
@@ -114,7 +114,7 @@ fn rightward(side: Point) -> Point {
 }
 
 /// Returns the convex hull, by Andrew's monotone chain algorithm.
-pub(crate) fn hull(points: &[Point]) -> Vec<Point> {
+pub(crate) fn convex_hull(points: &[Point]) -> Vec<Point> {
     let mut sorted = points.to_vec();
     sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
     sorted.dedup();
@@ -145,8 +145,9 @@ pub(crate) fn hull(points: &[Point]) -> Vec<Point> {
 mod tests {
     use super::*;
 
-    fn corners(slab: Slab) -> Vec<Point> {
-        let (along, down) = (slab.along.scaled(slab.length / 2.0), slab.along.clockwise().scaled(slab.height / 2.0));
+    fn corners(slab: TextBox) -> Vec<Point> {
+        let (along, down) =
+            (slab.direction.scaled(slab.length / 2.0), slab.direction.clockwise().scaled(slab.height / 2.0));
         [(1.0, 1.0), (1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0)]
             .map(|(a, b)| slab.centre.plus(along.scaled(a)).plus(down.scaled(b)))
             .to_vec()
@@ -155,9 +156,9 @@ mod tests {
     fn check(degrees: f32, expect_degrees: f32, expect_length: f32) {
         let angle = degrees.to_radians();
         let along = Point::new(angle.cos(), angle.sin());
-        let slab = Slab { centre: Point::new(50.0, 40.0), along, length: 60.0, height: 10.0 };
-        let found = smallest_around(&corners(slab));
-        let got = found.along.y.atan2(found.along.x).to_degrees();
+        let slab = TextBox { centre: Point::new(50.0, 40.0), direction: along, length: 60.0, height: 10.0 };
+        let found = smallest_box(&corners(slab));
+        let got = found.direction.y.atan2(found.direction.x).to_degrees();
         assert!((got - expect_degrees).abs() < 0.1, "{degrees}: {got}");
         assert!((found.length - expect_length).abs() < 0.01, "{degrees}: {found:?}");
         assert!((found.centre.x - 50.0).abs() < 0.01 && (found.centre.y - 40.0).abs() < 0.01, "{found:?}");
@@ -179,17 +180,17 @@ mod tests {
 
     #[test]
     fn single_point_has_empty_box() {
-        let slab = smallest_around(&[Point::new(3.0, 4.0)]);
+        let slab = smallest_box(&[Point::new(3.0, 4.0)]);
         assert_eq!((slab.length, slab.height, slab.centre), (0.0, 0.0, Point::new(3.0, 4.0)));
-        assert_eq!(smallest_around(&[]).length, 0.0);
+        assert_eq!(smallest_box(&[]).length, 0.0);
     }
 
     #[test]
     fn upended_box_keeps_bounds_and_reads_upwards() {
-        let slab = Slab { centre: Point::new(9.0, 9.0), along: Point::new(1.0, 0.0), length: 4.0, height: 8.0 };
-        let upended = slab.upended();
-        assert_eq!((upended.along.x, upended.along.y, upended.length, upended.height), (0.0, -1.0, 8.0, 4.0));
+        let slab = TextBox { centre: Point::new(9.0, 9.0), direction: Point::new(1.0, 0.0), length: 4.0, height: 8.0 };
+        let upended = slab.turned_upwards();
+        assert_eq!((upended.direction.x, upended.direction.y, upended.length, upended.height), (0.0, -1.0, 8.0, 4.0));
         assert_eq!(upended.bounds(), slab.bounds());
-        assert_eq!(slab.reversed().along, Point::new(-1.0, -0.0));
+        assert_eq!(slab.reversed().direction, Point::new(-1.0, -0.0));
     }
 }

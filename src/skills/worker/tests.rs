@@ -85,12 +85,12 @@ fn requested_pages_are_read_as_plain_paragraphs() {
 #[test]
 fn photos_and_icons_are_not_indexed() {
     let photo = photo();
-    assert!(!is_like_paper(&photo) && is_like_paper(&sample("Scans/piano-receipt.png")));
+    assert!(!is_like_scan(&photo) && is_like_scan(&sample("Scans/piano-receipt.png")));
     let document = run(OCR_IMAGE, &photo, "a.jpg", |job| job.purpose = Purpose::UnreadText).unwrap();
     assert!(document.blocks.is_empty() && document.problems.is_empty());
     let mut icon = Cursor::new(Vec::new());
     RgbImage::new(199, 900).write_to(&mut icon, image::ImageFormat::Png).unwrap();
-    assert!(!is_like_paper(icon.get_ref()));
+    assert!(!is_like_scan(icon.get_ref()));
 }
 
 /// Creates a JPEG with the model of a camera in its EXIF data.

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::store::memory::huge_pages::prefer_large;
+use crate::store::memory::huge_pages::advise_huge_pages;
 use crate::store::memory::prefetch::prefetch;
 
 /// Rows per block.
@@ -20,23 +20,23 @@ const BLOCK: usize = 8;
 const WORD: usize = u64::BITS as usize;
 
 /// Bits per number of the query.
-const PLANES: usize = 4;
+const QUERY_BITS: usize = 4;
 
 /// The largest number of [`PLANES`] bits.
-const QUERY_STEPS: f32 = ((1 << PLANES) - 1) as f32;
+const QUERY_STEPS: f32 = ((1 << QUERY_BITS) - 1) as f32;
 
 /// Blocks prefetched ahead.
-const AHEAD: usize = 16;
+const PREFETCH_BLOCKS: usize = 16;
 
 /// Blocks estimated at once: their data stays in the L1 cache.
-const RUN: usize = 32;
+const BLOCKS_PER_RUN: usize = 32;
 
 /// Numbers processed at once when a row is added.
 const LANES: usize = 16;
 
 /// Signs of all rows, and the values that turn a count of them into an estimate. Positions after the last row are zero.
 #[derive(Debug)]
-pub(super) struct Sketch {
+pub(super) struct BinaryCodes {
     /// The mean of the vectors, subtracted from each row.
     mean: Vec<f32>,
     /// Words per row.
@@ -52,9 +52,9 @@ pub(super) struct Sketch {
 }
 
 /// A quantised query.
-pub(super) struct Asked {
+pub(super) struct QueryCodes {
     /// The four bit planes of each word, from the lowest bit.
-    planes: Vec<[u64; PLANES]>,
+    planes: Vec<[u64; QUERY_BITS]>,
     /// Step size.
     step: f32,
     /// Value at step 0.
@@ -62,20 +62,20 @@ pub(super) struct Asked {
     sum: f32,
 }
 
-impl Sketch {
+impl BinaryCodes {
     /// Creates empty codes for vectors around this mean.
-    pub(super) fn new(mean: Vec<f32>) -> Sketch {
+    pub(super) fn new(mean: Vec<f32>) -> BinaryCodes {
         let words = mean.len().div_ceil(WORD);
-        Sketch { mean, words, rows: 0, signs: Vec::new(), factors: Vec::new(), positive: Vec::new() }
+        BinaryCodes { mean, words, rows: 0, signs: Vec::new(), factors: Vec::new(), positive: Vec::new() }
     }
 
     /// Reserves space for this many rows.
-    pub(super) fn make_room(&mut self, rows: usize) {
+    pub(super) fn reserve(&mut self, rows: usize) {
         let blocks = rows.div_ceil(BLOCK);
         self.signs.reserve_exact(blocks * self.words);
         self.factors.reserve_exact(blocks);
         self.positive.reserve_exact(blocks);
-        prefer_large(&self.signs);
+        advise_huge_pages(&self.signs);
     }
 
     /// Adds a row.
@@ -85,13 +85,13 @@ impl Sketch {
             let room = self.signs.capacity();
             self.signs.resize(self.signs.len() + self.words, [0; BLOCK]);
             if self.signs.capacity() != room {
-                prefer_large(&self.signs);
+                advise_huge_pages(&self.signs);
             }
             self.factors.push([0.0; BLOCK]);
             self.positive.push([0.0; BLOCK]);
         }
         let signs = &mut self.signs[block * self.words..];
-        let Sums { squares, sizes, positive } = signed(vector, &self.mean, |word, bits| signs[word][at] = bits);
+        let SignSums { squares, sizes, positive } = pack_signs(vector, &self.mean, |word, bits| signs[word][at] = bits);
         self.factors[block][at] = if sizes > 0.0 { squares / sizes } else { 0.0 };
         self.positive[block][at] = positive as f32;
         self.rows += 1;
@@ -120,13 +120,13 @@ impl Sketch {
     }
 
     /// Quantises a query.
-    pub(super) fn ask(&self, query: &[f32]) -> Asked {
-        Asked::of(query, self.words)
+    pub(super) fn quantize_query(&self, query: &[f32]) -> QueryCodes {
+        QueryCodes::new(query, self.words)
     }
 
     /// Passes the estimated cosines of the rows in these blocks to `each`, run by run with the number of the first row.
     /// A summand that is equal for all rows is left out.
-    pub(super) fn estimate(&self, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
+    pub(super) fn estimate(&self, asked: &QueryCodes, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
         #[cfg(target_arch = "x86_64")]
         #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
         {
@@ -144,12 +144,12 @@ impl Sketch {
     }
 }
 
-impl Asked {
-    fn of(query: &[f32], words: usize) -> Asked {
+impl QueryCodes {
+    fn new(query: &[f32], words: usize) -> QueryCodes {
         let low = query.iter().copied().fold(f32::INFINITY, f32::min);
         let high = query.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let step = if high > low { (high - low) / QUERY_STEPS } else { 1.0 };
-        let mut asked = Asked { planes: vec![[0; PLANES]; words], step, low, sum: 0.0 };
+        let mut asked = QueryCodes { planes: vec![[0; QUERY_BITS]; words], step, low, sum: 0.0 };
         for (place, number) in query.iter().enumerate() {
             // Adds half a step and truncates: no number is negative here.
             let steps = ((number - low) / step + 0.5).min(QUERY_STEPS) as u64;
@@ -164,13 +164,13 @@ impl Asked {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512dq,avx512vpopcntdq")]
-fn estimate_avx512(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
+fn estimate_avx512(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
     estimate_blocks(sketch, asked, blocks, each);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
-fn estimate_avx2(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
+fn estimate_avx2(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
     estimate_blocks(sketch, asked, blocks, each);
 }
 
@@ -178,18 +178,18 @@ fn estimate_avx2(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, each: imp
 /// a constant number of words per row it counts in half the time. It counts a run of blocks first and then estimates
 /// all of them, because switching takes as long for one block as for two.
 #[inline(always)]
-fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
-    for start in blocks.clone().step_by(RUN) {
-        let run = start..(start + RUN).min(blocks.end);
-        let mut steps = [[0; BLOCK]; RUN];
+fn estimate_blocks(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
+    for start in blocks.clone().step_by(BLOCKS_PER_RUN) {
+        let run = start..(start + BLOCKS_PER_RUN).min(blocks.end);
+        let mut steps = [[0; BLOCK]; BLOCKS_PER_RUN];
         match sketch.words {
-            6 => count_run::<6>(sketch, asked, run.clone(), &mut steps),
-            12 => count_run::<12>(sketch, asked, run.clone(), &mut steps),
-            16 => count_run::<16>(sketch, asked, run.clone(), &mut steps),
-            _ => count_run::<0>(sketch, asked, run.clone(), &mut steps),
+            6 => count_blocks::<6>(sketch, asked, run.clone(), &mut steps),
+            12 => count_blocks::<12>(sketch, asked, run.clone(), &mut steps),
+            16 => count_blocks::<16>(sketch, asked, run.clone(), &mut steps),
+            _ => count_blocks::<0>(sketch, asked, run.clone(), &mut steps),
         }
         let facts = sketch.factors[run.clone()].as_flattened().iter().zip(sketch.positive[run.clone()].as_flattened());
-        let mut estimates = [0.0; RUN * BLOCK];
+        let mut estimates = [0.0; BLOCKS_PER_RUN * BLOCK];
         for ((estimate, steps), (factor, positive)) in estimates.iter_mut().zip(steps.as_flattened()).zip(facts) {
             // Twice the sum of the query's numbers at positive signs, minus the sum of all.
             let above = asked.low * positive + asked.step * (*steps as i32 as f32);
@@ -202,20 +202,25 @@ fn estimate_blocks(sketch: &Sketch, asked: &Asked, blocks: Range<usize>, mut eac
 
 /// Sums the query's steps for the rows of these blocks. `WORDS` is the words per row, or 0 if known only at run time.
 #[inline(always)]
-fn count_run<const WORDS: usize>(sketch: &Sketch, asked: &Asked, run: Range<usize>, steps: &mut [[u64; BLOCK]; RUN]) {
+fn count_blocks<const WORDS: usize>(
+    sketch: &BinaryCodes,
+    asked: &QueryCodes,
+    run: Range<usize>,
+    steps: &mut [[u64; BLOCK]; BLOCKS_PER_RUN],
+) {
     let words = if WORDS > 0 { WORDS } else { sketch.words };
     let signs = sketch.signs[run.start * words..run.end * words].chunks_exact(words);
     let planes = &asked.planes[..words];
     for ((block, signs), steps) in run.zip(signs).zip(steps) {
-        let ahead = (block + AHEAD) * words;
+        let ahead = (block + PREFETCH_BLOCKS) * words;
         prefetch(sketch.signs.get(ahead..ahead + words).unwrap_or_default());
-        *steps = count(&signs[..words], planes);
+        *steps = count_steps(&signs[..words], planes);
     }
 }
 
 /// Sums the query's steps at the positive signs of each row.
 #[inline(always)]
-fn count(signs: &[[u64; BLOCK]], planes: &[[u64; PLANES]]) -> [u64; BLOCK] {
+fn count_steps(signs: &[[u64; BLOCK]], planes: &[[u64; QUERY_BITS]]) -> [u64; BLOCK] {
     let mut steps = [0u64; BLOCK];
     for (signs, planes) in signs.iter().zip(planes) {
         for (steps, signs) in steps.iter_mut().zip(signs) {
@@ -228,7 +233,7 @@ fn count(signs: &[[u64; BLOCK]], planes: &[[u64; PLANES]]) -> [u64; BLOCK] {
 
 /// Sums over a row minus the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Sums {
+struct SignSums {
     squares: f32,
     sizes: f32,
     /// Number of positive signs.
@@ -236,28 +241,28 @@ struct Sums {
 }
 
 /// Passes the signs of a row minus the mean to `each`, word by word, and returns the sums.
-fn signed(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> Sums {
+fn pack_signs(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> SignSums {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the compiler cannot know what the processor it runs on has")]
     {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("popcnt") {
             // SAFETY: the processor has what the function was compiled for.
-            return unsafe { signed_avx2(row, mean, each) };
+            return unsafe { pack_signs_avx2(row, mean, each) };
         }
     }
-    signed_words(row, mean, each)
+    pack_signs_plain(row, mean, each)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
-fn signed_avx2(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> Sums {
-    signed_words(row, mean, each)
+fn pack_signs_avx2(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> SignSums {
+    pack_signs_plain(row, mean, each)
 }
 
 /// Plain code as above. Each lane has its own sum, because additions to one sum cannot run in parallel.
 #[inline(always)]
-fn signed_words(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> Sums {
+fn pack_signs_plain(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> SignSums {
     let (mut squares, mut sizes, mut positive) = ([0.0f32; LANES], [0.0f32; LANES], 0);
     for (word, (row, mean)) in row.chunks(WORD).zip(mean.chunks(WORD)).enumerate() {
         let mut above = [0u8; WORD];
@@ -276,16 +281,16 @@ fn signed_words(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> 
             sizes[0] += rest.abs();
             above[at] = u8::from(rest > 0.0);
         }
-        let bits = bits(&above);
+        let bits = pack_bits(&above);
         positive += bits.count_ones();
         each(word, bits);
     }
-    Sums { squares: squares.iter().sum(), sizes: sizes.iter().sum(), positive }
+    SignSums { squares: squares.iter().sum(), sizes: sizes.iter().sum(), positive }
 }
 
 /// Packs bytes that are 0 or 1 into bits.
 #[inline(always)]
-fn bits(bytes: &[u8; WORD]) -> u64 {
+fn pack_bits(bytes: &[u8; WORD]) -> u64 {
     // Moves the lowest bit of byte `n` to bit `56 + n`; no two of these products share a bit.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
@@ -315,19 +320,19 @@ mod tests {
         (0..count).map(vector).collect()
     }
 
-    fn sketch(vectors: &[Vec<f32>]) -> Sketch {
+    fn sketch(vectors: &[Vec<f32>]) -> BinaryCodes {
         let mean = |place: usize| vectors.iter().map(|it| it[place]).sum::<f32>() / vectors.len() as f32;
-        let mut sketch = Sketch::new((0..vectors[0].len()).map(mean).collect());
+        let mut sketch = BinaryCodes::new((0..vectors[0].len()).map(mean).collect());
         vectors.iter().for_each(|it| sketch.push(it));
         sketch
     }
 
-    fn estimates(sketch: &Sketch, query: &[f32]) -> Vec<f32> {
+    fn estimates(sketch: &BinaryCodes, query: &[f32]) -> Vec<f32> {
         let mut estimates = Vec::new();
         // In two parts, as on two threads.
         let cut = sketch.blocks() / 2;
         for part in [0..cut, cut..sketch.blocks()] {
-            sketch.estimate(&sketch.ask(query), part, |first, some| {
+            sketch.estimate(&sketch.quantize_query(query), part, |first, some| {
                 assert_eq!(first as usize, estimates.len());
                 estimates.extend_from_slice(some);
             });
@@ -343,7 +348,7 @@ mod tests {
     fn estimate_is_near_cosine_up_to_constant() {
         for dimension in [384, 100] {
             // Each part has more than one run of blocks, and the last run is not full.
-            let vectors = vectors(2 * (RUN + 7) * BLOCK + 3, dimension);
+            let vectors = vectors(2 * (BLOCKS_PER_RUN + 7) * BLOCK + 3, dimension);
             let sketch = sketch(&vectors);
             for query in vectors.iter().step_by(29) {
                 let common = dot(query, &sketch.mean);
@@ -359,20 +364,20 @@ mod tests {
     #[test]
     fn all_counting_variants_agree() {
         for dimension in [100, 384, 768, 1_024] {
-            let vectors = vectors((RUN + 2) * BLOCK - 3, dimension);
+            let vectors = vectors((BLOCKS_PER_RUN + 2) * BLOCK - 3, dimension);
             let sketch = sketch(&vectors);
             let mut plain = Vec::new();
-            let asked = sketch.ask(&vectors[5]);
+            let asked = sketch.quantize_query(&vectors[5]);
             estimate_blocks(&sketch, &asked, 0..sketch.blocks(), |_, some| plain.extend_from_slice(some));
             assert_eq!(estimates(&sketch, &vectors[5]), plain);
             for signs in sketch.signs.chunks(sketch.words) {
                 let counted = |row: usize| -> u64 {
-                    let steps = |place: usize| (0..PLANES).map(move |bit| (place, bit));
+                    let steps = |place: usize| (0..QUERY_BITS).map(move |bit| (place, bit));
                     let step = |(place, bit): (usize, usize)| asked.planes[place / WORD][bit] >> (place % WORD) & 1;
                     let is_positive = |place: &usize| signs[place / WORD][row] >> (place % WORD) & 1 == 1;
                     (0..dimension).filter(is_positive).flat_map(steps).map(|it| step(it) << it.1).sum()
                 };
-                assert_eq!(count(signs, &asked.planes), std::array::from_fn(counted));
+                assert_eq!(count_steps(signs, &asked.planes), std::array::from_fn(counted));
             }
         }
     }
@@ -384,7 +389,7 @@ mod tests {
             let (row, mean) = (&vectors[0], &vectors[1]);
             let rest: Vec<f32> = row.iter().zip(mean).map(|(a, b)| a - b).collect();
             let mut plain = Vec::new();
-            let sums = signed_words(row, mean, |_, bits| plain.push(bits));
+            let sums = pack_signs_plain(row, mean, |_, bits| plain.push(bits));
             for (place, rest) in rest.iter().enumerate() {
                 assert_eq!(
                     plain[place / WORD] >> (place % WORD) & 1 == 1,
@@ -396,7 +401,7 @@ mod tests {
             assert!((sums.squares - dot(&rest, &rest)).abs() < 1e-4, "{sums:?}");
             assert!((sums.sizes - rest.iter().map(|it| it.abs()).sum::<f32>()).abs() < 1e-4, "{sums:?}");
             let mut wide = Vec::new();
-            assert_eq!(signed(row, mean, |_, bits| wide.push(bits)), sums);
+            assert_eq!(pack_signs(row, mean, |_, bits| wide.push(bits)), sums);
             assert_eq!(wide, plain);
         }
     }
@@ -409,7 +414,7 @@ mod tests {
             sketch.swap_remove(row);
             left.swap_remove(row);
         }
-        let mut anew = Sketch::new(sketch.mean.clone());
+        let mut anew = BinaryCodes::new(sketch.mean.clone());
         left.iter().for_each(|it| anew.push(it));
         assert_eq!(estimates(&sketch, &left[9]), estimates(&anew, &left[9]));
         assert_eq!(sketch.signs, anew.signs);

@@ -4,68 +4,68 @@ use std::ops::Range;
 
 use tracing::debug;
 
-use crate::store::memory::binary_codes::{Asked, Sketch};
-use crate::store::memory::parallel::in_parts;
-use crate::store::memory::top_k::Best;
+use crate::store::memory::binary_codes::{BinaryCodes, QueryCodes};
+use crate::store::memory::parallel::run_in_parts;
+use crate::store::memory::top_k::TopK;
 
 /// Blocks scanned per part: a tenth of a millisecond.
-const BLOCKS_A_PART: usize = 1 << 12;
+const BLOCKS_PER_PART: usize = 1 << 12;
 
 /// Blocks sampled first, spread over all, to find a floor of high estimates.
 const SAMPLED_BLOCKS: usize = 1_024;
 
 /// The floor is set so that about this many times `most` rows exceed it, in halves. With a filter the sample has fewer
 /// rows, so the margin is larger.
-const SLACK_HALVES: usize = 3;
-const SLACK_HALVES_OF_A_FILTER: usize = 4;
+const MARGIN_HALVES: usize = 3;
+const FILTER_MARGIN_HALVES: usize = 4;
 
 /// A candidate search over binary codes.
-pub(super) struct Search<'a> {
-    pub(super) sketch: &'a Sketch,
-    pub(super) asked: Asked,
+pub(super) struct CandidateSearch<'a> {
+    pub(super) sketch: &'a BinaryCodes,
+    pub(super) query: QueryCodes,
     /// The rows that may be found; `None` without a filter.
-    pub(super) marked: Option<Vec<bool>>,
+    pub(super) allowed: Option<Vec<bool>>,
     /// The number of rows that may be found.
     pub(super) count: usize,
 }
 
-impl Search<'_> {
+impl CandidateSearch<'_> {
     /// Returns the `most` rows with the highest estimates, or all if there are fewer, in ascending order.
-    pub(super) fn best(&self, most: usize) -> Vec<u32> {
-        let best = self.above(self.likely_floor(most), most);
+    pub(super) fn top(&self, most: usize) -> Vec<u32> {
+        let best = self.top_above(self.sampled_floor(most), most);
         if best.len() >= most.min(self.count) {
             return best.into_rows();
         }
         debug!(found = best.len(), wanted = most, rows = self.count, "the sampled floor was too high, rescanning rows");
-        self.above(f32::NEG_INFINITY, most).into_rows()
+        self.top_above(f32::NEG_INFINITY, most).into_rows()
     }
 
     /// Scans all rows and keeps the best above the floor.
-    fn above(&self, floor: f32, most: usize) -> Best {
-        let parts = in_parts(self.sketch.blocks(), BLOCKS_A_PART, |blocks| {
-            let mut best = Best::above(floor, most);
-            match &self.marked {
-                None => self.sketch.estimate(&self.asked, blocks, |first, estimates| best.push_all(first, estimates)),
-                Some(_) => self.each_marked(blocks, |row, estimate| best.push(estimate, row)),
+    fn top_above(&self, floor: f32, most: usize) -> TopK {
+        let parts = run_in_parts(self.sketch.blocks(), BLOCKS_PER_PART, |blocks| {
+            let mut best = TopK::with_floor(floor, most);
+            match &self.allowed {
+                None => self.sketch.estimate(&self.query, blocks, |first, estimates| best.push_all(first, estimates)),
+                Some(_) => self.for_each_allowed(blocks, |row, estimate| best.push(estimate, row)),
             }
             best
         });
         let whole = parts.into_iter().reduce(|mut best, part| {
-            best.absorb(part);
+            best.merge(part);
             best
         });
-        whole.unwrap_or_else(|| Best::above(floor, most))
+        whole.unwrap_or_else(|| TopK::with_floor(floor, most))
     }
 
     /// Returns a floor that slightly more than `most` rows probably exceed: keeping and sorting unwanted rows takes as
     /// long as counting. With equal or few rows it may be any value.
-    fn likely_floor(&self, most: usize) -> f32 {
+    fn sampled_floor(&self, most: usize) -> f32 {
         let mut sample = Vec::with_capacity(self.sketch.blocks().min(2 * SAMPLED_BLOCKS) * 8);
         let step = (self.sketch.blocks() / SAMPLED_BLOCKS).max(1);
         for block in (0..self.sketch.blocks()).step_by(step) {
-            self.each_marked(block..block + 1, |_, estimate| sample.push(estimate));
+            self.for_each_allowed(block..block + 1, |_, estimate| sample.push(estimate));
         }
-        let slack = if self.marked.is_some() { SLACK_HALVES_OF_A_FILTER } else { SLACK_HALVES };
+        let slack = if self.allowed.is_some() { FILTER_MARGIN_HALVES } else { MARGIN_HALVES };
         let above = slack * most * sample.len() / (2 * self.count).max(1);
         if above >= sample.len() {
             return f32::NEG_INFINITY;
@@ -74,10 +74,10 @@ impl Search<'_> {
     }
 
     /// Passes the allowed rows of these blocks with their estimates to `each`.
-    fn each_marked(&self, blocks: Range<usize>, mut each: impl FnMut(u32, f32)) {
-        self.sketch.estimate(&self.asked, blocks, |first, estimates| {
+    fn for_each_allowed(&self, blocks: Range<usize>, mut each: impl FnMut(u32, f32)) {
+        self.sketch.estimate(&self.query, blocks, |first, estimates| {
             for (row, estimate) in (first..).zip(estimates) {
-                if self.marked.as_ref().is_none_or(|it| it[row as usize]) {
+                if self.allowed.as_ref().is_none_or(|it| it[row as usize]) {
                     each(row, *estimate);
                 }
             }
@@ -97,14 +97,14 @@ mod tests {
     }
 
     /// Checks the best rows for a query along the first axis. `number` is the first component of each row.
-    fn check(
+    fn check_candidates(
         rows: usize,
         marked: Option<fn(usize) -> bool>,
         most: usize,
         sample: Sample,
         number: impl Fn(usize) -> f32,
     ) {
-        let mut sketch = Sketch::new(vec![0.0; 64]);
+        let mut sketch = BinaryCodes::new(vec![0.0; 64]);
         for row in 0..rows {
             let mut vector = vec![0.25; 64];
             vector[0] = number(row);
@@ -114,14 +114,14 @@ mod tests {
         query[0] = 1.0;
         let marked = marked.map(|may| (0..rows).map(may).collect::<Vec<bool>>());
         let count = marked.as_ref().map_or(rows, |it| it.iter().filter(|it| **it).count());
-        let search = Search { sketch: &sketch, asked: sketch.ask(&query), marked, count };
+        let search = CandidateSearch { sketch: &sketch, query: sketch.quantize_query(&query), allowed: marked, count };
         let mut truth = Vec::new();
-        search.each_marked(0..sketch.blocks(), |row, estimate| truth.push((estimate, row)));
+        search.for_each_allowed(0..sketch.blocks(), |row, estimate| truth.push((estimate, row)));
         truth.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut truth: Vec<u32> = truth.iter().take(most).map(|it| it.1).collect();
         truth.sort_unstable();
-        assert_eq!(search.best(most), truth, "{rows} rows, {most} of {count}");
-        let found = search.above(search.likely_floor(most), most).len();
+        assert_eq!(search.top(most), truth, "{rows} rows, {most} of {count}");
+        let found = search.top_above(search.sampled_floor(most), most).len();
         assert_eq!(found < most.min(count), sample == Sample::Misleads, "{found} of {most}");
     }
 
@@ -129,9 +129,9 @@ mod tests {
     fn sampled_search_equals_full_search() {
         let scattered = |row: usize| ((row * 7_919) % 10_007) as f32 / 1e4;
         for most in [100, 4_000, 40_000] {
-            check(30_003, None, most, Sample::Leads, scattered);
-            check(30_003, Some(|row| row.is_multiple_of(3)), most, Sample::Leads, scattered);
-            check(30_003, Some(|row| row > 29_900), most, Sample::Leads, scattered);
+            check_candidates(30_003, None, most, Sample::Leads, scattered);
+            check_candidates(30_003, Some(|row| row.is_multiple_of(3)), most, Sample::Leads, scattered);
+            check_candidates(30_003, Some(|row| row > 29_900), most, Sample::Leads, scattered);
         }
     }
 
@@ -141,8 +141,8 @@ mod tests {
         let blocks = 30_000 / 8;
         let step = blocks / SAMPLED_BLOCKS;
         let few = |row: usize| if (row / 8).is_multiple_of(step) { 2.0 + row as f32 * 1e-5 } else { 0.5 };
-        check(30_000, None, 11_000, Sample::Misleads, few);
+        check_candidates(30_000, None, 11_000, Sample::Misleads, few);
         // All are equal, so none exceeds the floor.
-        check(30_000, None, 100, Sample::Misleads, |_| 0.5);
+        check_candidates(30_000, None, 100, Sample::Misleads, |_| 0.5);
     }
 }

@@ -11,57 +11,57 @@ const DIGITS: usize = 32;
 
 /// A chunk id. Ordered like its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Id {
+pub(super) enum ChunkKey {
     /// 32 lower-case hex digits.
-    Number([u8; 16]),
+    Bytes([u8; 16]),
     /// Anything else.
     Text(Box<str>),
 }
 
-impl Id {
+impl ChunkKey {
     /// Parses the text of an id.
-    pub(super) fn of(text: &str) -> Id {
-        number(text).map_or_else(|| Id::Text(text.into()), Id::Number)
+    pub(super) fn parse(text: &str) -> ChunkKey {
+        parse_hex(text).map_or_else(|| ChunkKey::Text(text.into()), ChunkKey::Bytes)
     }
 
     /// Returns the id as text.
     pub(super) fn chunk_id(&self) -> ChunkId {
         match self {
-            Id::Number(number) => chunk_id(*number),
-            Id::Text(text) => ChunkId(text.to_string()),
+            ChunkKey::Bytes(number) => to_chunk_id(*number),
+            ChunkKey::Text(text) => ChunkId(text.to_string()),
         }
     }
 }
 
-impl Ord for Id {
-    fn cmp(&self, other: &Id) -> Ordering {
+impl Ord for ChunkKey {
+    fn cmp(&self, other: &ChunkKey) -> Ordering {
         match (self, other) {
-            (Id::Number(a), Id::Number(b)) => a.cmp(b),
-            (Id::Text(a), Id::Text(b)) => a.cmp(b),
-            (Id::Number(a), Id::Text(b)) => chunk_id(*a).0.as_str().cmp(b),
-            (Id::Text(a), Id::Number(b)) => (**a).cmp(chunk_id(*b).0.as_str()),
+            (ChunkKey::Bytes(a), ChunkKey::Bytes(b)) => a.cmp(b),
+            (ChunkKey::Text(a), ChunkKey::Text(b)) => a.cmp(b),
+            (ChunkKey::Bytes(a), ChunkKey::Text(b)) => to_chunk_id(*a).0.as_str().cmp(b),
+            (ChunkKey::Text(a), ChunkKey::Bytes(b)) => (**a).cmp(to_chunk_id(*b).0.as_str()),
         }
     }
 }
 
-impl PartialOrd for Id {
-    fn partial_cmp(&self, other: &Id) -> Option<Ordering> {
+impl PartialOrd for ChunkKey {
+    fn partial_cmp(&self, other: &ChunkKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 /// Returns the bytes of an id, if it is 32 lower-case hex digits.
-pub(super) fn number(text: &str) -> Option<[u8; 16]> {
+pub(super) fn parse_hex(text: &str) -> Option<[u8; 16]> {
     let digits: &[u8; DIGITS] = text.as_bytes().try_into().ok()?;
     let mut number = [0; DIGITS / 2];
     for (byte, pair) in number.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        *byte = hex_value(pair[0])? << 4 | hex_value(pair[1])?;
     }
     Some(number)
 }
 
 /// Returns the id of these bytes.
-pub(super) fn chunk_id(number: [u8; 16]) -> ChunkId {
+pub(super) fn to_chunk_id(number: [u8; 16]) -> ChunkId {
     let mut text = String::with_capacity(DIGITS);
     for half in number.iter().flat_map(|it| [it >> 4, it & 15]) {
         text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
@@ -69,7 +69,7 @@ pub(super) fn chunk_id(number: [u8; 16]) -> ChunkId {
     ChunkId(text)
 }
 
-fn digit(character: u8) -> Option<u8> {
+fn hex_value(character: u8) -> Option<u8> {
     match character {
         b'0'..=b'9' => Some(character - b'0'),
         b'a'..=b'f' => Some(character - b'a' + 10),
@@ -94,22 +94,22 @@ mod tests {
 
     #[test]
     fn id_round_trips_and_only_hex_digits_become_bytes() {
-        let numbers = TEXTS.iter().filter(|it| matches!(Id::of(it), Id::Number(_))).count();
+        let numbers = TEXTS.iter().filter(|it| matches!(ChunkKey::parse(it), ChunkKey::Bytes(_))).count();
         assert_eq!(numbers, 2);
         for text in TEXTS {
-            assert_eq!(Id::of(text).chunk_id().0, text);
+            assert_eq!(ChunkKey::parse(text).chunk_id().0, text);
         }
     }
 
     #[test]
     fn ids_are_ordered_like_their_texts() {
         for (a, b) in TEXTS.iter().flat_map(|a| TEXTS.iter().map(move |b| (a, b))) {
-            assert_eq!(Id::of(a).cmp(&Id::of(b)), a.cmp(b), "{a} and {b}");
+            assert_eq!(ChunkKey::parse(a).cmp(&ChunkKey::parse(b)), a.cmp(b), "{a} and {b}");
         }
     }
 
     #[test]
     fn id_fits_into_24_bytes() {
-        assert_eq!(size_of::<Id>(), 24);
+        assert_eq!(size_of::<ChunkKey>(), 24);
     }
 }

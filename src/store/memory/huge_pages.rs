@@ -4,15 +4,15 @@
 //! processor spends as much time on address translation as on the data.
 
 /// Huge page size of most processors.
-const LARGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Asks the system to use huge pages for the capacity of these items, as far as it spans any. Only speed depends on it,
 /// so failures are ignored.
 #[cfg(target_os = "linux")]
-pub(super) fn prefer_large<T>(items: &Vec<T>) {
+pub(super) fn advise_huge_pages<T>(items: &Vec<T>) {
     let from = items.as_ptr().addr();
-    let first = from.next_multiple_of(LARGE_PAGE);
-    let end = (from + items.capacity() * size_of::<T>()) / LARGE_PAGE * LARGE_PAGE;
+    let first = from.next_multiple_of(HUGE_PAGE);
+    let end = (from + items.capacity() * size_of::<T>()) / HUGE_PAGE * HUGE_PAGE;
     if end > first {
         let start = items.as_ptr().cast_mut().wrapping_byte_add(first - from).cast();
         #[expect(unsafe_code, reason = "no library in use has this call")]
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn huge_page_advice_keeps_content() {
-        for count in [0, 1, 3 * LARGE_PAGE / 8 + 5] {
+        for count in [0, 1, 3 * HUGE_PAGE / 8 + 5] {
             let mut items: Vec<u64> = Vec::with_capacity(count);
             items.extend(0..count as u64 / 2);
-            prefer_large(&items);
+            advise_huge_pages(&items);
             items.extend(count as u64 / 2..count as u64);
             assert!(items.iter().copied().eq(0..count as u64));
         }

@@ -29,43 +29,43 @@ use crate::model::{ChunkId, Embedded, FileChunks, FileId};
 use crate::store::schema;
 
 pub(super) use crate::store::memory::parallel::start_threads;
-pub(super) use crate::store::memory::passage_cache::Passages;
-pub(super) use crate::store::memory::row_ids::Addresses;
+pub(super) use crate::store::memory::passage_cache::PassageCache;
+pub(super) use crate::store::memory::row_ids::RowIds;
 pub(super) use crate::store::memory::vectors::Vectors;
 
 /// Maximum memory of vectors with all that belongs to them: 1.3 million of 384 numbers. Above, the table's own index is
 /// used.
-pub(super) const HOT_VECTOR_BYTES: usize = 704 << 20;
+pub(super) const MAX_VECTOR_BYTES: usize = 704 << 20;
 
 /// Maximum bytes of passages: a million short ones. Above, the table is read. They are in a file and use memory only as
 /// page cache; their locations take 16 to 75 bytes each.
-pub(super) const HOT_TEXT_BYTES: u64 = 768 << 20;
+pub(super) const MAX_PASSAGE_BYTES: u64 = 768 << 20;
 
 /// Minimum bytes of a passage: ids, anchor and a few words.
-const PASSAGE_BYTES: u64 = 200;
+const MIN_PASSAGE_BYTES: u64 = 200;
 
 /// The part of a table in memory. Each component is complete or absent.
 #[derive(Debug, Default)]
-pub(super) struct Hot {
+pub(super) struct MemoryIndex {
     vectors: Option<Vectors>,
-    passages: Option<Passages>,
+    passages: Option<PassageCache>,
     /// Row ids known so far, `None` for a table that is too large.
-    addresses: Option<Addresses>,
+    addresses: Option<RowIds>,
     /// Files with vectors in the table that vic never wrote.
     damaged: BTreeSet<FileId>,
 }
 
-impl Hot {
+impl MemoryIndex {
     /// Starts empty, for a table in this folder with this many rows and vectors of this length. The default keeps nothing.
-    pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> Hot {
-        let vectors = (rows <= hot_rows(dimension) as u64).then(|| Vectors::new(dimension));
-        let addresses = vectors.is_some().then(Addresses::default);
-        let mut hot = Hot { vectors, passages: None, addresses, damaged: BTreeSet::new() };
+    pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> MemoryIndex {
+        let vectors = (rows <= max_rows(dimension) as u64).then(|| Vectors::new(dimension));
+        let addresses = vectors.is_some().then(RowIds::default);
+        let mut hot = MemoryIndex { vectors, passages: None, addresses, damaged: BTreeSet::new() };
         // A table with too many vectors is never loaded, so its passages would be missing.
-        if hot.vectors.is_some() && rows * PASSAGE_BYTES <= HOT_TEXT_BYTES {
-            match Passages::new(dir) {
+        if hot.vectors.is_some() && rows * MIN_PASSAGE_BYTES <= MAX_PASSAGE_BYTES {
+            match PassageCache::new(dir) {
                 Ok(passages) => hot.passages = Some(passages),
-                Err(error) => without_passages(&error),
+                Err(error) => log_no_passages(&error),
             }
         }
         hot
@@ -90,12 +90,12 @@ impl Hot {
     }
 
     /// Returns the passages, unless they are too large.
-    pub(super) fn passages(&self) -> Option<&Passages> {
+    pub(super) fn passages(&self) -> Option<&PassageCache> {
         self.passages.as_ref()
     }
 
     /// Returns the row ids of the chunks.
-    pub(super) fn addresses(&self) -> Option<&Addresses> {
+    pub(super) fn row_ids(&self) -> Option<&RowIds> {
         self.addresses.as_ref()
     }
 
@@ -103,20 +103,20 @@ impl Hot {
     ///
     /// # Errors
     /// A column holds a value that vic never writes.
-    pub(super) fn learn(&mut self, batches: &[RecordBatch]) -> Result<()> {
-        self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.learn(batch)))
+    pub(super) fn add_row_ids(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.add(batch)))
     }
 
     /// Adds the row ids of a batch that makes up a fragment.
     ///
     /// # Errors
     /// A column holds a value that vic never writes.
-    pub(super) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
-        self.addresses.iter_mut().try_for_each(|it| it.learn_fragment(fragment, batch))
+    pub(super) fn add_fragment_row_ids(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
+        self.addresses.iter_mut().try_for_each(|it| it.add_fragment(fragment, batch))
     }
 
     /// Replaces all row ids.
-    pub(super) fn move_to(&mut self, addresses: Addresses) {
+    pub(super) fn set_row_ids(&mut self, addresses: RowIds) {
         if self.addresses.is_some() {
             self.addresses = Some(addresses);
         }
@@ -128,9 +128,9 @@ impl Hot {
             if let Some(vectors) = &mut self.vectors {
                 vectors.push(file_id, &it.chunk.id.0, &it.vector);
             }
-            self.keep(|passages| passages.add(file_id, &it.chunk));
+            self.change_passages(|passages| passages.add(file_id, &it.chunk));
         }
-        self.shed();
+        self.drop_oversized();
     }
 
     /// Replaces the chunks of these files.
@@ -140,16 +140,16 @@ impl Hot {
     }
 
     /// Reserves space for this many rows; they are complete at [`Hot::filled`].
-    pub(super) fn filling(&mut self, rows: u64) {
+    pub(super) fn begin_load(&mut self, rows: u64) {
         if let Some(vectors) = &mut self.vectors {
-            vectors.filling(usize::try_from(rows).unwrap_or_default());
+            vectors.begin_load(usize::try_from(rows).unwrap_or_default());
         }
     }
 
     /// Marks the rows as complete.
-    pub(super) fn filled(&mut self) {
+    pub(super) fn end_load(&mut self) {
         if let Some(vectors) = &mut self.vectors {
-            vectors.filled();
+            vectors.end_load();
         }
     }
 
@@ -160,19 +160,19 @@ impl Hot {
     pub(super) fn add_rows(&mut self, batch: &RecordBatch) -> Result<()> {
         if let Some(vectors) = &mut self.vectors {
             for ((file_id, id), vector) in schema::keys(batch)?.zip(schema::vectors(batch)?) {
-                if schema::is_sound(vector) {
+                if schema::is_valid(vector) {
                     vectors.push(file_id, id, vector);
                 } else {
                     self.damaged.insert(file_id);
                 }
             }
         }
-        self.learn(std::slice::from_ref(batch))?;
+        self.add_row_ids(std::slice::from_ref(batch))?;
         if self.passages.is_some() {
             let chunks = schema::columns(batch)?;
-            self.keep(|passages| passages.add_all(chunks));
+            self.change_passages(|passages| passages.add_all(chunks));
         }
-        self.shed();
+        self.drop_oversized();
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl Hot {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove(files);
         }
-        self.keep(|passages| passages.remove(files));
+        self.change_passages(|passages| passages.remove(files));
     }
 
     /// Removes these chunks of a file.
@@ -189,32 +189,32 @@ impl Hot {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove_chunks(file_id, chunks);
         }
-        self.keep(|passages| passages.remove_chunks(file_id, chunks));
+        self.change_passages(|passages| passages.remove_chunks(file_id, chunks));
     }
 
     /// Changes the passages. If the disk fails, they are dropped and the table is read instead.
-    fn keep(&mut self, change: impl FnOnce(&mut Passages) -> io::Result<()>) {
+    fn change_passages(&mut self, change: impl FnOnce(&mut PassageCache) -> io::Result<()>) {
         if let Some(Err(error)) = self.passages.as_mut().map(change) {
-            without_passages(&error);
+            log_no_passages(&error);
             self.passages = None;
         }
     }
 
     /// Drops the components that have become too large.
-    fn shed(&mut self) {
-        if self.vectors.take_if(|it| it.len() > hot_rows(it.dimension())).is_some() {
+    fn drop_oversized(&mut self) {
+        if self.vectors.take_if(|it| it.len() > max_rows(it.dimension())).is_some() {
             self.addresses = None;
         }
-        self.passages.take_if(|it| it.bytes() > HOT_TEXT_BYTES);
+        self.passages.take_if(|it| it.bytes() > MAX_PASSAGE_BYTES);
     }
 }
 
 /// Returns the maximum number of vectors of this length.
-pub(super) fn hot_rows(dimension: usize) -> usize {
-    HOT_VECTOR_BYTES / vectors::row_bytes(dimension)
+pub(super) fn max_rows(dimension: usize) -> usize {
+    MAX_VECTOR_BYTES / vectors::row_bytes(dimension)
 }
 
-fn without_passages(error: &io::Error) {
+fn log_no_passages(error: &io::Error) {
     tracing::warn!(%error, "passages are not cached; queries are slower");
 }
 
@@ -225,8 +225,8 @@ mod tests {
     #[test]
     fn too_large_table_keeps_nothing_in_memory() {
         let dir = tempfile::tempdir().unwrap();
-        let rows = hot_rows(768) as u64;
-        let kept = |rows| Hot::new(dir.path(), rows, 768);
+        let rows = max_rows(768) as u64;
+        let kept = |rows| MemoryIndex::new(dir.path(), rows, 768);
         assert!(kept(rows).vectors().is_some() && kept(rows).passages().is_some());
         assert!(kept(rows + 1).vectors().is_none() && kept(rows + 1).passages().is_none());
     }

@@ -14,25 +14,25 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use tracing::warn;
 
 /// Maximum threads. A scan waits for memory bandwidth, and more threads would not get more of it.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// `None` on a single core, or if the system refuses threads: then the caller does all the work.
-static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(pool);
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(build_pool);
 
 /// Starts the threads, with the priority of the caller.
 pub(in crate::store) fn start_threads() {
     LazyLock::force(&POOL);
 }
 
-fn pool() -> Option<ThreadPool> {
+fn build_pool() -> Option<ThreadPool> {
     let cores = available_parallelism().map_or(1, NonZero::get);
     if cores == 1 {
         return None;
     }
-    let mut builder = ThreadPoolBuilder::new().num_threads(cores.min(MOST_THREADS));
+    let mut builder = ThreadPoolBuilder::new().num_threads(cores.min(MAX_THREADS));
     builder = builder.thread_name(|number| format!("scan-{number}"));
-    if cores <= MOST_THREADS {
-        builder = builder.start_handler(stay);
+    if cores <= MAX_THREADS {
+        builder = builder.start_handler(pin_thread);
     }
     builder.build().inspect_err(|error| warn!(%error, "vector search runs on one thread")).ok()
 }
@@ -40,10 +40,10 @@ fn pool() -> Option<ThreadPool> {
 /// Pins the thread to one of the allowed cores. Without the pin it is only slower. If more cores are allowed than there
 /// is CPU time for, as in a container with a quota, nothing is pinned: other processes would share the same few cores.
 #[cfg(target_os = "linux")]
-fn stay(number: usize) {
+fn pin_thread(number: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
-    if allowed.count() as usize > MOST_THREADS {
+    if allowed.count() as usize > MAX_THREADS {
         return;
     }
     let mut own = CpuSet::new();
@@ -59,11 +59,11 @@ fn stay(_number: usize) {}
 
 /// Runs the work for `0..count` in parts of this size, and returns the results in order. An idle thread takes the next
 /// part: with fixed shares, a thread that shares its core with other work would delay the rest.
-pub(super) fn in_parts<T: Send>(count: usize, size: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
-    on_pool(POOL.as_ref(), count, size, work)
+pub(super) fn run_in_parts<T: Send>(count: usize, size: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+    run_on_pool(POOL.as_ref(), count, size, work)
 }
 
-fn on_pool<T: Send>(
+fn run_on_pool<T: Send>(
     pool: Option<&ThreadPool>,
     count: usize,
     size: usize,
@@ -92,7 +92,8 @@ mod tests {
     fn all_parts_run_once_and_in_order() {
         for pool in [None, Some(threads(1)), Some(threads(3))] {
             for (count, size) in [(0, 4), (3, 4), (4, 4), (9, 4), (1_000, 7)] {
-                let done: Vec<usize> = on_pool(pool.as_ref(), count, size, |part| part.collect::<Vec<_>>()).concat();
+                let done: Vec<usize> =
+                    run_on_pool(pool.as_ref(), count, size, |part| part.collect::<Vec<_>>()).concat();
                 assert_eq!(done, (0..count).collect::<Vec<_>>(), "{count} by {size}");
             }
         }
@@ -103,7 +104,7 @@ mod tests {
         // The first part ends when all others have: with fixed shares it would wait for ever.
         let left = AtomicUsize::new(15);
         let begun = Instant::now();
-        on_pool(Some(&threads(2)), 16, 1, |part| match part.start {
+        run_on_pool(Some(&threads(2)), 16, 1, |part| match part.start {
             0 => {
                 while left.load(Ordering::Relaxed) > 0 {
                     assert!(begun.elapsed() < Duration::from_secs(30), "no thread takes the others");
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn single_part_runs_on_calling_thread() {
         let here = std::thread::current().id();
-        assert_eq!(in_parts(100, 100, |_| std::thread::current().id()), [here]);
+        assert_eq!(run_in_parts(100, 100, |_| std::thread::current().id()), [here]);
     }
 
     #[test]
@@ -127,7 +128,7 @@ mod tests {
 
         let cores = available_parallelism().map_or(1, NonZero::get);
         let all = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
-        let Some(pool) = POOL.as_ref().filter(|_| all <= MOST_THREADS) else {
+        let Some(pool) = POOL.as_ref().filter(|_| all <= MAX_THREADS) else {
             println!("nothing is proved: threads are not kept on one of {all} cores");
             return;
         };

@@ -15,14 +15,14 @@ use crate::model::{Chunk, ChunkId, FileId, StoredChunk};
 use crate::store::schema::{self, Columns};
 
 /// The file is compacted when it is larger than this and more than half of it was removed.
-const WORTH_WRITING_ANEW: u64 = 16 << 20;
+const COMPACT_MIN_BYTES: u64 = 16 << 20;
 
 /// Bytes per write while a table is loaded.
-const WRITTEN_AT_ONCE: usize = 1 << 20;
+const WRITE_BATCH_BYTES: usize = 1 << 20;
 
 /// The chunks of all files of a table.
 #[derive(Debug)]
-pub(in crate::store) struct Passages {
+pub(in crate::store) struct PassageCache {
     dir: PathBuf,
     file: File,
     /// Offset of the next chunk.
@@ -30,26 +30,26 @@ pub(in crate::store) struct Passages {
     /// Bytes of the chunks that were not removed.
     live: u64,
     /// Most files have a single chunk, which needs no extra allocation.
-    files: HashMap<FileId, SmallVec<[Slot; 1]>>,
+    files: HashMap<FileId, SmallVec<[ChunkLocation; 1]>>,
 }
 
 /// Location of a chunk. There may be a million.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct ChunkLocation {
     /// Hash of its id.
     id: u64,
     at: u32,
     length: u32,
 }
 
-impl Passages {
+impl PassageCache {
     /// Creates an empty file in that folder.
     ///
     /// # Errors
     /// The disk fails, as in all methods.
-    pub(in crate::store) fn new(dir: &Path) -> io::Result<Passages> {
+    pub(in crate::store) fn new(dir: &Path) -> io::Result<PassageCache> {
         let file = tempfile::tempfile_in(dir)?;
-        Ok(Passages { dir: dir.to_owned(), file, end: 0, live: 0, files: HashMap::new() })
+        Ok(PassageCache { dir: dir.to_owned(), file, end: 0, live: 0, files: HashMap::new() })
     }
 
     /// Returns the bytes on disk without removed chunks.
@@ -82,18 +82,18 @@ impl Passages {
         for (file_id, columns) in chunks {
             let start = bytes.len();
             encode(&columns, &mut bytes)?;
-            let at = short(self.end + start as u64)?;
-            let slot = Slot { id: hash(columns.id), at, length: short((bytes.len() - start) as u64)? };
+            let at = to_u32(self.end + start as u64)?;
+            let slot = ChunkLocation { id: hash_id(columns.id), at, length: to_u32((bytes.len() - start) as u64)? };
             self.files.entry(file_id).or_default().push(slot);
-            if bytes.len() >= WRITTEN_AT_ONCE {
-                self.write(&mut bytes)?;
+            if bytes.len() >= WRITE_BATCH_BYTES {
+                self.append(&mut bytes)?;
             }
         }
-        self.write(&mut bytes)
+        self.append(&mut bytes)
     }
 
     /// Appends these bytes.
-    fn write(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+    fn append(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
         self.live += bytes.len() as u64;
@@ -103,27 +103,27 @@ impl Passages {
 
     /// Removes the chunks of these files.
     pub(in crate::store) fn remove(&mut self, files: &[FileId]) -> io::Result<()> {
-        let removed: Vec<Slot> = files.iter().filter_map(|it| self.files.remove(it)).flatten().collect();
-        self.wipe(&removed)?;
-        self.write_anew_if_sparse()
+        let removed: Vec<ChunkLocation> = files.iter().filter_map(|it| self.files.remove(it)).flatten().collect();
+        self.overwrite(&removed)?;
+        self.compact_if_sparse()
     }
 
     /// Removes these chunks of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, gone: &HashSet<ChunkId>) -> io::Result<()> {
-        let gone: HashSet<u64> = gone.iter().map(|it| hash(&it.0)).collect();
+        let gone: HashSet<u64> = gone.iter().map(|it| hash_id(&it.0)).collect();
         if let Some(slots) = self.files.get_mut(&file_id) {
-            let removed: Vec<Slot> = slots.iter().filter(|it| gone.contains(&it.id)).copied().collect();
+            let removed: Vec<ChunkLocation> = slots.iter().filter(|it| gone.contains(&it.id)).copied().collect();
             slots.retain(|it| !gone.contains(&it.id));
             if slots.is_empty() {
                 self.files.remove(&file_id);
             }
-            self.wipe(&removed)?;
+            self.overwrite(&removed)?;
         }
-        self.write_anew_if_sparse()
+        self.compact_if_sparse()
     }
 
     /// Overwrites removed chunks: the user may have withdrawn their text.
-    fn wipe(&mut self, removed: &[Slot]) -> io::Result<()> {
+    fn overwrite(&mut self, removed: &[ChunkLocation]) -> io::Result<()> {
         const ZEROS: [u8; 4 << 10] = [0; 4 << 10];
         for slot in removed {
             let (mut at, end) = (u64::from(slot.at), u64::from(slot.at) + u64::from(slot.length));
@@ -141,7 +141,7 @@ impl Passages {
     pub(in crate::store) fn get(&self, ids: &[(FileId, ChunkId)]) -> io::Result<Vec<StoredChunk>> {
         let mut found = Vec::with_capacity(ids.len());
         for (file_id, chunk_id) in ids {
-            let (slots, id) = (self.files.get(file_id), hash(&chunk_id.0));
+            let (slots, id) = (self.files.get(file_id), hash_id(&chunk_id.0));
             for slot in slots.into_iter().flatten().filter(|it| it.id == id) {
                 let chunk = decode(&self.read(slot)?)?;
                 if chunk.id == *chunk_id {
@@ -159,14 +159,14 @@ impl Passages {
         slots.map(|(file_id, slot)| Ok(StoredChunk { file_id, chunk: decode(&self.read(slot)?)? })).collect()
     }
 
-    fn read(&self, slot: &Slot) -> io::Result<Vec<u8>> {
+    fn read(&self, slot: &ChunkLocation) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; slot.length as usize];
         self.file.read_exact_at(&mut bytes, u64::from(slot.at))?;
         Ok(bytes)
     }
 
-    fn write_anew_if_sparse(&mut self) -> io::Result<()> {
-        if self.end <= WORTH_WRITING_ANEW || self.end <= 2 * self.live {
+    fn compact_if_sparse(&mut self) -> io::Result<()> {
+        if self.end <= COMPACT_MIN_BYTES || self.end <= 2 * self.live {
             return Ok(());
         }
         let file = tempfile::tempfile_in(&self.dir)?;
@@ -174,22 +174,22 @@ impl Passages {
         let mut files = self.files.clone();
         for slot in files.values_mut().flatten() {
             file.write_all_at(&self.read(slot)?, end)?;
-            slot.at = short(end)?;
+            slot.at = to_u32(end)?;
             end += u64::from(slot.length);
         }
-        *self = Passages { dir: std::mem::take(&mut self.dir), file, end, live: end, files };
+        *self = PassageCache { dir: std::mem::take(&mut self.dir), file, end, live: end, files };
         Ok(())
     }
 }
 
-fn hash(id: &str) -> u64 {
+fn hash_id(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Converts an offset or a length. The cache is dropped long before it exceeds 32 bits.
-fn short(number: u64) -> io::Result<u32> {
+fn to_u32(number: u64) -> io::Result<u32> {
     u32::try_from(number).map_err(io::Error::other)
 }
 
@@ -201,7 +201,7 @@ fn encode(columns: &Columns<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     for it in texts {
-        bytes.extend_from_slice(&short(it.len() as u64)?.to_le_bytes());
+        bytes.extend_from_slice(&to_u32(it.len() as u64)?.to_le_bytes());
     }
     texts.iter().chain([&text]).for_each(|it| bytes.extend_from_slice(it.as_bytes()));
     Ok(())
@@ -222,13 +222,13 @@ fn decode(mut bytes: &[u8]) -> io::Result<Chunk> {
     let [id, anchor, heading_path, tier] = texts;
     let text = str::from_utf8(bytes).map_err(io::Error::other)?;
     let columns = Columns { id, ordinal, text, body_start, anchor, heading_path, tokens, tier };
-    columns.chunk().map_err(io::Error::other)
+    columns.decode().map_err(io::Error::other)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Anchor, Pieces, Tier};
+    use crate::model::{Anchor, EncodedPieces, Tier};
 
     fn chunk(name: &str, text: &str) -> Chunk {
         Chunk {
@@ -237,7 +237,7 @@ mod tests {
             text: text.into(),
             body_start: 3,
             anchor: Anchor { page: Some(4), ..Anchor::default() },
-            pieces: Pieces::default(),
+            pieces: EncodedPieces::default(),
             heading_path: vec!["Über\nuns".into()],
             tokens: 1,
             tier: Tier::L2,
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn chunk_round_trips_through_unlinked_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut passages = Passages::new(dir.path()).unwrap();
+        let mut passages = PassageCache::new(dir.path()).unwrap();
         let chunk = chunk("a", "Öl\nund \"Wasser\"\n");
         passages.add(5, &chunk).unwrap();
         let found = passages.get(&ids(&[(5, "a"), (5, "b"), (6, "a")])).unwrap();
@@ -261,14 +261,14 @@ mod tests {
 
     #[test]
     fn slot_takes_16_bytes_and_single_one_no_allocation() {
-        assert_eq!(size_of::<Slot>(), 16);
-        assert_eq!(size_of::<SmallVec<[Slot; 1]>>(), 24);
+        assert_eq!(size_of::<ChunkLocation>(), 16);
+        assert_eq!(size_of::<SmallVec<[ChunkLocation; 1]>>(), 24);
     }
 
     #[test]
     fn removed_chunks_are_gone_and_file_is_compacted() {
         let dir = tempfile::tempdir().unwrap();
-        let mut passages = Passages::new(dir.path()).unwrap();
+        let mut passages = PassageCache::new(dir.path()).unwrap();
         let text = "x".repeat(1 << 20);
         for file_id in 0..40 {
             passages.add(file_id, &chunk("a", &text)).unwrap();

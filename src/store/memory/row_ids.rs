@@ -14,63 +14,63 @@ use crate::store::memory::chunk_key;
 use crate::store::schema;
 
 /// The column of row ids.
-const ADDRESS: &str = "_rowid";
+const ROW_ID: &str = "_rowid";
 
 /// Bytes per row.
-pub(in crate::store) const ROW_BYTES: usize = size_of::<Option<Slot>>();
+pub(in crate::store) const ROW_BYTES: usize = size_of::<Option<ChunkRef>>();
 
 /// The chunks at known row ids.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Addresses {
+pub(in crate::store) struct RowIds {
     /// By fragment, then by offset in the fragment.
-    fragments: HashMap<u32, Vec<Option<Slot>>>,
+    fragments: HashMap<u32, Vec<Option<ChunkRef>>>,
 }
 
 /// File id and chunk id in binary.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct ChunkRef {
     file_id: FileId,
     chunk_id: [u8; 16],
 }
 
-impl Addresses {
+impl RowIds {
     /// Adds the rows of a batch with chunk ids and row ids. A batch without row ids adds nothing.
-    pub(in crate::store) fn learn(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Some(addresses) = addresses(batch) else { return Ok(()) };
+    pub(in crate::store) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(addresses) = row_id_column(batch) else { return Ok(()) };
         for (address, key) in addresses.iter().zip(schema::keys(batch)?) {
-            self.note((address >> 32) as u32, (address & u64::from(u32::MAX)) as usize, key);
+            self.insert((address >> 32) as u32, (address & u64::from(u32::MAX)) as usize, key);
         }
         Ok(())
     }
 
     /// Adds the rows of a batch that makes up a fragment.
-    pub(in crate::store) fn learn_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
-        schema::keys(batch)?.enumerate().for_each(|(place, key)| self.note(fragment, place, key));
+    pub(in crate::store) fn add_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
+        schema::keys(batch)?.enumerate().for_each(|(place, key)| self.insert(fragment, place, key));
         Ok(())
     }
 
-    fn note(&mut self, fragment: u32, place: usize, (file_id, id): (FileId, &str)) {
+    fn insert(&mut self, fragment: u32, place: usize, (file_id, id): (FileId, &str)) {
         // Chunks with other ids are read from the table each time.
-        let Some(chunk_id) = chunk_key::number(id) else { return };
+        let Some(chunk_id) = chunk_key::parse_hex(id) else { return };
         let rows = self.fragments.entry(fragment).or_default();
         if rows.len() <= place {
             rows.resize(place + 1, None);
         }
-        rows[place] = Some(Slot { file_id, chunk_id });
+        rows[place] = Some(ChunkRef { file_id, chunk_id });
     }
 
     /// Returns the chunks at the row ids of a batch, without scores. `None` if one of them is unknown.
-    pub(in crate::store) fn ids(&self, batch: &RecordBatch) -> Option<Vec<LegHit>> {
+    pub(in crate::store) fn chunks(&self, batch: &RecordBatch) -> Option<Vec<LegHit>> {
         let at = |address: &u64| {
             let rows = self.fragments.get(&((address >> 32) as u32))?;
-            let Slot { file_id, chunk_id } = (*rows.get((address & u64::from(u32::MAX)) as usize)?)?;
-            Some(LegHit { file_id, chunk_id: chunk_key::chunk_id(chunk_id), score: 0.0 })
+            let ChunkRef { file_id, chunk_id } = (*rows.get((address & u64::from(u32::MAX)) as usize)?)?;
+            Some(LegHit { file_id, chunk_id: chunk_key::to_chunk_id(chunk_id), score: 0.0 })
         };
-        addresses(batch)?.iter().map(at).collect()
+        row_id_column(batch)?.iter().map(at).collect()
     }
 }
 
-fn addresses(batch: &RecordBatch) -> Option<&[u64]> {
-    let column = batch.column_by_name(ADDRESS)?.as_primitive_opt::<UInt64Type>()?;
+fn row_id_column(batch: &RecordBatch) -> Option<&[u64]> {
+    let column = batch.column_by_name(ROW_ID)?.as_primitive_opt::<UInt64Type>()?;
     Some(column.values())
 }

@@ -2,7 +2,7 @@
 
 /// The k rows with the highest scores so far; of equal scores the first rows.
 #[derive(Debug)]
-pub(super) struct Best {
+pub(super) struct TopK {
     limit: usize,
     /// Fewer than twice the limit, unordered.
     rows: Vec<Rank>,
@@ -11,15 +11,15 @@ pub(super) struct Best {
 }
 
 /// Scores compared at once.
-const FEW: usize = 8;
+const SCORES_AT_ONCE: usize = 8;
 
 /// A score and its row as one integer: integers compare without a branch, and the better one is larger.
 type Rank = u64;
 
-impl Best {
+impl TopK {
     /// Keeps this many rows with scores above `floor`.
-    pub(super) fn above(floor: f32, limit: usize) -> Best {
-        Best { limit, rows: Vec::new(), floor }
+    pub(super) fn with_floor(floor: f32, limit: usize) -> TopK {
+        TopK { limit, rows: Vec::new(), floor }
     }
 
     /// Returns the number of rows kept.
@@ -31,14 +31,14 @@ impl Best {
     #[inline(always)]
     pub(super) fn push(&mut self, number: f32, row: u32) {
         if number > self.floor {
-            self.keep(number, row);
+            self.insert(number, row);
         }
     }
 
     /// Offers rows from `first` on. Usually none of [`FEW`] is among the best, and together they cost one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
-        for (first, numbers) in (first..).step_by(FEW).zip(numbers.chunks(FEW)) {
+        for (first, numbers) in (first..).step_by(SCORES_AT_ONCE).zip(numbers.chunks(SCORES_AT_ONCE)) {
             let floor = self.floor;
             if numbers.iter().fold(false, |any, it| any | (*it > floor)) {
                 (first..).zip(numbers).for_each(|(row, number)| self.push(*number, row));
@@ -47,14 +47,14 @@ impl Best {
     }
 
     /// Merges the result for other rows.
-    pub(super) fn absorb(&mut self, other: Best) {
+    pub(super) fn merge(&mut self, other: TopK) {
         self.rows.extend(other.rows);
-        self.cut_if_many();
+        self.truncate_if_full();
     }
 
     /// Returns the rows in ascending order.
     pub(super) fn into_rows(mut self) -> Vec<u32> {
-        self.cut();
+        self.truncate();
         let mut rows: Vec<u32> = self.rows.into_iter().map(row_of).collect();
         // Usually they are sorted already, which costs one pass.
         rows.sort_unstable();
@@ -62,23 +62,23 @@ impl Best {
     }
 
     #[inline(never)]
-    fn keep(&mut self, number: f32, row: u32) {
+    fn insert(&mut self, number: f32, row: u32) {
         self.rows.push(rank(number, row));
-        self.cut_if_many();
+        self.truncate_if_full();
     }
 
     /// Runs rarely, because a cut reads all kept rows.
-    fn cut_if_many(&mut self) {
+    fn truncate_if_full(&mut self) {
         if self.rows.len() >= 2 * self.limit {
-            self.cut();
+            self.truncate();
         }
     }
 
-    fn cut(&mut self) {
+    fn truncate(&mut self) {
         if self.limit > 0 && self.rows.len() > self.limit {
             let mut ranks = self.rows.clone();
             let (_, last, _) = ranks.select_nth_unstable_by(self.limit - 1, |a, b| b.cmp(a));
-            self.floor = number_of(*last);
+            self.floor = score_of(*last);
             self.rows.retain(|it| *it >= *last);
         }
         self.rows.truncate(self.limit);
@@ -97,7 +97,7 @@ fn row_of(rank: Rank) -> u32 {
     !(rank as u32)
 }
 
-fn number_of(rank: Rank) -> f32 {
+fn score_of(rank: Rank) -> f32 {
     let ordered = (rank >> 32) as u32;
     f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
 }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn top_k_does_not_depend_on_order() {
         for step in [1, 7, 37, 99] {
-            let mut best = Best::above(f32::NEG_INFINITY, 5);
+            let mut best = TopK::with_floor(f32::NEG_INFINITY, 5);
             (0..100).map(|it| it * step % 100).for_each(|it| best.push(it as f32, it));
             assert_eq!(best.into_rows(), [95, 96, 97, 98, 99], "step {step}");
         }
@@ -119,7 +119,7 @@ mod tests {
     fn merged_top_k_equals_top_k_of_all() {
         let numbers: Vec<f32> = (0..200u32).map(|it| (it * 37 % 11) as f32).collect();
         let of = |rows: std::ops::Range<usize>| {
-            let mut best = Best::above(f32::NEG_INFINITY, 25);
+            let mut best = TopK::with_floor(f32::NEG_INFINITY, 25);
             numbers[rows.clone()]
                 .chunks(8)
                 .zip((rows.start..).step_by(8))
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(of(0..200).into_rows(), truth);
         for cut in [8, 64, 136] {
             let mut best = of(0..cut);
-            best.absorb(of(cut..200));
+            best.merge(of(cut..200));
             assert_eq!(best.into_rows(), truth, "cut at {cut}");
         }
     }
@@ -143,23 +143,23 @@ mod tests {
         let numbers = [f32::NEG_INFINITY, -2.5, -0.0, 0.0, 1e-40, 0.3, f32::INFINITY];
         let ranks: Vec<Rank> = numbers.iter().map(|it| rank(*it, 7)).collect();
         assert!(ranks.is_sorted());
-        assert!(numbers.iter().zip(&ranks).all(|(number, rank)| number.to_bits() == number_of(*rank).to_bits()));
+        assert!(numbers.iter().zip(&ranks).all(|(number, rank)| number.to_bits() == score_of(*rank).to_bits()));
         assert!(rank(0.3, 6) > rank(0.3, 7));
         assert_eq!([0, 7, u32::MAX].map(|it| row_of(rank(-1.0, it))), [0, 7, u32::MAX]);
     }
 
     #[test]
     fn rows_up_to_floor_are_dropped() {
-        let mut best = Best::above(2.0, 5);
+        let mut best = TopK::with_floor(2.0, 5);
         best.push_all(0, &[1.0, 3.0, 2.0, 2.5]);
         assert_eq!((best.len(), best.into_rows()), (2, vec![1, 3]));
     }
 
     #[test]
     fn fewer_rows_than_limit_are_all_kept() {
-        let mut best = Best::above(f32::NEG_INFINITY, 5);
+        let mut best = TopK::with_floor(f32::NEG_INFINITY, 5);
         best.push(1.0, 3);
         assert_eq!(best.into_rows(), [3]);
-        assert!(Best::above(f32::NEG_INFINITY, 5).into_rows().is_empty());
+        assert!(TopK::with_floor(f32::NEG_INFINITY, 5).into_rows().is_empty());
     }
 }

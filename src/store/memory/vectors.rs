@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::model::{ChunkId, FileId, LegHit};
-use crate::store::memory::binary_codes::Sketch;
-use crate::store::memory::candidates::Search;
-use crate::store::memory::chunk_key::Id;
-use crate::store::memory::i8_rows::Numbers;
-use crate::store::memory::int8_dot::{multiply, rounded, step};
-use crate::store::memory::parallel::in_parts;
+use crate::store::memory::binary_codes::BinaryCodes;
+use crate::store::memory::candidates::CandidateSearch;
+use crate::store::memory::chunk_key::ChunkKey;
+use crate::store::memory::i8_rows::I8Rows;
+use crate::store::memory::int8_dot::{dot_products, round, step_size};
+use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::row_ids::ROW_BYTES;
 use crate::store::{FileSet, schema};
 
@@ -24,47 +24,47 @@ const ROW_STEPS: f32 = 127.0;
 const QUERY_STEPS: f32 = 1_023.0;
 
 /// Bytes per row besides its numbers and signs: ids, positions, steps, row id, and spare capacity.
-const OVERHEAD: usize = 112 + ROW_BYTES;
+const ROW_OVERHEAD: usize = 112 + ROW_BYTES;
 
 /// Returns the bytes that a vector of this length takes.
 pub(in crate::store) fn row_bytes(dimension: usize) -> usize {
-    dimension + dimension / 8 + OVERHEAD
+    dimension + dimension / 8 + ROW_OVERHEAD
 }
 
 /// Rows up to which all are compared. With more, binary codes select the candidates.
-const COMPARED_ROWS: usize = 16_384;
+const MAX_COMPARED_ROWS: usize = 16_384;
 
 /// One row in this many is compared, at least [`FEWEST_COMPARED`] and at most [`COMPARED_ROWS`]. Recall at 10, measured
 /// on synthetic vectors in unequal clusters: at 100,000 rows 1.00 with 2,000 compared; at 1,000,000 rows 0.98 with
 /// 2,000, 0.99 with 8,000, 1.00 with 16,000.
-const COMPARED_PART: usize = 64;
+const ROWS_PER_CANDIDATE: usize = 64;
 
 /// See [`COMPARED_PART`].
-const FEWEST_COMPARED: usize = 4_000;
+const MIN_COMPARED_ROWS: usize = 4_000;
 
 /// Minimum rows compared per requested hit.
-const COMPARED_A_HIT: usize = 20;
+const MIN_COMPARED_PER_HIT: usize = 20;
 
 /// Rows compared per part: a tenth of a millisecond.
-const ROWS_A_PART: usize = 1_024;
+const ROWS_PER_PART: usize = 1_024;
 
 /// Rows of a file that need no extra allocation. Most files have no more.
-const FEW: usize = 4;
+const INLINE_ROWS: usize = 4;
 
 /// Quantised vectors of norm 1.
 #[derive(Debug)]
 pub(in crate::store) struct Vectors {
-    rows: Vec<(FileId, Id)>,
+    rows: Vec<(FileId, ChunkKey)>,
     /// One row per vector.
-    numbers: Numbers,
+    quantized: I8Rows,
     /// Step size of each row.
     steps: Vec<f32>,
     /// The rows of each file.
-    places: HashMap<FileId, SmallVec<[u32; FEW]>>,
+    rows_by_file: HashMap<FileId, SmallVec<[u32; INLINE_ROWS]>>,
     /// Binary codes of all rows, once there are more than are compared.
-    sketch: Option<Sketch>,
+    codes: Option<BinaryCodes>,
     /// Number of rows at which the codes are rebuilt around the current mean.
-    sketched_anew_at: usize,
+    rebuild_codes_at: usize,
 }
 
 impl Vectors {
@@ -72,17 +72,17 @@ impl Vectors {
     pub(in crate::store) fn new(dimension: usize) -> Vectors {
         Vectors {
             rows: Vec::new(),
-            numbers: Numbers::new(dimension),
+            quantized: I8Rows::new(dimension),
             steps: Vec::new(),
-            places: HashMap::new(),
-            sketch: None,
-            sketched_anew_at: COMPARED_ROWS + 1,
+            rows_by_file: HashMap::new(),
+            codes: None,
+            rebuild_codes_at: MAX_COMPARED_ROWS + 1,
         }
     }
 
     /// Returns the length of a vector.
     pub(in crate::store) fn dimension(&self) -> usize {
-        self.numbers.width()
+        self.quantized.width()
     }
 
     /// Returns the number of vectors.
@@ -91,75 +91,75 @@ impl Vectors {
     }
 
     /// Reserves space for this many vectors, and delays the binary codes until [`Vectors::filled`].
-    pub(in crate::store) fn filling(&mut self, rows: usize) {
+    pub(in crate::store) fn begin_load(&mut self, rows: usize) {
         self.rows.reserve_exact(rows);
         self.steps.reserve_exact(rows);
-        (self.sketch, self.sketched_anew_at) = (None, usize::MAX);
+        (self.codes, self.rebuild_codes_at) = (None, usize::MAX);
     }
 
     /// Builds the binary codes of all vectors added since [`Vectors::filling`].
-    pub(in crate::store) fn filled(&mut self) {
-        if self.rows.len() > COMPARED_ROWS {
-            self.sketch_anew();
+    pub(in crate::store) fn end_load(&mut self) {
+        if self.rows.len() > MAX_COMPARED_ROWS {
+            self.rebuild_codes();
         } else {
-            self.sketched_anew_at = COMPARED_ROWS + 1;
+            self.rebuild_codes_at = MAX_COMPARED_ROWS + 1;
         }
     }
 
     /// Adds a vector. An empty one, or zeros, stands for a missing vector and is skipped.
     pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: &str, vector: &[f32]) {
-        if schema::awaits(vector) {
+        if schema::is_missing_vector(vector) {
             return;
         }
         debug_assert_eq!(vector.len(), self.dimension());
-        let step = step(vector, ROW_STEPS);
-        self.places.entry(file_id).or_default().push(self.rows.len() as u32);
-        self.rows.push((file_id, Id::of(chunk_id)));
-        self.numbers.push(vector.iter().map(|it| rounded(it / step) as i8));
+        let step = step_size(vector, ROW_STEPS);
+        self.rows_by_file.entry(file_id).or_default().push(self.rows.len() as u32);
+        self.rows.push((file_id, ChunkKey::parse(chunk_id)));
+        self.quantized.push(vector.iter().map(|it| round(it / step) as i8));
         self.steps.push(step);
-        if self.rows.len() == self.sketched_anew_at {
-            self.sketch_anew();
-        } else if let Some(mut sketch) = self.sketch.take() {
-            sketch.push(&self.row(self.rows.len() - 1));
-            self.sketch = Some(sketch);
+        if self.rows.len() == self.rebuild_codes_at {
+            self.rebuild_codes();
+        } else if let Some(mut sketch) = self.codes.take() {
+            sketch.push(&self.dequantize(self.rows.len() - 1));
+            self.codes = Some(sketch);
         }
     }
 
     /// Builds the binary codes of all rows around their mean. Repeated when the rows have doubled.
-    fn sketch_anew(&mut self) {
+    fn rebuild_codes(&mut self) {
         let mut mean = vec![0.0; self.dimension()];
         let mut row = mean.clone();
         for number in 0..self.rows.len() {
-            self.read(number, &mut row);
+            self.dequantize_into(number, &mut row);
             mean.iter_mut().zip(&row).for_each(|(mean, number)| *mean += number);
         }
         mean.iter_mut().for_each(|it| *it /= self.rows.len() as f32);
-        let mut sketch = Sketch::new(mean);
-        sketch.make_room(self.rows.len());
+        let mut sketch = BinaryCodes::new(mean);
+        sketch.reserve(self.rows.len());
         for number in 0..self.rows.len() {
-            self.read(number, &mut row);
+            self.dequantize_into(number, &mut row);
             sketch.push(&row);
         }
-        (self.sketch, self.sketched_anew_at) = (Some(sketch), self.rows.len() * 2);
+        (self.codes, self.rebuild_codes_at) = (Some(sketch), self.rows.len() * 2);
     }
 
     /// Returns the numbers of a row.
-    fn row(&self, row: usize) -> Vec<f32> {
+    fn dequantize(&self, row: usize) -> Vec<f32> {
         let mut numbers = vec![0.0; self.dimension()];
-        self.read(row, &mut numbers);
+        self.dequantize_into(row, &mut numbers);
         numbers
     }
 
     /// Writes the numbers of a row to `numbers`.
-    fn read(&self, row: usize, numbers: &mut [f32]) {
-        let (kept, step) = (self.numbers.row(row), self.steps[row]);
+    fn dequantize_into(&self, row: usize, numbers: &mut [f32]) {
+        let (kept, step) = (self.quantized.row(row), self.steps[row]);
         numbers.iter_mut().zip(kept).for_each(|(number, kept)| *number = f32::from(*kept) * step);
     }
 
     /// Removes the vectors of these files.
     pub(in crate::store) fn remove(&mut self, files: &[FileId]) {
         for file_id in files {
-            while let Some(row) = self.places.get(file_id).and_then(|it| it.last()) {
+            while let Some(row) = self.rows_by_file.get(file_id).and_then(|it| it.last()) {
                 self.remove_row(*row);
             }
         }
@@ -167,9 +167,9 @@ impl Vectors {
 
     /// Removes these vectors of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
-        let chunks: HashSet<Id> = chunks.iter().map(|it| Id::of(&it.0)).collect();
+        let chunks: HashSet<ChunkKey> = chunks.iter().map(|it| ChunkKey::parse(&it.0)).collect();
         let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
-        let mut gone: Vec<u32> = self.places_of(file_id).iter().copied().filter(is_gone).collect();
+        let mut gone: Vec<u32> = self.rows_of_file(file_id).iter().copied().filter(is_gone).collect();
         // Last row first: the row that takes its place is then one that stays.
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.into_iter().for_each(|row| self.remove_row(row));
@@ -179,31 +179,31 @@ impl Vectors {
     fn remove_row(&mut self, row: u32) {
         let last = self.rows.len() as u32 - 1;
         let (file_id, _) = self.rows.swap_remove(row as usize);
-        if let Some(places) = self.places.get_mut(&file_id) {
+        if let Some(places) = self.rows_by_file.get_mut(&file_id) {
             places.retain(|it| *it != row);
             if places.is_empty() {
-                self.places.remove(&file_id);
+                self.rows_by_file.remove(&file_id);
             }
         }
         if let Some((moved, _)) = self.rows.get(row as usize)
-            && let Some(place) = self.places.get_mut(moved).and_then(|it| it.iter_mut().find(|it| **it == last))
+            && let Some(place) = self.rows_by_file.get_mut(moved).and_then(|it| it.iter_mut().find(|it| **it == last))
         {
             *place = row;
         }
         self.steps.swap_remove(row as usize);
-        self.numbers.swap_remove(row as usize);
-        if let Some(sketch) = &mut self.sketch {
+        self.quantized.swap_remove(row as usize);
+        if let Some(sketch) = &mut self.codes {
             sketch.swap_remove(row as usize);
         }
     }
 
-    fn places_of(&self, file_id: FileId) -> &[u32] {
-        self.places.get(&file_id).map_or(&[], SmallVec::as_slice)
+    fn rows_of_file(&self, file_id: FileId) -> &[u32] {
+        self.rows_by_file.get(&file_id).map_or(&[], SmallVec::as_slice)
     }
 
     /// Returns the `limit` rows of these files nearest to `vector`, best first.
     pub(in crate::store) fn nearest(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<LegHit> {
-        let mut scored = self.scored(vector, &self.promising(vector, files, limit));
+        let mut scored = self.score_rows(vector, &self.candidates(vector, files, limit));
         // First by score alone, so that the ids of most rows are not read.
         if scored.len() > limit && limit > 0 {
             let (_, &mut (worst, _), _) = scored.select_nth_unstable_by(limit - 1, |a, b| b.0.total_cmp(&a.0));
@@ -214,26 +214,27 @@ impl Vectors {
             b.0.total_cmp(&a.0).then_with(|| self.rows[a.1 as usize].cmp(&self.rows[b.1 as usize]))
         });
         scored.truncate(limit);
-        scored.into_iter().map(|it| self.hit(it)).collect()
+        scored.into_iter().map(|it| self.to_hit(it)).collect()
     }
 
     /// Returns the rows of these files to compare: all, or the most promising if there are many.
-    fn promising(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<u32> {
+    fn candidates(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<u32> {
         let some: Option<Vec<u32>> = match files {
             FileSet::All => None,
-            FileSet::Only(files) => Some(files.iter().flat_map(|it| self.places_of(*it)).copied().collect()),
+            FileSet::Only(files) => Some(files.iter().flat_map(|it| self.rows_of_file(*it)).copied().collect()),
         };
         let count = some.as_ref().map_or(self.rows.len(), Vec::len);
-        let Some(sketch) = self.sketch.as_ref().filter(|_| count > COMPARED_ROWS) else {
+        let Some(sketch) = self.codes.as_ref().filter(|_| count > MAX_COMPARED_ROWS) else {
             return some.unwrap_or_else(|| (0..self.rows.len() as u32).collect());
         };
-        let most = (count / COMPARED_PART).clamp(FEWEST_COMPARED, COMPARED_ROWS).max(limit * COMPARED_A_HIT);
-        let marked = some.filter(|it| it.len() < self.rows.len()).map(|it| self.marked(&it));
-        Search { sketch, asked: sketch.ask(vector), marked, count }.best(most)
+        let most =
+            (count / ROWS_PER_CANDIDATE).clamp(MIN_COMPARED_ROWS, MAX_COMPARED_ROWS).max(limit * MIN_COMPARED_PER_HIT);
+        let marked = some.filter(|it| it.len() < self.rows.len()).map(|it| self.row_flags(&it));
+        CandidateSearch { sketch, query: sketch.quantize_query(vector), allowed: marked, count }.top(most)
     }
 
     /// Returns a flag per row, set for these rows.
-    fn marked(&self, rows: &[u32]) -> Vec<bool> {
+    fn row_flags(&self, rows: &[u32]) -> Vec<bool> {
         let mut marked = vec![false; self.rows.len()];
         rows.iter().for_each(|it| marked[*it as usize] = true);
         marked
@@ -241,40 +242,40 @@ impl Vectors {
 
     /// Returns the cosines of these chunks; missing ones are skipped.
     pub(in crate::store) fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Vec<LegHit> {
-        self.scored(vector, &self.asked(ids)).into_iter().map(|it| self.hit(it)).collect()
+        self.score_rows(vector, &self.rows_of_chunks(ids)).into_iter().map(|it| self.to_hit(it)).collect()
     }
 
     /// Returns the vectors of these chunks; missing ones are skipped.
     pub(in crate::store) fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Vec<((FileId, ChunkId), Vec<f32>)> {
         let vector = |row: u32| {
             let (file_id, id) = &self.rows[row as usize];
-            ((*file_id, id.chunk_id()), self.row(row as usize))
+            ((*file_id, id.chunk_id()), self.dequantize(row as usize))
         };
-        self.asked(ids).into_iter().map(vector).collect()
+        self.rows_of_chunks(ids).into_iter().map(vector).collect()
     }
 
-    fn asked(&self, ids: &[(FileId, ChunkId)]) -> Vec<u32> {
+    fn rows_of_chunks(&self, ids: &[(FileId, ChunkId)]) -> Vec<u32> {
         let row = |(file_id, chunk_id): &(FileId, ChunkId)| {
-            let id = Id::of(&chunk_id.0);
-            self.places_of(*file_id).iter().copied().find(|row| self.rows[*row as usize].1 == id)
+            let id = ChunkKey::parse(&chunk_id.0);
+            self.rows_of_file(*file_id).iter().copied().find(|row| self.rows[*row as usize].1 == id)
         };
         ids.iter().filter_map(row).collect()
     }
 
-    fn scored(&self, vector: &[f32], rows: &[u32]) -> Vec<(f32, u32)> {
-        let query_step = step(vector, QUERY_STEPS);
-        let query: Vec<i16> = vector.iter().map(|it| rounded(it / query_step) as i16).collect();
+    fn score_rows(&self, vector: &[f32], rows: &[u32]) -> Vec<(f32, u32)> {
+        let query_step = step_size(vector, QUERY_STEPS);
+        let query: Vec<i16> = vector.iter().map(|it| round(it / query_step) as i16).collect();
         let score = |(product, row): (i32, &u32)| (product as f32 * query_step * self.steps[*row as usize], *row);
-        let parts = in_parts(rows.len(), ROWS_A_PART, |part| {
+        let parts = run_in_parts(rows.len(), ROWS_PER_PART, |part| {
             let rows = &rows[part];
             let mut products = vec![0; rows.len()];
-            multiply(&self.numbers, rows, &query, &mut products);
+            dot_products(&self.quantized, rows, &query, &mut products);
             products.into_iter().zip(rows).map(score).collect::<Vec<_>>()
         });
         parts.concat()
     }
 
-    fn hit(&self, (score, row): (f32, u32)) -> LegHit {
+    fn to_hit(&self, (score, row): (f32, u32)) -> LegHit {
         let (file_id, id) = &self.rows[row as usize];
         LegHit { chunk_id: id.chunk_id(), file_id: *file_id, score }
     }
@@ -286,7 +287,7 @@ mod tests {
 
     use super::*;
 
-    fn hot() -> Vectors {
+    fn small_index() -> Vectors {
         let mut hot = Vectors::new(2);
         for (file_id, vector) in [(1, [1.0, 0.0]), (2, [0.6, 0.8]), (3, [0.0, 1.0]), (3, [0.8, 0.6])] {
             let name = format!("{file_id}-{}", hot.rows.len());
@@ -314,18 +315,18 @@ mod tests {
 
     #[test]
     fn nearest_come_first_up_to_limit() {
-        assert_eq!(files(&hot().nearest(&[1.0, 0.0], &FileSet::All, 3)), [1, 3, 2]);
-        assert!(hot().nearest(&[1.0, 0.0], &FileSet::All, 0).is_empty());
+        assert_eq!(files(&small_index().nearest(&[1.0, 0.0], &FileSet::All, 3)), [1, 3, 2]);
+        assert!(small_index().nearest(&[1.0, 0.0], &FileSet::All, 0).is_empty());
     }
 
     #[test]
     fn filtered_out_file_takes_no_slot() {
-        assert_eq!(files(&hot().nearest(&[1.0, 0.0], &only(&[2, 3]), 1)), [3]);
+        assert_eq!(files(&small_index().nearest(&[1.0, 0.0], &only(&[2, 3]), 1)), [3]);
     }
 
     #[test]
     fn removed_file_is_gone_and_others_keep_vectors() {
-        let mut hot = hot();
+        let mut hot = small_index();
         hot.remove(&[1, 2]);
         let hits = hot.nearest(&[1.0, 0.0], &FileSet::All, 9);
         assert_eq!(files(&hits), [3, 3]);
@@ -335,14 +336,14 @@ mod tests {
     #[test]
     fn similarities_cover_requested_rows_only() {
         let ids = [(2, ChunkId("2-1".into())), (9, ChunkId("2-1".into()))];
-        let hits = hot().similarities(&[0.0, 1.0], &ids);
+        let hits = small_index().similarities(&[0.0, 1.0], &ids);
         assert_eq!(files(&hits), [2]);
         assert!((hits[0].score - 0.8).abs() < 5e-3);
     }
 
     #[test]
     fn vectors_cover_requested_rows_only() {
-        let found = hot().vectors(&[(2, ChunkId("2-1".into())), (2, ChunkId("3-2".into()))]);
+        let found = small_index().vectors(&[(2, ChunkId("2-1".into())), (2, ChunkId("3-2".into()))]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0.0, 2);
         assert!((found[0].1[0] - 0.6).abs() < 5e-3 && (found[0].1[1] - 0.8).abs() < 5e-3, "{found:?}");
@@ -395,7 +396,7 @@ mod tests {
     }
 
     /// Creates many rows in clusters, three per file, and removes every seventh file.
-    fn many(at_once: bool) -> (Vectors, Vec<Vec<f32>>) {
+    fn many_vectors(at_once: bool) -> (Vectors, Vec<Vec<f32>>) {
         const DIMENSION: usize = 128;
         let mut seed = 3u64;
         let mut random = move || {
@@ -406,9 +407,9 @@ mod tests {
         let mut hot = Vectors::new(DIMENSION);
         let mut vectors = Vec::new();
         if at_once {
-            hot.filling(3 * COMPARED_ROWS);
+            hot.begin_load(3 * MAX_COMPARED_ROWS);
         }
-        for row in 0..3 * COMPARED_ROWS {
+        for row in 0..3 * MAX_COMPARED_ROWS {
             let topic = &topics[row * 31 % topics.len()];
             let vector: Vec<f32> = topic.iter().map(|it| it + 0.4 + random()).collect();
             let norm = dot(&vector, &vector).sqrt();
@@ -417,35 +418,35 @@ mod tests {
             vectors.push(vector);
         }
         if at_once {
-            assert!(hot.sketch.is_none(), "it is rebuilt while the table is loaded");
-            hot.filled();
+            assert!(hot.codes.is_none(), "it is rebuilt while the table is loaded");
+            hot.end_load();
         }
-        hot.remove(&(0..COMPARED_ROWS as FileId).step_by(7).collect::<Vec<_>>());
+        hot.remove(&(0..MAX_COMPARED_ROWS as FileId).step_by(7).collect::<Vec<_>>());
         (hot, vectors)
     }
 
     #[test]
     fn sketch_is_built_once_bulk_loaded_rows_are_many() {
         let mut hot = Vectors::new(1);
-        hot.filling(2);
+        hot.begin_load(2);
         hot.push(1, "a", &[1.0]);
-        hot.filled();
-        assert!(hot.sketch.is_none());
-        (0..COMPARED_ROWS).for_each(|it| hot.push(2, &it.to_string(), &[1.0]));
-        assert!(hot.sketch.is_some());
+        hot.end_load();
+        assert!(hot.codes.is_none());
+        (0..MAX_COMPARED_ROWS).for_each(|it| hot.push(2, &it.to_string(), &[1.0]));
+        assert!(hot.codes.is_some());
     }
 
     #[test]
     fn nearest_are_found_among_many_with_and_without_filter() {
         for at_once in [false, true] {
-            let (hot, vectors) = many(at_once);
-            assert!(hot.sketch.is_some());
+            let (hot, vectors) = many_vectors(at_once);
+            assert!(hot.codes.is_some());
             nearest_are_found(&hot, &vectors);
         }
     }
 
     fn nearest_are_found(hot: &Vectors, vectors: &[Vec<f32>]) {
-        let some: Vec<FileId> = (0..COMPARED_ROWS as FileId).filter(|it| it % 5 > 1).collect();
+        let some: Vec<FileId> = (0..MAX_COMPARED_ROWS as FileId).filter(|it| it % 5 > 1).collect();
         for files in [FileSet::All, only(&some)] {
             let may = |row: usize| match &files {
                 FileSet::All => !(row / 3).is_multiple_of(7),

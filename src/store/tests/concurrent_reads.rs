@@ -14,7 +14,7 @@ fn own_words(round: usize) -> Vec<FileChunks> {
 }
 
 /// Queries every file in every way while `write` runs. Fails if one is not found.
-async fn beside(store: LanceStore, rounds: usize, write: impl AsyncFn(&LanceStore, usize)) {
+async fn query_during(store: LanceStore, rounds: usize, write: impl AsyncFn(&LanceStore, usize)) {
     let (store, is_over) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
     let asking = tokio::spawn({
         let (store, is_over) = (store.clone(), is_over.clone());
@@ -58,14 +58,14 @@ async fn rewritten_files_are_found_at_every_moment() {
         let store = open(dir.path()).await;
         store.replace(own_words(0)).await.unwrap();
         if !is_hot {
-            store.drop_hot();
+            store.drop_memory();
         }
         let write = async |store: &LanceStore, round: usize| {
             store.replace(own_words(round)).await.unwrap();
             if round % 5 == 4 {
-                store.upkeep().await.unwrap();
+                store.maintain().await.unwrap();
             }
         };
-        beside(store, 30, write).await;
+        query_during(store, 30, write).await;
     }
 }

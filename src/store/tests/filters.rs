@@ -9,7 +9,7 @@ async fn narrow_filter_finds_file_of_any_rank() {
     store.replace(many(300)).await.unwrap();
     for upkeep in [false, true] {
         if upkeep {
-            store.upkeep().await.unwrap();
+            store.maintain().await.unwrap();
         }
         assert_eq!(keyword(&store, "common", &only(&[250])).await, [250]);
         assert_eq!(nearest(&store, &vector(1, 0.0), &only(&[250]), 1).await, [250]);
@@ -33,11 +33,11 @@ async fn wide_filter_excludes_other_files() {
 async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
     let store = open(dir).await;
     store.replace(files).await.unwrap();
-    store.upkeep().await.unwrap();
-    store.drop_hot();
+    store.maintain().await.unwrap();
+    store.drop_memory();
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(64).num_sub_vectors(4);
     store.table.create_index(&["vector"], Index::IvfPq(index)).execute().await.unwrap();
-    store.settle().await.unwrap();
+    store.commit_durable().await.unwrap();
     store
 }
 
@@ -60,7 +60,8 @@ async fn narrow_filter_returns_all_files_however_far() {
     let store = large(dir.path(), files).await;
     let by_index = async || {
         let query = store.table.query().nearest_to(&question[..]).unwrap().distance_type(DistanceType::Cosine);
-        let query = maintenance::tune(query, 1.0).limit(100).only_if_expr(queries::of_files(&wanted));
+        let query =
+            maintenance::set_search_effort(query, 1.0).limit(100).only_if_expr(queries::file_condition(&wanted));
         let batches: Vec<RecordBatch> = query.execute().await.unwrap().try_collect().await.unwrap();
         batches.iter().map(RecordBatch::num_rows).sum::<usize>()
     };
@@ -116,7 +117,7 @@ async fn both_legs_fill_limit_at_20000_rows() {
         });
         store.replace(files.collect()).await.unwrap();
     }
-    store.upkeep().await.unwrap();
+    store.maintain().await.unwrap();
     let query = numbers(384);
     for round in 0..3 {
         let hits = store.vector_leg(&query, &FileSet::All, 100).await.unwrap();
@@ -134,7 +135,7 @@ async fn file_added_while_filter_is_made_does_not_pass() {
     store.replace(many(9)).await.unwrap();
     for is_hot in [true, false] {
         if !is_hot {
-            store.drop_hot();
+            store.drop_memory();
         }
         for allowed in [1..=8, 1..=7] {
             // As if the rows had been counted just before file 9 was added; file 8 may not be allowed.

@@ -9,8 +9,8 @@ use vic::error::{Error, ErrorCode};
 use vic::model::{AskRequest, PrivacyMode, QueryPlan};
 
 use crate::harness::World;
-use crate::http::{key_line, post, raw, send};
-use crate::ollama::{self, Model, Says};
+use crate::http::{key_line, post, send, send_raw};
+use crate::ollama::{self, Model, Reply};
 
 /// The state that a request could change: jobs, files and chunks.
 fn state(world: &World) -> Value {
@@ -42,7 +42,7 @@ fn question(query: &str) -> AskRequest {
 }
 
 /// Asserts that every protocol rejects the question: 400 and its field over HTTP, INVALID_ARGUMENT over gRPC, exit code 2.
-fn refused_everywhere(world: &World, query: &str) {
+fn assert_rejected_everywhere(world: &World, query: &str) {
     let told = over_http(world, "/v1/ask", &json!({ "query": query }).to_string());
     assert_eq!(told, (400, json!("invalid_argument"), json!("query")));
     let error = over_grpc(world, question(query));
@@ -120,7 +120,7 @@ fn unfinished_body_times_out() {
     let world = super::bees();
     let begun = std::time::Instant::now();
     let head = format!("POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n{}", key_line(&world));
-    let told = raw(&world, &format!("{head}\r\n{{\"query\":"));
+    let told = send_raw(&world, &format!("{head}\r\n{{\"query\":"));
     assert_eq!((told.status, &told.json()["error"]["code"]), (408, &json!("request_timeout")));
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(14) && took < Duration::from_secs(25), "{took:?}");
@@ -153,7 +153,7 @@ fn wrong_host_is_rejected() {
 fn empty_and_huge_questions_are_rejected() {
     let world = super::bees();
     for query in ["", "  \n", &"x".repeat(100_000), &"ä".repeat(100_000)] {
-        refused_everywhere(&world, query);
+        assert_rejected_everywhere(&world, query);
     }
 }
 
@@ -161,7 +161,7 @@ fn empty_and_huge_questions_are_rejected() {
 fn control_characters_are_rejected() {
     let world = super::bees();
     for query in ["a\0b", "\u{1b}[2J", "a\u{7}", "\u{9b}2J"] {
-        refused_everywhere(&world, query);
+        assert_rejected_everywhere(&world, query);
     }
 }
 
@@ -191,7 +191,7 @@ fn plan_with_unknown_skill_is_rejected() {
 }
 
 /// A daemon with one indexed note and a planner model that behaves as given.
-fn planned_by(says: Says) -> (World, crate::server::Server) {
+fn planned_by(says: Reply) -> (World, crate::server::Server) {
     let server = ollama::start(vec![Model::new("m", &["completion"])], move |_| says.clone());
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "ollama")
@@ -204,7 +204,7 @@ fn planned_by(says: Says) -> (World, crate::server::Server) {
 }
 
 /// Asserts that a failing model is no error: rules plan, sentences are quoted, and warnings report both and why.
-fn stood_in_for(says: Says, expected: &str) {
+fn assert_falls_back(says: Reply, expected: &str) {
     let (world, _server) = planned_by(says.clone());
     let before = state(&world);
     let told = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"}));
@@ -222,13 +222,13 @@ fn stood_in_for(says: Says, expected: &str) {
 
 #[test]
 fn nonsense_model_falls_back_to_rules() {
-    stood_in_for(Says::Nonsense, "no usable answer");
-    stood_in_for(Says::Text("I would rather not say.".into()), "not a plan");
+    assert_falls_back(Reply::Nonsense, "no usable answer");
+    assert_falls_back(Reply::Text("I would rather not say.".into()), "not a plan");
 }
 
 #[test]
 fn hanging_model_falls_back_to_rules() {
-    let (world, _server) = planned_by(Says::Hangs(Duration::from_secs(100)));
+    let (world, _server) = planned_by(Reply::Hangs(Duration::from_secs(100)));
     let begun = std::time::Instant::now();
     let answer = post(&world, "/v1/ask", &json!({"query": "how heavy was the hive"})).json();
     let warnings = answer["warnings"].to_string();
@@ -239,19 +239,19 @@ fn hanging_model_falls_back_to_rules() {
 
 #[test]
 fn truncated_model_stream_falls_back_to_rules() {
-    stood_in_for(Says::HalfALine, "broke off");
+    assert_falls_back(Reply::HalfALine, "broke off");
 }
 
 #[test]
 fn closing_model_falls_back_to_rules() {
-    stood_in_for(Says::Closes, "cannot reach");
-    stood_in_for(Says::Broken("out of memory"), "out of memory");
-    stood_in_for(Says::Busy, "server busy");
+    assert_falls_back(Reply::Closes, "cannot reach");
+    assert_falls_back(Reply::Broken("out of memory"), "out of memory");
+    assert_falls_back(Reply::Busy, "server busy");
 }
 
 #[test]
 fn missing_model_falls_back_to_rules() {
-    let (world, server) = planned_by(Says::Closes);
+    let (world, server) = planned_by(Reply::Closes);
     drop(world);
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "ollama")

@@ -7,54 +7,57 @@ use vic::extract::WorkerPool;
 use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
 use zip::write::SimpleFileOptions;
 
-use super::archives::archives;
-use super::pdfs::{pdf_that_reaches, pdfs};
-use super::pictures::pictures;
-use super::{pool, read, worker};
+use super::archives::archive_bombs;
+use super::pdfs::{pdf_bombs, pdf_with_references_to};
+use super::pictures::picture_bombs;
+use super::{extract_with, one_worker_pool, worker_program};
 use crate::harness::World;
 use crate::torture::figure;
 
 /// Promised time to a refusal, for a release build on an idle machine.
-const PROMISED: Duration = Duration::from_secs(2);
+const PROMISED_LIMIT: Duration = Duration::from_secs(2);
 /// The same on a machine that runs other tests.
-const SOON: Duration = Duration::from_secs(8);
+const BUSY_LIMIT: Duration = Duration::from_secs(8);
 /// Files that may use the full time limit because they contain so much to read: a page of 100 million letters.
-const LONG: [&str; 1] = ["more-glyphs.pdf"];
+const SLOW_FILES: [&str; 1] = ["more-glyphs.pdf"];
 /// Memory limit of a worker for any file.
-pub(super) const MOST_MIB: u64 = 512;
+pub(super) const MAX_MIB: u64 = 512;
 /// Memory limit for a file of at most [`SMALL`] bytes, above the baseline of a worker for a small file.
-const MORE_MIB: u64 = 256;
-const SMALL: usize = 10 << 20;
+const SMALL_FILE_EXTRA_MIB: u64 = 256;
+const SMALL_FILE_BYTES: usize = 10 << 20;
 
 pub(super) struct Bomb {
     pub(super) name: &'static str,
     pub(super) bytes: Vec<u8>,
     /// Accepted reasons of a refusal. Empty if the file must be read at least in part.
-    pub(super) refused: &'static [Reason],
+    pub(super) allowed_reasons: &'static [Reason],
     /// Whether the text must be truncated and marked so.
-    is_cut: bool,
+    is_truncated: bool,
     /// Words that the text must contain.
-    holds: &'static str,
+    expected_text: &'static str,
 }
 
 pub(super) fn bomb(name: &'static str, bytes: Vec<u8>, refused: &'static [Reason]) -> Bomb {
-    Bomb { name, bytes, refused, is_cut: false, holds: "" }
+    Bomb { name, bytes, allowed_reasons: refused, is_truncated: false, expected_text: "" }
 }
 
 impl Bomb {
     /// A file that must be read in part and marked as truncated.
-    pub(super) fn cut(name: &'static str, bytes: Vec<u8>) -> Bomb {
-        Bomb { is_cut: true, ..bomb(name, bytes, &[]) }
+    pub(super) fn truncated(name: &'static str, bytes: Vec<u8>) -> Bomb {
+        Bomb { is_truncated: true, ..bomb(name, bytes, &[]) }
     }
 
     /// A file that must be read and contain these words.
-    pub(super) fn holding(name: &'static str, bytes: Vec<u8>, holds: &'static str) -> Bomb {
-        Bomb { holds, ..bomb(name, bytes, &[]) }
+    pub(super) fn containing(name: &'static str, bytes: Vec<u8>, expected_text: &'static str) -> Bomb {
+        Bomb { expected_text, ..bomb(name, bytes, &[]) }
     }
 }
 
 /// Zips parts, one of them with `mib` MiB of repeated bytes at its end.
-pub(super) fn container(parts: &[(&str, &str)], (large, head, fill, mib): (&str, &str, &str, usize)) -> Vec<u8> {
+pub(super) fn zip_with_large_part(
+    parts: &[(&str, &str)],
+    (large, head, fill, mib): (&str, &str, &str, usize),
+) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, text) in parts {
         writer.start_file(*name, SimpleFileOptions::default()).unwrap();
@@ -68,7 +71,7 @@ pub(super) fn container(parts: &[(&str, &str)], (large, head, fill, mib): (&str,
 }
 
 pub(super) fn docx(body: &str) -> Vec<u8> {
-    container(&[("[Content_Types].xml", TYPES), ("_rels/.rels", ROOT)], ("word/document.xml", body, " ", 0))
+    zip_with_large_part(&[("[Content_Types].xml", TYPES), ("_rels/.rels", ROOT)], ("word/document.xml", body, " ", 0))
 }
 
 const TYPES: &str = r#"<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="xml"
@@ -77,7 +80,7 @@ const ROOT: &str =
     r#"<Relationships><Relationship Id="r" Type="x/officeDocument" Target="word/document.xml"/></Relationships>"#;
 const WORKBOOK: &str = r#"<workbook xmlns:r="r"><sheets><sheet name="A" sheetId="1" r:id="rId1"/></sheets></workbook>"#;
 
-fn office() -> Vec<Bomb> {
+fn office_bombs() -> Vec<Bomb> {
     let sheet = [
         (
             "_rels/.rels",
@@ -104,22 +107,22 @@ fn office() -> Vec<Bomb> {
     vec![
         bomb(
             "sheet.xlsx",
-            container(&sheet, ("xl/worksheets/sheet1.xml", "<worksheet><sheetData>", "<row/>", 512)),
+            zip_with_large_part(&sheet, ("xl/worksheets/sheet1.xml", "<worksheet><sheetData>", "<row/>", 512)),
             limit,
         ),
         bomb(
             "text.docx",
-            container(&[("_rels/.rels", ROOT)], ("word/document.xml", "<w:document>", "<w:p/>  ", 2_048)),
+            zip_with_large_part(&[("_rels/.rels", ROOT)], ("word/document.xml", "<w:document>", "<w:p/>  ", 2_048)),
             limit,
         ),
-        bomb("parts.pptx", container(&empty, ("ppt/last.xml", "", " ", 0)), limit),
+        bomb("parts.pptx", zip_with_large_part(&empty, ("ppt/last.xml", "", " ", 0)), limit),
         bomb("tables.docx", docx(&format!("<w:document><w:body>{tables}")), &[Reason::TooDeep]),
         bomb("laughs.docx", docx(&laughs), &[]),
         bomb("outside.docx", docx(outside), &[]),
     ]
 }
 
-fn nested() -> Vec<Bomb> {
+fn nesting_bombs() -> Vec<Bomb> {
     let deep = |open: &str| open.repeat(100_000).into_bytes();
     vec![
         bomb("deep.json", deep("[{\"a\":"), &[]),
@@ -141,7 +144,7 @@ fn nested() -> Vec<Bomb> {
 }
 
 /// Drawings that take forever to render. Only their words are read.
-fn drawings() -> Vec<Bomb> {
+fn svg_bombs() -> Vec<Bomb> {
     const START: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" \
                          width=\"999999999\" height=\"999999999\"><text>The heron stands.</text>";
     let svg = |body: &str| [START, body, "</svg>"].concat().into_bytes();
@@ -151,10 +154,10 @@ fn drawings() -> Vec<Bomb> {
         .collect();
     let blurs = "<feTurbulence numOctaves=\"999999\"/><feGaussianBlur stdDeviation=\"999999\"/>".repeat(1_000);
     vec![
-        Bomb::holding("uses.svg", svg(&"<use xlink:href=\"#a\"/>".repeat(1_000_000)), "heron stands"),
-        Bomb::holding("files.svg", svg(&"<use xlink:href=\"file:///etc/passwd\"/>".repeat(100_000)), "heron stands"),
-        Bomb::holding("doubled.svg", svg(&format!("<g id=\"g0\"><path d=\"M0 0\"/></g>{doubled}")), "heron stands"),
-        Bomb::holding(
+        Bomb::containing("uses.svg", svg(&"<use xlink:href=\"#a\"/>".repeat(1_000_000)), "heron stands"),
+        Bomb::containing("files.svg", svg(&"<use xlink:href=\"file:///etc/passwd\"/>".repeat(100_000)), "heron stands"),
+        Bomb::containing("doubled.svg", svg(&format!("<g id=\"g0\"><path d=\"M0 0\"/></g>{doubled}")), "heron stands"),
+        Bomb::containing(
             "filter.svg",
             svg(&format!(
                 "<filter id=\"f\" width=\"9999999\" height=\"9999999\" filterRes=\"99999\">{blurs}</filter><rect filter=\"url(#f)\"/>"
@@ -170,44 +173,48 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
         Ok(document) => {
             let text = document.text();
             let refused_at_all =
-                bomb.refused.iter().all(|it| !matches!(it, Reason::DecompressionLimit | Reason::TooLarge));
-            let as_told = document.truncated >= bomb.is_cut && text.contains(bomb.holds);
+                bomb.allowed_reasons.iter().all(|it| !matches!(it, Reason::DecompressionLimit | Reason::TooLarge));
+            let as_told = document.truncated >= bomb.is_truncated && text.contains(bomb.expected_text);
             refused_at_all && as_told && text.len() < 20 << 20 && !text.contains("lollol") && !text.contains("root:")
         }
-        Err(failed) => bomb.refused.contains(&failed.reason),
+        Err(failed) => bomb.allowed_reasons.contains(&failed.reason),
     }
 }
 
-fn bombs() -> Vec<Bomb> {
-    [office(), nested(), drawings(), archives(), pictures(), pdfs()].into_iter().flatten().collect()
+fn all_bombs() -> Vec<Bomb> {
+    [office_bombs(), nesting_bombs(), svg_bombs(), archive_bombs(), picture_bombs(), pdf_bombs()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[tokio::test]
 async fn bombs_are_refused_soon_within_memory_limit() {
     let mut wrong = Vec::new();
     let must_prove = std::env::var("VIC_TESTS_MUST_PROVE").is_ok_and(|it| !it.is_empty());
-    let soon = if must_prove { PROMISED } else { SOON };
+    let soon = if must_prove { PROMISED_LIMIT } else { BUSY_LIMIT };
     let usual = {
-        let pool = pool(worker(), ExtractLimits::default());
+        let pool = one_worker_pool(worker_program(), ExtractLimits::default());
         still_reads(&pool).await;
-        read(&pool, "good.pdf", &pdf_that_reaches("nowhere")).await.unwrap();
+        extract_with(&pool, "good.pdf", &pdf_with_references_to("nowhere")).await.unwrap();
         pool.peak_mib()
     };
-    let bombs = bombs();
+    let bombs = all_bombs();
     let (mut slowest, mut largest) = (Duration::ZERO, 0);
     for bomb in &bombs {
-        let pool = pool(worker(), ExtractLimits::default());
+        let pool = one_worker_pool(worker_program(), ExtractLimits::default());
         let begun = Instant::now();
-        let outcome = read(&pool, bomb.name, &bomb.bytes).await;
+        let outcome = extract_with(&pool, bomb.name, &bomb.bytes).await;
         let (took, peak) = (begun.elapsed(), pool.peak_mib());
         (slowest, largest) = (slowest.max(took), largest.max(peak));
         let came =
             outcome.as_ref().map_or_else(|it| it.reason.name().to_string(), |it| format!("{} bytes", it.text().len()));
         println!("{:16} {:>9} bytes  {:>6} ms  {peak:>4} MiB  {came}", bomb.name, bomb.bytes.len(), took.as_millis());
-        let most = if bomb.bytes.len() <= SMALL { MOST_MIB.min(usual + MORE_MIB) } else { MOST_MIB };
+        let most =
+            if bomb.bytes.len() <= SMALL_FILE_BYTES { MAX_MIB.min(usual + SMALL_FILE_EXTRA_MIB) } else { MAX_MIB };
         // Text may take the full time limit. A refusal by timeout is not a prompt refusal.
         let is_late = outcome.as_ref().is_err_and(|it| it.reason == Reason::Timeout || took > soon);
-        let is_late = is_late && !LONG.contains(&bomb.name);
+        let is_late = is_late && !SLOW_FILES.contains(&bomb.name);
         if !is_contained(bomb, &outcome) || is_late || peak > most {
             wrong.push(format!("{}: {outcome:.300?} in {took:?}, {peak} MiB", bomb.name));
         }
@@ -219,13 +226,13 @@ async fn bombs_are_refused_soon_within_memory_limit() {
 }
 
 async fn still_reads(pool: &WorkerPool) {
-    assert_eq!(read(pool, "good.txt", b"words").await.unwrap().text(), "words");
+    assert_eq!(extract_with(pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
 #[test]
 fn bombs_leave_daemon_and_good_files_alone_without_retry() {
     let mut world = World::new().start();
-    let bombs = bombs();
+    let bombs = all_bombs();
     for bomb in &bombs {
         world.write(&format!("a/{}", bomb.name), &bomb.bytes);
     }
@@ -244,7 +251,7 @@ fn bombs_leave_daemon_and_good_files_alone_without_retry() {
     for _ in 0..5 {
         world.index();
         assert!(world.terminate());
-        world.spawn();
+        world.spawn_and_wait();
     }
     world.index();
     for job in world.json(&["jobs"]).as_array().unwrap().iter().take(10) {

@@ -5,18 +5,18 @@
 
 use serde_json::json;
 
-use super::mutants::{Dice, FEW, mutate, seed, setting};
-use super::requests::{still_well, world};
+use super::mutants::{DEFAULT_MUTANTS, Xorshift, mutate, rng_of_mutant, variable_or};
+use super::requests::{check_daemon_healthy, unlimited_world};
 use crate::h2;
 use crate::harness::World;
 use crate::http::{key, post};
-use crate::scopes::asked::messages;
+use crate::scopes::asked::grpc_messages;
 
 /// The method that stops the daemon; excluded.
-const ENDS: &str = "/vic.v1.Vic/Shutdown";
+const SHUTDOWN_METHOD: &str = "/vic.v1.Vic/Shutdown";
 
 /// Methods that take folder paths. A mutated path with a slash could be a real folder of this machine.
-const TAKES_FOLDERS: [&str; 4] = ["AddRoot", "RemoveRoot", "StartIndex", "Index"];
+const FOLDER_METHODS: [&str; 4] = ["AddRoot", "RemoveRoot", "StartIndex", "Index"];
 
 /// gRPC codes that indicate a defect.
 const UNKNOWN: u32 = 2;
@@ -33,21 +33,21 @@ fn varint(mut value: u64) -> Vec<u8> {
 }
 
 /// A random field, known or unknown, with a value of any type.
-fn field(dice: &mut Dice, depth: usize) -> Vec<u8> {
+fn random_field(dice: &mut Xorshift, depth: usize) -> Vec<u8> {
     let numbers = [0, 1, 2, 3, 9, 100, 127, u64::from(u32::MAX), i64::MAX as u64, i64::MIN as u64, u64::MAX];
     let texts =
         ["", "x", "\0", "heron", "NaN", "ext:md", "select ?x where ?x is File", "\u{202e}", "{\"a\": [", "((((", "**"];
-    let number = 1 + dice.roll(20) as u64;
-    let (kind, value) = match dice.roll(6) {
+    let number = 1 + dice.index_below(20) as u64;
+    let (kind, value) = match dice.index_below(6) {
         0 | 1 => (0, varint(*dice.pick(&numbers))),
         2 => (1, dice.pick(&[f64::NAN, -1.0, 1e308, f64::INFINITY]).to_le_bytes().to_vec()),
         3 => (5, dice.pick(&[f32::NAN, -1.0, 0.5, f32::MIN_POSITIVE]).to_le_bytes().to_vec()),
         4 if depth < 4 => {
-            let inner: Vec<u8> = (0..dice.roll(4)).flat_map(|_| field(dice, depth + 1)).collect();
+            let inner: Vec<u8> = (0..dice.index_below(4)).flat_map(|_| random_field(dice, depth + 1)).collect();
             (2, [varint(inner.len() as u64), inner].concat())
         }
         _ => {
-            let text = dice.pick(&texts).repeat(1 + dice.roll(2) * dice.roll(2_000));
+            let text = dice.pick(&texts).repeat(1 + dice.index_below(2) * dice.index_below(2_000));
             (2, [varint(text.len() as u64), text.into_bytes()].concat())
         }
     };
@@ -55,11 +55,11 @@ fn field(dice: &mut Dice, depth: usize) -> Vec<u8> {
 }
 
 /// A mutated message.
-fn changed(mut message: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
-    for _ in 0..dice.roll(4) {
-        message.extend(field(dice, 0));
+fn mutated_message(mut message: Vec<u8>, dice: &mut Xorshift) -> Vec<u8> {
+    for _ in 0..dice.index_below(4) {
+        message.extend(random_field(dice, 0));
     }
-    if dice.roll(2) == 0 {
+    if dice.index_below(2) == 0 {
         mutate(&mut message, dice);
     }
     message
@@ -76,23 +76,24 @@ fn call(world: &World, method: &str, message: &[u8], what: &str) -> u32 {
 
 #[test]
 fn mutated_grpc_calls_never_fail_as_internal() {
-    let mut world = world();
+    let mut world = unlimited_world();
     let pid = world.pid();
     let job = post(&world, "/v1/index/start", &json!({})).json()["job_id"].as_str().unwrap().to_string();
     let own = world.files().join("1.md").display().to_string();
     // Excluded: `INGEST` fetches the paths that it gets.
     let may_be_sent = |it: &Vec<u8>| memchr::memmem::find(it, b"ingest").is_none();
-    let methods: Vec<String> = h2::methods().into_iter().filter(|it| it != ENDS).collect();
-    let of = |method: &str| messages(method.rsplit_once('.').unwrap().1, &own, &job).into_iter().filter(may_be_sent);
+    let methods: Vec<String> = h2::methods().into_iter().filter(|it| it != SHUTDOWN_METHOD).collect();
+    let of =
+        |method: &str| grpc_messages(method.rsplit_once('.').unwrap().1, &own, &job).into_iter().filter(may_be_sent);
     let kinds: Vec<(&String, Vec<u8>)> =
         methods.iter().flat_map(|it| of(it).map(move |message| (it, message))).collect();
     let mut fine = 0;
-    for number in 0..setting("VIC_MUTANTS", FEW) {
-        let mut dice = seed(number);
+    for number in 0..variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) {
+        let mut dice = rng_of_mutant(number);
         // Round-robin, so that a few hundred calls cover every kind.
         let (method, message) = &kinds[number as usize % kinds.len()];
-        let message = changed(message.clone(), &mut dice);
-        let takes_folders = TAKES_FOLDERS.iter().any(|it| method.ends_with(&format!("/{it}")));
+        let message = mutated_message(message.clone(), &mut dice);
+        let takes_folders = FOLDER_METHODS.iter().any(|it| method.ends_with(&format!("/{it}")));
         if takes_folders && message.contains(&b'/') {
             continue;
         }
@@ -103,5 +104,5 @@ fn mutated_grpc_calls_never_fail_as_internal() {
         }
     }
     assert!(fine > 0, "no call succeeded");
-    still_well(&mut world, pid);
+    check_daemon_healthy(&mut world, pid);
 }

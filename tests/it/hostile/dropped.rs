@@ -4,34 +4,34 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::mutants::{FEW, mutant, originals, seed, setting};
-use crate::caller::Caller;
+use super::mutants::{DEFAULT_MUTANTS, mutant, originals, rng_of_mutant, variable_or};
+use crate::caller::SyncClient;
 use crate::harness::World;
 use crate::torture::figure;
 
 /// Number of mutants per good file.
-const TO_ONE_GOOD: u64 = 10;
+const MUTANTS_PER_GOOD_FILE: u64 = 10;
 
 /// Time limit for this many files on a busy machine.
-fn patience(files: u64) -> Duration {
+fn time_limit(files: u64) -> Duration {
     Duration::from_secs(120) + Duration::from_millis(500) * files as u32
 }
 
 #[test]
 fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
-    let count = setting("VIC_MUTANTS", FEW);
+    let count = variable_or("VIC_MUTANTS", DEFAULT_MUTANTS);
     // OCR is slow, and skills have a separate pool.
     let mut world = World::new().with("VIC_OCR", "never").start();
     let begun = Instant::now();
-    let (pid, caller, originals) = (world.pid(), Caller::new(&world), originals());
+    let (pid, caller, originals) = (world.pid(), SyncClient::new(&world), originals());
     world.index();
     let mut good = BTreeSet::new();
     for number in 0..count {
-        let mut dice = seed(number);
+        let mut dice = rng_of_mutant(number);
         let original = dice.pick(&originals);
         let name = &original.name;
         world.write(&format!("{}/{number}-{name}", number % 100), mutant(&original.bytes, &mut dice));
-        if number % TO_ONE_GOOD == 0 {
+        if number % MUTANTS_PER_GOOD_FILE == 0 {
             let path = format!("{}/good{number}.md", number % 100);
             world.write(&path, format!("The word of this neighbour is kingfisher{number}."));
             good.insert((path, format!("kingfisher{number}")));
@@ -39,11 +39,11 @@ fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
     }
     let found = count + good.len() as u64;
     // `Caller::status` also asserts that the counts add up.
-    let all = |it: &Caller| {
+    let all = |it: &SyncClient| {
         let coverage = it.status().coverage;
         coverage.found == found && coverage.pending == 0
     };
-    assert!(caller.within(patience(found), all), "{:?}\n{}", caller.status(), world.log());
+    assert!(caller.poll_until(time_limit(found), all), "{:?}\n{}", caller.status(), world.log());
     let coverage = caller.status().coverage;
     let peak = caller.status().peak_rss_mib;
     let found = format!("{} in {:.0?}, daemon {peak:.0} MiB: {:?}", good.len(), begun.elapsed(), coverage.reasons);
@@ -57,7 +57,7 @@ fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
         .map(|it| &it.0)
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
-    assert!(world.ended().is_none(), "{}", world.log());
+    assert!(world.exit_status().is_none(), "{}", world.log());
     assert_eq!(caller.status().pid, pid);
     assert!(!world.log().contains("panicked"), "{}", world.log());
 }

@@ -5,22 +5,22 @@ use std::net::TcpListener;
 use vic::model::ExtractLimits;
 
 use super::bombs::docx;
-use super::pdfs::{pdf, pdf_that_reaches};
-use super::pictures::jpeg;
-use super::{pool, read, worker};
+use super::pdfs::{pdf, pdf_with_references_to};
+use super::pictures::jpeg_with_metadata;
+use super::{extract_with, one_worker_pool, worker_program};
 
 /// Content of the file that the documents refer to.
 const CANARY: &str = "bittern4711";
 
 /// XML with an external entity as its text.
-fn xml(name: &str, place: &str, body: &str) -> String {
+fn xml_with_entity(name: &str, place: &str, body: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?><!DOCTYPE {name} [<!ENTITY % p SYSTEM \"{place}\"> %p; <!ENTITY x SYSTEM \"{place}\">]>{body}"
     )
 }
 
 /// XML that expands an entity 10^10 times, and XML that repeats a long entity.
-fn laughs(name: &str, body: &str) -> [String; 2] {
+fn xml_expansions(name: &str, body: &str) -> [String; 2] {
     let tenfold: String =
         (1..11).map(|it| format!("<!ENTITY l{it} \"{}\">", format!("&l{};", it - 1).repeat(10))).collect();
     let long = "lol".repeat(30_000);
@@ -61,7 +61,12 @@ fn documents(make: &dyn Fn(&str, &str) -> String) -> Vec<(&'static str, Vec<u8>)
         ("a.svg", make("svg", SVG).into_bytes()),
         ("a.xml", make("a", "<a>see &x;</a>").into_bytes()),
         ("a.html", make("html", "<html><body>see &x; <iframe src=\"PLACE\"></iframe></body></html>").into_bytes()),
-        ("xmp.jpg", jpeg(&[b"http://ns.adobe.com/xap/1.0/\0".to_vec(), make("x:xmpmeta", XMP).into_bytes()].concat())),
+        (
+            "xmp.jpg",
+            jpeg_with_metadata(
+                &[b"http://ns.adobe.com/xap/1.0/\0".to_vec(), make("x:xmpmeta", XMP).into_bytes()].concat(),
+            ),
+        ),
         ("xmp.pdf", pdf_with("Metadata", &make("x:xmpmeta", XMP))),
         ("xfa.pdf", pdf_with("XFA", &make("xdp:xdp", XFA))),
     ]
@@ -75,29 +80,30 @@ async fn external_references_read_no_file_and_reach_no_server() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     server.set_nonblocking(true).unwrap();
     let places = [format!("file://{}", file.display()), format!("http://{}/canary", server.local_addr().unwrap())];
-    let pool = pool(worker(), ExtractLimits::default());
+    let pool = one_worker_pool(worker_program(), ExtractLimits::default());
     for place in &places {
-        let reaching = [("reaching.pdf", pdf_that_reaches(place))];
-        for (name, bytes) in
-            documents(&|name, body| xml(name, place, body).replace("PLACE", place)).into_iter().chain(reaching)
+        let reaching = [("reaching.pdf", pdf_with_references_to(place))];
+        for (name, bytes) in documents(&|name, body| xml_with_entity(name, place, body).replace("PLACE", place))
+            .into_iter()
+            .chain(reaching)
         {
-            let text = read(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
+            let text = extract_with(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
             assert!(!text.contains(CANARY), "{name} of {place}: {text}");
         }
     }
     let asked = server.accept().unwrap_err();
     assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock);
-    assert_eq!(read(&pool, "good.txt", b"words").await.unwrap().text(), "words");
+    assert_eq!(extract_with(&pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
 #[tokio::test]
 async fn entity_expansion_does_not_multiply_text() {
-    let pool = pool(worker(), ExtractLimits { seconds: 20, ..ExtractLimits::default() });
+    let pool = one_worker_pool(worker_program(), ExtractLimits { seconds: 20, ..ExtractLimits::default() });
     for which in 0..2 {
         // A metadata segment next to a JPEG image holds at most 64 KiB.
-        let documents = documents(&|name, body| laughs(name, body)[which].clone());
+        let documents = documents(&|name, body| xml_expansions(name, body)[which].clone());
         for (name, bytes) in documents.into_iter().filter(|(name, _)| which == 0 || !name.ends_with("jpg")) {
-            let text = read(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
+            let text = extract_with(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
             // A format that is shown as source may contain the source text once.
             assert!(text.len() < 1 << 20, "{name}: {} bytes", text.len());
             assert!(pool.peak_mib() <= 512, "{name}: {} MiB", pool.peak_mib());

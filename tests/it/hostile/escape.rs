@@ -7,21 +7,21 @@ use std::time::Duration;
 use vic::extract::{EscapeAttempt, WorkerPool};
 use vic::model::{ExtractLimits, JailMode, Reason};
 
-use super::{models, pool, read, worker};
+use super::{extract_with, model_store, one_worker_pool, worker_program};
 use crate::harness::World;
 use crate::means;
 
 /// A file outside the worker's permissions.
-fn victim() -> (tempfile::TempDir, PathBuf) {
+fn victim_file() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key.txt");
     std::fs::write(&path, "untouched").unwrap();
     (folder, path)
 }
 
-async fn open_ways(pool: &WorkerPool, path: &Path) -> (Vec<EscapeAttempt>, Vec<EscapeAttempt>) {
+async fn try_escapes(pool: &WorkerPool, path: &Path) -> (Vec<EscapeAttempt>, Vec<EscapeAttempt>) {
     let attempts = pool.try_escapes(path).await.unwrap();
-    let barred = |it: &EscapeAttempt| match &it.barred {
+    let barred = |it: &EscapeAttempt| match &it.failure {
         Some(why) => ["not permitted", "ermission denied", "left its jail", "leave its jail", "not implemented"]
             .iter()
             .any(|sign| why.contains(sign)),
@@ -32,9 +32,9 @@ async fn open_ways(pool: &WorkerPool, path: &Path) -> (Vec<EscapeAttempt>, Vec<E
 
 #[tokio::test]
 async fn jail_blocks_all_escape_attempts() {
-    let (folder, path) = victim();
-    let pool = pool(worker(), ExtractLimits::default());
-    let (open, barred) = open_ways(&pool, &path).await;
+    let (folder, path) = victim_file();
+    let pool = one_worker_pool(worker_program(), ExtractLimits::default());
+    let (open, barred) = try_escapes(&pool, &path).await;
     assert!(open.is_empty(), "{open:#?}");
     assert!(barred.len() > 20);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "untouched");
@@ -43,25 +43,25 @@ async fn jail_blocks_all_escape_attempts() {
     // Attempts that killed their worker are counted, and the next file is read nevertheless.
     let said = pool.problems().join(" ");
     assert!(said.contains("tried to leave its jail") || said.contains("try to leave its jail"), "{said}");
-    assert_eq!(read(&pool, "a.txt", b"words").await.unwrap().text(), "words");
+    assert_eq!(extract_with(&pool, "a.txt", b"words").await.unwrap().text(), "words");
 }
 
 #[tokio::test]
 async fn jail_of_ocr_worker_blocks_all_escape_attempts() {
-    let (_folder, path) = victim();
-    let settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
+    let (_folder, path) = victim_file();
+    let settings = vic::skills::pool_settings(&model_store(), &ExtractLimits::default());
     assert!(settings.tools.ocr.is_some(), "`make models` fetches what reads pictures");
-    let (open, _) = open_ways(&WorkerPool::new(worker().into(), settings), &path).await;
+    let (open, _) = try_escapes(&WorkerPool::new(worker_program().into(), settings), &path).await;
     assert!(open.is_empty(), "{open:#?}");
 }
 
 /// A script that runs `vicd` with one system call failing as unimplemented.
-fn without_call(folder: &Path, call: &str) -> PathBuf {
+fn program_without_syscall(folder: &Path, call: &str) -> PathBuf {
     let script = folder.join("vicd");
     let strace = "/usr/bin/strace -D -f -qq -o /dev/null";
     let text = format!(
         "#!/bin/sh\nexec {strace} -e trace={call} -e inject={call}:error=ENOSYS {} \"$@\"\n",
-        worker().display()
+        worker_program().display()
     );
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -75,15 +75,15 @@ async fn missing_landlock_or_seccomp_limits_to_plain_text() {
     }
     for (call, named) in [("landlock_create_ruleset", "Landlock"), ("seccomp", "seccomp")] {
         let folder = tempfile::tempdir().unwrap();
-        let program = without_call(folder.path(), call);
-        let strict = pool(&program, ExtractLimits::default());
-        let failed = read(&strict, "a.html", b"<html><p>words").await.unwrap_err();
+        let program = program_without_syscall(folder.path(), call);
+        let strict = one_worker_pool(&program, ExtractLimits::default());
+        let failed = extract_with(&strict, "a.html", b"<html><p>words").await.unwrap_err();
         assert_eq!(failed.reason, Reason::NoJail, "{}", failed.detail);
-        assert_eq!(read(&strict, "a.txt", b"words").await.unwrap().text(), "words");
+        assert_eq!(extract_with(&strict, "a.txt", b"words").await.unwrap().text(), "words");
         let said = strict.problems().join(" ");
         assert!(said.contains(named) && said.contains("VIC_JAIL=optional"), "{said}");
-        let lenient = pool(&program, ExtractLimits { jail: JailMode::Optional, ..ExtractLimits::default() });
-        assert_eq!(read(&lenient, "a.html", b"<html><p>words").await.unwrap().text(), "words");
+        let lenient = one_worker_pool(&program, ExtractLimits { jail: JailMode::Optional, ..ExtractLimits::default() });
+        assert_eq!(extract_with(&lenient, "a.html", b"<html><p>words").await.unwrap().text(), "words");
         assert!(lenient.problems().join(" ").contains("without a jail"), "the missing jail is reported");
     }
 }
@@ -93,9 +93,9 @@ async fn escape_attempts_succeed_without_jail() {
     if !means::can_trace() {
         return;
     }
-    let (folder, path) = victim();
-    let program = without_call(folder.path(), "landlock_create_ruleset");
-    let (open, _) = open_ways(&pool(&program, ExtractLimits::default()), &path).await;
+    let (folder, path) = victim_file();
+    let program = program_without_syscall(folder.path(), "landlock_create_ruleset");
+    let (open, _) = try_escapes(&one_worker_pool(&program, ExtractLimits::default()), &path).await;
     // Proves that the attempts work without a jail; otherwise the tests above prove nothing.
     for name in ["open a file", "create a file", "connect by TCP", "signal the daemon", "make a file in memory"] {
         assert!(open.iter().any(|it| it.name == name), "`{name}` is barred without a jail: {open:#?}");
@@ -123,8 +123,8 @@ fn missing_jail_is_reported_in_status_with_remedy() {
     // The next daemon has a jail and reads the postponed file.
     assert!(world.terminate());
     let mut world = world.under(Vec::new());
-    world.spawn();
-    world.until("the file that waited is read", Duration::from_secs(30), |it| {
+    world.spawn_and_wait();
+    world.wait_until("the file that waited is read", Duration::from_secs(30), |it| {
         it.json(&["status"])["coverage"]["indexed"] == 2
     });
     assert_eq!(world.json(&["status"])["degraded"].as_array().map_or(0, Vec::len), 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use vic::model::ExtractLimits;
 
-use super::{pool, read, worker};
+use super::{extract_with, one_worker_pool, worker_program};
 use crate::seeds::{formats, seeds};
 
 #[test]
@@ -20,15 +20,17 @@ fn every_supported_format_has_a_seed() {
 
 #[tokio::test]
 async fn seeds_are_read_as_their_named_format() {
-    let pool = pool(worker(), ExtractLimits::default());
+    let pool = one_worker_pool(worker_program(), ExtractLimits::default());
     let formats = formats();
     let mut wrong = Vec::new();
     for seed in seeds() {
         let extension = seed.name.rsplit('.').next().unwrap();
         let format = formats.iter().find(|it| it.extensions.contains(&extension)).unwrap();
-        match read(&pool, seed.name, &seed.bytes).await {
+        match extract_with(&pool, seed.name, &seed.bytes).await {
             Ok(it)
-                if it.media_type == format.media_type && it.problems.is_empty() && it.text().contains(seed.holds) => {}
+                if it.media_type == format.media_type
+                    && it.problems.is_empty()
+                    && it.text().contains(seed.expected_text) => {}
             other => wrong.push(format!("{}: {other:?}", seed.name)),
         }
     }

@@ -14,45 +14,45 @@ use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
 use vic::skills::{OCR_IMAGE, PDF_LAYOUT};
 
 use super::bombs::Bomb;
-use super::mutants::{FEW, Original, keep, mutant, originals, seed, setting};
-use super::pdfs::pdfs;
-use super::pictures::pictures;
-use super::{models, worker};
+use super::mutants::{DEFAULT_MUTANTS, Original, keep_if_deadly, mutant, originals, rng_of_mutant, variable_or};
+use super::pdfs::pdf_bombs;
+use super::pictures::picture_bombs;
+use super::{model_store, worker_program};
 use crate::torture::{figure, percentile};
 
 /// Extra memory above the baseline scan for a refused picture.
-const MORE_REFUSED_MIB: u64 = 100;
+const REFUSED_EXTRA_MIB: u64 = 100;
 /// Overshoot of the worker limit until it is detected: the largest single allocation of the networks.
-const MORE_UNTIL_SEEN_MIB: u64 = 256;
+const OVERSHOOT_MIB: u64 = 256;
 /// Extra memory above the largest network page for a picture that is downscaled row by row.
-const MORE_BY_ROWS_MIB: u64 = 64;
+const ROW_DECODER_EXTRA_MIB: u64 = 64;
 /// The same for a picture that is decoded as a whole first.
-const MORE_WHOLE_MIB: u64 = 128;
+const WHOLE_DECODER_EXTRA_MIB: u64 = 128;
 /// Threads of a worker on a machine with many cores. Each thread takes memory.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 /// Time limit of a bomb in seconds.
-const SECONDS: u32 = 10;
+const TIME_LIMIT_SECONDS: u32 = 10;
 /// When a bomb is over for certain: a hanging worker is killed.
-const SOON: Duration = Duration::from_secs(12);
+const KILL_LIMIT: Duration = Duration::from_secs(12);
 /// Side in pixels of the largest picture that is read.
 const LARGEST_SIDE: u32 = 9_999;
 /// Side in pixels of the largest page that the networks get.
 const PAGE_SIDE: u32 = 4_000;
 
 /// A pool of OCR workers with the daemon's settings.
-struct Lookers {
+struct OcrWorkers {
     pool: WorkerPool,
     tools: Tools,
     /// Memory limit of a worker.
-    most_mib: u64,
+    max_mib: u64,
 }
 
-impl Lookers {
-    fn new() -> Lookers {
-        let mut settings = vic::skills::pool_settings(&models(), &ExtractLimits::default());
-        settings.tools.ocr.as_mut().expect("`make models` fetches the networks").threads = MOST_THREADS;
-        let (tools, most_mib) = (settings.tools.clone(), u64::from(settings.limits.memory_mib));
-        Lookers { pool: WorkerPool::new(worker().into(), settings), tools, most_mib }
+impl OcrWorkers {
+    fn new() -> OcrWorkers {
+        let mut settings = vic::skills::pool_settings(&model_store(), &ExtractLimits::default());
+        settings.tools.ocr.as_mut().expect("`make models` fetches the networks").threads = MAX_THREADS;
+        let (tools, max_mib) = (settings.tools.clone(), u64::from(settings.limits.memory_mib));
+        OcrWorkers { pool: WorkerPool::new(worker_program().into(), settings), tools, max_mib }
     }
 
     /// Returns the usual job for a file.
@@ -62,7 +62,7 @@ impl Lookers {
     }
 
     /// Runs a job on a file. Returns the outcome and the time.
-    async fn look(&self, name: &str, bytes: &[u8], job: SkillJob) -> (Result<Document, ExtractFailure>, Duration) {
+    async fn run_job(&self, name: &str, bytes: &[u8], job: SkillJob) -> (Result<Document, ExtractFailure>, Duration) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         let begun = Instant::now();
@@ -71,25 +71,25 @@ impl Lookers {
     }
 
     /// Reads a well-formed scan, which must succeed.
-    async fn read_the_scan(&self) -> Document {
-        let (outcome, took) = self.look("scan.png", &scan(), self.job("scan.png", 60)).await;
+    async fn read_scan(&self) -> Document {
+        let (outcome, took) = self.run_job("scan.png", &scan_bytes(), self.job("scan.png", 60)).await;
         let document = outcome.unwrap_or_else(|failed| panic!("{failed:?} after {took:?}"));
-        assert!(document.problems.is_empty() && words(&document).len() > 10, "{document:?}");
+        assert!(document.problems.is_empty() && long_words(&document).len() > 10, "{document:?}");
         document
     }
 }
 
-fn scan() -> Vec<u8> {
+fn scan_bytes() -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans/piano-receipt.png")).unwrap()
 }
 
 /// Returns the words of more than four letters.
-fn words(document: &Document) -> Vec<String> {
+fn long_words(document: &Document) -> Vec<String> {
     let text = document.text();
     text.split(|it: char| !it.is_alphabetic()).filter(|it| it.len() > 4).map(str::to_lowercase).collect()
 }
 
-fn came(outcome: &Result<Document, ExtractFailure>) -> String {
+fn outcome_text(outcome: &Result<Document, ExtractFailure>) -> String {
     match outcome {
         Ok(document) => format!("{} bytes {:.100?}", document.text().len(), document.problems),
         Err(failed) => failed.reason.name().to_string(),
@@ -103,27 +103,32 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
         Ok(document) => {
             let text = document.text();
             let is_told = !document.problems.is_empty();
-            let is_as_told = bomb.name.ends_with(".pdf") || bomb.refused.is_empty() || is_told;
+            let is_as_told = bomb.name.ends_with(".pdf") || bomb.allowed_reasons.is_empty() || is_told;
             is_as_told && text.len() < 20 << 20 && !text.contains("root:")
         }
-        Err(failed) => bomb.refused.contains(&failed.reason) || !ends_of_workers.contains(&failed.reason),
+        Err(failed) => bomb.allowed_reasons.contains(&failed.reason) || !ends_of_workers.contains(&failed.reason),
     }
 }
 
 /// Reads the bombs in turn and the scan after each. Each may take `more_mib` MiB above the first scan.
-async fn bear(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
-    let lookers = Lookers::new();
-    lookers.read_the_scan().await;
-    let most = more_mib.map_or(lookers.most_mib + MORE_UNTIL_SEEN_MIB, |it| lookers.pool.peak_mib() + it);
+async fn check_bombs(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
+    let lookers = OcrWorkers::new();
+    lookers.read_scan().await;
+    let most = more_mib.map_or(lookers.max_mib + OVERSHOOT_MIB, |it| lookers.pool.peak_mib() + it);
     let (mut wrong, mut slowest) = (Vec::new(), Duration::ZERO);
     for bomb in bombs {
-        let (outcome, took) = lookers.look(bomb.name, &bomb.bytes, lookers.job(bomb.name, SECONDS)).await;
-        println!("{:16} {took:>9.1?}  {:>4} MiB so far  {}", bomb.name, lookers.pool.peak_mib(), came(&outcome));
-        if !is_contained(bomb, &outcome) || took > SOON {
+        let (outcome, took) = lookers.run_job(bomb.name, &bomb.bytes, lookers.job(bomb.name, TIME_LIMIT_SECONDS)).await;
+        println!(
+            "{:16} {took:>9.1?}  {:>4} MiB so far  {}",
+            bomb.name,
+            lookers.pool.peak_mib(),
+            outcome_text(&outcome)
+        );
+        if !is_contained(bomb, &outcome) || took > KILL_LIMIT {
             wrong.push(format!("{}: {outcome:.300?} in {took:?}", bomb.name));
         }
         slowest = slowest.max(took);
-        lookers.read_the_scan().await;
+        lookers.read_scan().await;
     }
     let peak = lookers.pool.peak_mib();
     figure(what, format!("{}: at most {slowest:.1?}, {peak} MiB", bombs.len()));
@@ -133,13 +138,13 @@ async fn bear(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
 
 #[tokio::test]
 async fn ocr_workers_survive_picture_and_page_bombs() {
-    bear("picture bombs, OCR", &pictures(), Some(MORE_REFUSED_MIB)).await;
-    bear("page bombs, OCR and layout", &pdfs(), None).await;
+    check_bombs("picture bombs, OCR", &picture_bombs(), Some(REFUSED_EXTRA_MIB)).await;
+    check_bombs("page bombs, OCR and layout", &pdf_bombs(), None).await;
 }
 
 /// The scan, magnified six times, in the corner of a square of 100 million pixels.
-fn large() -> GrayImage {
-    let scan = image::load_from_memory(&scan()).unwrap().into_luma8();
+fn large_scan() -> GrayImage {
+    let scan = image::load_from_memory(&scan_bytes()).unwrap().into_luma8();
     let mut large = GrayImage::from_pixel(LARGEST_SIDE, LARGEST_SIDE, image::Luma([255]));
     let magnified = imageops::resize(&scan, scan.width() * 6, scan.height() * 6, imageops::FilterType::Nearest);
     imageops::replace(&mut large, &magnified, 0, 0);
@@ -174,36 +179,36 @@ fn encoded(picture: impl Into<image::DynamicImage>, format: ImageFormat) -> Vec<
 
 /// Reads a picture with the words of the scan. Returns the peak memory and the error, if any.
 async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Option<String>) {
-    let lookers = Lookers::new();
-    let (outcome, took) = lookers.look(name, bytes, lookers.job(name, 120)).await;
+    let lookers = OcrWorkers::new();
+    let (outcome, took) = lookers.run_job(name, bytes, lookers.job(name, 120)).await;
     let (peak, kib) = (lookers.pool.peak_mib(), bytes.len() >> 10);
     figure(&format!("{name}, {kib} KiB, is read for its text"), format!("{peak} MiB in {took:.1?}"));
-    let read = outcome.as_ref().map(words).unwrap_or_default();
+    let read = outcome.as_ref().map(long_words).unwrap_or_default();
     let known = expected.iter().filter(|it| read.contains(it)).count();
     let wrong = format!("{name}: {known} of {} words, {outcome:.300?}", expected.len());
     (peak, (known * 2 < expected.len()).then_some(wrong))
 }
 
 /// Creates a picture on demand: together they are large.
-type Made<'m> = &'m dyn Fn() -> Vec<u8>;
+type MakePicture<'m> = &'m dyn Fn() -> Vec<u8>;
 
 #[tokio::test]
 async fn largest_pictures_are_read_within_memory_limit() {
     use png::BitDepth::{Eight, Sixteen};
-    let (usual, large) = (Lookers::new(), large());
-    let expected = words(&usual.read_the_scan().await);
+    let (usual, large) = (OcrWorkers::new(), large_scan());
+    let expected = long_words(&usual.read_scan().await);
     figure("a scan of 1.6 million pixels is read for its text", format!("{} MiB", usual.pool.peak_mib()));
     let page = imageops::thumbnail(&large, PAGE_SIDE, PAGE_SIDE);
     let (as_page, wrong) = read_large("page.png", &png(&page, Eight, |it| [it; 3]), &expected).await;
     let mut all_wrong = Vec::from_iter(wrong);
     let shade = |x, y| image::Rgb([large.get_pixel(x, y).0[0]; 3]);
     let in_colour = || RgbImage::from_fn(large.width(), large.height(), shade);
-    let made: [(&str, Made, u64); 5] = [
-        ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), MORE_BY_ROWS_MIB),
-        ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), MORE_BY_ROWS_MIB),
-        ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), MORE_BY_ROWS_MIB),
-        ("grey.tiff", &|| encoded(large.clone(), ImageFormat::Tiff), MORE_BY_ROWS_MIB),
-        ("rgb.jpg", &|| encoded(in_colour(), ImageFormat::Jpeg), MORE_WHOLE_MIB),
+    let made: [(&str, MakePicture, u64); 5] = [
+        ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), ROW_DECODER_EXTRA_MIB),
+        ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), ROW_DECODER_EXTRA_MIB),
+        ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), ROW_DECODER_EXTRA_MIB),
+        ("grey.tiff", &|| encoded(large.clone(), ImageFormat::Tiff), ROW_DECODER_EXTRA_MIB),
+        ("rgb.jpg", &|| encoded(in_colour(), ImageFormat::Jpeg), WHOLE_DECODER_EXTRA_MIB),
     ];
     for (name, make, more) in made {
         let bytes = make();
@@ -211,7 +216,7 @@ async fn largest_pictures_are_read_within_memory_limit() {
         all_wrong.extend(wrong);
         // The file itself is always in memory.
         let file = bytes.len() as u64 >> 20;
-        let most = (as_page + more).min(usual.most_mib) + file;
+        let most = (as_page + more).min(usual.max_mib) + file;
         if peak > most {
             all_wrong.push(format!("{name}: {peak} MiB, and {most} may be"));
         }
@@ -230,35 +235,35 @@ async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
         println!("nothing is proved: the folder has no picture or page");
         return;
     }
-    let count = (setting("VIC_MUTANTS", FEW) / 20).max(60);
-    let (lookers, mut outcomes, mut times) = (Lookers::new(), BTreeMap::<String, u64>::new(), Vec::new());
+    let count = (variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 20).max(60);
+    let (lookers, mut outcomes, mut times) = (OcrWorkers::new(), BTreeMap::<String, u64>::new(), Vec::new());
     for number in 0..count {
-        let mut dice = seed(number);
+        let mut dice = rng_of_mutant(number);
         let Original { name, bytes } = dice.pick(&originals);
         let bytes = mutant(bytes, &mut dice);
         let mut job = lookers.job(name, 20);
-        if job.skill == PDF_LAYOUT && dice.roll(2) == 0 {
+        if job.skill == PDF_LAYOUT && dice.index_below(2) == 0 {
             // Otherwise pages with a text layer are never rendered.
             job = SkillJob { skill: OCR_IMAGE.into(), purpose: Purpose::EveryText, pages: Some(vec![1]), ..job };
         }
-        let (outcome, took) = lookers.look(name, &bytes, job).await;
+        let (outcome, took) = lookers.run_job(name, &bytes, job).await;
         times.push(took);
         let came = match &outcome {
             Ok(document) if document.problems.is_empty() => "read",
             Ok(_) => "a page refused",
             Err(failed) => {
-                keep(failed, number, name, &bytes);
+                keep_if_deadly(failed, number, name, &bytes);
                 failed.reason.name()
             }
         };
         *outcomes.entry(came.to_string()).or_default() += 1;
     }
-    lookers.read_the_scan().await;
+    lookers.read_scan().await;
     let (peak, slowest) = (lookers.pool.peak_mib(), percentile(&times, 100));
     figure("mutants read by OCR and layout", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
     let of = |name: &str| outcomes.get(name).copied().unwrap_or(0);
     let ends = of("worker_crash") + of("timeout") + of("out_of_memory");
     assert!(ends * 50 <= count + 49, "more than one in fifty costs a worker: {outcomes:?}");
     assert!(of("read") * 4 > count, "{outcomes:?}");
-    assert!(peak <= lookers.most_mib, "{peak} MiB");
+    assert!(peak <= lookers.max_mib, "{peak} MiB");
 }

@@ -31,23 +31,23 @@ use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::model::{Document, ExtractFailure, ExtractLimits};
 
 /// Returns a pool with one worker of the given program.
-fn pool(program: &Path, limits: ExtractLimits) -> WorkerPool {
-    let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
+fn one_worker_pool(program: &Path, limits: ExtractLimits) -> WorkerPool {
+    let tools = Tools { pdfium: model_store().library("pdfium").ok(), ocr: None };
     assert!(tools.pdfium.is_some(), "`make models` fetches the PDF library");
     WorkerPool::new(program.into(), PoolSettings { workers: 1, limits, tools, skills: false })
 }
 
-fn models() -> ModelStore {
+fn model_store() -> ModelStore {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
     ModelStore::new(vec![std::env::var_os("VIC_MODELS_DIR").map_or(cache, PathBuf::from)])
 }
 
-fn worker() -> &'static Path {
+fn worker_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_vicd"))
 }
 
 /// Extracts these bytes in a worker.
-async fn read(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
+async fn extract_with(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     pool.extract(file, name).await
@@ -59,11 +59,11 @@ async fn worker_runs_under_stricter_inherited_limits() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("vicd");
     // Less processor time and address space than the worker's own limits.
-    let script = format!("#!/bin/sh\nulimit -t 600\nulimit -v 1200000\nexec {} \"$@\"\n", worker().display());
+    let script = format!("#!/bin/sh\nulimit -t 600\nulimit -v 1200000\nexec {} \"$@\"\n", worker_program().display());
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let pool = pool(&program, ExtractLimits::default());
-    let document = read(&pool, "a.txt", b"The heron stands in the reeds.").await.unwrap();
+    let pool = one_worker_pool(&program, ExtractLimits::default());
+    let document = extract_with(&pool, "a.txt", b"The heron stands in the reeds.").await.unwrap();
     assert_eq!(document.text(), "The heron stands in the reeds.");
     assert_eq!(pool.problems(), Vec::<String>::new());
 }

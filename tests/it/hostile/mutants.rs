@@ -17,20 +17,20 @@ use vic::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
 use zip::write::SimpleFileOptions;
 
-use super::bombs::MOST_MIB;
-use super::{models, worker};
-use crate::harness::sample;
+use super::bombs::MAX_MIB;
+use super::{model_store, worker_program};
+use crate::harness::sample_dir;
 use crate::seeds::seeds;
 use crate::torture::{figure, percentile};
 
 /// Number of mutants in a short run: a minute on two cores.
-pub(super) const FEW: u64 = 300;
+pub(super) const DEFAULT_MUTANTS: u64 = 300;
 
 /// A deterministic random generator.
-pub(super) struct Dice(u64);
+pub(super) struct Xorshift(u64);
 
-impl Dice {
-    pub(super) fn roll(&mut self, below: usize) -> usize {
+impl Xorshift {
+    pub(super) fn index_below(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -38,16 +38,19 @@ impl Dice {
     }
 
     pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.roll(from.len())]
+        &from[self.index_below(from.len())]
     }
 }
 
-pub(super) fn setting(name: &str, otherwise: u64) -> u64 {
+pub(super) fn variable_or(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
 }
 
-pub(super) fn seed(number: u64) -> Dice {
-    Dice((setting("VIC_SEED", 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number.wrapping_mul(0xD134_2543_DE82_EF95)) | 1)
+pub(super) fn rng_of_mutant(number: u64) -> Xorshift {
+    Xorshift(
+        (variable_or("VIC_SEED", 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number.wrapping_mul(0xD134_2543_DE82_EF95))
+            | 1,
+    )
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -64,16 +67,16 @@ pub(super) struct Original {
 }
 
 /// The folder of files that killed a worker.
-fn deaths() -> PathBuf {
+fn deaths_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("deaths")
 }
 
 /// Keeps a file that killed its worker.
-pub(super) fn keep(failed: &ExtractFailure, number: u64, name: &str, bytes: &[u8]) {
+pub(super) fn keep_if_deadly(failed: &ExtractFailure, number: u64, name: &str, bytes: &[u8]) {
     let by_process = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory];
     if by_process.contains(&failed.reason) || failed.detail.contains("stack") {
-        std::fs::create_dir_all(deaths()).unwrap();
-        std::fs::write(deaths().join(format!("{}-{number}-{name}", failed.reason.name())), bytes).unwrap();
+        std::fs::create_dir_all(deaths_folder()).unwrap();
+        std::fs::write(deaths_folder().join(format!("{}-{number}-{name}", failed.reason.name())), bytes).unwrap();
     }
 }
 
@@ -85,7 +88,7 @@ pub(super) fn originals() -> Vec<Original> {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         Original { name, bytes: std::fs::read(path).unwrap() }
     };
-    let found = files(&folder.map_or_else(sample, PathBuf::from)).into_iter().map(read);
+    let found = files(&folder.map_or_else(sample_dir, PathBuf::from)).into_iter().map(read);
     found.chain(seeds.into_iter().map(|it| Original { name: it.name.into(), bytes: it.bytes })).collect()
 }
 
@@ -110,28 +113,28 @@ const TOKENS: [&[u8]; 16] = [
 ];
 
 /// Changes some bytes.
-pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
-    for _ in 0..=dice.roll(8) {
+pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Xorshift) {
+    for _ in 0..=dice.index_below(8) {
         if bytes.is_empty() {
             return;
         }
-        let at = dice.roll(bytes.len());
-        let length = 1 + dice.roll(64.min(bytes.len() - at));
-        match dice.roll(7) {
-            0 => bytes[at] ^= 1 << dice.roll(8),
-            1 => bytes[at] = dice.roll(256) as u8,
+        let at = dice.index_below(bytes.len());
+        let length = 1 + dice.index_below(64.min(bytes.len() - at));
+        match dice.index_below(7) {
+            0 => bytes[at] ^= 1 << dice.index_below(8),
+            1 => bytes[at] = dice.index_below(256) as u8,
             2 => bytes.truncate(at),
             3 => drop(bytes.drain(at..at + length)),
             4 => {
-                let copy = bytes[at..at + length].repeat(1 + dice.roll(200));
+                let copy = bytes[at..at + length].repeat(1 + dice.index_below(200));
                 bytes.splice(at..at, copy).for_each(drop);
             }
             5 => {
-                let token = dice.pick(&TOKENS).repeat(1 + dice.roll(3));
+                let token = dice.pick(&TOKENS).repeat(1 + dice.index_below(3));
                 bytes.splice(at..at, token).for_each(drop);
             }
             _ => {
-                let from = dice.roll(bytes.len());
+                let from = dice.index_below(bytes.len());
                 let end = (from + length).min(bytes.len());
                 let copy = bytes[from..end].to_vec();
                 let end = (at + copy.len()).min(bytes.len());
@@ -142,9 +145,9 @@ pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
 }
 
 /// Changes a part inside a zip container; changes to compressed bytes rarely reach the content.
-fn mutate_part(bytes: &[u8], dice: &mut Dice) -> Option<Vec<u8>> {
+fn mutate_part(bytes: &[u8], dice: &mut Xorshift) -> Option<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).ok()?;
-    let chosen = dice.roll(archive.len());
+    let chosen = dice.index_below(archive.len());
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for place in 0..archive.len() {
         let mut part = archive.by_index(place).ok()?;
@@ -159,9 +162,9 @@ fn mutate_part(bytes: &[u8], dice: &mut Dice) -> Option<Vec<u8>> {
     Some(writer.finish().ok()?.into_inner())
 }
 
-pub(super) fn mutant(original: &[u8], dice: &mut Dice) -> Vec<u8> {
+pub(super) fn mutant(original: &[u8], dice: &mut Xorshift) -> Vec<u8> {
     if original.starts_with(b"PK")
-        && dice.roll(4) > 0
+        && dice.index_below(4) > 0
         && let Some(bytes) = mutate_part(original, dice)
     {
         return bytes;
@@ -173,10 +176,11 @@ pub(super) fn mutant(original: &[u8], dice: &mut Dice) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mutated_files_cost_at_most_a_worker() {
-    let count = setting("VIC_MUTANTS", FEW);
-    let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
+    let count = variable_or("VIC_MUTANTS", DEFAULT_MUTANTS);
+    let tools = Tools { pdfium: model_store().library("pdfium").ok(), ocr: None };
     let limits = ExtractLimits { seconds: 20, ..ExtractLimits::default() };
-    let pool = Arc::new(WorkerPool::new(worker().into(), PoolSettings { workers: 2, limits, tools, skills: false }));
+    let pool =
+        Arc::new(WorkerPool::new(worker_program().into(), PoolSettings { workers: 2, limits, tools, skills: false }));
     let originals = Arc::new(originals());
     let (mut tasks, mut outcomes) = (JoinSet::new(), BTreeMap::<String, u64>::new());
     let mut times = Vec::new();
@@ -189,43 +193,43 @@ async fn mutated_files_cost_at_most_a_worker() {
         if tasks.len() >= 2 {
             note(tasks.join_next().await.unwrap().unwrap());
         }
-        tasks.spawn(one(number, pool.clone(), originals.clone()));
+        tasks.spawn(read_mutant(number, pool.clone(), originals.clone()));
     }
     while let Some(outcome) = tasks.join_next().await {
         note(outcome.unwrap());
     }
     let (peak, slowest) = (pool.peak_mib(), percentile(&times, 100));
     figure("mutants that were read", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
-    println!("deaths are kept in {}", deaths().display());
+    println!("deaths are kept in {}", deaths_folder().display());
     let ends_of_workers =
         ["worker_crash", "timeout"].map(|it| outcomes.get(it).copied().unwrap_or(0)).iter().sum::<u64>();
     assert!(ends_of_workers * 100 <= count, "more than one file in a hundred costs a worker: {outcomes:?}");
     assert!(outcomes.get("read").copied().unwrap_or(0) * 4 > count, "{outcomes:?}");
-    assert!(peak <= MOST_MIB, "{peak} MiB");
+    assert!(peak <= MAX_MIB, "{peak} MiB");
     assert_eq!(pool.is_jailed(), Some(true));
 }
 
 /// Reads one mutant. Returns the outcome and the time.
-async fn one(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>) -> (String, Duration) {
-    let mut dice = seed(number);
+async fn read_mutant(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>) -> (String, Duration) {
+    let mut dice = rng_of_mutant(number);
     let Original { name, bytes } = dice.pick(&originals);
     let bytes = mutant(bytes, &mut dice);
     let begun = Instant::now();
-    let outcome = match name.ends_with(".pdf") && dice.roll(2) == 0 {
-        true => look(&pool, name, &bytes).await,
-        false => super::read(&pool, name, &bytes).await,
+    let outcome = match name.ends_with(".pdf") && dice.index_below(2) == 0 {
+        true => read_layout(&pool, name, &bytes).await,
+        false => super::extract_with(&pool, name, &bytes).await,
     };
     let took = begun.elapsed();
     let Err(failed) = outcome else { return ("read".to_string(), took) };
-    keep(&failed, number, name, &bytes);
+    keep_if_deadly(&failed, number, name, &bytes);
     (failed.reason.name().to_string(), took)
 }
 
 /// Reads the layout of a PDF, which covers more code than its text.
-async fn look(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
+async fn read_layout(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    let tools = Tools { pdfium: models().library("pdfium").ok(), ocr: None };
+    let tools = Tools { pdfium: model_store().library("pdfium").ok(), ocr: None };
     let job = SkillJob { skill: vic::skills::PDF_LAYOUT.into(), seconds: 20, tools, ..SkillJob::default() };
     pool.run_skill(file, name, job).await
 }

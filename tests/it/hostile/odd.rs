@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use vic::model::{ExtractLimits, Reason};
 
-use super::bombs::MOST_MIB;
-use super::{pool, read, worker};
+use super::bombs::MAX_MIB;
+use super::{extract_with, one_worker_pool, worker_program};
 use crate::harness::World;
 
 /// The expected result of a file.
-enum Becomes {
+enum Expected {
     /// The text contains this.
     Text(&'static str),
     /// The text is empty.
@@ -32,8 +32,8 @@ fn polyglot() -> Vec<u8> {
     [b"%PDF-1.4\n<html><body><p>A page about herons.</p></body></html>\n".to_vec(), zip].concat()
 }
 
-fn odd() -> Vec<(&'static str, Vec<u8>, Becomes)> {
-    use Becomes::{Nothing, Refused, Text};
+fn odd_files() -> Vec<(&'static str, Vec<u8>, Expected)> {
+    use Expected::{Nothing, Refused, Text};
     const NONE: &[Reason] = &[Reason::NoText, Reason::Damaged, Reason::Empty, Reason::UnsupportedType];
     let program = std::fs::read("/bin/sh").unwrap();
     let line = "one line of herons ".repeat(4 << 20 >> 4);
@@ -64,23 +64,23 @@ fn odd() -> Vec<(&'static str, Vec<u8>, Becomes)> {
 
 #[tokio::test]
 async fn file_is_read_by_content_not_by_name() {
-    let pool = pool(worker(), ExtractLimits::default());
+    let pool = one_worker_pool(worker_program(), ExtractLimits::default());
     let mut wrong = Vec::new();
-    for (name, bytes, becomes) in odd() {
+    for (name, bytes, becomes) in odd_files() {
         let begun = Instant::now();
-        let outcome = read(&pool, name, &bytes).await.map(|it| it.text());
+        let outcome = extract_with(&pool, name, &bytes).await.map(|it| it.text());
         let took = begun.elapsed();
         let is_right = match (&outcome, becomes) {
-            (Ok(text), Becomes::Text(part)) => text.contains(part) && !text.contains(['\0', '\u{feff}']),
-            (Ok(text), Becomes::Nothing) => text.is_empty(),
+            (Ok(text), Expected::Text(part)) => text.contains(part) && !text.contains(['\0', '\u{feff}']),
+            (Ok(text), Expected::Nothing) => text.is_empty(),
             // Any format of a polyglot is acceptable. The shown text must be in the file.
-            (Ok(text), Becomes::Refused(_)) => {
+            (Ok(text), Expected::Refused(_)) => {
                 !text.contains('\0')
                     && text.split_whitespace().all(|word| bytes.windows(word.len()).any(|it| it == word.as_bytes()))
             }
-            (Err(failed), Becomes::Refused(reasons)) => reasons.contains(&failed.reason),
-            (Err(failed), Becomes::Nothing) => [Reason::NoText, Reason::Empty].contains(&failed.reason),
-            (Err(_), Becomes::Text(_)) => false,
+            (Err(failed), Expected::Refused(reasons)) => reasons.contains(&failed.reason),
+            (Err(failed), Expected::Nothing) => [Reason::NoText, Reason::Empty].contains(&failed.reason),
+            (Err(_), Expected::Text(_)) => false,
         };
         if !is_right || took > Duration::from_secs(8) {
             wrong.push(format!("{name}: {outcome:.200?} in {took:?}"));
@@ -90,7 +90,7 @@ async fn file_is_read_by_content_not_by_name() {
 }
 
 /// A file of one line of `mib` MiB.
-fn line(mib: usize) -> std::fs::File {
+fn one_line_file(mib: usize) -> std::fs::File {
     let (mut file, block) = (tempfile::tempfile().unwrap(), "herons ".repeat((1 << 20) / 7 + 1));
     (0..mib).for_each(|_| file.write_all(&block.as_bytes()[..1 << 20]).unwrap());
     file
@@ -98,26 +98,26 @@ fn line(mib: usize) -> std::fs::File {
 
 #[tokio::test]
 async fn huge_line_is_truncated_and_huge_file_refused() {
-    let pool = pool(worker(), ExtractLimits::default());
+    let pool = one_worker_pool(worker_program(), ExtractLimits::default());
     for name in ["line.txt", "line.json", "line.csv", "line.md", "line.html"] {
-        let document = pool.extract(line(100), name).await;
+        let document = pool.extract(one_line_file(100), name).await;
         let is_cut =
             |it: &vic::model::Document| it.truncated && it.text().len() <= 11 << 20 && it.text().contains("herons");
         // An HTML page is parsed completely or not at all.
         assert!(document.as_ref().is_ok_and(is_cut) || name == "line.html", "{name}: {document:.300?}");
-        assert!(pool.peak_mib() <= MOST_MIB, "{name}: {} MiB", pool.peak_mib());
+        assert!(pool.peak_mib() <= MAX_MIB, "{name}: {} MiB", pool.peak_mib());
     }
-    assert_eq!(pool.extract(line(1 << 10), "line.txt").await.unwrap_err().reason, Reason::TooLarge);
-    assert_eq!(read(&pool, "good.txt", b"words").await.unwrap().text(), "words");
+    assert_eq!(pool.extract(one_line_file(1 << 10), "line.txt").await.unwrap_err().reason, Reason::TooLarge);
+    assert_eq!(extract_with(&pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
 /// Invisible characters that a terminal, a bidirectional text or a model obeys.
-const ORDERS: [char; 6] = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{e0041}'];
+const CONTROL_CHARACTERS: [char; 6] = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{e0041}'];
 
 #[test]
 fn control_characters_are_escaped_in_all_output() {
     let world = World::new().start();
-    let orders: String = ORDERS.iter().collect();
+    let orders: String = CONTROL_CHARACTERS.iter().collect();
     let text = format!("The heron {orders}[2J stands {orders}]0;owned{orders} in the reeds.");
     let name = format!("heron{orders}[31m.md");
     let path = world.write(&name, &text);
@@ -135,10 +135,10 @@ fn control_characters_are_escaped_in_all_output() {
     ] {
         let output = world.vic(arguments);
         let said = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap()).concat();
-        let obeyed: Vec<char> = ORDERS.into_iter().filter(|it| said.contains(*it)).collect();
+        let obeyed: Vec<char> = CONTROL_CHARACTERS.into_iter().filter(|it| said.contains(*it)).collect();
         assert!(obeyed.is_empty(), "vic {arguments:?}: {obeyed:?} in {said:?}");
     }
-    assert!(!world.log().contains(ORDERS), "{:?}", world.log());
+    assert!(!world.log().contains(CONTROL_CHARACTERS), "{:?}", world.log());
     // JSON keeps the text around them.
     let answer = world.json(&["read", &path]);
     assert!(answer.to_string().contains("[2J stands"), "{answer:#}");

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use vic::config::WalkConfig;
-use vic::files::{Leash, Rules, open_beneath, walk};
+use vic::files::{Rules, WalkToken, open_beneath, walk};
 
-use super::race::{Stop, swap};
-use super::ways::Ways;
-use crate::caller::Caller;
+use super::race::{StopOnDrop, swap_with_link};
+use super::ways::ReadApis;
+use crate::caller::SyncClient;
 use crate::harness::World;
 
 /// Content outside the root.
@@ -18,11 +18,11 @@ const CANARY: &str = "xylophonecanary";
 
 /// Minimum number of walks while a folder is swapped. A walk by paths leaked outside names within forty rounds in each of
 /// twenty trials, mostly within three.
-const ROUNDS: usize = 500;
+const MIN_WALKS: usize = 500;
 
 /// Minimum number of walks that find the folder intact, and that find it swapped: otherwise there was no race. The number of
 /// walks this takes depends on the load of the processors.
-const RACES: usize = 10;
+const MIN_SEEN: usize = 10;
 
 #[test]
 fn open_never_leaves_root_during_symlink_swap() {
@@ -37,8 +37,8 @@ fn open_never_leaves_root_during_symlink_swap() {
     let stop = AtomicBool::new(false);
     let (mut read, mut refused) = (0, 0);
     std::thread::scope(|scope| {
-        let _stop = Stop(&stop);
-        scope.spawn(|| swap(&root.join("sub"), &outside, Duration::ZERO, &stop));
+        let _stop = StopOnDrop(&stop);
+        scope.spawn(|| swap_with_link(&root.join("sub"), &outside, Duration::ZERO, &stop));
         for turn in 0..100_000 {
             let path = if turn % 2 == 0 { "sub/f.txt" } else { "sub/deep/f.txt" };
             match open_beneath(&root, Path::new(path)) {
@@ -55,7 +55,7 @@ fn open_never_leaves_root_during_symlink_swap() {
 }
 
 /// Writes files with `word` in their names into a folder, and one file with the same name everywhere.
-fn fill(folder: &Path, word: &str) {
+fn fill_folder(folder: &Path, word: &str) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("same.txt"), word).unwrap();
     for number in 0..50 {
@@ -68,25 +68,26 @@ fn walk_never_leaves_root_during_symlink_swap() {
     let dir = tempfile::tempdir().unwrap();
     let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
     for folder in [root.clone(), root.join("sub"), root.join("sub/deep"), root.join("sub/deep/er")] {
-        fill(&folder, "inside");
+        fill_folder(&folder, "inside");
     }
     for folder in [outside.clone(), outside.join("deep"), outside.join(CANARY), outside.join(CANARY).join("deep")] {
-        fill(&folder, CANARY);
+        fill_folder(&folder, CANARY);
     }
-    let rules = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
+    let rules =
+        WalkConfig { ignore: vec![], include_hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
     let rules = Rules::new(&rules).unwrap();
     let stop = AtomicBool::new(false);
     let (mut whole, mut broken) = (0, 0);
     std::thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stop = StopOnDrop(&stop);
         // About as long as a walk of the root, so that a walk sees both states.
-        scope.spawn(|| swap(&root.join("sub"), &outside, Duration::from_micros(200), &stop));
-        for round in 0..100 * ROUNDS {
-            if round >= ROUNDS && whole > RACES && broken > RACES {
+        scope.spawn(|| swap_with_link(&root.join("sub"), &outside, Duration::from_micros(200), &stop));
+        for round in 0..100 * MIN_WALKS {
+            if round >= MIN_WALKS && whole > MIN_SEEN && broken > MIN_SEEN {
                 break;
             }
             let mut seen: Vec<PathBuf> = Vec::new();
-            let report = walk(&root, &rules, None, &Leash::default(), |it| {
+            let report = walk(&root, &rules, None, &WalkToken::default(), |it| {
                 assert!(!it.path.ends_with("same.txt") || it.size == "inside".len() as u64, "in round {round}");
                 seen.push(it.path);
             })
@@ -99,7 +100,7 @@ fn walk_never_leaves_root_during_symlink_swap() {
             assert_eq!(foreign, None, "in round {round}");
         }
     });
-    assert!(whole > RACES && broken > RACES, "{whole} walks found the folder whole, {broken} found it swapped");
+    assert!(whole > MIN_SEEN && broken > MIN_SEEN, "{whole} walks found the folder whole, {broken} found it swapped");
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn hard_link_is_indexed_and_symlink_is_not() {
 }
 
 /// Spellings of the path of a file outside the root, relative or absolute.
-fn forms(files: &str, outside: &str) -> Vec<String> {
+fn path_spellings(files: &str, outside: &str) -> Vec<String> {
     let mut forms: Vec<String> = [
         "FILES/../NAME",
         "FILES/./../NAME",
@@ -194,22 +195,22 @@ fn outside_path_in_any_spelling_is_refused_by_every_api() {
     world.write("a.zip", "PK");
     world.index();
     let found = |world: &World| world.json(&["status"])["coverage"]["found"].clone();
-    let (before, ways) = (found(&world), Ways::of(&world));
-    let forms = forms(&world.files().display().to_string(), &outside.display().to_string());
+    let (before, ways) = (found(&world), ReadApis::for_world(&world));
+    let forms = path_spellings(&world.files().display().to_string(), &outside.display().to_string());
     assert!(forms.len() >= 40);
     for form in &forms {
-        for told in ways.told(form) {
-            assert!(!told.text.contains(CANARY), "{} reads {form:?}: {}", told.way, told.text);
-            assert!(told.is_refused, "{} does not refuse {form:?}: {}", told.way, told.text);
+        for told in ways.try_all(form) {
+            assert!(!told.text.contains(CANARY), "{} reads {form:?}: {}", told.api, told.text);
+            assert!(told.is_refused, "{} does not refuse {form:?}: {}", told.api, told.text);
         }
     }
     // Started jobs have ended and have added no file.
-    Caller::new(&world).sync();
+    SyncClient::new(&world).sync();
     world.index();
     assert_eq!(found(&world), before);
     assert!(!world.paths(&[CANARY]).iter().any(|it| it.contains("canary")));
-    for told in ways.told(good.to_str().unwrap()).into_iter().filter(|it| it.way.contains("read")) {
-        assert!(told.text.contains("All is well."), "{}: {}", told.way, told.text);
+    for told in ways.try_all(good.to_str().unwrap()).into_iter().filter(|it| it.api.contains("read")) {
+        assert!(told.text.contains("All is well."), "{}: {}", told.api, told.text);
     }
 }
 

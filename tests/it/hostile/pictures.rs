@@ -9,7 +9,7 @@ use vic::model::Reason;
 use super::bombs::{Bomb, bomb};
 
 /// Compresses `mib` MiB to a few kilobytes.
-fn unfolding(mib: usize) -> Vec<u8> {
+fn compressed_zeros(mib: usize) -> Vec<u8> {
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     (0..mib).for_each(|_| packed.write_all(&[0; 1 << 20]).unwrap());
     packed.finish().unwrap()
@@ -26,12 +26,12 @@ fn png(side: u32, more: Option<(&[u8; 4], Vec<u8>)>) -> Vec<u8> {
     let header = [&side.to_be_bytes()[..], &side.to_be_bytes(), &[8, 6, 0, 0, 0]].concat();
     let more = more.map(|(kind, data)| chunk(kind, &data)).unwrap_or_default();
     let start = [b"\x89PNG\r\n\x1a\n".to_vec(), chunk(b"IHDR", &header), more].concat();
-    [start, chunk(b"IDAT", &unfolding(300)), chunk(b"IEND", b"")].concat()
+    [start, chunk(b"IDAT", &compressed_zeros(300)), chunk(b"IEND", b"")].concat()
 }
 
 /// A color profile that inflates to a gigabyte.
-fn profile() -> Vec<u8> {
-    png(9, Some((b"iCCP", [b"colours\0\0".to_vec(), unfolding(1_024)].concat())))
+fn png_with_large_profile() -> Vec<u8> {
+    png(9, Some((b"iCCP", [b"colours\0\0".to_vec(), compressed_zeros(1_024)].concat())))
 }
 
 /// A TIFF directory with 4,000 entries of 2^32 values each, and itself as the next directory.
@@ -45,15 +45,15 @@ const JPEG_START: &[u8] = b"\xff\xd8";
 const JPEG_END: &[u8] = b"\xff\xda\0\x0c\x03\x01\0\x02\x11\x03\x11\0\x3f\0\0\xff\xd9";
 
 /// The frame header of a JPEG with this side in pixels.
-fn frame(side: u16) -> Vec<u8> {
+fn jpeg_frame_header(side: u16) -> Vec<u8> {
     let [high, low] = side.to_be_bytes();
     [b"\xff\xc0\0\x11\x08".as_slice(), &[high, low, high, low], b"\x03\x01\x22\0\x02\x11\x01\x03\x11\x01"].concat()
 }
 
 /// A JPEG with a metadata segment.
-pub(super) fn jpeg(beside: &[u8]) -> Vec<u8> {
+pub(super) fn jpeg_with_metadata(beside: &[u8]) -> Vec<u8> {
     let length = (beside.len() as u16 + 2).to_be_bytes();
-    [JPEG_START, b"\xff\xe1", &length, beside, &frame(9), JPEG_END].concat()
+    [JPEG_START, b"\xff\xe1", &length, beside, &jpeg_frame_header(9), JPEG_END].concat()
 }
 
 /// A WebP of a hundred thousand frames on a square with this side in pixels.
@@ -86,17 +86,21 @@ fn tiff() -> Vec<u8> {
     [b"II*\0\x08\0\0\0\x06\0".to_vec(), entries.concat(), vec![0; 4]].concat()
 }
 
-pub(super) fn pictures() -> Vec<Bomb> {
+pub(super) fn picture_bombs() -> Vec<Bomb> {
     let large = &[Reason::TooLarge];
     vec![
         bomb("square.png", png(50_000, None), large),
         bomb("square.tiff", tiff(), large),
-        bomb("square.jpg", [JPEG_START, &frame(u16::MAX), JPEG_END].concat(), &[Reason::TooLarge, Reason::Damaged]),
+        bomb(
+            "square.jpg",
+            [JPEG_START, &jpeg_frame_header(u16::MAX), JPEG_END].concat(),
+            &[Reason::TooLarge, Reason::Damaged],
+        ),
         bomb("frames.gif", gif(), large),
         bomb("frames.webp", webp(16_384), large),
         bomb("small.webp", webp(9), &[]),
-        bomb("profile.png", profile(), &[]),
-        bomb("endless.jpg", jpeg(&[b"Exif\0\0".to_vec(), endless_directory()].concat()), &[]),
+        bomb("profile.png", png_with_large_profile(), &[]),
+        bomb("endless.jpg", jpeg_with_metadata(&[b"Exif\0\0".to_vec(), endless_directory()].concat()), &[]),
         bomb("endless.tiff", endless_directory(), &[Reason::Damaged, Reason::TooLarge]),
     ]
 }

@@ -18,40 +18,41 @@ use vic::model::{
 };
 use vic::planner;
 
-use super::mutants::{Dice, FEW, mutate, seed, setting};
+use super::mutants::{DEFAULT_MUTANTS, Xorshift, mutate, rng_of_mutant, variable_or};
 
 /// Time limit of a query on a small graph.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Number of generated texts.
-fn count() -> u64 {
-    setting("VIC_MUTANTS", FEW) * 5
+fn text_count() -> u64 {
+    variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) * 5
 }
 
 /// A mutated text: spliced with another text, with inserted words of its language, and with changed bytes.
-pub(super) fn garbled(seeds: &[impl AsRef<str>], words: &[&str], dice: &mut Dice) -> String {
+pub(super) fn mutated_text(seeds: &[impl AsRef<str>], words: &[&str], dice: &mut Xorshift) -> String {
     let mut bytes = dice.pick(seeds).as_ref().as_bytes().to_vec();
-    if dice.roll(3) == 0 {
+    if dice.index_below(3) == 0 {
         let other = dice.pick(seeds).as_ref().as_bytes();
-        let (at, from) = (dice.roll(bytes.len() + 1), dice.roll(other.len() + 1));
+        let (at, from) = (dice.index_below(bytes.len() + 1), dice.index_below(other.len() + 1));
         bytes.truncate(at);
         bytes.extend(&other[from..]);
     }
-    for _ in 0..dice.roll(4) {
-        let (at, word) = (dice.roll(bytes.len() + 1), dice.pick(words).repeat(1 + dice.roll(3) * dice.roll(3)));
+    for _ in 0..dice.index_below(4) {
+        let (at, word) =
+            (dice.index_below(bytes.len() + 1), dice.pick(words).repeat(1 + dice.index_below(3) * dice.index_below(3)));
         bytes.splice(at..at, word.into_bytes()).for_each(drop);
     }
-    if dice.roll(2) == 0 {
+    if dice.index_below(2) == 0 {
         mutate(&mut bytes, dice);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// An unexpected value.
-fn odd(dice: &mut Dice) -> Value {
+fn unexpected_value(dice: &mut Xorshift) -> Value {
     let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let texts = ["", " ", "\0", "-1", "?x", "\u{202e}", "NaN", "9999-99-99", "select ?x where ?x is File", "((((((((("];
-    match dice.roll(10) {
+    match dice.index_below(10) {
         0 => Value::Null,
         1 => json!(true),
         2 => json!(-1),
@@ -60,35 +61,35 @@ fn odd(dice: &mut Dice) -> Value {
         5 => json!(0.1),
         6 => json!([]),
         7 => json!({"x": {}}),
-        8 => deep(1 + dice.roll(100)),
-        _ => json!(dice.pick(&texts).repeat(1 + dice.roll(2) * dice.roll(3_000))),
+        8 => deep(1 + dice.index_below(100)),
+        _ => json!(dice.pick(&texts).repeat(1 + dice.index_below(2) * dice.index_below(3_000))),
     }
 }
 
 /// Replaces, removes or repeats a random part of a value.
-pub(super) fn twist(value: &mut Value, dice: &mut Dice) {
+pub(super) fn mutate_json(value: &mut Value, dice: &mut Xorshift) {
     let parts = match value {
         Value::Array(items) => items.len(),
         Value::Object(fields) => fields.len(),
         _ => 0,
     };
-    if parts == 0 || dice.roll(5) == 0 {
-        *value = odd(dice);
+    if parts == 0 || dice.index_below(5) == 0 {
+        *value = unexpected_value(dice);
         return;
     }
-    let at = dice.roll(parts);
+    let at = dice.index_below(parts);
     match value {
-        Value::Array(items) => match dice.roll(4) {
+        Value::Array(items) => match dice.index_below(4) {
             0 => items.push(items[at].clone()),
             1 => drop(items.remove(at)),
-            _ => twist(&mut items[at], dice),
+            _ => mutate_json(&mut items[at], dice),
         },
         Value::Object(fields) => {
             let name = fields.keys().nth(at).cloned().unwrap_or_default();
-            match dice.roll(6) {
+            match dice.index_below(6) {
                 0 => drop(fields.remove(&name)),
-                1 => drop(fields.insert(format!("{name}s"), odd(dice))),
-                _ => twist(&mut fields[&name], dice),
+                1 => drop(fields.insert(format!("{name}s"), unexpected_value(dice))),
+                _ => mutate_json(&mut fields[&name], dice),
             }
         }
         _ => (),
@@ -140,24 +141,24 @@ fn mutated_questions_are_planned_or_refused() {
         "thousand",
     ];
     let today = NaiveDate::from_ymd_opt(2026, 2, 28).unwrap();
-    for number in 0..count() {
-        let mut dice = seed(number);
+    for number in 0..text_count() {
+        let mut dice = rng_of_mutant(number);
         let mut question = String::new();
-        for _ in 0..=dice.roll(12) {
+        for _ in 0..=dice.index_below(12) {
             question.push_str(dice.pick::<&str>(&WORDS));
-            if dice.roll(3) > 0 {
+            if dice.index_below(3) > 0 {
                 question.push(' ');
             }
         }
         let mut bytes = question.into_bytes();
-        if dice.roll(2) == 0 {
+        if dice.index_below(2) == 0 {
             mutate(&mut bytes, &mut dice);
         }
         let question = String::from_utf8_lossy(&bytes).into_owned();
         let request = AskRequest { query: question.clone(), ..AskRequest::default() };
         let plan = catch_unwind(|| {
             planner::syntax::parse(&question);
-            planner::plan(&request, PrivacyMode::LocalOnly, today).map(|_| ())
+            planner::plan_by_rules(&request, PrivacyMode::LocalOnly, today).map(|_| ())
         });
         assert!(plan.is_ok(), "seed {number}: {question:?}");
     }
@@ -220,32 +221,32 @@ const WORDS: [&str; 34] = [
 #[test]
 fn mutated_graph_queries_round_trip_or_are_refused() {
     let mut read = 0;
-    for number in 0..count() {
-        let text = garbled(&QUERIES, &WORDS, &mut seed(number));
+    for number in 0..text_count() {
+        let text = mutated_text(&QUERIES, &WORDS, &mut rng_of_mutant(number));
         let outcome = catch_unwind(|| {
             let Ok(query) = axql::parse(&text) else { return false };
             let written = query.to_string();
             assert_eq!(axql::parse(&written).as_ref(), Ok(&query), "written as `{written}`");
             if let Ok(form) = ir::write(&query) {
-                assert_eq!(ir::read(&form).as_ref(), Ok(&query), "as {form}");
+                assert_eq!(ir::parse(&form).as_ref(), Ok(&query), "as {form}");
             }
             true
         });
         read += u64::from(outcome.unwrap_or_else(|_| panic!("seed {number}: {text:?}")));
     }
-    assert!(read * 20 > count(), "only {read} of {} were parsed", count());
+    assert!(read * 20 > text_count(), "only {read} of {} were parsed", text_count());
 }
 
 #[test]
 fn mutated_json_graph_queries_round_trip_or_are_refused() {
     let forms: Vec<Value> = QUERIES.iter().map(|it| ir::write(&axql::parse(it).unwrap()).unwrap()).collect();
-    for number in 0..count() {
-        let mut dice = seed(number);
+    for number in 0..text_count() {
+        let mut dice = rng_of_mutant(number);
         let mut form = dice.pick(&forms).clone();
-        (0..=dice.roll(4)).for_each(|_| twist(&mut form, &mut dice));
+        (0..=dice.index_below(4)).for_each(|_| mutate_json(&mut form, &mut dice));
         let read = catch_unwind(|| {
-            if let Ok(query) = ir::read(&form) {
-                assert_eq!(ir::write(&query).and_then(|it| ir::read(&it)).as_ref(), Ok(&query));
+            if let Ok(query) = ir::parse(&form) {
+                assert_eq!(ir::write(&query).and_then(|it| ir::parse(&it)).as_ref(), Ok(&query));
             }
         });
         assert!(read.is_ok(), "seed {number}: {form}");
@@ -253,19 +254,19 @@ fn mutated_json_graph_queries_round_trip_or_are_refused() {
 }
 
 /// A graph service on a temporary disk.
-struct Graph {
+struct TestGraph {
     service: GraphService,
     runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
 }
 
-impl Graph {
-    fn new() -> Graph {
+impl TestGraph {
+    fn new() -> TestGraph {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("graph.sqlite");
         let service = GraphService::open(&path, None, CancellationToken::new()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Graph { service, runtime, _folder: folder }
+        TestGraph { service, runtime, _folder: folder }
     }
 
     /// Sends a request. Asserts that the reply comes within the limit and is not an internal error.
@@ -287,20 +288,20 @@ fn import(format: GraphFormat, text: String) -> GraphRequest {
 
 #[test]
 fn mutated_graph_queries_are_answered_or_refused() {
-    let graph = Graph::new();
+    let graph = TestGraph::new();
     let edges = (0..200).map(|it| json!({"source": it, "target": it * 7 % 100, "type": format!("rel_{}", it % 3)}));
     let nodes = (0..200).map(|it| json!({"id": it, "type": "Node", "name": format!("node_{it}")}));
     let text = json!({"nodes": nodes.collect::<Vec<_>>(), "edges": edges.collect::<Vec<_>>()}).to_string();
     graph.ask(import(GraphFormat::Json, text), "the graph").unwrap();
     let mut answered = 0;
-    for number in 0..count() / 5 {
-        let mut dice = seed(number);
-        let text = garbled(&QUERIES, &WORDS, &mut dice);
+    for number in 0..text_count() / 5 {
+        let mut dice = rng_of_mutant(number);
+        let text = mutated_text(&QUERIES, &WORDS, &mut dice);
         let question = GraphQuestion {
             axql: Some(text.clone()),
             ir: None,
-            elaborate: dice.roll(4) == 0,
-            explain: dice.roll(4) == 0,
+            elaborate: dice.index_below(4) == 0,
+            explain: dice.index_below(4) == 0,
         };
         answered += u64::from(graph.ask(GraphRequest::Query(question), &format!("seed {number}: {text:?}")).is_ok());
     }
@@ -341,16 +342,16 @@ const PIECES: [&str; 16] = [
 
 #[test]
 fn mutated_graphs_import_and_reimport_or_are_refused() {
-    let graph = Graph::new();
+    let graph = TestGraph::new();
     let mut taken = 0;
-    for number in 0..count() / 5 {
-        let mut dice = seed(number);
-        let (format, text) = match dice.roll(3) {
-            0 => (GraphFormat::Text, garbled(&LINES, &PIECES, &mut dice)),
-            1 => (GraphFormat::Json, garbled(&GRAPHS, &PIECES, &mut dice)),
+    for number in 0..text_count() / 5 {
+        let mut dice = rng_of_mutant(number);
+        let (format, text) = match dice.index_below(3) {
+            0 => (GraphFormat::Text, mutated_text(&LINES, &PIECES, &mut dice)),
+            1 => (GraphFormat::Json, mutated_text(&GRAPHS, &PIECES, &mut dice)),
             _ => {
                 let mut value: Value = serde_json::from_str(dice.pick::<&str>(&GRAPHS)).unwrap();
-                (0..=dice.roll(4)).for_each(|_| twist(&mut value, &mut dice));
+                (0..=dice.index_below(4)).for_each(|_| mutate_json(&mut value, &mut dice));
                 (GraphFormat::Json, value.to_string())
             }
         };
@@ -359,7 +360,7 @@ fn mutated_graphs_import_and_reimport_or_are_refused() {
         let _judged = graph.ask(GraphRequest::Apply(change), &what);
         if graph.ask(import(format, text), &what).is_ok() {
             taken += 1;
-            let draw = |graph: &Graph| {
+            let draw = |graph: &TestGraph| {
                 let shape = GraphShape::Json;
                 let drawn = graph.ask(GraphRequest::Draw(shape, GraphExtent::default()), &what).unwrap();
                 drawn["text"].as_str().unwrap().to_string()

@@ -13,13 +13,13 @@ use vic::error::{Error, ErrorCode};
 use vic::llm::{LlmRequest, Task};
 use vic::model::PrivacyMode;
 
-use super::mutants::{Dice, FEW, mutate, seed, setting};
-use super::queries::{garbled, twist};
+use super::mutants::{DEFAULT_MUTANTS, Xorshift, mutate, rng_of_mutant, variable_or};
+use super::queries::{mutate_json, mutated_text};
 use crate::harness::World;
 use crate::http::post;
-use crate::ollama::{self, Model, Says};
+use crate::ollama::{self, Model, Reply};
 use crate::openai;
-use crate::server::{Act, Asked, Server, on_the_wire};
+use crate::server::{ReceivedRequest, Server, Step, response_bytes};
 
 /// Time limit of an answer, including a few retries of a busy server.
 const SOON: Duration = Duration::from_secs(30);
@@ -51,20 +51,20 @@ const PIECES: [&str; 22] = [
 ];
 
 /// A server that mutates every reply with the current seed. Seed 0 leaves replies unchanged.
-struct Garbler {
+struct MutatingServer {
     server: Server,
     number: Arc<AtomicU64>,
 }
 
-impl Garbler {
-    fn start(part: impl Fn(&Asked) -> Vec<Act> + Send + Sync + 'static) -> Garbler {
+impl MutatingServer {
+    fn start(part: impl Fn(&ReceivedRequest) -> Vec<Step> + Send + Sync + 'static) -> MutatingServer {
         let number = Arc::new(AtomicU64::new(0));
         let now = number.clone();
         let server = Server::start(move |asked| match now.load(Ordering::Relaxed) {
             0 => part(asked),
-            number => changed(part(asked), &mut seed(number)),
+            number => mutated_reply(part(asked), &mut rng_of_mutant(number)),
         });
-        Garbler { server, number }
+        MutatingServer { server, number }
     }
 
     fn set(&self, number: u64) {
@@ -73,56 +73,59 @@ impl Garbler {
 }
 
 /// A mutated reply: its bytes, its text, or its JSON values.
-fn changed(acts: Vec<Act>, dice: &mut Dice) -> Vec<Act> {
-    let how = dice.roll(3);
+fn mutated_reply(acts: Vec<Step>, dice: &mut Xorshift) -> Vec<Step> {
+    let how = dice.index_below(3);
     if how == 0 {
-        let mut bytes = on_the_wire(&acts);
+        let mut bytes = response_bytes(&acts);
         mutate(&mut bytes, dice);
-        return vec![Act::Raw(bytes), Act::Close];
+        return vec![Step::Raw(bytes), Step::Close];
     }
-    let chosen = dice.roll(acts.len());
-    let change = |(place, act): (usize, Act)| match act {
-        Act::Send(text) if place >= chosen => match how {
-            1 => Act::Send(garbled(&[text], &PIECES, dice)),
-            _ => Act::Send(twisted(&text, dice)),
+    let chosen = dice.index_below(acts.len());
+    let change = |(place, act): (usize, Step)| match act {
+        Step::Send(text) if place >= chosen => match how {
+            1 => Step::Send(mutated_text(&[text], &PIECES, dice)),
+            _ => Step::Send(mutated_json_text(&text, dice)),
         },
-        Act::Head(_, kind) if place == chosen => Act::Head(*dice.pick(&[200, 204, 301, 400, 404, 429, 500, 503]), kind),
+        Step::Head(_, kind) if place == chosen => {
+            Step::Head(*dice.pick(&[200, 204, 301, 400, 404, 429, 500, 503]), kind)
+        }
         act => act,
     };
     acts.into_iter().enumerate().map(change).collect()
 }
 
 /// Replaces a random part of the JSON in the text.
-fn twisted(text: &str, dice: &mut Dice) -> String {
+fn mutated_json_text(text: &str, dice: &mut Xorshift) -> String {
     let (before, data) = text.split_at(text.find('{').unwrap_or(text.len()));
     let Ok(mut value) = serde_json::from_str::<Value>(data.trim_end()) else { return text.to_string() };
-    (0..=dice.roll(2)).for_each(|_| twist(&mut value, dice));
+    (0..=dice.index_below(2)).for_each(|_| mutate_json(&mut value, dice));
     format!("{before}{value}{}", &data[data.trim_end().len()..])
 }
 
 const SAID: &str = "The heron stands in the reeds [1]. It has stood there since March.";
 
 /// An OpenAI-compatible server with a model that answers or calls a tool.
-fn openai() -> Garbler {
+fn openai() -> MutatingServer {
     let asked_so_far = AtomicU64::new(0);
-    Garbler::start(move |asked| {
+    MutatingServer::start(move |asked| {
         let calls = asked_so_far.fetch_add(1, Ordering::Relaxed) % 3 == 2;
-        let says = |_: &Value| if calls { openai::call("search", &json!({"query": "heron"})) } else { SAID.into() };
+        let says =
+            |_: &Value| if calls { openai::tool_call("search", &json!({"query": "heron"})) } else { SAID.into() };
         openai::answer(&["m"], asked, &says)
     })
 }
 
-fn ollama() -> Garbler {
+fn ollama() -> MutatingServer {
     let models = vec![Model::new("m", &["completion", "embedding"])];
-    Garbler::start(move |asked| match asked.path.as_str() {
+    MutatingServer::start(move |asked| match asked.path.as_str() {
         "/api/embed" => {
             let count = asked.body["input"].as_array().map_or(1, Vec::len);
-            Act::json(
+            Step::json(
                 200,
                 &json!({"model": "m", "embeddings": vec![json!([0.5, -1.0, 2.0]); count], "total_duration": 1}),
             )
         }
-        _ => ollama::answer(&models, asked, &|_| Says::Text(SAID.into())),
+        _ => ollama::answer(&models, asked, &|_| Reply::Text(SAID.into())),
     })
 }
 
@@ -135,7 +138,7 @@ fn config(settings: &[(&str, &str)]) -> Config {
 }
 
 /// Sends requests with mutated replies, and counts the replies that are understood nevertheless.
-async fn check<T>(garbler: &Garbler, count: u64, ask: impl AsyncFn() -> Result<T, Error>) {
+async fn check_replies<T>(garbler: &MutatingServer, count: u64, ask: impl AsyncFn() -> Result<T, Error>) {
     let mut fine = 0;
     for number in 1..=count {
         garbler.set(number);
@@ -158,11 +161,11 @@ async fn check<T>(garbler: &Garbler, count: u64, ask: impl AsyncFn() -> Result<T
     assert!(fine > 0 && fine < count, "{fine} of {count} were understood");
 }
 
-async fn check_chat(garbler: &Garbler, backend: &str, names: [&str; 2]) {
+async fn check_chat(garbler: &MutatingServer, backend: &str, names: [&str; 2]) {
     let [url, model] = names;
     let settings = [("VIC_LIBRARIAN_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
     let client = vic::llm::open(&config(&settings), Task::Reasoning).unwrap().unwrap();
-    check(garbler, setting("VIC_MUTANTS", FEW), async || {
+    check_replies(garbler, variable_or("VIC_MUTANTS", DEFAULT_MUTANTS), async || {
         client.complete(LlmRequest::new(PrivacyMode::LocalOnly, "Be short.", "Where does the heron stand?")).await
     })
     .await;
@@ -178,13 +181,13 @@ async fn mutated_ollama_chat_is_answer_or_error() {
     check_chat(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_MODEL"]).await;
 }
 
-async fn check_vectors(garbler: &Garbler, backend: &str, names: [&str; 2]) {
+async fn check_vectors(garbler: &MutatingServer, backend: &str, names: [&str; 2]) {
     let [url, model] = names;
     let settings = [("VIC_EMBED_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
     let embedder = vic::embed::open(&config(&settings)).await.unwrap();
     let texts = ["The heron.", "stands in the reeds"].map(String::from);
     // A server that reports it is busy is retried for some seconds.
-    check(garbler, (setting("VIC_MUTANTS", FEW) / 5).max(20), async || {
+    check_replies(garbler, (variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 5).max(20), async || {
         let vectors = embedder.embed_documents(&texts).await?;
         let is_sound = |it: &Vec<f32>| it.len() == embedder.dimension() && it.iter().all(|number| number.is_finite());
         assert!(vectors.len() == 2 && vectors.iter().all(is_sound), "{vectors:?}");
@@ -206,13 +209,13 @@ async fn mutated_ollama_vectors_are_vectors_or_error() {
 #[test]
 fn daemon_answers_despite_mutated_model_replies() {
     let garbler = openai();
-    let world = openai::embeds_for(World::new(), &garbler.server);
+    let world = openai::with_embedder(World::new(), &garbler.server);
     let world = world.with("VIC_LIBRARIAN_BACKEND", "openai").with("VIC_OPENAI_MODEL", "m").with("VIC_WATCH", "0");
     let mut world = world.with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     world.write("a.md", "The heron stands in the reeds.");
     world.index();
     let pid = world.pid();
-    for number in 1..=(setting("VIC_MUTANTS", FEW) / 10).max(1) {
+    for number in 1..=(variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 10).max(1) {
         garbler.set(number);
         let begun = Instant::now();
         let told = post(&world, "/v1/ask", &json!({"query": format!("where does the heron number {number} stand?")}));
@@ -227,7 +230,7 @@ fn daemon_answers_despite_mutated_model_replies() {
     }
     garbler.set(0);
     assert_eq!(world.paths(&["where does the heron stand?"]), ["a.md"]);
-    assert!(world.ended().is_none(), "{}", world.log());
+    assert!(world.exit_status().is_none(), "{}", world.log());
     assert_eq!(world.pid(), pid);
     assert!(!world.log().contains("panicked"), "{}", world.log());
 }

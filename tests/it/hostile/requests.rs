@@ -7,10 +7,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vic::verbs::{EXAMPLES, request_of};
+use vic::verbs::{EXAMPLES, full_request};
 
-use super::mutants::{Dice, FEW, mutate, seed, setting};
-use super::queries::{garbled, twist};
+use super::mutants::{DEFAULT_MUTANTS, Xorshift, mutate, rng_of_mutant, variable_or};
+use super::queries::{mutate_json, mutated_text};
 use crate::harness::World;
 use crate::http::{connect, get, key_line};
 
@@ -18,7 +18,7 @@ use crate::http::{connect, get, key_line};
 const SOON: Duration = Duration::from_secs(20);
 
 /// Valid request bodies. None names a folder or an address: a mutation of it could be a real one.
-fn bodies() -> Vec<(String, Value)> {
+fn request_bodies() -> Vec<(String, Value)> {
     let of = |path: &str, body: Value| (path.to_string(), body);
     let mut bodies = vec![
         of(
@@ -39,7 +39,7 @@ fn bodies() -> Vec<(String, Value)> {
     let verbs = EXAMPLES.iter().filter(|it| it.verb != "INGEST");
     bodies.extend(verbs.map(|it| {
         let path = format!("/v1/corpus/{}", it.verb.to_lowercase().replace('_', "-"));
-        (path, serde_json::from_str(&request_of(it)).unwrap())
+        (path, serde_json::from_str(&full_request(it)).unwrap())
     }));
     bodies
 }
@@ -72,7 +72,7 @@ const PIECES: [&str; 24] = [
 ];
 
 /// A daemon with a few files and no rate limit.
-pub(super) fn world() -> World {
+pub(super) fn unlimited_world() -> World {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     for number in 0..10 {
         world.write(
@@ -85,7 +85,7 @@ pub(super) fn world() -> World {
 }
 
 /// Sends bytes. Returns status and body, or None if the server closes without a reply.
-fn exchange(world: &World, request: &[u8], patience: Duration) -> Option<(u16, String)> {
+fn send_raw(world: &World, request: &[u8], patience: Duration) -> Option<(u16, String)> {
     let mut stream = connect(world);
     stream.set_read_timeout(Some(patience)).unwrap();
     let _refused_early = stream.write_all(request);
@@ -97,14 +97,14 @@ fn exchange(world: &World, request: &[u8], patience: Duration) -> Option<(u16, S
 }
 
 /// Sends a body with the key. Asserts that the reply is an answer or a refusal with a reason, not an internal error.
-fn send(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], what: &str) -> u16 {
+fn send_body(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], what: &str) -> u16 {
     let head = format!(
         "{method} {path} HTTP/1.0\r\nhost: localhost\r\n{}{more}content-length: {}\r\n\r\n",
         key_line(world),
         body.len()
     );
     let begun = Instant::now();
-    let told = exchange(world, &[head.as_bytes(), body].concat(), SOON);
+    let told = send_raw(world, &[head.as_bytes(), body].concat(), SOON);
     let (status, told) = told.unwrap_or_else(|| panic!("no answer to {what}\n{}", world.log()));
     assert!(begun.elapsed() < SOON, "{what}: {:?}", begun.elapsed());
     assert_ne!(status, 500, "{what}: {told}");
@@ -117,8 +117,8 @@ fn send(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], wh
 }
 
 /// Asserts that the same daemon still runs, answers, and has not panicked.
-pub(super) fn still_well(world: &mut World, pid: u32) {
-    assert!(world.ended().is_none(), "{}", world.log());
+pub(super) fn check_daemon_healthy(world: &mut World, pid: u32) {
+    assert!(world.exit_status().is_none(), "{}", world.log());
     assert_eq!((world.pid(), get(world, "/health").status), (pid, 200));
     assert!(!world.log().contains("panicked"), "{}", world.log());
     assert_eq!(world.paths(&["heron"]).len(), 10);
@@ -126,14 +126,14 @@ pub(super) fn still_well(world: &mut World, pid: u32) {
 
 #[test]
 fn mutated_bodies_are_answered_or_refused() {
-    let mut world = world();
-    let (pid, bodies) = (world.pid(), bodies());
+    let mut world = unlimited_world();
+    let (pid, bodies) = (world.pid(), request_bodies());
     let mut fine = 0;
-    for number in 0..setting("VIC_MUTANTS", FEW) {
-        let mut dice = seed(number);
+    for number in 0..variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) {
+        let mut dice = rng_of_mutant(number);
         let (path, body) = dice.pick(&bodies).clone();
-        let bytes = match dice.roll(3) {
-            0 => garbled(&[body.to_string()], &PIECES, &mut dice).into_bytes(),
+        let bytes = match dice.index_below(3) {
+            0 => mutated_text(&[body.to_string()], &PIECES, &mut dice).into_bytes(),
             1 => {
                 let mut bytes = body.to_string().into_bytes();
                 mutate(&mut bytes, &mut dice);
@@ -141,15 +141,16 @@ fn mutated_bodies_are_answered_or_refused() {
             }
             _ => {
                 let mut body = body;
-                (0..=dice.roll(3)).for_each(|_| twist(&mut body, &mut dice));
+                (0..=dice.index_below(3)).for_each(|_| mutate_json(&mut body, &mut dice));
                 body.to_string().into_bytes()
             }
         };
         let what = format!("seed {number}: {path} {:.2000?}", String::from_utf8_lossy(&bytes));
-        fine += u64::from(send(&world, ("POST", &path, "content-type: application/json\r\n"), &bytes, &what) < 300);
+        fine +=
+            u64::from(send_body(&world, ("POST", &path, "content-type: application/json\r\n"), &bytes, &what) < 300);
     }
     assert!(fine > 0, "this shows nothing");
-    still_well(&mut world, pid);
+    check_daemon_healthy(&mut world, pid);
 }
 
 #[test]
@@ -167,11 +168,11 @@ fn mutated_urls_and_headers_are_answered_or_refused() {
         "?", "&", "=", "%", "%00", "%2e%2e", "%ff", "//", "/../", ";", "#", "+", "[]", "job_id=", "..", "*", "@", ":",
         "\\", "%u0041",
     ];
-    let mut world = world();
+    let mut world = unlimited_world();
     let pid = world.pid();
-    for number in 0..setting("VIC_MUTANTS", FEW) {
-        let mut dice = seed(number);
-        let address = garbled(&ADDRESSES, &PARTS, &mut dice);
+    for number in 0..variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) {
+        let mut dice = rng_of_mutant(number);
+        let address = mutated_text(&ADDRESSES, &PARTS, &mut dice);
         let method = *dice.pick(&["GET", "GET", "GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "BREW"]);
         // As a client sends it: characters not permitted in a URL are percent-encoded.
         let escaped: String = address
@@ -183,19 +184,19 @@ fn mutated_urls_and_headers_are_answered_or_refused() {
             escaped.trim_start_matches('/'),
             key_line(&world)
         );
-        let told = exchange(&world, head.as_bytes(), SOON);
+        let told = send_raw(&world, head.as_bytes(), SOON);
         assert!(told.is_some_and(|it| it.0 != 500), "seed {number}: {method} {escaped}\n{}", world.log());
         // Then with mutated bytes anywhere in the head, which may never end.
         let mut bytes = head.into_bytes();
         mutate(&mut bytes, &mut dice);
-        let told = exchange(&world, &bytes, Duration::from_millis(100));
+        let told = send_raw(&world, &bytes, Duration::from_millis(100));
         assert!(told.is_none_or(|it| it.0 != 500), "seed {number}: {:?}", String::from_utf8_lossy(&bytes));
     }
-    still_well(&mut world, pid);
+    check_daemon_healthy(&mut world, pid);
 }
 
 /// Valid MCP messages.
-fn messages() -> Vec<Value> {
+fn mcp_messages() -> Vec<Value> {
     let message = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     let call = |name: &str, arguments: Value| message("tools/call", json!({"name": name, "arguments": arguments}));
     let client =
@@ -223,17 +224,17 @@ fn messages() -> Vec<Value> {
     ]
 }
 
-fn message(dice: &mut Dice) -> Vec<u8> {
-    let mut message = dice.pick(&messages()).clone();
-    match dice.roll(4) {
+fn mutated_message(dice: &mut Xorshift) -> Vec<u8> {
+    let mut message = dice.pick(&mcp_messages()).clone();
+    match dice.index_below(4) {
         0 => {
             let mut bytes = message.to_string().into_bytes();
             mutate(&mut bytes, dice);
             bytes
         }
-        1 => garbled(&[message.to_string()], &PIECES, dice).into_bytes(),
+        1 => mutated_text(&[message.to_string()], &PIECES, dice).into_bytes(),
         _ => {
-            (0..=dice.roll(3)).for_each(|_| twist(&mut message, dice));
+            (0..=dice.index_below(3)).for_each(|_| mutate_json(&mut message, dice));
             message.to_string().into_bytes()
         }
     }
@@ -241,41 +242,43 @@ fn message(dice: &mut Dice) -> Vec<u8> {
 
 #[test]
 fn mutated_mcp_messages_over_http_are_answered_or_refused() {
-    let mut world = world();
+    let mut world = unlimited_world();
     let pid = world.pid();
     let (mut fine, more) = (0, "content-type: application/json\r\naccept: application/json, text/event-stream\r\n");
-    for number in 0..setting("VIC_MUTANTS", FEW) {
-        let bytes = message(&mut seed(number));
+    for number in 0..variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) {
+        let bytes = mutated_message(&mut rng_of_mutant(number));
         let head = format!(
             "POST /mcp HTTP/1.0\r\nhost: localhost\r\n{}{more}content-length: {}\r\n\r\n",
             key_line(&world),
             bytes.len()
         );
-        let told = exchange(&world, &[head.as_bytes(), &bytes].concat(), SOON);
+        let told = send_raw(&world, &[head.as_bytes(), &bytes].concat(), SOON);
         let what = format!("seed {number}: {:.2000?}", String::from_utf8_lossy(&bytes));
         let (status, told) = told.unwrap_or_else(|| panic!("no answer to {what}\n{}", world.log()));
         assert!(status != 500 && !told.contains("\"code\":\"internal\""), "{what}: {status} {told}");
         fine += u64::from(told.contains("\"result\""));
     }
     assert!(fine > 0, "this shows nothing");
-    still_well(&mut world, pid);
+    check_daemon_healthy(&mut world, pid);
 }
 
 #[test]
 fn mutated_mcp_messages_over_stdio_stop_nothing() {
-    let mut world = world();
+    let mut world = unlimited_world();
     let pid = world.pid();
     let mut command = world.command(crate::harness::vic_program());
     command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = command.spawn().unwrap();
     let (mut input, output) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
-    let messages: Vec<Vec<u8>> = (0..setting("VIC_MUTANTS", FEW)).map(|number| message(&mut seed(number))).collect();
+    let messages: Vec<Vec<u8>> = (0..variable_or("VIC_MUTANTS", DEFAULT_MUTANTS))
+        .map(|number| mutated_message(&mut rng_of_mutant(number)))
+        .collect();
     let writing = std::thread::spawn(move || {
         let mut line = |bytes: &[u8]| {
             let one: Vec<u8> = bytes.iter().copied().filter(|it| *it != b'\n').collect();
             input.write_all(&one).and_then(|()| input.write_all(b"\n")).unwrap();
         };
-        line(self::messages()[0].to_string().as_bytes());
+        line(self::mcp_messages()[0].to_string().as_bytes());
         line(br#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#);
         messages.iter().for_each(|it| line(it));
         line(br#"{"jsonrpc": "2.0", "id": "the last", "method": "ping"}"#);
@@ -286,5 +289,5 @@ fn mutated_mcp_messages_over_stdio_stop_nothing() {
     assert!(answered, "`vic mcp` ended before the last message: {:?}", server.try_wait().unwrap());
     drop(writing.join().unwrap());
     assert!(server.wait().unwrap().success());
-    still_well(&mut world, pid);
+    check_daemon_healthy(&mut world, pid);
 }

@@ -15,7 +15,7 @@ use crate::harness::World;
 use crate::http;
 
 /// Files that are secret by name. The text around the canary gives no hint.
-pub(super) const BY_NAME: [&str; 54] = [
+pub(super) const SECRET_NAMES: [&str; 54] = [
     ".env",
     ".env.local",
     ".env.production",
@@ -73,7 +73,7 @@ pub(super) const BY_NAME: [&str; 54] = [
 ];
 
 /// Secrets by content in files with innocent names. `CANARY` becomes 24 generated letters and digits.
-const BY_CONTENT: [(&str, &str); 20] = [
+const SECRET_CONTENTS: [(&str, &str); 20] = [
     (
         "notes.txt",
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\nCANARY\n-----END OPENSSH PRIVATE KEY-----\n",
@@ -117,16 +117,16 @@ fn canary(number: usize) -> String {
 }
 
 /// Writes all secrets, some of them also inside an archive. Returns the canaries.
-fn lay_out(world: &World) -> Vec<String> {
+fn write_secrets(world: &World) -> Vec<String> {
     let mut canaries = Vec::new();
     let mut next = || {
         canaries.push(canary(canaries.len()));
         canaries[canaries.len() - 1].clone()
     };
-    for name in BY_NAME {
+    for name in SECRET_NAMES {
         world.write(name, format!("value {}\n", next()));
     }
-    for (name, text) in BY_CONTENT {
+    for (name, text) in SECRET_CONTENTS {
         world.write(name, text.replace("CANARY", &next()));
     }
     let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -145,7 +145,7 @@ fn lay_out(world: &World) -> Vec<String> {
 }
 
 /// Encodings of a text: plain, UTF-16, and base64 at each of the three offsets.
-fn guises(text: &str) -> Vec<Vec<u8>> {
+fn encodings(text: &str) -> Vec<Vec<u8>> {
     let mut guises = vec![text.as_bytes().to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()];
     for shift in 0..3 {
         let encoded = STANDARD.encode([vec![b' '; shift], text.as_bytes().to_vec()].concat());
@@ -161,8 +161,8 @@ pub(super) fn all_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns which of these texts occur in these bytes.
-pub(super) fn seen(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
-    let is_in = |text: &String| guises(text).iter().any(|it| memchr::memmem::find(bytes, it).is_some());
+pub(super) fn found_in(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
+    let is_in = |text: &String| encodings(text).iter().any(|it| memchr::memmem::find(bytes, it).is_some());
     texts.iter().filter(|it| is_in(it)).map(|it| format!("{it} in {what}")).collect()
 }
 
@@ -186,7 +186,7 @@ pub(super) fn table_texts(data: &Path) -> String {
 #[test]
 fn secrets_never_reach_index_answers_or_log() {
     let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_LOG_LEVEL", "trace").start();
-    let canaries = lay_out(&world);
+    let canaries = write_secrets(&world);
     assert!(canaries.len() >= 60);
     world.write("control.md", "The control is wallflowercanary.");
     world.index();
@@ -200,24 +200,28 @@ fn secrets_never_reach_index_answers_or_log() {
             2 => http::post(&world, "/v1/search", &json!({ "query": question })).body,
             _ => world.json(&["files"]).to_string(),
         };
-        found.extend(seen("an answer", answer.as_bytes(), &canaries));
+        found.extend(found_in("an answer", answer.as_bytes(), &canaries));
     }
     for file in all_files(&world.files()) {
         let read = world.vic(&["read", "--", file.to_str().unwrap()]);
-        found.extend(seen(&format!("`vic read {}`", file.display()), &[read.stdout, read.stderr].concat(), &canaries));
+        found.extend(found_in(
+            &format!("`vic read {}`", file.display()),
+            &[read.stdout, read.stderr].concat(),
+            &canaries,
+        ));
     }
     let control = ["wallflowercanary".to_string()];
     let kept = |texts: &[String], world: &World| -> Vec<String> {
         all_files(&world.data())
             .iter()
-            .flat_map(|it| seen(&it.display().to_string(), &std::fs::read(it).unwrap(), texts))
+            .flat_map(|it| found_in(&it.display().to_string(), &std::fs::read(it).unwrap(), texts))
             .collect()
     };
     assert!(world.terminate());
     found.extend(kept(&canaries, &world));
-    found.extend(seen("the log", world.log().as_bytes(), &canaries));
+    found.extend(found_in("the log", world.log().as_bytes(), &canaries));
     let texts = table_texts(&world.data());
-    found.extend(seen("a table", texts.as_bytes(), &canaries));
+    found.extend(found_in("a table", texts.as_bytes(), &canaries));
     assert!(found.is_empty(), "{}", found.join("\n"));
     // Otherwise the search above finds nothing in any case.
     assert!(!kept(&control, &world).is_empty() && texts.contains(&control[0]));
@@ -264,7 +268,7 @@ fn new_redaction_rule_reindexes_existing_files() {
     assert!(shown(&world).contains("4111"), "the test could not fail");
     assert!(world.terminate());
     let mut world = world.with("VIC_REDACT", "all");
-    world.spawn();
-    world.until("the note is indexed again", Duration::from_secs(30), |it| shown(it).contains("[redacted]"));
+    world.spawn_and_wait();
+    world.wait_until("the note is indexed again", Duration::from_secs(30), |it| shown(it).contains("[redacted]"));
     assert!(!table_texts(&world.data()).contains("4111"));
 }

@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 use vic::config::{Config, WalkConfig};
 use vic::data_dir::keys::{self, Right};
 use vic::error::ErrorCode;
-use vic::files::{Leash, Rules, walk};
+use vic::files::{Rules, WalkToken, walk};
 use vic::llm::plugin::{PluginRequest, PluginResponse, PluginTask};
 
-use super::mutants::{Dice, FEW, mutate, seed, setting};
-use super::queries::{garbled, twist};
+use super::mutants::{DEFAULT_MUTANTS, Xorshift, mutate, rng_of_mutant, variable_or};
+use super::queries::{mutate_json, mutated_text};
 use crate::harness::World;
 use crate::http::{get, send};
 
 /// Time limit of reading one file.
 const SOON: Duration = Duration::from_secs(10);
 
-fn count() -> u64 {
-    setting("VIC_MUTANTS", FEW)
+fn mutant_count() -> u64 {
+    variable_or("VIC_MUTANTS", DEFAULT_MUTANTS)
 }
 
 /// Runs a reader and returns whether it accepts the text. Asserts that it neither panics nor exceeds the limit.
-fn read(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
+fn run_reader(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
     let begun = Instant::now();
     let read = catch_unwind(AssertUnwindSafe(reader));
     let what = || format!("seed {number}: {:.2000?}", String::from_utf8_lossy(written));
@@ -34,10 +34,10 @@ fn read(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
     read.unwrap_or_else(|_| panic!("{}", what()))
 }
 
-fn changed(seeds: &[&str], pieces: &[&str], dice: &mut Dice) -> Vec<u8> {
-    let mut text = garbled(seeds, pieces, dice).into_bytes();
+fn mutated_bytes(seeds: &[&str], pieces: &[&str], dice: &mut Xorshift) -> Vec<u8> {
+    let mut text = mutated_text(seeds, pieces, dice).into_bytes();
     // Sometimes bytes that are not valid UTF-8.
-    if dice.roll(4) == 0 {
+    if dice.index_below(4) == 0 {
         mutate(&mut text, dice);
     }
     text
@@ -55,7 +55,7 @@ const CONFIGS: [&str; 3] = [
 ];
 const TUNED: [&str; 1] = ["# Written by `vic bench embed --autotune`\nembed_threads = 4\nembed_batch = 64\n"];
 
-const OF_TOML: [&str; 20] = [
+const TOML_PIECES: [&str; 20] = [
     "\n",
     " = ",
     "\"",
@@ -82,12 +82,13 @@ const OF_TOML: [&str; 20] = [
 fn mutated_settings_are_accepted_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut taken = 0;
-    for number in 0..count() {
-        let mut dice = seed(number);
-        let (file, seeds) = if dice.roll(5) == 0 { ("tuned.toml", &TUNED[..]) } else { ("config.toml", &CONFIGS[..]) };
-        let text = changed(seeds, &OF_TOML, &mut dice);
+    for number in 0..mutant_count() {
+        let mut dice = rng_of_mutant(number);
+        let (file, seeds) =
+            if dice.index_below(5) == 0 { ("tuned.toml", &TUNED[..]) } else { ("config.toml", &CONFIGS[..]) };
+        let text = mutated_bytes(seeds, &TOML_PIECES, &mut dice);
         std::fs::write(folder.path().join(file), &text).unwrap();
-        taken += u64::from(read(number, &text, || match config_in(folder.path()) {
+        taken += u64::from(run_reader(number, &text, || match config_in(folder.path()) {
             Ok(config) => Rules::new(&config.walk).is_ok(),
             Err(error) => {
                 assert_ne!(error.code, ErrorCode::Internal, "{error}");
@@ -97,7 +98,7 @@ fn mutated_settings_are_accepted_or_refused() {
         }));
         std::fs::remove_file(folder.path().join(file)).unwrap();
     }
-    assert!(taken > 0 && taken < count(), "{taken} were taken: this shows nothing");
+    assert!(taken > 0 && taken < mutant_count(), "{taken} were taken: this shows nothing");
 }
 
 const IGNORES: [&str; 3] = [
@@ -106,7 +107,7 @@ const IGNORES: [&str; 3] = [
     "a?b\n{x,y}.txt\n***\n!!\n/\n",
 ];
 
-const OF_IGNORES: [&str; 18] =
+const IGNORE_PIECES: [&str; 18] =
     ["*", "**", "/", "!", "[", "]", "[!", "[a-", "{", "}", ",", "\\", "?", "\n", "\r\n", "#", " ", "\u{feff}"];
 
 #[test]
@@ -116,18 +117,19 @@ fn mutated_ignore_files_are_applied_or_reported() {
         std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
         std::fs::write(folder.path().join(path), "text").unwrap();
     }
-    let rules = WalkConfig { ignore: vec![], hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
+    let rules =
+        WalkConfig { ignore: vec![], include_hidden: false, max_file_bytes: 1 << 20, watch: false, rescan_seconds: 60 };
     let rules = Rules::new(&rules).unwrap();
     let (mut all, mut fewer) = (0, 0);
-    for number in 0..count() {
-        let mut dice = seed(number);
-        let text = changed(&IGNORES, &OF_IGNORES, &mut dice);
+    for number in 0..mutant_count() {
+        let mut dice = rng_of_mutant(number);
+        let text = mutated_bytes(&IGNORES, &IGNORE_PIECES, &mut dice);
         let place = *dice.pick(&["", "a/", "docs/"]);
         let file = folder.path().join(place).join(dice.pick(&[".vicignore", ".gitignore", ".ignore"]));
         std::fs::write(&file, &text).unwrap();
-        let is_whole = read(number, &text, || {
+        let is_whole = run_reader(number, &text, || {
             let mut found = 0;
-            walk(folder.path(), &rules, None, &Leash::default(), |_| found += 1).unwrap();
+            walk(folder.path(), &rules, None, &WalkToken::default(), |_| found += 1).unwrap();
             found == 4
         });
         (all, fewer) = (all + u64::from(is_whole), fewer + u64::from(!is_whole));
@@ -137,7 +139,7 @@ fn mutated_ignore_files_are_applied_or_reported() {
 }
 
 /// Valid key tables written by vic, as seeds.
-fn tables(world: &World) -> Vec<String> {
+fn key_tables(world: &World) -> Vec<String> {
     let config = world.config();
     let folders = [world.files()];
     keys::add(&config, "anna", &folders, Right::Read).unwrap();
@@ -146,7 +148,7 @@ fn tables(world: &World) -> Vec<String> {
     vec![one, std::fs::read_to_string(config.keys_path()).unwrap()]
 }
 
-const OF_TABLES: [&str; 14] = [
+const KEY_TABLE_PIECES: [&str; 14] = [
     "[",
     "]",
     "{",
@@ -166,20 +168,20 @@ const OF_TABLES: [&str; 14] = [
 #[test]
 fn mutated_key_tables_never_admit_unknown_keys() {
     let mut world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
-    let (pid, tables, path) = (world.pid(), tables(&world), world.config().keys_path());
+    let (pid, tables, path) = (world.pid(), key_tables(&world), world.config().keys_path());
     let seeds: Vec<&str> = tables.iter().map(String::as_str).collect();
-    for number in 0..count() {
-        let mut dice = seed(number);
-        let text = match dice.roll(2) {
-            0 => changed(&seeds, &OF_TABLES, &mut dice),
+    for number in 0..mutant_count() {
+        let mut dice = rng_of_mutant(number);
+        let text = match dice.index_below(2) {
+            0 => mutated_bytes(&seeds, &KEY_TABLE_PIECES, &mut dice),
             _ => {
                 let mut table: Value = serde_json::from_str(dice.pick::<&str>(&seeds)).unwrap();
-                twist(&mut table, &mut dice);
+                mutate_json(&mut table, &mut dice);
                 table.to_string().into_bytes()
             }
         };
         std::fs::write(&path, &text).unwrap();
-        read(number, &text, || keys::list(&world.config()).is_ok());
+        run_reader(number, &text, || keys::list(&world.config()).is_ok());
         // A request costs more than parsing, so only every tenth seed sends one.
         if number % 10 == 0 {
             let stranger =
@@ -191,7 +193,7 @@ fn mutated_key_tables_never_admit_unknown_keys() {
             assert!(is_refused, "seed {number}: {told:?} {}", String::from_utf8_lossy(&text));
         }
     }
-    assert!(world.ended().is_none() && world.pid() == pid, "{}", world.log());
+    assert!(world.exit_status().is_none() && world.pid() == pid, "{}", world.log());
     assert!(!world.log().contains("panicked"), "{}", world.log());
 }
 
@@ -202,7 +204,7 @@ const RESPONSES: [&str; 4] = [
     r#"{"error": "no model"}"#,
 ];
 
-const OF_JSON: [&str; 14] =
+const JSON_PIECES: [&str; 14] =
     ["{", "}", "[", "]", "\"", ",", ":", "null", "-1", "1e999", "\\ud800", "\\u0000", "\"error\": ", "\u{202e}"];
 
 #[test]
@@ -222,27 +224,28 @@ fn mutated_plugin_output_is_response_or_refused() {
         tasks.iter().map(|it| serde_json::to_string(&PluginRequest::new(None, it.clone())).unwrap()).collect();
     let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
     let mut taken = 0;
-    for number in 0..count() {
-        let mut dice = seed(number);
+    for number in 0..mutant_count() {
+        let mut dice = rng_of_mutant(number);
         let mut value: Value = serde_json::from_str(dice.pick::<&str>(&RESPONSES)).unwrap();
-        (0..=dice.roll(3)).for_each(|_| twist(&mut value, &mut dice));
+        (0..=dice.index_below(3)).for_each(|_| mutate_json(&mut value, &mut dice));
         let text = value.to_string().into_bytes();
-        taken +=
-            u64::from(read(number, &text, || match PluginResponse::parse(value, dice.pick(&tasks), "the plugin") {
+        taken += u64::from(run_reader(number, &text, || {
+            match PluginResponse::parse(value, dice.pick(&tasks), "the plugin") {
                 Ok(_) => true,
                 Err(error) => {
                     assert!(error.code == ErrorCode::FailedPrecondition && error.message.len() < 4_000, "{error}");
                     false
                 }
-            }));
+            }
+        }));
         // Raw bytes as they arrive through the pipe, possibly invalid JSON.
-        let text = changed(&RESPONSES, &OF_JSON, &mut dice);
-        read(number, &text, || {
+        let text = mutated_bytes(&RESPONSES, &JSON_PIECES, &mut dice);
+        run_reader(number, &text, || {
             let parsed = serde_json::from_slice(&text).map(|it| PluginResponse::parse(it, &tasks[0], "the plugin"));
             parsed.is_ok_and(|it| it.is_ok())
         });
-        let text = changed(&requests, &OF_JSON, &mut dice);
-        read(number, &text, || PluginRequest::parse(&String::from_utf8_lossy(&text)).is_ok());
+        let text = mutated_bytes(&requests, &JSON_PIECES, &mut dice);
+        run_reader(number, &text, || PluginRequest::parse(&String::from_utf8_lossy(&text)).is_ok());
     }
-    assert!(taken > 0 && taken < count(), "{taken} were taken: this shows nothing");
+    assert!(taken > 0 && taken < mutant_count(), "{taken} were taken: this shows nothing");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vic::model::{FileState, OcrMode, Reason};
 
-use crate::skills::House;
+use crate::skills::TestIndex;
 use crate::torture::figure;
 
 /// A worker that logs its jobs and answers at once, except for files with `slow` or `deadly` in their content.
@@ -36,10 +36,10 @@ const GOOD: usize = 20;
 /// Files that kill their readers, good files after them, and the time limit for the good files.
 const DEADLY: usize = 1_000;
 const GOOD_AFTER_DEADLY: usize = 100;
-const DONE: Duration = Duration::from_secs(120);
+const GOOD_LIMIT: Duration = Duration::from_secs(120);
 
 /// An index over `count` bad files and then `good` good files, with that worker.
-async fn house(folder: &Path, (bad, count): (&str, usize), good: usize) -> House {
+async fn index_with_worker(folder: &Path, (bad, count): (&str, usize), good: usize) -> TestIndex {
     let program = folder.join("worker");
     std::fs::write(&program, WORKER).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -52,13 +52,13 @@ async fn house(folder: &Path, (bad, count): (&str, usize), good: usize) -> House
             }
         }
     };
-    House::of(&program, fill, true).await
+    TestIndex::with_worker(&program, fill, true).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hanging_files_do_not_block_other_files() {
     let folder = tempfile::tempdir().unwrap();
-    let house = house(folder.path(), ("slow", SLOW), GOOD).await;
+    let house = index_with_worker(folder.path(), ("slow", SLOW), GOOD).await;
     house.job(OcrMode::Never, false).await;
     let order = std::fs::read_to_string(folder.path().join("worker.order")).unwrap();
     let order: Vec<&str> = order.lines().collect();
@@ -76,10 +76,10 @@ async fn hanging_files_do_not_block_other_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deadly_files_do_not_block_other_files() {
     let folder = tempfile::tempdir().unwrap();
-    let house = house(folder.path(), ("deadly", DEADLY), GOOD_AFTER_DEADLY).await;
+    let house = index_with_worker(folder.path(), ("deadly", DEADLY), GOOD_AFTER_DEADLY).await;
     let (begun, catalog, good) = (Instant::now(), house.catalog.clone(), GOOD_AFTER_DEADLY as u64);
     let watch = tokio::task::spawn_blocking(move || {
-        while catalog.coverage(None).unwrap().indexed < good && begun.elapsed() < DONE {
+        while catalog.coverage(None).unwrap().indexed < good && begun.elapsed() < GOOD_LIMIT {
             std::thread::sleep(Duration::from_millis(100));
         }
         begun.elapsed()
@@ -87,7 +87,7 @@ async fn deadly_files_do_not_block_other_files() {
     house.job(OcrMode::Never, false).await;
     let (done, all) = (watch.await.unwrap(), begun.elapsed());
     figure("good files after a thousand that kill their readers", format!("{done:.1?}, those as well {all:.1?}"));
-    assert!(done < DONE, "{:?}", house.catalog.coverage(None).unwrap());
+    assert!(done < GOOD_LIMIT, "{:?}", house.catalog.coverage(None).unwrap());
     let coverage = house.catalog.coverage(None).unwrap();
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, good, DEADLY as u64));
     assert_eq!(coverage.reasons[Reason::WorkerCrash.name()], DEADLY as u64);

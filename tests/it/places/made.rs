@@ -6,44 +6,44 @@ use std::ops::Range;
 use image::{GrayImage, Luma};
 use pdfium_render::prelude::{PdfRenderConfig, Pdfium};
 
-use super::{Made, Truth, library, sentence};
-use crate::seeds::{office, open, relations, zip};
+use super::{ExpectedLocation, TestDocument, pdfium_path, sentence};
+use crate::seeds::{office, open_document, relations, zip};
 
 /// Returns the sentence numbers of each page, given the sentence count per page.
-fn pages(sizes: &[usize]) -> Vec<Range<usize>> {
+fn sentence_ranges(sizes: &[usize]) -> Vec<Range<usize>> {
     let start = |page: usize| sizes[..page].iter().sum::<usize>();
     (0..sizes.len()).map(|page| start(page)..start(page) + sizes[page]).collect()
 }
 
 /// A document of pages, written by `write` from the sentences of each. `truth` maps a page (from 1) and the index of a
 /// sentence on it (from 0) to the location.
-fn made(
+fn paged_document(
     name: &'static str,
     sizes: &[usize],
-    truth: impl Fn(u64, usize) -> Truth,
+    truth: impl Fn(u64, usize) -> ExpectedLocation,
     write: impl Fn(&[Vec<String>]) -> Vec<u8>,
-) -> Made {
-    let pages: Vec<Vec<String>> = pages(sizes).into_iter().map(|it| it.map(sentence).collect()).collect();
+) -> TestDocument {
+    let pages: Vec<Vec<String>> = sentence_ranges(sizes).into_iter().map(|it| it.map(sentence).collect()).collect();
     let place = |(page, sentences): (u64, &Vec<String>)| {
         sentences.iter().enumerate().map(|(at, it)| (it.clone(), truth(page, at))).collect::<Vec<_>>()
     };
     let sentences = (1..).zip(&pages).flat_map(place).collect();
-    Made { name, bytes: write(&pages), sentences, headings: Vec::new() }
+    TestDocument { name, bytes: write(&pages), sentences, headings: Vec::new() }
 }
 
 /// The same, with the first sentence of each page as its title.
-fn titled(made: Made, sizes: &[usize]) -> Made {
-    let headings = pages(sizes).into_iter().filter_map(|mut it| it.next().map(sentence)).collect();
-    Made { headings, ..made }
+fn with_titles(made: TestDocument, sizes: &[usize]) -> TestDocument {
+    let headings = sentence_ranges(sizes).into_iter().filter_map(|mut it| it.next().map(sentence)).collect();
+    TestDocument { headings, ..made }
 }
 
-fn page(page: u64, _: usize) -> Truth {
-    Truth { page: Some(page), ..Truth::default() }
+fn page_location(page: u64, _: usize) -> ExpectedLocation {
+    ExpectedLocation { page: Some(page), ..ExpectedLocation::default() }
 }
 
 /// Each sentence on its own line, in small print so that long pages fit.
-pub(crate) fn pdf(name: &'static str, sizes: &[usize]) -> Made {
-    made(name, sizes, page, |pages| pdf_of(pages, 5))
+pub(crate) fn pdf(name: &'static str, sizes: &[usize]) -> TestDocument {
+    paged_document(name, sizes, page_location, |pages| pdf_of(pages, 5))
 }
 
 fn pdf_of(pages: &[Vec<String>], size: usize) -> Vec<u8> {
@@ -77,8 +77,8 @@ fn pdf_of(pages: &[Vec<String>], size: usize) -> Vec<u8> {
 }
 
 /// The first sentence of a slide is its title.
-pub(crate) fn pptx(name: &'static str, sizes: &[usize]) -> Made {
-    let made = made(name, sizes, page, |slides| {
+pub(crate) fn pptx(name: &'static str, sizes: &[usize]) -> TestDocument {
+    let made = paged_document(name, sizes, page_location, |slides| {
         let number = slides.len();
         let ids: String = (1..=number).map(|it| format!("<p:sldId id=\"{}\" r:id=\"rId{it}\"/>", 255 + it)).collect();
         let list =
@@ -93,7 +93,7 @@ pub(crate) fn pptx(name: &'static str, sizes: &[usize]) -> Made {
         let kind = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml";
         office("ppt/presentation.xml", kind, &parts)
     });
-    titled(made, sizes)
+    with_titles(made, sizes)
 }
 
 fn slide(sentences: &[String]) -> String {
@@ -105,30 +105,34 @@ fn slide(sentences: &[String]) -> String {
     )
 }
 
-pub(crate) fn odp(name: &'static str, sizes: &[usize]) -> Made {
-    let made = made(name, sizes, page, |slides| {
+pub(crate) fn odp(name: &'static str, sizes: &[usize]) -> TestDocument {
+    let made = paged_document(name, sizes, page_location, |slides| {
         let frame = |class: &str, all: &[String]| {
             let text: String = all.iter().map(|it| format!("<text:p>{it}</text:p>")).collect();
             format!("<draw:frame{class}><draw:text-box>{text}</draw:text-box></draw:frame>")
         };
         let title = |it: &[String]| frame(" presentation:class=\"title\"", it);
         let page = |it: &Vec<String>| format!("<draw:page>{}{}</draw:page>", title(&it[..1]), frame("", &it[1..]));
-        open("presentation", &slides.iter().map(page).collect::<String>())
+        open_document("presentation", &slides.iter().map(page).collect::<String>())
     });
-    titled(made, sizes)
+    with_titles(made, sizes)
 }
 
 /// Returns the row (from 1) of a sentence. A blank row follows every third sentence.
-fn row(at: usize) -> usize {
+fn sheet_row(at: usize) -> usize {
     2 + at + at / 3
 }
 
-fn sheet(number: u64, at: usize) -> Truth {
-    Truth { sheet: Some(format!("Sheet {number}")), row: Some(row(at) as u64), ..Truth::default() }
+fn sheet_location(number: u64, at: usize) -> ExpectedLocation {
+    ExpectedLocation {
+        sheet: Some(format!("Sheet {number}")),
+        row: Some(sheet_row(at) as u64),
+        ..ExpectedLocation::default()
+    }
 }
 
-pub(crate) fn xlsx(name: &'static str, sizes: &[usize]) -> Made {
-    made(name, sizes, sheet, |sheets| {
+pub(crate) fn xlsx(name: &'static str, sizes: &[usize]) -> TestDocument {
+    paged_document(name, sizes, sheet_location, |sheets| {
         let number = sheets.len();
         let list: String =
             (1..=number).map(|it| format!("<sheet name=\"Sheet {it}\" sheetId=\"{it}\" r:id=\"rId{it}\"/>")).collect();
@@ -138,7 +142,7 @@ pub(crate) fn xlsx(name: &'static str, sizes: &[usize]) -> Made {
         let names: Vec<String> = (1..=number).map(|it| format!("worksheets/sheet{it}.xml")).collect();
         let beside = relations(&names.iter().map(|it| ("worksheet", it.as_str())).collect::<Vec<_>>());
         let cells = |(at, it): (usize, &String)| {
-            let row = row(at);
+            let row = sheet_row(at);
             format!(
                 "<row r=\"{row}\"><c r=\"A{row}\" t=\"inlineStr\"><is><t>{it}</t></is></c><c r=\"B{row}\"><v>{row}</v></c></row>"
             )
@@ -157,25 +161,28 @@ pub(crate) fn xlsx(name: &'static str, sizes: &[usize]) -> Made {
     })
 }
 
-pub(crate) fn ods(name: &'static str, sizes: &[usize]) -> Made {
-    made(name, sizes, sheet, |sheets| {
+pub(crate) fn ods(name: &'static str, sizes: &[usize]) -> TestDocument {
+    paged_document(name, sizes, sheet_location, |sheets| {
         let cell = |text: &str| format!("<table:table-cell><text:p>{text}</text:p></table:table-cell>");
         let empty = "<table:table-row><table:table-cell/></table:table-row>";
         let row_of = |(at, it): (usize, &String)| {
-            let before = if at == 0 { 1 } else { row(at) - row(at - 1) - 1 };
+            let before = if at == 0 { 1 } else { sheet_row(at) - sheet_row(at - 1) - 1 };
             format!("{}<table:table-row>{}{}</table:table-row>", empty.repeat(before), cell(it), cell(&at.to_string()))
         };
         let sheet = |(number, it): (usize, &Vec<String>)| {
             let rows: String = it.iter().enumerate().map(row_of).collect();
             format!("<table:table table:name=\"Sheet {number}\">{rows}</table:table>")
         };
-        open("spreadsheet", &(1..).zip(sheets).map(sheet).collect::<String>())
+        open_document("spreadsheet", &(1..).zip(sheets).map(sheet).collect::<String>())
     })
 }
 
-pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> Made {
-    let chapter = |number: u64, _: usize| Truth { part: Some(format!("chapter {number}")), ..Truth::default() };
-    let made = made(name, sizes, chapter, |chapters| {
+pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> TestDocument {
+    let chapter = |number: u64, _: usize| ExpectedLocation {
+        part: Some(format!("chapter {number}")),
+        ..ExpectedLocation::default()
+    };
+    let made = paged_document(name, sizes, chapter, |chapters| {
         let names: Vec<String> = (1..=chapters.len()).map(|it| format!("{it}.xhtml")).collect();
         let items: String = names
             .iter()
@@ -197,13 +204,13 @@ pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> Made {
         parts.extend(names.iter().zip(&written).map(|(name, it)| (name.as_str(), it.as_bytes())));
         zip(&parts)
     });
-    titled(made, sizes)
+    with_titles(made, sizes)
 }
 
 /// The rendered pages of a PDF in one file.
-pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> Made {
-    made(name, sizes, page, |pages| {
-        let drawn = draw(&pdf_of(pages, 20));
+pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> TestDocument {
+    paged_document(name, sizes, page_location, |pages| {
+        let drawn = render_pages(&pdf_of(pages, 20));
         let mut bytes = Cursor::new(Vec::new());
         let mut encoder = tiff::encoder::TiffEncoder::new(&mut bytes).unwrap();
         for page in &drawn {
@@ -214,8 +221,8 @@ pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> Made {
 }
 
 /// Renders the upper third of each page of a PDF.
-fn draw(pdf: &[u8]) -> Vec<GrayImage> {
-    let pdfium = Pdfium::new(Pdfium::bind_to_library(library()).unwrap());
+fn render_pages(pdf: &[u8]) -> Vec<GrayImage> {
+    let pdfium = Pdfium::new(Pdfium::bind_to_library(pdfium_path()).unwrap());
     let document = pdfium.load_pdf_from_byte_slice(pdf, None).unwrap();
     let render = PdfRenderConfig::new().set_target_width(1_200);
     let page = |it: pdfium_render::prelude::PdfPage<'_>| {
@@ -227,22 +234,22 @@ fn draw(pdf: &[u8]) -> Vec<GrayImage> {
 }
 
 /// A text file of lines. `wrap` turns a sentence into lines; the line of each sentence is recorded.
-fn lines(name: &'static str, wrap: impl Fn(usize, &str) -> String) -> Made {
+fn line_document(name: &'static str, wrap: impl Fn(usize, &str) -> String) -> TestDocument {
     let (mut text, mut sentences) = (String::new(), Vec::new());
     for number in 0..200 {
         let said = sentence(number);
         let wrapped = wrap(number, &said);
         let before = wrapped[..wrapped.find(&said).unwrap()].matches('\n').count();
         let line = 1 + text.matches('\n').count() + before;
-        sentences.push((said, Truth { line: Some(line as u64), ..Truth::default() }));
+        sentences.push((said, ExpectedLocation { line: Some(line as u64), ..ExpectedLocation::default() }));
         text.push_str(&wrapped);
     }
-    Made { name, bytes: text.into_bytes(), sentences, headings: Vec::new() }
+    TestDocument { name, bytes: text.into_bytes(), sentences, headings: Vec::new() }
 }
 
 /// Headings, lists, quotes, tables and paragraphs with different gaps between them.
-pub(crate) fn markdown() -> Made {
-    let made = lines("notes.md", |number, said| match number % 10 {
+pub(crate) fn markdown() -> TestDocument {
+    let made = line_document("notes.md", |number, said| match number % 10 {
         0 => format!("\n## {said}\n\n"),
         1 | 2 => format!("- {said}\n"),
         3 => format!("\n| letter | number |\n|---|---|\n| {said} | {number} |\n"),
@@ -251,11 +258,11 @@ pub(crate) fn markdown() -> Made {
         7 => format!("> {said}\n\n\n"),
         _ => format!("Note {number}. {said}\n"),
     });
-    Made { headings: (0..200).step_by(10).map(sentence).collect(), ..made }
+    TestDocument { headings: (0..200).step_by(10).map(sentence).collect(), ..made }
 }
 
-pub(crate) fn text() -> Made {
-    lines("notes.txt", |number, said| match number % 4 {
+pub(crate) fn text() -> TestDocument {
+    line_document("notes.txt", |number, said| match number % 4 {
         0 => format!("\r\n\r\n{said}\r\n"),
         1 => format!("Of {number}: {said}\n"),
         2 => format!("{said}\n\n\n"),
@@ -264,50 +271,54 @@ pub(crate) fn text() -> Made {
 }
 
 /// Some cells have several lines, and some lines are blank.
-pub(crate) fn csv() -> Made {
-    lines("table.csv", |number, said| match number % 7 {
+pub(crate) fn csv() -> TestDocument {
+    line_document("table.csv", |number, said| match number % 7 {
         0 => format!("{number},{said},\"one\ntwo\nthree\"\n"),
         3 => format!("\n{number},{said},x\n"),
         _ => format!("{number},{said},y\n"),
     })
 }
 
-pub(crate) fn subtitles() -> Made {
-    lines("film.srt", |number, said| {
+pub(crate) fn subtitles() -> TestDocument {
+    line_document("film.srt", |number, said| {
         format!("{number}\n00:00:{:02},000 --> 00:00:{:02},500\n{said}\n\n", number % 60, number % 60)
     })
 }
 
 /// Sentences 0 to 99, each in its own part.
-fn parts(name: &'static str, truth: impl Fn(usize) -> Truth, bytes: Vec<u8>) -> Made {
+fn part_document(name: &'static str, truth: impl Fn(usize) -> ExpectedLocation, bytes: Vec<u8>) -> TestDocument {
     let sentences = (0..100).map(|it| (sentence(it), truth(it))).collect();
-    Made { name, bytes, sentences, headings: Vec::new() }
+    TestDocument { name, bytes, sentences, headings: Vec::new() }
 }
 
-pub(crate) fn notebook() -> Made {
+pub(crate) fn notebook() -> TestDocument {
     let cell = |number: usize| serde_json::json!({"cell_type": "markdown", "source": sentence(number)});
     let book = serde_json::json!({"nbformat": 4, "cells": (0..100).map(cell).collect::<Vec<_>>()});
-    let truth = |it: usize| Truth { part: Some(format!("cell {}", it + 1)), ..Truth::default() };
-    parts("book.ipynb", truth, book.to_string().into_bytes())
+    let truth = |it: usize| ExpectedLocation { part: Some(format!("cell {}", it + 1)), ..ExpectedLocation::default() };
+    part_document("book.ipynb", truth, book.to_string().into_bytes())
 }
 
-pub(crate) fn mail() -> Made {
+pub(crate) fn mail() -> TestDocument {
     let message = |number: usize| {
         format!(
             "From ann@example.org Mon Mar  2 10:00:00 2026\nFrom: ann@example.org\nSubject: Note {number}\n\n{}\n\n",
             sentence(number)
         )
     };
-    let truth = |it: usize| Truth { part: Some(format!("message {}, body", it + 1)), ..Truth::default() };
-    parts("box.mbox", truth, (0..100).map(message).collect::<String>().into_bytes())
+    let truth =
+        |it: usize| ExpectedLocation { part: Some(format!("message {}, body", it + 1)), ..ExpectedLocation::default() };
+    part_document("box.mbox", truth, (0..100).map(message).collect::<String>().into_bytes())
 }
 
-pub(crate) fn archive() -> Made {
+pub(crate) fn archive() -> TestDocument {
     let names: Vec<String> = (0..100).map(|it| format!("notes/{it}.txt")).collect();
     let texts: Vec<String> = (0..100).map(|it| format!("{}{}\n", "\n".repeat(it), sentence(it))).collect();
     let members: Vec<(&str, &[u8])> =
         names.iter().zip(&texts).map(|(name, it)| (name.as_str(), it.as_bytes())).collect();
-    let truth =
-        |it: usize| Truth { member: Some(format!("notes/{it}.txt")), line: Some(it as u64 + 1), ..Truth::default() };
-    parts("pack.zip", truth, zip(&members))
+    let truth = |it: usize| ExpectedLocation {
+        member: Some(format!("notes/{it}.txt")),
+        line: Some(it as u64 + 1),
+        ..ExpectedLocation::default()
+    };
+    part_document("pack.zip", truth, zip(&members))
 }

@@ -9,33 +9,33 @@ use crate::h2;
 const QUESTION: &str = "who keeps the ladder of the orchard?";
 
 /// Methods that would remove something that later requests need. Skipped for keys that may call them.
-const ENDS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
+const DESTRUCTIVE_METHODS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
 
 /// One request in one of the APIs.
-pub(super) enum Asked {
+pub(super) enum ScopedRequest {
     Http(&'static str, String, Value),
     Tool(String, Value),
     Mcp(&'static str),
     Grpc(String, Vec<u8>),
 }
 
-impl Asked {
+impl ScopedRequest {
     /// Returns the route or method, and the request.
     pub(super) fn name(&self) -> String {
         match self {
-            Asked::Http(method, path, body) => format!("{method} {path} {body}"),
-            Asked::Tool(name, arguments) => format!("tool {name} {arguments}"),
-            Asked::Mcp(method) => format!("mcp {method}"),
-            Asked::Grpc(method, message) => format!("{method} {}", String::from_utf8_lossy(message)),
+            ScopedRequest::Http(method, path, body) => format!("{method} {path} {body}"),
+            ScopedRequest::Tool(name, arguments) => format!("tool {name} {arguments}"),
+            ScopedRequest::Mcp(method) => format!("mcp {method}"),
+            ScopedRequest::Grpc(method, message) => format!("{method} {}", String::from_utf8_lossy(message)),
         }
     }
 
-    fn of(&self, team: &Team, key: &str) -> String {
+    fn response_of(&self, team: &Team, key: &str) -> String {
         match self {
-            Asked::Http(method, path, body) => team.send(key, method, path, body).body,
-            Asked::Tool(name, arguments) => team.tool(key, name, arguments.clone()),
-            Asked::Mcp(method) => team.mcp(key, method, json!({})),
-            Asked::Grpc(method, message) => {
+            ScopedRequest::Http(method, path, body) => team.send(key, method, path, body).body,
+            ScopedRequest::Tool(name, arguments) => team.tool(key, name, arguments.clone()),
+            ScopedRequest::Mcp(method) => team.mcp(key, method, json!({})),
+            ScopedRequest::Grpc(method, message) => {
                 let called = team.grpc(key, method, message);
                 format!("{} {}", called.headers, String::from_utf8_lossy(&called.body))
             }
@@ -44,32 +44,34 @@ impl Asked {
 }
 
 /// Sends every request with this key, which has the file `own` in its scope. Returns the requests with the responses.
-pub(super) fn blind(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
+pub(super) fn send_all(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
     let own = team.world.files().join(own);
     let started = team.send(key, "POST", "/v1/index/start", &json!({"root": own.parent()})).body;
     let started: Value = serde_json::from_str(&started).unwrap();
     let job = started["job_id"].as_str().unwrap_or("no-such-job");
-    let is_kept = |it: &Asked| key == team.owner && ENDS.iter().any(|end| it.name().starts_with(end));
-    let asked = questions(own.to_str().unwrap(), job).into_iter().filter(|it| !is_kept(it));
-    asked.map(|it| (it.name(), it.of(team, key))).collect()
+    let is_kept =
+        |it: &ScopedRequest| key == team.owner && DESTRUCTIVE_METHODS.iter().any(|end| it.name().starts_with(end));
+    let asked = all_requests(own.to_str().unwrap(), job).into_iter().filter(|it| !is_kept(it));
+    asked.map(|it| (it.name(), it.response_of(team, key))).collect()
 }
 
 /// Returns all requests of a user with this file and this job.
-pub(super) fn questions(own: &str, job: &str) -> Vec<Asked> {
-    let mut all: Vec<Asked> = posted(own).into_iter().map(|(path, body)| Asked::Http("POST", path, body)).collect();
+pub(super) fn all_requests(own: &str, job: &str) -> Vec<ScopedRequest> {
+    let mut all: Vec<ScopedRequest> =
+        http_posts(own).into_iter().map(|(path, body)| ScopedRequest::Http("POST", path, body)).collect();
     let paths = ["/v1/status", "/health", "/", "/metrics", "/openapi.json"].map(String::from);
     let of_job = ["status", "events"].map(|it| format!("/v1/index/{it}?job_id={job}"));
-    all.extend(paths.into_iter().chain(of_job).map(|it| Asked::Http("GET", it, Value::Null)));
-    all.extend(tools(own, job).into_iter().map(|(name, arguments)| Asked::Tool(name, arguments)));
-    all.extend(["tools/list", "resources/list", "resources/templates/list", "prompts/list"].map(Asked::Mcp));
+    all.extend(paths.into_iter().chain(of_job).map(|it| ScopedRequest::Http("GET", it, Value::Null)));
+    all.extend(tool_calls(own, job).into_iter().map(|(name, arguments)| ScopedRequest::Tool(name, arguments)));
+    all.extend(["tools/list", "resources/list", "resources/templates/list", "prompts/list"].map(ScopedRequest::Mcp));
     for method in h2::methods() {
-        let messages = messages(method.rsplit_once('.').unwrap().1, own, job);
-        all.extend(messages.into_iter().map(|it| Asked::Grpc(method.clone(), it)));
+        let messages = grpc_messages(method.rsplit_once('.').unwrap().1, own, job);
+        all.extend(messages.into_iter().map(|it| ScopedRequest::Grpc(method.clone(), it)));
     }
     all
 }
 
-fn posted(own: &str) -> Vec<(String, Value)> {
+fn http_posts(own: &str) -> Vec<(String, Value)> {
     let fixed = [
         ("/v1/ask", json!({"query": QUESTION, "limit": 100, "explain": true})),
         ("/v1/ask", json!({"query": "who keeps the ladder?", "plan": plan()})),
@@ -91,7 +93,7 @@ fn posted(own: &str) -> Vec<(String, Value)> {
         ("/v1/pause", json!({"seconds": 1})),
         ("/v1/resume", Value::Null),
     ];
-    let corpus = verbs::asked(own).into_iter().map(|(verb, body)| (format!("/v1/corpus/{verb}"), body));
+    let corpus = verbs::verb_requests(own).into_iter().map(|(verb, body)| (format!("/v1/corpus/{verb}"), body));
     fixed.into_iter().map(|(path, body)| (path.to_string(), body)).chain(corpus).collect()
 }
 
@@ -103,7 +105,7 @@ fn plan() -> Value {
     })
 }
 
-fn tools(own: &str, job: &str) -> Vec<(String, Value)> {
+fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
     let everything = "select ?x where ?x is File or ?x is Chunk or ?x is Folder or ?x is Person limit 200";
     let fixed = [
         ("ask", json!({"query": QUESTION, "limit": 50})),
@@ -136,33 +138,35 @@ fn tools(own: &str, job: &str) -> Vec<(String, Value)> {
             json!({"relations": [{"rel_type": "mentions", "source": "canary", "target": "File#1"}]}),
         ),
     ];
-    let corpus = verbs::asked(own).into_iter().map(|(verb, body)| (verbs::tool(verb), body));
+    let corpus = verbs::verb_requests(own).into_iter().map(|(verb, body)| (verbs::tool_name(verb), body));
     fixed.into_iter().map(|(name, arguments)| (name.to_string(), arguments)).chain(corpus).collect()
 }
 
 /// Returns the messages for a method, at least an empty one.
-pub(crate) fn messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
-    let within = |number: u8, inner: &[u8]| h2::text(number, std::str::from_utf8(inner).unwrap());
-    let user = [h2::text(1, "user"), h2::text(2, QUESTION)].concat();
+pub(crate) fn grpc_messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
+    let within = |number: u8, inner: &[u8]| h2::string_field(number, std::str::from_utf8(inner).unwrap());
+    let user = [h2::string_field(1, "user"), h2::string_field(2, QUESTION)].concat();
     match method {
-        "Vic/Ask" | "Vic/Search" | "Vic/AskStream" => vec![h2::text(1, QUESTION)],
-        "Vic/Grep" => vec![h2::text(1, "canary")],
-        "Vic/Similar" | "Vic/ReadFile" | "Vic/Table" | "Vic/Embed" => vec![h2::text(1, own)],
-        "Vic/GetJob" | "Vic/WatchJob" | "Vic/CancelJob" => vec![h2::text(1, job)],
+        "Vic/Ask" | "Vic/Search" | "Vic/AskStream" => vec![h2::string_field(1, QUESTION)],
+        "Vic/Grep" => vec![h2::string_field(1, "canary")],
+        "Vic/Similar" | "Vic/ReadFile" | "Vic/Table" | "Vic/Embed" => vec![h2::string_field(1, own)],
+        "Vic/GetJob" | "Vic/WatchJob" | "Vic/CancelJob" => vec![h2::string_field(1, job)],
         "Vic/Corpus" => {
-            let one = |(verb, body): (&str, Value)| [h2::text(1, verb), h2::text(2, &body.to_string())].concat();
-            verbs::asked(own).into_iter().map(one).collect()
+            let one = |(verb, body): (&str, Value)| {
+                [h2::string_field(1, verb), h2::string_field(2, &body.to_string())].concat()
+            };
+            verbs::verb_requests(own).into_iter().map(one).collect()
         }
-        "Graph/CallGraphTool" => vec![h2::text(1, "db_summary")],
-        "Graph/QueryGraph" => vec![h2::text(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y")],
+        "Graph/CallGraphTool" => vec![h2::string_field(1, "db_summary")],
+        "Graph/QueryGraph" => vec![h2::string_field(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y")],
         "Graph/DrawGraph" => vec![vec![8, 1]],
         "Llm/Stream" => vec![[within(3, &user), vec![120, 1]].concat()],
         // Status, query, answer, agent, and the history of questions.
         "Llm/Assist" => vec![
             within(2, &[]),
-            h2::text(3, QUESTION),
-            h2::text(4, QUESTION),
-            within(5, &h2::text(1, QUESTION)),
+            h2::string_field(3, QUESTION),
+            h2::string_field(4, QUESTION),
+            within(5, &h2::string_field(1, QUESTION)),
             within(8, &[8, 50]),
         ],
         _ => vec![Vec::new()],

@@ -6,7 +6,7 @@ use super::Team;
 use crate::h2;
 
 /// Returns each verb, spelled as in a path, with a request: every form that reads documents.
-pub(super) fn asked(own: &str) -> Vec<(&'static str, Value)> {
+pub(super) fn verb_requests(own: &str) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("ingest", json!({"paths": [own]})),
         ("extract", json!({"schema": "Quote"})),
@@ -51,7 +51,7 @@ const FORMS: [(&str, &str, &str); 18] = [
 ];
 
 /// Returns the MCP tool of a verb.
-pub(super) fn tool(verb: &str) -> String {
+pub(super) fn tool_name(verb: &str) -> String {
     format!("corpus_{}", verb.replace('-', "_"))
 }
 
@@ -64,17 +64,17 @@ const NO_RESULT: &str = "r-0000000000000000";
 const NO_JOB: &str = "j-0000000000000000";
 
 /// Corpus objects of Beta and the owner.
-pub(super) struct Known {
+pub(super) struct ForeignObjects {
     /// A result, a job and a view of Beta.
     result: String,
     job: String,
     /// A result of the owner about everything, and the owner's session.
-    all: String,
+    owner_result: String,
     session: u64,
 }
 
-impl Known {
-    pub(super) fn of(team: &Team) -> Known {
+impl ForeignObjects {
+    pub(super) fn create(team: &Team) -> ForeignObjects {
         let call = |key: &str, verb: &str, body: Value| {
             let told = team.send(key, "POST", &format!("/v1/corpus/{verb}"), &body);
             assert!(told.status < 300, "{verb} {body}: {}", told.body);
@@ -94,17 +94,22 @@ impl Known {
         assert!(result.to_string().contains(super::CANARY), "{result}");
         let job = call(&team.beta, "query", json!({"filter": "size>1", "async": true}));
         let text = |it: &Value| it.as_str().unwrap().to_string();
-        Known { result: text(&result["id"]), job: text(&job["data"]["job_id"]), all: text(&all["id"]), session }
+        ForeignObjects {
+            result: text(&result["id"]),
+            job: text(&job["data"]["job_id"]),
+            owner_result: text(&all["id"]),
+            session,
+        }
     }
 
     /// Returns requests that name an object of Beta or the owner, each with a request that names a nonexistent one.
-    pub(super) fn named(&self, team: &Team) -> Vec<(&'static str, Value, Value)> {
-        let (file, none) = (team.theirs("betacanary.md"), team.theirs("no-such.md"));
+    pub(super) fn requests_naming_objects(&self, team: &Team) -> Vec<(&'static str, Value, Value)> {
+        let (file, none) = (team.beta_path("betacanary.md"), team.beta_path("no-such.md"));
         let own = team.world.files().join("alphazone/plan.md");
         let pair =
             |verb: &'static str, body: &dyn Fn(&str) -> Value, name: &str, none: &str| (verb, body(name), body(none));
         let mut all = Vec::new();
-        for id in [&self.result, &self.all] {
+        for id in [&self.result, &self.owner_result] {
             all.push(pair("result", &|id| json!({"id": id}), id, NO_RESULT));
             all.push(pair("explain-failure", &|id| json!({"id": id}), id, NO_RESULT));
             all.push(pair("score", &|id| json!({"form": "confidence", "extraction": id}), id, NO_RESULT));
@@ -145,12 +150,12 @@ impl Known {
     }
 
     /// Replaces the names of existing objects by those of nonexistent ones, to compare two responses.
-    pub(super) fn bare(&self, team: &Team, told: &str) -> String {
+    pub(super) fn without_names(&self, team: &Team, told: &str) -> String {
         let session = |number: u64| [format!("session {number}"), format!("session `{number}`"), format!("`{number}`")];
         let mut told = told.to_string();
-        let ids = [(&self.result, NO_RESULT), (&self.all, NO_RESULT), (&self.job, NO_JOB)];
+        let ids = [(&self.result, NO_RESULT), (&self.owner_result, NO_RESULT), (&self.job, NO_JOB)];
         for (name, none) in ids.map(|(name, none)| (name.clone(), none.to_string())).into_iter().chain([
-            (team.theirs("betacanary.md"), team.theirs("no-such.md")),
+            (team.beta_path("betacanary.md"), team.beta_path("no-such.md")),
             ("betacanaryview".into(), "no-such-view".into()),
         ]) {
             told = told.replace(&name, &none);
@@ -161,11 +166,11 @@ impl Known {
 }
 
 /// Returns the refusal of a verb in every API: over HTTP with its status, as a tool, over gRPC.
-pub(super) fn refusals(team: &Team, key: &str, verb: &str, body: &Value) -> (u16, [String; 3]) {
+pub(super) fn refusals_in_all_apis(team: &Team, key: &str, verb: &str, body: &Value) -> (u16, [String; 3]) {
     let over_http = team.send(key, "POST", &format!("/v1/corpus/{verb}"), body);
     let error = serde_json::from_str::<Value>(&over_http.body).unwrap_or_default()["error"].to_string();
-    let message = [h2::text(1, verb), h2::text(2, &body.to_string())].concat();
+    let message = [h2::string_field(1, verb), h2::string_field(2, &body.to_string())].concat();
     let over_grpc = team.grpc(key, "/vic.v1.Vic/Corpus", &message);
     let over_grpc = format!("{} {}", over_grpc.headers, String::from_utf8_lossy(&over_grpc.body));
-    (over_http.status, [error, team.tool(key, &tool(verb), body.clone()), over_grpc])
+    (over_http.status, [error, team.tool(key, &tool_name(verb), body.clone()), over_grpc])
 }

@@ -19,13 +19,13 @@ pub(super) fn pictures() -> Vec<Seed> {
     let bare = |name, format| {
         let mut bytes = Cursor::new(Vec::new());
         picture().write_to(&mut bytes, format).unwrap();
-        Seed { holds: "", ..seed(name, bytes.into_inner()) }
+        Seed { expected_text: "", ..seed(name, bytes.into_inner()) }
     };
     vec![
-        seed("bird.png", written(&|it| described(PngEncoder::new(it)))),
-        seed("bird.jpg", written(&|it| described(JpegEncoder::new(it)))),
-        seed("bird.webp", written(&|it| described(WebPEncoder::new_lossless(it)))),
-        seed("bird.tiff", words(true)),
+        seed("bird.png", written(&|it| write_with_exif(PngEncoder::new(it)))),
+        seed("bird.jpg", written(&|it| write_with_exif(JpegEncoder::new(it)))),
+        seed("bird.webp", written(&|it| write_with_exif(WebPEncoder::new_lossless(it)))),
+        seed("bird.tiff", exif_data(true)),
         seed("bird.heic", heif()),
         bare("bird.gif", ImageFormat::Gif),
         bare("bird.bmp", ImageFormat::Bmp),
@@ -37,14 +37,14 @@ fn picture() -> RgbImage {
 }
 
 /// The picture with Exif [`words`].
-fn described(mut encoder: impl ImageEncoder) {
-    encoder.set_exif_metadata(words(false)).unwrap();
+fn write_with_exif(mut encoder: impl ImageEncoder) {
+    encoder.set_exif_metadata(exif_data(false)).unwrap();
     let (width, height) = picture().dimensions();
     encoder.write_image(&picture(), width, height, image::ExtendedColorType::Rgb8).unwrap();
 }
 
 /// Exif metadata as a camera writes it. With a picture it is a TIFF.
-fn words(with_picture: bool) -> Vec<u8> {
+fn exif_data(with_picture: bool) -> Vec<u8> {
     let short = |tag, number| Field { tag, ifd_num: In::PRIMARY, value: Value::Short(vec![number]) };
     let place = |all: [u32; 3]| Value::Rational(all.map(|num| exif::Rational { num, denom: 1 }).to_vec());
     let ascii = |text: &str| Value::Ascii(vec![text.as_bytes().to_vec()]);
@@ -83,7 +83,7 @@ fn heif() -> Vec<u8> {
         let body = parts.concat();
         [&(body.len() as u32 + 8).to_be_bytes()[..], kind, &body].concat()
     };
-    let data = [&[0; 4][..], &words(false)].concat();
+    let data = [&[0; 4][..], &exif_data(false)].concat();
     let entry = made(b"infe", &[&[2, 0, 0, 0], &[0, 1], &[0, 0], b"Exif", &[0]]);
     let items = made(b"iinf", &[&[0; 4], &[0, 1], &entry]);
     // Item 1 is in the data box, at offset 0, with this length.

@@ -3,11 +3,11 @@
 use super::{SENTENCE, Seed, seed};
 
 /// Placeholder of [`SENTENCE`].
-const PLACE: &str = "SENTENCE";
+const SENTENCE_PLACEHOLDER: &str = "SENTENCE";
 
 pub(super) fn texts() -> Vec<Seed> {
-    let all = TEXTS.iter().chain(MARKED).chain(LETTERS).chain(CODE);
-    all.map(|(name, text)| seed(name, text.replace(PLACE, SENTENCE))).collect()
+    let all = TEXTS.iter().chain(MARKED).chain(MESSAGES_AND_PAGES).chain(CODE);
+    all.map(|(name, text)| seed(name, text.replace(SENTENCE_PLACEHOLDER, SENTENCE))).collect()
 }
 
 const TEXTS: &[(&str, &str)] = &[
@@ -80,7 +80,7 @@ const MARKED: &[(&str, &str)] = &[
     ),
 ];
 
-const LETTERS: &[(&str, &str)] = &[
+const MESSAGES_AND_PAGES: &[(&str, &str)] = &[
     ("page.pdf", PAGE),
     (
         "letter.eml",

@@ -18,16 +18,19 @@ pub(super) fn zipped() -> Vec<Seed> {
         seed("talk.pptx", slides()),
         seed("table.xlsx", workbook()),
         seed("table.xlsb", binary_workbook()),
-        seed("letter.odt", open("text", "<text:h text:outline-level=\"1\">Reeds</text:h><text:p>SENTENCE</text:p>")),
+        seed(
+            "letter.odt",
+            open_document("text", "<text:h text:outline-level=\"1\">Reeds</text:h><text:p>SENTENCE</text:p>"),
+        ),
         seed(
             "table.ods",
-            open(
+            open_document(
                 "spreadsheet",
                 "<table:table table:name=\"Reeds\"><table:table-row><table:table-cell table:number-columns-repeated=\"2\"><text:p>SENTENCE</text:p></table:table-cell></table:table-row></table:table>",
             ),
         ),
-        seed("talk.odp", open("presentation", FRAMED)),
-        seed("drawing.odg", open("graphics", FRAMED)),
+        seed("talk.odp", open_document("presentation", TEXT_BOX_PAGE)),
+        seed("drawing.odg", open_document("graphics", TEXT_BOX_PAGE)),
         seed("book.epub", book()),
         seed("pack.zip", zip(&[("in/a.txt", SENTENCE.as_bytes()), ("b.csv", b"a,b\n")])),
         seed("pack.tar", text.clone()),
@@ -162,12 +165,12 @@ fn record(kind: u16, body: &[u8]) -> Vec<u8> {
 }
 
 /// A length-prefixed UTF-16 string of a binary workbook.
-fn wide(text: &str) -> Vec<u8> {
+fn wide_string(text: &str) -> Vec<u8> {
     let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     [&(units.len() as u32 / 2).to_le_bytes()[..], &units].concat()
 }
 
-fn numbers(all: &[u32]) -> Vec<u8> {
+fn le_bytes(all: &[u32]) -> Vec<u8> {
     all.iter().flat_map(|it| it.to_le_bytes()).collect()
 }
 
@@ -178,11 +181,11 @@ fn binary_workbook() -> Vec<u8> {
         ("styles", "styles.bin"),
     ]);
     let strings =
-        [record(0x9f, &numbers(&[1, 1])), record(0x13, &[vec![0], wide(SENTENCE)].concat()), record(0xa0, &[])];
-    let sheet = [numbers(&[0, 1]), wide("rId1"), wide("Reeds")].concat();
+        [record(0x9f, &le_bytes(&[1, 1])), record(0x13, &[vec![0], wide_string(SENTENCE)].concat()), record(0xa0, &[])];
+    let sheet = [le_bytes(&[0, 1]), wide_string("rId1"), wide_string("Reeds")].concat();
     let book = [
         record(0x83, &[]),
-        record(0x99, &numbers(&[0, 0])),
+        record(0x99, &le_bytes(&[0, 0])),
         record(0x8f, &[]),
         record(0x9c, &sheet),
         record(0x90, &[]),
@@ -206,12 +209,12 @@ fn binary_workbook() -> Vec<u8> {
 fn cells() -> Vec<u8> {
     let cells = [
         record(0x81, &[]),
-        record(0x94, &numbers(&[0, 0, 0, 2])),
+        record(0x94, &le_bytes(&[0, 0, 0, 2])),
         record(0x91, &[]),
         record(0x00, &[0; 25]),
-        record(0x07, &numbers(&[0, 0, 0])),
-        record(0x05, &[numbers(&[1, 0]), 45_351f64.to_le_bytes().to_vec()].concat()),
-        record(0x08, &[numbers(&[2, 0]), wide("made"), vec![0; 10]].concat()),
+        record(0x07, &le_bytes(&[0, 0, 0])),
+        record(0x05, &[le_bytes(&[1, 0]), 45_351f64.to_le_bytes().to_vec()].concat()),
+        record(0x08, &[le_bytes(&[2, 0]), wide_string("made"), vec![0; 10]].concat()),
         record(0x92, &[]),
         record(0x82, &[]),
     ];
@@ -222,10 +225,10 @@ fn cells() -> Vec<u8> {
 fn styles() -> Vec<u8> {
     let styles = [
         record(0x116, &[]),
-        record(0x267, &numbers(&[1])),
-        record(0x2c, &[vec![164, 0], wide("yyyy-mm-dd")].concat()),
+        record(0x267, &le_bytes(&[1])),
+        record(0x2c, &[vec![164, 0], wide_string("yyyy-mm-dd")].concat()),
         record(0x268, &[]),
-        record(0x269, &numbers(&[1])),
+        record(0x269, &le_bytes(&[1])),
         record(0x2f, &[0xff, 0xff, 164, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         record(0x26a, &[]),
         record(0x117, &[]),
@@ -234,10 +237,10 @@ fn styles() -> Vec<u8> {
 }
 
 /// A page with a text box.
-const FRAMED: &str = "<draw:page draw:name=\"one\"><draw:frame presentation:class=\"title\"><draw:text-box><text:p>Reeds</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>SENTENCE</text:p></draw:text-box></draw:frame></draw:page>";
+const TEXT_BOX_PAGE: &str = "<draw:page draw:name=\"one\"><draw:frame presentation:class=\"title\"><draw:text-box><text:p>Reeds</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>SENTENCE</text:p></draw:text-box></draw:frame></draw:page>";
 
 /// An OpenDocument of a kind with this body.
-pub(crate) fn open(kind: &str, body: &str) -> Vec<u8> {
+pub(crate) fn open_document(kind: &str, body: &str) -> Vec<u8> {
     let media_type = format!("application/vnd.oasis.opendocument.{kind}");
     let element = if kind == "graphics" { "drawing" } else { kind };
     let content = format!(

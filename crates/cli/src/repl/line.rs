@@ -3,7 +3,7 @@
 use console::Key;
 
 /// Most lines in the history.
-const HISTORY: usize = 2_000;
+const MAX_HISTORY_LINES: usize = 2_000;
 /// Characters of the Ctrl keys.
 const CTRL_A: char = '\u{1}';
 const CTRL_D: char = '\u{4}';
@@ -20,7 +20,7 @@ pub(super) struct History {
 
 impl History {
     /// Parses a history file.
-    pub(super) fn of(text: &str) -> History {
+    pub(super) fn parse(text: &str) -> History {
         let mut history = History::default();
         text.lines().for_each(|it| history.add(it));
         history
@@ -33,7 +33,7 @@ impl History {
             return;
         }
         self.lines.push(line.to_string());
-        let surplus = self.lines.len().saturating_sub(HISTORY);
+        let surplus = self.lines.len().saturating_sub(MAX_HISTORY_LINES);
         self.lines.drain(..surplus);
     }
 
@@ -45,7 +45,7 @@ impl History {
 
 /// The result of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum KeyResult {
     /// The line may have changed.
     Changed,
     /// The line is complete.
@@ -60,15 +60,15 @@ pub(super) enum Typed {
 
 /// The typed line, with the cursor position in characters.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct LineEditor {
     chars: Vec<char>,
     cursor: usize,
     /// Steps back in the history, and the typed line before the first step.
-    back: usize,
-    kept: Vec<char>,
+    history_steps: usize,
+    typed_line: Vec<char>,
 }
 
-impl Line {
+impl LineEditor {
     /// Returns the text.
     pub(super) fn text(&self) -> String {
         self.chars.iter().collect()
@@ -80,13 +80,18 @@ impl Line {
     }
 
     /// Applies a key. `complete` takes the text before a word and the word's beginning, and returns the possible words.
-    pub(super) fn key(&mut self, key: Key, history: &History, complete: impl Fn(&str, &str) -> Vec<String>) -> Typed {
+    pub(super) fn apply_key(
+        &mut self,
+        key: Key,
+        history: &History,
+        complete: impl Fn(&str, &str) -> Vec<String>,
+    ) -> KeyResult {
         match key {
-            Key::Enter => return Typed::Done(self.text()),
-            Key::CtrlC => return Typed::Dropped,
-            Key::Char(CTRL_D) if self.chars.is_empty() => return Typed::End,
+            Key::Enter => return KeyResult::Done(self.text()),
+            Key::CtrlC => return KeyResult::Dropped,
+            Key::Char(CTRL_D) if self.chars.is_empty() => return KeyResult::End,
             Key::Tab => return self.complete(complete),
-            Key::Char(it) => self.letter(it),
+            Key::Char(it) => self.apply_char(it),
             Key::Backspace if self.cursor > 0 => {
                 self.cursor -= 1;
                 self.chars.remove(self.cursor);
@@ -96,14 +101,14 @@ impl Line {
             Key::ArrowRight => self.cursor = (self.cursor + 1).min(self.chars.len()),
             Key::Home => self.cursor = 0,
             Key::End => self.cursor = self.chars.len(),
-            Key::ArrowUp => self.past(self.back + 1, history),
-            Key::ArrowDown if self.back > 0 => self.past(self.back - 1, history),
+            Key::ArrowUp => self.show_history(self.history_steps + 1, history),
+            Key::ArrowDown if self.history_steps > 0 => self.show_history(self.history_steps - 1, history),
             _ => (),
         }
-        Typed::Changed
+        KeyResult::Changed
     }
 
-    fn letter(&mut self, it: char) {
+    fn apply_char(&mut self, it: char) {
         match it {
             CTRL_A => self.cursor = 0,
             CTRL_E => self.cursor = self.chars.len(),
@@ -135,41 +140,41 @@ impl Line {
     }
 
     /// Shows a line of the history; 0 is the typed line.
-    fn past(&mut self, back: usize, history: &History) {
+    fn show_history(&mut self, back: usize, history: &History) {
         if back > history.lines.len() {
             return;
         }
-        if self.back == 0 {
-            self.kept = self.chars.clone();
+        if self.history_steps == 0 {
+            self.typed_line = self.chars.clone();
         }
-        self.back = back;
+        self.history_steps = back;
         self.chars = match back {
-            0 => std::mem::take(&mut self.kept),
+            0 => std::mem::take(&mut self.typed_line),
             back => history.lines[history.lines.len() - back].chars().collect(),
         };
         self.cursor = self.chars.len();
     }
 
-    fn complete(&mut self, complete: impl Fn(&str, &str) -> Vec<String>) -> Typed {
+    fn complete(&mut self, complete: impl Fn(&str, &str) -> Vec<String>) -> KeyResult {
         let before: String = self.chars[..self.cursor].iter().collect();
         let begin = before.rfind(char::is_whitespace).map_or(0, |it| it + 1);
         let begun = &before[begin..];
         let found = complete(&before[..begin], begun);
-        let common = common(&found);
+        let common = common_prefix(&found);
         let mut more: String = common.strip_prefix(begun).unwrap_or_default().to_string();
         if found.len() == 1 {
             more.push(' ');
         }
         if more.is_empty() && found.len() > 1 {
-            return Typed::Choices(found);
+            return KeyResult::Choices(found);
         }
-        more.chars().for_each(|it| self.letter(it));
-        Typed::Changed
+        more.chars().for_each(|it| self.apply_char(it));
+        KeyResult::Changed
     }
 }
 
 /// Returns the common prefix.
-fn common(all: &[String]) -> String {
+fn common_prefix(all: &[String]) -> String {
     let Some((first, rest)) = all.split_first() else { return String::new() };
     let mut common = first.clone();
     for it in rest {
@@ -194,10 +199,10 @@ mod tests {
 
     /// Applies keys; `|` in the expected text marks the cursor.
     fn check(keys: Vec<Key>, expected: &str) {
-        let history = History::of("first\nsecond\n");
-        let mut line = Line::default();
+        let history = History::parse("first\nsecond\n");
+        let mut line = LineEditor::default();
         for key in keys {
-            line.key(key, &history, choices);
+            line.apply_key(key, &history, choices);
         }
         let after: String = line.after().iter().collect();
         let text = line.text();
@@ -235,32 +240,32 @@ mod tests {
     fn tab_completes_the_common_prefix() {
         check(then("llm st", &[Key::Tab]), "llm status |");
         check(then("llm ans", &[Key::Tab]), "llm answer |");
-        let mut line = Line::default();
+        let mut line = LineEditor::default();
         let history = History::default();
         for key in typed("llm a") {
-            line.key(key, &history, choices);
+            line.apply_key(key, &history, choices);
         }
-        let several = line.key(Key::Tab, &history, choices);
-        assert_eq!(several, Typed::Choices(vec!["agent".into(), "answer".into(), "ask".into()]));
+        let several = line.apply_key(Key::Tab, &history, choices);
+        assert_eq!(several, KeyResult::Choices(vec!["agent".into(), "answer".into(), "ask".into()]));
         check(then("llm x", &[Key::Tab]), "llm x|");
     }
 
     #[test]
     fn enter_ctrl_c_and_ctrl_d_end_the_line() {
         let history = History::default();
-        let mut line = Line::default();
-        assert_eq!(line.key(Key::Char(CTRL_D), &history, choices), Typed::End);
-        line.key(Key::Char('a'), &history, choices);
-        assert_eq!(line.key(Key::Char(CTRL_D), &history, choices), Typed::Changed);
-        assert_eq!(line.key(Key::CtrlC, &history, choices), Typed::Dropped);
-        assert_eq!(line.key(Key::Enter, &history, choices), Typed::Done("a".into()));
+        let mut line = LineEditor::default();
+        assert_eq!(line.apply_key(Key::Char(CTRL_D), &history, choices), KeyResult::End);
+        line.apply_key(Key::Char('a'), &history, choices);
+        assert_eq!(line.apply_key(Key::Char(CTRL_D), &history, choices), KeyResult::Changed);
+        assert_eq!(line.apply_key(Key::CtrlC, &history, choices), KeyResult::Dropped);
+        assert_eq!(line.apply_key(Key::Enter, &history, choices), KeyResult::Done("a".into()));
     }
 
     #[test]
     fn history_drops_repeats_and_is_bounded() {
-        let mut history = History::of("a\na\n\nb\n");
+        let mut history = History::parse("a\na\n\nb\n");
         assert_eq!(history.text(), "a\nb\n");
         (0..3_000).for_each(|it| history.add(&it.to_string()));
-        assert_eq!(history.lines.len(), HISTORY);
+        assert_eq!(history.lines.len(), MAX_HISTORY_LINES);
     }
 }

@@ -11,9 +11,9 @@ use clap::{CommandFactory, Parser};
 use console::Term;
 
 use crate::output::{self, Printer};
-use crate::text::visible;
+use crate::text::escape_controls;
 use crate::{Cli, Command, dispatch};
-use line::{History, Line, Typed};
+use line::{History, KeyResult, LineEditor};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 
@@ -27,21 +27,21 @@ pub(crate) struct Args {}
 /// Runs the command until the input ends.
 pub(crate) async fn run(_args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match std::io::stdin().is_terminal() {
-        true => edited(config, printer).await,
-        false => piped(config, printer).await,
+        true => run_interactive(config, printer).await,
+        false => run_piped(config, printer).await,
     }
 }
 
 /// Runs lines from a pipe, without a prompt. Reports a failed line by its number and continues; the first failure determines
 /// the exit code.
-async fn piped(config: &Config, printer: &mut Printer) -> Result<()> {
+async fn run_piped(config: &Config, printer: &mut Printer) -> Result<()> {
     let mut failed = 0;
     for number in 1.. {
         // Locks standard input for one line only: a command may read what follows.
         let line = next_line(&mut std::io::stdin().lock());
         let done = match line {
             Ok(None) => break,
-            Ok(Some(line)) => obey(&line, config, printer).await,
+            Ok(Some(line)) => run_line(&line, config, printer).await,
             Err(error) if error.code == ErrorCode::InvalidArgument => Err(error),
             // The input is broken, so no line will follow.
             Err(error) => return Err(error),
@@ -49,12 +49,12 @@ async fn piped(config: &Config, printer: &mut Printer) -> Result<()> {
         // Earlier output goes before the error.
         printer.flush()?;
         match done {
-            Ok(Next::End) => break,
-            Ok(Next::Line) if failed == 0 => failed = std::mem::take(&mut printer.exit_code),
-            Ok(Next::Line) => printer.exit_code = 0,
+            Ok(NextAction::End) => break,
+            Ok(NextAction::Line) if failed == 0 => failed = std::mem::take(&mut printer.exit_code),
+            Ok(NextAction::Line) => printer.exit_code = 0,
             Err(error) => {
                 failed = if failed == 0 { error.code.exit_code() } else { failed };
-                output::report_at(&format!("line {number}"), &error);
+                output::print_error_at(&format!("line {number}"), &error);
             }
         }
     }
@@ -73,10 +73,10 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<String>> {
 }
 
 /// Runs lines typed at a terminal.
-async fn edited(config: &Config, printer: &mut Printer) -> Result<()> {
+async fn run_interactive(config: &Config, printer: &mut Printer) -> Result<()> {
     let path = config.data_dir.join("repl_history");
     // A missing or unreadable history counts as empty.
-    let mut history = History::of(&std::fs::read_to_string(&path).unwrap_or_default());
+    let mut history = History::parse(&std::fs::read_to_string(&path).unwrap_or_default());
     let (terminal, commands) = (Term::stdout(), Cli::command());
     loop {
         printer.flush()?;
@@ -84,52 +84,52 @@ async fn edited(config: &Config, printer: &mut Printer) -> Result<()> {
             .map_err(|error| Error::internal(format!("cannot read from the terminal: {error}")))?;
         let Some(line) = typed else { break };
         history.add(&line);
-        match obey(&line, config, printer).await {
-            Ok(Next::End) => break,
+        match run_line(&line, config, printer).await {
+            Ok(NextAction::End) => break,
             // The user has seen the failure, so the session still succeeds.
-            Ok(Next::Line) => printer.exit_code = 0,
+            Ok(NextAction::Line) => printer.exit_code = 0,
             Err(error) => {
                 printer.flush()?;
-                output::report(&error);
+                output::print_error(&error);
             }
         }
     }
     // The directory exists once a command has started the daemon.
-    if config.data_dir.is_dir() { keep(&history, &path) } else { Ok(()) }
+    if config.data_dir.is_dir() { save_history(&history, &path) } else { Ok(()) }
 }
 
 /// Writes the history, readable for this user only: questions are private.
-fn keep(history: &History, path: &Path) -> Result<()> {
+fn save_history(history: &History, path: &Path) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut it| it.write_all(history.text().as_bytes())).at("write", path)
+    file.and_then(|mut it| it.write_all(history.text().as_bytes())).io_context("write", path)
 }
 
 /// Reads a typed line; None at the end of the input.
 fn type_line(terminal: &Term, history: &History, commands: &clap::Command) -> std::io::Result<Option<String>> {
-    let mut line = Line::default();
+    let mut line = LineEditor::default();
     loop {
         terminal.clear_line()?;
-        terminal.write_str(&format!("{PROMPT}{}", visible(&line.text())))?;
+        terminal.write_str(&format!("{PROMPT}{}", escape_controls(&line.text())))?;
         let after: String = line.after().iter().collect();
-        let columns = console::measure_text_width(&visible(&after));
+        let columns = console::measure_text_width(&escape_controls(&after));
         if columns > 0 {
             terminal.move_cursor_left(columns)?;
         }
-        match line.key(terminal.read_key_raw()?, history, |before, begun| candidates(commands, before, begun)) {
-            Typed::Changed => (),
-            Typed::Done(text) => {
+        match line.apply_key(terminal.read_key_raw()?, history, |before, begun| completions(commands, before, begun)) {
+            KeyResult::Changed => (),
+            KeyResult::Done(text) => {
                 terminal.write_line("")?;
                 return Ok(Some(text));
             }
-            Typed::Dropped => {
+            KeyResult::Dropped => {
                 terminal.write_line("")?;
-                line = Line::default();
+                line = LineEditor::default();
             }
-            Typed::End => {
+            KeyResult::End => {
                 terminal.write_line("")?;
                 return Ok(None);
             }
-            Typed::Choices(all) => {
+            KeyResult::Choices(all) => {
                 terminal.write_line("")?;
                 terminal.write_line(&all.join("  "))?;
             }
@@ -139,21 +139,21 @@ fn type_line(terminal: &Term, history: &History, commands: &clap::Command) -> st
 
 /// The action after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextAction {
     Line,
     End,
 }
 
 /// Runs a line.
-async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next> {
-    let words = words(line)?;
+async fn run_line(line: &str, config: &Config, printer: &mut Printer) -> Result<NextAction> {
+    let words = split_words(line)?;
     match words.first().map(String::as_str) {
-        None => return Ok(Next::Line),
-        Some(first) if first.starts_with('#') => return Ok(Next::Line),
-        Some("quit" | "exit") => return Ok(Next::End),
+        None => return Ok(NextAction::Line),
+        Some(first) if first.starts_with('#') => return Ok(NextAction::Line),
+        Some("quit" | "exit") => return Ok(NextAction::End),
         Some("help" | "?") => {
             printer.raw(&Cli::command().render_help().to_string())?;
-            return Ok(Next::Line);
+            return Ok(NextAction::Line);
         }
         Some(_) => (),
     }
@@ -163,23 +163,23 @@ async fn obey(line: &str, config: &Config, printer: &mut Printer) -> Result<Next
         // Help and version are not errors.
         Err(error) if error.exit_code() == 0 => {
             printer.raw(&error.render().to_string())?;
-            return Ok(Next::Line);
+            return Ok(NextAction::Line);
         }
-        Err(error) => return Err(usage(&error)),
+        Err(error) => return Err(usage_error(&error)),
     };
     if matches!(cli.command, Command::Repl(_)) {
         return Err(Error::invalid("the repl cannot run inside itself"));
     }
     // Boxed, because the future of a command would contain itself.
     Box::pin(dispatch(cli.command, config, printer)).await?;
-    Ok(Next::Line)
+    Ok(NextAction::Line)
 }
 
 /// Returns a usage error with a suggestion.
-fn usage(error: &clap::Error) -> Error {
+fn usage_error(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let said = text.lines().find(|it| !it.trim().is_empty()).unwrap_or("wrong usage");
-    let hint = match meant(error) {
+    let hint = match suggestion(error) {
         Some(word) => format!("did you mean `{word}`?"),
         None => "`help` lists the commands, and `COMMAND --help` what one takes".into(),
     };
@@ -187,7 +187,7 @@ fn usage(error: &clap::Error) -> Error {
 }
 
 /// Returns clap's suggestion for an unknown word.
-fn meant(error: &clap::Error) -> Option<String> {
+fn suggestion(error: &clap::Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue, ContextKind::SuggestedArg];
     let suggested = kinds.into_iter().find_map(|kind| error.get(kind))?;
     match suggested {
@@ -200,7 +200,7 @@ fn meant(error: &clap::Error) -> Option<String> {
 
 /// Splits a line into words like a shell: quotes group words, and a backslash makes the next character literal. An
 /// apostrophe inside or after a word is literal, because questions are typed here.
-fn words(line: &str) -> Result<Vec<String>> {
+fn split_words(line: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -228,7 +228,7 @@ fn words(line: &str) -> Result<Vec<String>> {
 }
 
 /// Returns the completions after some words: subcommands, or options after a `-`.
-fn candidates(command: &clap::Command, before: &str, begun: &str) -> Vec<String> {
+fn completions(command: &clap::Command, before: &str, begun: &str) -> Vec<String> {
     let mut command = command;
     for word in before.split_whitespace() {
         match command.find_subcommand(word) {
@@ -263,9 +263,9 @@ mod tests {
             ("llm ask what's in the hives' book", vec!["llm", "ask", "what's", "in", "the", "hives'", "book"]),
             ("  ", vec![]),
         ] {
-            assert_eq!(words(line).unwrap(), expected, "{line}");
+            assert_eq!(split_words(line).unwrap(), expected, "{line}");
         }
-        assert!(words("ask \"who").is_err());
+        assert!(split_words("ask \"who").is_err());
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
             "llm answer how do I reach c from a?",
             "llm agent what RPCs does the catalog's service have?",
         ] {
-            let typed = std::iter::once("vic".to_string()).chain(words(line).unwrap());
+            let typed = std::iter::once("vic".to_string()).chain(split_words(line).unwrap());
             Cli::try_parse_from(typed).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
     }
@@ -297,8 +297,8 @@ mod tests {
             ("graph qurey x", Some("query")),
             ("xyzzy", None),
         ] {
-            let typed = std::iter::once("vic".to_string()).chain(words(line).unwrap());
-            let error = usage(&Cli::try_parse_from(typed).unwrap_err());
+            let typed = std::iter::once("vic".to_string()).chain(split_words(line).unwrap());
+            let error = usage_error(&Cli::try_parse_from(typed).unwrap_err());
             let expected = nearest.map(|it| format!("did you mean `{it}`?"));
             match expected {
                 Some(expected) => assert_eq!(error.hint, Some(expected), "{line}: {error}"),
@@ -310,10 +310,10 @@ mod tests {
     #[test]
     fn candidates_complete_commands_and_options() {
         let command = Cli::command();
-        assert_eq!(candidates(&command, "", "rep"), ["repl"]);
-        assert_eq!(candidates(&command, "llm ", "a"), ["agent", "answer", "ask"]);
-        assert_eq!(candidates(&command, "llm use ", ""), ["command", "mock", "ollama", "openai"]);
-        assert_eq!(candidates(&command, "llm agent ", "--tr"), ["--trace"]);
-        assert!(candidates(&command, "", "qui").contains(&"quit".to_string()));
+        assert_eq!(completions(&command, "", "rep"), ["repl"]);
+        assert_eq!(completions(&command, "llm ", "a"), ["agent", "answer", "ask"]);
+        assert_eq!(completions(&command, "llm use ", ""), ["command", "mock", "ollama", "openai"]);
+        assert_eq!(completions(&command, "llm agent ", "--tr"), ["--trace"]);
+        assert!(completions(&command, "", "qui").contains(&"quit".to_string()));
     }
 }

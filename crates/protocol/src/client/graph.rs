@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::client::{Client, reply};
+use crate::client::{Client, into_reply};
 use crate::error::{Error, Result};
 use crate::model::{GraphChange, GraphImport, GraphRequest, ToolSpec};
 use crate::proto::convert::graph;
@@ -33,9 +33,9 @@ impl Client {
                 let format = wire::GraphFormat::from(it.format).into();
                 stub.apply_graph(wire::ApplyGraphRequest { format, text: it.text, write: it.write }).await
             }
-            GraphRequest::Draw(shape, extent) => stub.draw_graph(graph::drawing(shape, extent)).await,
+            GraphRequest::Draw(shape, extent) => stub.draw_graph(graph::draw_request(shape, extent)).await,
         };
-        serde_json::from_str(&reply(answer)?.json).map_err(Error::internal)
+        serde_json::from_str(&into_reply(answer)?.json).map_err(Error::internal)
     }
 
     /// Lists the tools of the graph.
@@ -43,7 +43,7 @@ impl Client {
     /// # Errors
     /// As the daemon says.
     pub async fn graph_tools(&self) -> Result<Vec<ToolSpec>> {
-        let tools = reply(self.graph.clone().list_graph_tools(wire::ListGraphToolsRequest {}).await)?.tools;
+        let tools = into_reply(self.graph.clone().list_graph_tools(wire::ListGraphToolsRequest {}).await)?.tools;
         tools.into_iter().map(ToolSpec::try_from).collect()
     }
 }

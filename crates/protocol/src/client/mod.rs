@@ -14,7 +14,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{
-    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusCall, CorpusReply, Document, FileFilter, FileRecord,
+    AskEvent, AskRequest, AskResponse, AuditRecord, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord,
     GrepRequest, GrepResponse, IndexRequest, JobSnapshot, PauseRequest, PauseState, Place, Root, SimilarRequest,
     Status, SyncReport, SyncRequest, TableRequest, TableResponse,
 };
@@ -25,8 +25,8 @@ mod graph;
 mod llm;
 mod start;
 
-pub use llm::Work;
-pub use start::{last_error, no_vicd, tell_waits, vicd, vicd_command};
+pub use llm::AssistWork;
+pub use start::{last_error, no_vicd, on_long_wait, vicd, vicd_command};
 
 /// The version of this client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,9 +36,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval of keep-alive pings to the daemon. An answer may take hours, and the kernel accepts connections even for a hung
 /// daemon.
-const ASKED_EVERY: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a ping may stay unanswered; far more than a busy machine needs.
-const SILENT_FOR: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Vectors of [`Client::embed`].
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +74,8 @@ impl Client {
         // The connector chooses the target; the URI only needs a host that the daemon accepts as local.
         let channel = Endpoint::from_static("http://localhost")
             .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(ASKED_EVERY)
-            .keep_alive_timeout(SILENT_FOR)
+            .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true)
             .connect_with_connector(connector)
             .await
@@ -100,7 +100,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn ask(&self, request: AskRequest) -> Result<AskResponse> {
-        reply(self.stub().ask(wire::AskRequest::from(request)).await)?.try_into()
+        into_reply(self.stub().ask(wire::AskRequest::from(request)).await)?.try_into()
     }
 
     /// Answers a question without a summary.
@@ -108,7 +108,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn search(&self, request: AskRequest) -> Result<AskResponse> {
-        reply(self.stub().search(wire::AskRequest::from(request)).await)?.try_into()
+        into_reply(self.stub().search(wire::AskRequest::from(request)).await)?.try_into()
     }
 
     /// Answers a question step by step.
@@ -116,7 +116,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon, at once or as an item.
     pub async fn ask_stream(&self, request: AskRequest) -> Result<impl Stream<Item = Result<AskEvent>> + Send + use<>> {
-        let stream = reply(self.stub().ask_stream(wire::AskRequest::from(request)).await)?;
+        let stream = into_reply(self.stub().ask_stream(wire::AskRequest::from(request)).await)?;
         Ok(stream.map(|item| item.map_err(|status| call_error(&status))?.try_into()))
     }
 
@@ -125,7 +125,7 @@ impl Client {
     /// # Errors
     /// `NotFound`, and as reported by the daemon.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
-        reply(self.stub().similar(wire::SimilarRequest::from(request)).await)?.try_into()
+        into_reply(self.stub().similar(wire::SimilarRequest::from(request)).await)?.try_into()
     }
 
     /// Finds matching lines in the indexed text.
@@ -133,7 +133,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepResponse> {
-        Ok(reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
+        Ok(into_reply(self.stub().grep(wire::GrepRequest::from(request)).await)?.into())
     }
 
     /// Answers about a table of a file.
@@ -141,15 +141,15 @@ impl Client {
     /// # Errors
     /// `NotFound`, and as reported by the daemon.
     pub async fn table(&self, request: TableRequest) -> Result<TableResponse> {
-        Ok(reply(self.stub().table(wire::TableRequest::from(request)).await)?.into())
+        Ok(into_reply(self.stub().table(wire::TableRequest::from(request)).await)?.into())
     }
 
     /// Runs a verb of the contract; a refusal is a reply too.
     ///
     /// # Errors
     /// As reported by the daemon.
-    pub async fn corpus(&self, call: CorpusCall) -> Result<CorpusReply> {
-        reply(self.stub().corpus(wire::CorpusRequest::from(call)).await)?.try_into()
+    pub async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
+        into_reply(self.stub().corpus(wire::CorpusRequest::from(call)).await)?.try_into()
     }
 
     /// Returns at most `limit` outbound requests (at most 10,000; 0 is 100), newest first.
@@ -157,7 +157,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn audit(&self, limit: u32) -> Result<Vec<AuditRecord>> {
-        try_into_all(reply(self.stub().list_audit(wire::ListAuditRequest { limit }).await)?.records)
+        try_into_all(into_reply(self.stub().list_audit(wire::ListAuditRequest { limit }).await)?.records)
     }
 
     /// Starts an index job and returns its first snapshot.
@@ -165,7 +165,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot> {
-        reply(self.stub().start_index(wire::IndexRequest::from(request)).await)?.try_into()
+        into_reply(self.stub().start_index(wire::IndexRequest::from(request)).await)?.try_into()
     }
 
     /// Starts an index job and follows it, as [`Client::watch_job`] does.
@@ -173,7 +173,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn index(&self, request: IndexRequest) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
-        Ok(snapshots(reply(self.stub().index(wire::IndexRequest::from(request)).await)?))
+        Ok(snapshots(into_reply(self.stub().index(wire::IndexRequest::from(request)).await)?))
     }
 
     /// Follows a job: its present snapshot, then one after every change, the final one last. Dropping the stream does not
@@ -182,7 +182,7 @@ impl Client {
     /// # Errors
     /// `NotFound`, and as reported by the daemon.
     pub async fn watch_job(&self, job_id: &str) -> Result<impl Stream<Item = Result<JobSnapshot>> + Send + use<>> {
-        Ok(snapshots(reply(self.stub().watch_job(wire::WatchJobRequest { job_id: job_id.into() }).await)?))
+        Ok(snapshots(into_reply(self.stub().watch_job(wire::WatchJobRequest { job_id: job_id.into() }).await)?))
     }
 
     /// Returns a job's present or last snapshot.
@@ -190,7 +190,7 @@ impl Client {
     /// # Errors
     /// `NotFound`, and as reported by the daemon.
     pub async fn job(&self, job_id: &str) -> Result<JobSnapshot> {
-        reply(self.stub().get_job(wire::GetJobRequest { job_id: job_id.into() }).await)?.try_into()
+        into_reply(self.stub().get_job(wire::GetJobRequest { job_id: job_id.into() }).await)?.try_into()
     }
 
     /// Returns at most `limit` jobs (at most 1000; 0 is 20), newest first.
@@ -198,7 +198,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
-        try_into_all(reply(self.stub().list_jobs(wire::ListJobsRequest { limit }).await)?.jobs)
+        try_into_all(into_reply(self.stub().list_jobs(wire::ListJobsRequest { limit }).await)?.jobs)
     }
 
     /// Asks a job to stop and returns its snapshot.
@@ -206,7 +206,7 @@ impl Client {
     /// # Errors
     /// `NotFound`, and as reported by the daemon.
     pub async fn cancel_job(&self, job_id: &str) -> Result<JobSnapshot> {
-        reply(self.stub().cancel_job(wire::CancelJobRequest { job_id: job_id.into() }).await)?.try_into()
+        into_reply(self.stub().cancel_job(wire::CancelJobRequest { job_id: job_id.into() }).await)?.try_into()
     }
 
     /// Waits until all earlier changes are searchable.
@@ -214,7 +214,7 @@ impl Client {
     /// # Errors
     /// `DeadlineExceeded`, `FailedPrecondition` while indexing is paused, and as reported by the daemon.
     pub async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
-        Ok(reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
+        Ok(into_reply(self.stub().sync(wire::SyncRequest::from(request)).await)?.into())
     }
 
     /// Pauses indexing.
@@ -222,7 +222,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn pause(&self, request: PauseRequest) -> Result<PauseState> {
-        reply(self.stub().pause(wire::PauseRequest::from(request)).await)?.try_into()
+        into_reply(self.stub().pause(wire::PauseRequest::from(request)).await)?.try_into()
     }
 
     /// Ends a requested pause.
@@ -230,7 +230,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn resume(&self) -> Result<PauseState> {
-        reply(self.stub().resume(wire::ResumeRequest {}).await)?.try_into()
+        into_reply(self.stub().resume(wire::ResumeRequest {}).await)?.try_into()
     }
 
     /// Returns the state of daemon and index.
@@ -238,7 +238,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn status(&self) -> Result<Status> {
-        reply(self.stub().get_status(wire::GetStatusRequest {}).await)?.try_into()
+        into_reply(self.stub().get_status(wire::GetStatusRequest {}).await)?.try_into()
     }
 
     /// Returns one page of the matching files and their total number: at most `limit` files (at most 10,000; 0 is 100)
@@ -248,7 +248,7 @@ impl Client {
     /// As reported by the daemon.
     pub async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)> {
         let request = wire::ListFilesRequest { filter: Some(filter.into()), limit, offset };
-        let page = reply(self.stub().list_files(request).await)?;
+        let page = into_reply(self.stub().list_files(request).await)?;
         Ok((try_into_all(page.files)?, page.total))
     }
 
@@ -259,7 +259,7 @@ impl Client {
     /// `NotFound`, `PermissionDenied` outside every root, and as reported by the daemon.
     pub async fn read(&self, path: &str, place: &Place) -> Result<Document> {
         let request = wire::ReadFileRequest { path: path.into(), place: Some(place.clone().into()) };
-        reply(self.stub().read_file(request).await)?.try_into()
+        into_reply(self.stub().read_file(request).await)?.try_into()
     }
 
     /// Returns every root.
@@ -267,7 +267,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn roots(&self) -> Result<Vec<Root>> {
-        Ok(into_all(reply(self.stub().list_roots(wire::ListRootsRequest {}).await)?.roots))
+        Ok(into_all(into_reply(self.stub().list_roots(wire::ListRootsRequest {}).await)?.roots))
     }
 
     /// Adds a folder by its absolute path.
@@ -275,7 +275,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn add_root(&self, path: &str) -> Result<Root> {
-        Ok(reply(self.stub().add_root(wire::AddRootRequest { path: path.into() }).await)?.into())
+        Ok(into_reply(self.stub().add_root(wire::AddRootRequest { path: path.into() }).await)?.into())
     }
 
     /// Removes a folder and its files from the index.
@@ -283,7 +283,7 @@ impl Client {
     /// # Errors
     /// `NotFound`, and as reported by the daemon.
     pub async fn remove_root(&self, path: &str) -> Result<()> {
-        reply(self.stub().remove_root(wire::RemoveRootRequest { path: path.into() }).await).map(|_| ())
+        into_reply(self.stub().remove_root(wire::RemoveRootRequest { path: path.into() }).await).map(|_| ())
     }
 
     /// Embeds at most 2048 texts, as questions or as passages.
@@ -292,7 +292,7 @@ impl Client {
     /// As reported by the daemon.
     pub async fn embed(&self, texts: Vec<String>, query: bool) -> Result<Embeddings> {
         let wire::EmbedResponse { vectors, model, dimension } =
-            reply(self.stub().embed(wire::EmbedRequest { texts, query }).await)?;
+            into_reply(self.stub().embed(wire::EmbedRequest { texts, query }).await)?;
         Ok(Embeddings { vectors: vectors.into_iter().map(|it| it.values).collect(), model, dimension })
     }
 
@@ -301,7 +301,7 @@ impl Client {
     /// # Errors
     /// As reported by the daemon.
     pub async fn shutdown(&self) -> Result<()> {
-        reply(self.stub().shutdown(wire::ShutdownRequest {}).await).map(|_| ())
+        into_reply(self.stub().shutdown(wire::ShutdownRequest {}).await).map(|_| ())
     }
 
     /// The generated stub needs `&mut self`; a clone shares the connection.
@@ -320,7 +320,7 @@ pub fn version_warning(status: &Status) -> Option<String> {
     })
 }
 
-fn reply<T>(result: Result<tonic::Response<T>, tonic::Status>) -> Result<T> {
+fn into_reply<T>(result: Result<tonic::Response<T>, tonic::Status>) -> Result<T> {
     result.map(tonic::Response::into_inner).map_err(|status| call_error(&status))
 }
 

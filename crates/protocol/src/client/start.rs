@@ -17,19 +17,19 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// How long a live daemon may take to answer. It first loads a model, repairs the store and loads the index, which takes
 /// minutes for millions of chunks on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const START_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// After this time the user is told about the wait.
-const TELL_AFTER: Duration = Duration::from_secs(3);
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 /// Pause between two polls of the socket: short, because the user waits.
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How much of the log is read to find its last lines.
 const LOG_TAIL: u64 = 8 << 10;
 
 /// A larger log is rotated at the next start.
-const LARGE_LOG_BYTES: u64 = 16 << 20;
+const LOG_ROTATION_BYTES: u64 = 16 << 20;
 
 /// A thread that only waits for a process needs little.
 const REAPER_STACK_BYTES: usize = 64 << 10;
@@ -38,12 +38,12 @@ const REAPER_STACK_BYTES: usize = 64 << 10;
 const LOG_LINES: usize = 5;
 
 /// Receives messages about waiting; unset means that none are sent.
-static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
+static WAIT_LISTENER: OnceLock<fn(&str)> = OnceLock::new();
 
 /// Sets the listener that is called once for each slow start.
-pub fn tell_waits(listener: fn(&str)) {
+pub fn on_long_wait(listener: fn(&str)) {
     // The first listener stays.
-    let _second = LISTENER.set(listener);
+    let _second = WAIT_LISTENER.set(listener);
 }
 
 /// See [`Client::connect_or_start`].
@@ -55,52 +55,52 @@ pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
     match client {
         // The daemon writes its address when it is ready to answer.
         Some(client) if config.address_path().exists() => Ok(client),
-        begun => Start::new(config, begun.is_some())?.wait().await,
+        begun => PendingStart::new(config, begun.is_some())?.wait().await,
     }
 }
 
 /// A daemon that is about to answer.
-struct Start<'a> {
+struct PendingStart<'a> {
     config: &'a Config,
     begun: Instant,
     /// Length of the log when this start began.
     log_start: u64,
     /// Whether the user was told about the wait.
-    told: bool,
+    is_notified: bool,
     /// The daemon started here; `None` if another process started one.
     child: Option<Child>,
     /// The exit status of `child`.
     exited: Option<ExitStatus>,
 }
 
-impl<'a> Start<'a> {
+impl<'a> PendingStart<'a> {
     /// Starts a daemon, unless one is starting.
-    fn new(config: &'a Config, starting: bool) -> Result<Start<'a>> {
+    fn new(config: &'a Config, starting: bool) -> Result<PendingStart<'a>> {
         // Before writing the log, makes sure that the folder is not another program's.
-        directory::prepare(config)?;
+        directory::create_checked(config)?;
         if !starting {
-            begin_anew_if_large(&config.log_path());
+            rotate_if_large(&config.log_path());
         }
         let log_start = std::fs::metadata(config.log_path()).map_or(0, |log| log.len());
         let child = if starting { None } else { Some(spawn(config)?) };
-        Ok(Start { config, begun: Instant::now(), log_start, told: false, child, exited: None })
+        Ok(PendingStart { config, begun: Instant::now(), log_start, is_notified: false, child, exited: None })
     }
 
     /// Waits for an answer as long as a daemon exists that may give one.
     async fn wait(mut self) -> Result<Client> {
         let config = self.config;
         loop {
-            let mut answer = std::pin::pin!(answering(config));
+            let mut answer = std::pin::pin!(connect_and_probe(config));
             let answered = loop {
                 tokio::select! {
                     answered = &mut answer => break answered,
-                    () = tokio::time::sleep(POLL) => self.look()?,
+                    () = tokio::time::sleep(POLL_INTERVAL) => self.check_child()?,
                 }
             };
             match answered {
                 Err(error) if error.code == ErrorCode::Unavailable => {}
                 answered => {
-                    reap(self.child);
+                    reap_in_background(self.child);
                     return answered;
                 }
             }
@@ -108,38 +108,39 @@ impl<'a> Start<'a> {
                 // The daemon that was starting has exited, so this process starts one.
                 self.child = Some(spawn(config)?);
             }
-            self.look()?;
-            tokio::time::sleep(POLL).await;
+            self.check_child()?;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Checks the process, and returns an error when waiting is pointless.
-    fn look(&mut self) -> Result<()> {
+    fn check_child(&mut self) -> Result<()> {
         if self.exited.is_none()
             && let Some(child) = &mut self.child
         {
-            self.exited = child.try_wait().at("wait for", Path::new("vicd"))?;
+            self.exited = child.try_wait().io_context("wait for", Path::new("vicd"))?;
         }
         match self.exited {
-            Some(status) if found_it_locked(status) => self.look_at_other()?,
+            Some(status) if is_locked_exit(status) => self.check_other_daemon()?,
             Some(status) => {
-                let log = tail(&self.config.log_path(), self.log_start).unwrap_or_default();
-                return Err(last_error(&log, status.code())
-                    .unwrap_or_else(|| failed(self.config, self.log_start, &format!("vicd exited with {status}"))));
+                let log = read_tail(&self.config.log_path(), self.log_start).unwrap_or_default();
+                return Err(last_error(&log, status.code()).unwrap_or_else(|| {
+                    start_error(self.config, self.log_start, &format!("vicd exited with {status}"))
+                }));
             }
             None => {}
         }
-        if self.begun.elapsed() > PATIENCE {
-            let problem = format!("vicd does not answer after {} minutes", PATIENCE.as_secs() / 60);
-            return Err(failed(self.config, self.log_start, &problem));
+        if self.begun.elapsed() > START_TIMEOUT {
+            let problem = format!("vicd does not answer after {} minutes", START_TIMEOUT.as_secs() / 60);
+            return Err(start_error(self.config, self.log_start, &problem));
         }
-        self.tell();
+        self.notify_once();
         Ok(())
     }
 
     /// Checks the daemon of another process, which was faster and will answer soon.
-    fn look_at_other(&mut self) -> Result<()> {
-        let Some(pid) = lock::holder(self.config) else {
+    fn check_other_daemon(&mut self) -> Result<()> {
+        let Some(pid) = lock::holder_pid(self.config) else {
             // The lock's owner was about to exit, so this process tries again.
             self.child = Some(spawn(self.config)?);
             self.exited = None;
@@ -147,7 +148,7 @@ impl<'a> Start<'a> {
         };
         // A daemon that is starting has not written its address yet.
         let ready = self.config.address_path().exists();
-        if ready && !self.config.socket_path().exists() && self.begun.elapsed() > TELL_AFTER {
+        if ready && !self.config.socket_path().exists() && self.begun.elapsed() > NOTICE_AFTER {
             return Err(Error::new(ErrorCode::Unavailable, format!("vicd (pid {pid}) runs, but its socket is gone"))
                 .hint("`vic daemon stop`, then try again"));
         }
@@ -155,14 +156,15 @@ impl<'a> Start<'a> {
     }
 
     /// Tells the user once when the wait is long.
-    fn tell(&mut self) {
-        if self.told || self.begun.elapsed() < TELL_AFTER {
+    fn notify_once(&mut self) {
+        if self.is_notified || self.begun.elapsed() < NOTICE_AFTER {
             return;
         }
-        self.told = true;
-        let Some(listener) = LISTENER.get() else { return };
+        self.is_notified = true;
+        let Some(listener) = WAIT_LISTENER.get() else { return };
         let own = self.child.as_ref().filter(|_| self.exited.is_none()).map(Child::id);
-        let process = own.or_else(|| lock::holder(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let process =
+            own.or_else(|| lock::holder_pid(self.config)).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         listener(&format!(
             "waiting for vicd{process} to open the index, which takes minutes if it is large; its log is `{}`",
             self.config.log_path().display()
@@ -172,7 +174,7 @@ impl<'a> Start<'a> {
 
 /// Collects the exit status of a daemon in the background: a client that outlives it (`vic mcp`, `vic repl`) would keep a
 /// zombie.
-fn reap(child: Option<Child>) {
+fn reap_in_background(child: Option<Child>) {
     let Some(mut child) = child else { return };
     let waits = std::thread::Builder::new().name("vicd".into()).stack_size(REAPER_STACK_BYTES);
     // Without a thread the zombie stays until this process ends.
@@ -180,12 +182,12 @@ fn reap(child: Option<Child>) {
 }
 
 /// Returns whether a daemon exited because another one holds the data directory.
-fn found_it_locked(status: ExitStatus) -> bool {
+fn is_locked_exit(status: ExitStatus) -> bool {
     status.code() == Some(ErrorCode::Locked.exit_code().into())
 }
 
 /// Connects to a daemon that answers requests, not only accepts connections.
-async fn answering(config: &Config) -> Result<Client> {
+async fn connect_and_probe(config: &Config) -> Result<Client> {
     let client = Client::connect(config).await?;
     client.status().await.map(|_| client)
 }
@@ -226,15 +228,15 @@ pub fn vicd_command(config: &Config) -> Command {
 
 fn spawn(config: &Config) -> Result<Child> {
     let log_path = config.log_path();
-    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).at("open", &log_path)?;
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).io_context("open", &log_path)?;
     let mut command = vicd_command(config);
     command
         .stdin(Stdio::null())
-        .stdout(log.try_clone().at("open", &log_path)?)
+        .stdout(log.try_clone().io_context("open", &log_path)?)
         .stderr(log)
         // Otherwise the daemon would keep the file system of our working directory busy.
         .current_dir(&config.data_dir);
-    detach(&mut command);
+    start_new_session(&mut command);
     let program = PathBuf::from(command.get_program());
     command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => no_vicd(),
@@ -243,8 +245,8 @@ fn spawn(config: &Config) -> Result<Child> {
 }
 
 /// Renames a large log, replacing the previous one.
-fn begin_anew_if_large(log: &Path) {
-    if log.metadata().is_ok_and(|it| it.len() > LARGE_LOG_BYTES) {
+fn rotate_if_large(log: &Path) {
+    if log.metadata().is_ok_and(|it| it.len() > LOG_ROTATION_BYTES) {
         // On failure the log continues; no line is lost.
         let _ = std::fs::rename(log, log.with_extension("log.1"));
     }
@@ -252,7 +254,7 @@ fn begin_anew_if_large(log: &Path) {
 
 /// Starts a new session, so that the daemon survives our terminal.
 #[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
-fn detach(command: &mut Command) {
+fn start_new_session(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. setsid is one, and it allocates nothing.
     unsafe {
         command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(io::Error::from));
@@ -270,7 +272,7 @@ pub fn last_error(output: &str, exit_code: Option<i32>) -> Option<Error> {
 }
 
 /// Makes an error with the last lines of the log.
-fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
+fn start_error(config: &Config, log_start: u64, problem: &str) -> Error {
     let log_path = config.log_path();
     let message = match last_lines(&log_path, log_start) {
         Ok(lines) if !lines.is_empty() => format!("{problem}: {lines}"),
@@ -281,13 +283,13 @@ fn failed(config: &Config, log_start: u64, problem: &str) -> Error {
 
 /// Returns the last lines written after `start`.
 fn last_lines(path: &Path, start: u64) -> io::Result<String> {
-    let text = tail(path, start)?;
+    let text = read_tail(path, start)?;
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join(" | "))
 }
 
 /// Returns the end of the text written after `start`.
-fn tail(path: &Path, start: u64) -> io::Result<String> {
+fn read_tail(path: &Path, start: u64) -> io::Result<String> {
     let mut log = File::open(path)?;
     let length = log.metadata()?.len();
     log.seek(SeekFrom::Start(start.max(length.saturating_sub(LOG_TAIL))))?;
@@ -345,11 +347,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (log, aside) = (dir.path().join("vicd.log"), dir.path().join("vicd.log.1"));
         std::fs::write(&log, "small").unwrap();
-        begin_anew_if_large(&log);
+        rotate_if_large(&log);
         assert!(log.exists() && !aside.exists());
-        File::options().append(true).open(&log).unwrap().set_len(LARGE_LOG_BYTES + 1).unwrap();
-        begin_anew_if_large(&log);
-        assert!(!log.exists() && aside.metadata().unwrap().len() > LARGE_LOG_BYTES);
+        File::options().append(true).open(&log).unwrap().set_len(LOG_ROTATION_BYTES + 1).unwrap();
+        rotate_if_large(&log);
+        assert!(!log.exists() && aside.metadata().unwrap().len() > LOG_ROTATION_BYTES);
     }
 
     #[test]
@@ -380,11 +382,11 @@ mod tests {
     }
 
     /// A start `seconds` ago, with a child that runs this script.
-    fn started<'a>(config: &'a Config, seconds: u64, script: &str) -> Start<'a> {
+    fn started<'a>(config: &'a Config, seconds: u64, script: &str) -> PendingStart<'a> {
         let log = File::options().create(true).append(true).open(config.log_path()).unwrap();
         let child = Command::new("sh").args(["-c", script]).stderr(log).spawn().unwrap();
         let begun = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-        Start { config, begun, log_start: 0, told: false, child: Some(child), exited: None }
+        PendingStart { config, begun, log_start: 0, is_notified: false, child: Some(child), exited: None }
     }
 
     fn data_directory(dir: &Path) -> Config {
@@ -397,8 +399,8 @@ mod tests {
         let config = data_directory(dir.path());
         for (seconds, waits) in [(0, true), (31, true), (295, true), (301, false)] {
             let mut start = started(&config, seconds, "exec sleep 60");
-            assert_eq!(start.look().is_ok(), waits, "after {seconds} s");
-            assert_eq!(start.told, waits && seconds > 3, "after {seconds} s");
+            assert_eq!(start.check_child().is_ok(), waits, "after {seconds} s");
+            assert_eq!(start.is_notified, waits && seconds > 3, "after {seconds} s");
             start.child.as_mut().unwrap().kill().unwrap();
             start.child.as_mut().unwrap().wait().unwrap();
         }
@@ -411,7 +413,7 @@ mod tests {
         let mut start = started(&config, 0, "echo loading the model >&2; echo loading the index >&2; kill -9 $$");
         let begun = Instant::now();
         let error = loop {
-            match start.look() {
+            match start.check_child() {
                 Ok(()) => assert!(begun.elapsed() < Duration::from_secs(10), "it has ended"),
                 Err(error) => break error,
             }

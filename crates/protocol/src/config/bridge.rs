@@ -103,7 +103,7 @@ impl Settings<'_> {
     fn hosts(&self) -> Result<Vec<String>> {
         let names = self.text("VIC_BRIDGE_HOSTS").unwrap_or_default();
         let names = names.split(',').map(|it| it.trim().to_ascii_lowercase()).filter(|it| !it.is_empty());
-        names.map(|it| if is_host(&it) { Ok(it) } else { Err(no_host(&it)) }).collect()
+        names.map(|it| if is_host(&it) { Ok(it) } else { Err(invalid_host(&it)) }).collect()
     }
 
     fn tls(&self) -> Result<Option<TlsFiles>> {
@@ -127,7 +127,7 @@ fn is_host(text: &str) -> bool {
     is_plain && text.parse::<Authority>().is_ok_and(|it| !it.host().is_empty() && !text.ends_with(':'))
 }
 
-fn no_host(text: &str) -> Error {
+fn invalid_host(text: &str) -> Error {
     Error::invalid(format!("VIC_BRIDGE_HOSTS holds `{text}`, which is not a host")).hint(
         "use names as in `files.example` or `files.example:8443`, separated by commas, without `https://` and `*`",
     )

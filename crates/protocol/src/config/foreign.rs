@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Proxies, collectors, hubs, name servers, and preloaded code.
-const NAMES: [&str; 16] = [
+const FOREIGN_VARIABLES: [&str; 16] = [
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
@@ -24,6 +24,6 @@ const NAMES: [&str; 16] = [
 ];
 
 /// Returns those that are set.
-pub(super) fn set(lookup: &dyn Fn(&str) -> Option<OsString>) -> Vec<&'static str> {
-    NAMES.into_iter().filter(|it| lookup(it).is_some()).collect()
+pub(super) fn set_variables(lookup: &dyn Fn(&str) -> Option<OsString>) -> Vec<&'static str> {
+    FOREIGN_VARIABLES.into_iter().filter(|it| lookup(it).is_some()).collect()
 }

@@ -19,8 +19,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
-pub use names::NAMES;
-pub use show::{Origin, Setting, settings, strangers, template};
+pub use names::VARIABLES;
+pub use show::{Origin, Setting, config_template, settings, unknown_variables};
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
 
 use crate::config::places::{absolute, platform_data_dir};
@@ -178,7 +178,7 @@ impl EmbedDevice {
     }
 
     /// The catalog name of the ONNX Runtime for this device.
-    pub const fn library(self) -> &'static str {
+    pub const fn runtime_library(self) -> &'static str {
         match self {
             EmbedDevice::Cpu => "onnxruntime",
             EmbedDevice::Cuda => "onnxruntime-cuda",
@@ -186,7 +186,7 @@ impl EmbedDevice {
     }
 
     /// The default precision: integers are fast on CPUs only.
-    pub fn usual_precision(self) -> &'static str {
+    pub fn default_precision(self) -> &'static str {
         match self {
             EmbedDevice::Cpu => "int8",
             EmbedDevice::Cuda => "fp32",
@@ -261,7 +261,7 @@ pub struct WalkConfig {
     /// `VIC_IGNORE`: extra globs to exclude, separated by commas.
     pub ignore: Vec<String>,
     /// `VIC_INCLUDE_HIDDEN`: whether hidden files are walked. Known secrets stay excluded.
-    pub hidden: bool,
+    pub include_hidden: bool,
     /// `VIC_MAX_FILE_BYTES`: larger files are indexed by name only.
     pub max_file_bytes: u64,
     /// `VIC_WATCH`: whether roots are watched.
@@ -310,7 +310,7 @@ impl Config {
             }
         };
         let settings = Settings { lookup, file: read_file(&data_dir)?, tuned: tuned::read_tuned(&data_dir)? };
-        settings.config(data_dir, default_dir.as_deref())
+        settings.resolve_config(data_dir, default_dir.as_deref())
     }
 }
 
@@ -510,7 +510,7 @@ mod tests {
     #[test]
     fn env_example_lists_every_variable() {
         let example = include_str!("../../../../.env.example");
-        for (name, _) in NAMES {
+        for (name, _) in VARIABLES {
             assert!(example.contains(&format!("# {name}=")), "{name}");
         }
     }

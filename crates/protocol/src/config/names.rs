@@ -1,7 +1,7 @@
 //! All variables, for `config.toml`, `.env.example` and the documentation.
 
 /// Every variable that vic reads, with a description in one line.
-pub const NAMES: &[(&str, &str)] = &[
+pub const VARIABLES: &[(&str, &str)] = &[
     ("VIC_DATA_DIR", "directory of everything vic writes (default: the platform's data directory)"),
     ("VIC_DB_PATH", "directory of the index (default: index in the data directory)"),
     ("VIC_JOB_DB_PATH", "SQLite file of the jobs (default: vic_jobs.sqlite beside the index)"),

@@ -2,18 +2,18 @@
 //! Ollama documents: a host, a port, or both, with or without scheme and path.
 
 /// Default port of an Ollama address without port and scheme.
-const PORT: u16 = 11_434;
+const DEFAULT_PORT: u16 = 11_434;
 
 /// The server's address for a client. Invalid parts fall back to Ollama's defaults.
-pub(super) fn address(host: &str) -> String {
+pub(super) fn client_address(host: &str) -> String {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     let (scheme, rest, default) = match host.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest, 443),
         Some((_, rest)) => ("http", rest, 80),
-        None => ("http", host, PORT),
+        None => ("http", host, DEFAULT_PORT),
     };
     let (place, path) = rest.split_once('/').map_or((rest, ""), |(place, path)| (place, path.trim_end_matches('/')));
-    let (name, port) = split(place);
+    let (name, port) = split_host_port(place);
     let port = port.and_then(|it| it.parse().ok()).unwrap_or(default);
     let name = match name {
         // A server that listens on all addresses is reachable at the loopback address.
@@ -27,7 +27,7 @@ pub(super) fn address(host: &str) -> String {
 }
 
 /// Splits host and port. An IPv6 address with a port has brackets.
-fn split(place: &str) -> (&str, Option<&str>) {
+fn split_host_port(place: &str) -> (&str, Option<&str>) {
     if let Some((name, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
         return (name, rest.strip_prefix(':'));
     }
@@ -65,7 +65,7 @@ mod tests {
             ("0.0.0.0:8080", "http://127.0.0.1:8080"),
             ("[::]:8080", "http://[::1]:8080"),
         ] {
-            assert_eq!(address(host), expected, "{host}");
+            assert_eq!(client_address(host), expected, "{host}");
         }
     }
 }

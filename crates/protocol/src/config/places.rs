@@ -99,5 +99,5 @@ pub(super) fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Op
 }
 
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).at("resolve", path)
+    std::path::absolute(path).io_context("resolve", path)
 }

@@ -25,7 +25,7 @@ const MAX_EMBED_BATCH: u32 = 16_384;
 const MAX_EXTRACT_SECONDS: u32 = 86_400;
 
 /// Lower limit of an extraction process's memory in MiB: its own use without a file.
-const LEAST_EXTRACT_MIB: u32 = 64;
+const MIN_EXTRACT_MIB: u32 = 64;
 
 /// Context sizes of models: a smaller one cannot hold a question with its tools, and no model has a larger one.
 const CONTEXT_TOKENS: RangeInclusive<u32> = 1_024..=2_097_152;
@@ -35,7 +35,7 @@ const MAX_LLM_SECONDS: u32 = 3_600;
 
 impl Settings<'_> {
     /// Resolves all settings for a data directory; `default_dir` is its default location.
-    pub(super) fn config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
+    pub(super) fn resolve_config(&self, data_dir: PathBuf, default_dir: Option<&Path>) -> Result<Config> {
         let db_path = self.path("VIC_DB_PATH")?.unwrap_or_else(|| data_dir.join("index"));
         let job_db_path = match self.path("VIC_JOB_DB_PATH")? {
             Some(path) => path,
@@ -62,11 +62,7 @@ impl Settings<'_> {
             workers: self.bounded("VIC_WORKERS", cores(), 0..=MAX_WORKERS)?.max(1) as usize,
             limits: ExtractLimits {
                 seconds: self.bounded("VIC_EXTRACT_SECONDS", defaults.seconds, 1..=MAX_EXTRACT_SECONDS)?,
-                memory_mib: self.bounded(
-                    "VIC_EXTRACT_MEMORY_MIB",
-                    defaults.memory_mib,
-                    LEAST_EXTRACT_MIB..=u32::MAX,
-                )?,
+                memory_mib: self.bounded("VIC_EXTRACT_MEMORY_MIB", defaults.memory_mib, MIN_EXTRACT_MIB..=u32::MAX)?,
                 jail: self.one_of("VIC_JAIL", JailMode::from_name, "`required` or `optional`")?,
                 redaction: self.one_of("VIC_REDACT", Redaction::from_name, "`none`, `keys` or `all`")?,
                 ..defaults
@@ -79,7 +75,7 @@ impl Settings<'_> {
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
             },
             servers_ca: self.path("VIC_SERVERS_CA")?,
-            foreign: foreign::set(self.lookup),
+            foreign: foreign::set_variables(self.lookup),
             data_dir,
             db_path,
             job_db_path,
@@ -117,7 +113,7 @@ impl Settings<'_> {
             .into_iter()
             .find(|it| it.name() == typed)
             .ok_or_else(|| Error::invalid(format!("unknown VIC_EMBED_DEVICE `{typed}`")).hint("use `cpu` or `cuda`"))?;
-        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| device.usual_precision().into());
+        let precision = self.text("VIC_EMBED_PRECISION").unwrap_or_else(|| device.default_precision().into());
         if !matches!(precision.as_str(), "int8" | "fp32") {
             return Err(
                 Error::invalid(format!("unknown VIC_EMBED_PRECISION `{precision}`")).hint("use `int8` or `fp32`")
@@ -145,7 +141,7 @@ impl Settings<'_> {
 
     /// The address in Ollama's own variable, or its default.
     fn ollama_address(&self) -> String {
-        ollama::address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
+        ollama::client_address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
 
     fn llm(&self) -> Result<LlmConfig> {
@@ -186,7 +182,7 @@ impl Settings<'_> {
         let ignore = self.text("VIC_IGNORE").unwrap_or_default();
         Ok(WalkConfig {
             ignore: ignore.split(',').map(str::trim).filter(|it| !it.is_empty()).map(String::from).collect(),
-            hidden: self.flag("VIC_INCLUDE_HIDDEN", false)?,
+            include_hidden: self.flag("VIC_INCLUDE_HIDDEN", false)?,
             max_file_bytes: self.parse("VIC_MAX_FILE_BYTES", 256 << 20)?,
             watch: self.flag("VIC_WATCH", true)?,
             rescan_seconds: self.parse("VIC_RESCAN_SECONDS", 3600)?,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::config::source::{Settings, file_key, read_file};
 use crate::config::tuned::read_tuned;
-use crate::config::{Config, EmbedBackend, LlmBackend, NAMES, OLLAMA_HOST};
+use crate::config::{Config, EmbedBackend, LlmBackend, OLLAMA_HOST, VARIABLES};
 use crate::error::Result;
 
 /// The origin of a value.
@@ -45,35 +45,35 @@ pub struct Setting {
 /// As [`Config::load`].
 pub fn settings() -> Result<Vec<Setting>> {
     #[expect(clippy::disallowed_methods, reason = "this module belongs to the one reader of the environment")]
-    resolve(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+    resolve_settings(&|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
 
 /// Returns the `VIC_*` variables of this process that are not settings, sorted: most are misspelt.
-pub fn strangers() -> Vec<String> {
-    strange(std::env::vars_os().map(|(name, _)| name))
+pub fn unknown_variables() -> Vec<String> {
+    unknown_names(std::env::vars_os().map(|(name, _)| name))
 }
 
-fn strange(names: impl Iterator<Item = OsString>) -> Vec<String> {
+fn unknown_names(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let names = names.map(|it| it.to_string_lossy().into_owned());
     let mut strange: Vec<String> =
-        names.filter(|it| it.starts_with("VIC_") && NAMES.iter().all(|(name, _)| name != it)).collect();
+        names.filter(|it| it.starts_with("VIC_") && VARIABLES.iter().all(|(name, _)| name != it)).collect();
     strange.sort();
     strange
 }
 
 /// Returns a `config.toml` with every key commented out, below a line of description.
-pub fn template() -> String {
+pub fn config_template() -> String {
     let mut text = String::from(
         "# Settings of vic: remove the `#` before a key to set it. This file is `config.toml` in the data directory.\n\
          # A variable of the environment, VIC_ and the key in capitals, wins over this file.\n",
     );
-    for (name, description) in NAMES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
+    for (name, description) in VARIABLES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
         text.push_str(&format!("\n# {description}\n# {} = \"\"\n", file_key(name)));
     }
     text
 }
 
-fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
+fn resolve_settings(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
     let config = Config::from_lookup(lookup)?;
     let given = Settings { lookup, file: read_file(&config.data_dir)?, tuned: read_tuned(&config.data_dir)? };
     let setting = |(name, description): &(&'static str, &'static str)| {
@@ -88,16 +88,16 @@ fn resolve(lookup: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<Setting>> {
         let value = match name.ends_with("_API_KEY") {
             true => typed.map(|_| "set".to_string()),
             // The resolved value is more informative than the typed one, e.g. an absolute path.
-            false => effective(&config, name).or(typed).or_else(|| unused(name).map(String::from)),
+            false => effective_value(&config, name).or(typed).or_else(|| other_default(name).map(String::from)),
         };
         Setting { name, key: file_key(name), value, origin, description }
     };
-    Ok(NAMES.iter().map(setting).collect())
+    Ok(VARIABLES.iter().map(setting).collect())
 }
 
 /// The effective value as it would be typed; `None` for variables without their own value.
-fn effective(config: &Config, name: &str) -> Option<String> {
-    of_places(config, name).or_else(|| of_models(config, name)).or_else(|| of_work(config, name))
+fn effective_value(config: &Config, name: &str) -> Option<String> {
+    path_value(config, name).or_else(|| model_value(config, name)).or_else(|| work_value(config, name))
 }
 
 fn path(path: &Path) -> Option<String> {
@@ -109,7 +109,7 @@ fn flag(on: bool) -> Option<String> {
 }
 
 /// Paths and network addresses.
-fn of_places(config: &Config, name: &str) -> Option<String> {
+fn path_value(config: &Config, name: &str) -> Option<String> {
     let bridge = &config.bridge;
     match name {
         "VIC_DATA_DIR" => path(&config.data_dir),
@@ -132,7 +132,7 @@ fn of_places(config: &Config, name: &str) -> Option<String> {
 }
 
 /// Vectors, embedding and language models.
-fn of_models(config: &Config, name: &str) -> Option<String> {
+fn model_value(config: &Config, name: &str) -> Option<String> {
     let (embed, vectors) = (&config.embed, &config.vectors);
     let model_of = |backend: EmbedBackend| (embed.backend == backend).then(|| embed.model.clone());
     match name {
@@ -167,7 +167,7 @@ fn of_models(config: &Config, name: &str) -> Option<String> {
 }
 
 /// Walking and extraction.
-fn of_work(config: &Config, name: &str) -> Option<String> {
+fn work_value(config: &Config, name: &str) -> Option<String> {
     let (walk, background) = (&config.walk, &config.background);
     match name {
         "VIC_SYNTHETIC_JSONL" => config.synthetic_jsonl.as_deref().and_then(path),
@@ -179,7 +179,7 @@ fn of_work(config: &Config, name: &str) -> Option<String> {
         "VIC_EXTRACT_SECONDS" => Some(config.limits.seconds.to_string()),
         "VIC_EXTRACT_MEMORY_MIB" => Some(config.limits.memory_mib.to_string()),
         "VIC_IGNORE" => (!walk.ignore.is_empty()).then(|| walk.ignore.join(",")),
-        "VIC_INCLUDE_HIDDEN" => flag(walk.hidden),
+        "VIC_INCLUDE_HIDDEN" => flag(walk.include_hidden),
         "VIC_MAX_FILE_BYTES" => Some(walk.max_file_bytes.to_string()),
         "VIC_WATCH" => flag(walk.watch),
         "VIC_RESCAN_SECONDS" => Some(walk.rescan_seconds.to_string()),
@@ -194,7 +194,7 @@ fn of_work(config: &Config, name: &str) -> Option<String> {
 
 /// Defaults outside [`Config`]: those of backends not in use, and those that depend on the current directory or the
 /// disk.
-fn unused(name: &str) -> Option<&'static str> {
+fn other_default(name: &str) -> Option<&'static str> {
     match name {
         "VIC_OLLAMA_VISION_MODEL" => return Some("glm-ocr:q8_0"),
         "VIC_DISK_RESERVE_BYTES" => return Some("the larger of 1 GiB and 2 % of the disk"),
@@ -213,14 +213,14 @@ mod tests {
             let found = variables.iter().find(|(name, _)| *name == wanted);
             found.map(|(_, value)| OsString::from(value))
         };
-        let setting = resolve(&lookup).unwrap().into_iter().find(|it| it.name == name).unwrap();
+        let setting = resolve_settings(&lookup).unwrap().into_iter().find(|it| it.name == name).unwrap();
         (setting.value, setting.origin)
     }
 
     #[test]
     fn misspelt_variable_is_reported_as_unknown() {
         let names = ["VIC_REDCT", "PATH", "VIC_REDACT", "VIC_", "VIC_DATA_DIRS", "vic_workers"].map(OsString::from);
-        assert_eq!(strange(names.into_iter()), ["VIC_", "VIC_DATA_DIRS", "VIC_REDCT"]);
+        assert_eq!(unknown_names(names.into_iter()), ["VIC_", "VIC_DATA_DIRS", "VIC_REDCT"]);
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn variable_with_default_has_value() {
         let lookup = |name: &str| (name == "VIC_DATA_DIR").then(|| OsString::from("/d"));
-        for setting in resolve(&lookup).unwrap() {
+        for setting in resolve_settings(&lookup).unwrap() {
             let told = setting.description;
             let promises_one =
                 told.contains("default") && !told.contains("default: none") && !told.contains("default VIC_");
@@ -260,16 +260,16 @@ mod tests {
 
     #[test]
     fn template_names_every_key_and_sets_nothing() {
-        assert!(template().parse::<toml::Table>().unwrap().is_empty());
-        for (name, _) in NAMES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
-            assert!(template().contains(&format!("\n# {} = ", file_key(name))), "{name}");
+        assert!(config_template().parse::<toml::Table>().unwrap().is_empty());
+        for (name, _) in VARIABLES.iter().filter(|(name, _)| *name != "VIC_DATA_DIR") {
+            assert!(config_template().contains(&format!("\n# {} = ", file_key(name))), "{name}");
         }
     }
 
     #[test]
     fn template_key_can_be_set() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = template().replace("# workers = \"\"", "workers = \"5\"");
+        let keys = config_template().replace("# workers = \"\"", "workers = \"5\"");
         std::fs::write(dir.path().join("config.toml"), keys).unwrap();
         let data_dir = ("VIC_DATA_DIR", dir.path().to_str().unwrap());
         assert_eq!(check(&[data_dir], "VIC_WORKERS"), (Some("5".into()), Origin::File));

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::config::{NAMES, absolute};
+use crate::config::{VARIABLES, absolute};
 use crate::error::{Error, IoContext, Result};
 
 /// Looks up settings in the environment, then the file, then the tuned values.
@@ -70,7 +70,7 @@ pub(super) fn file_key(name: &str) -> String {
 }
 
 pub(super) fn read_file(data_dir: &Path) -> Result<BTreeMap<String, String>> {
-    let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
     let cure = "the keys are the VIC_* variables in lower case without `VIC_`";
     read_toml(&data_dir.join("config.toml"), &names, cure)
 }
@@ -85,9 +85,9 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             return Err(Error::invalid(format!("cannot understand `{}`: it is not UTF-8", path.display())));
         }
-        Err(error) => return Err(error).at("read", path),
+        Err(error) => return Err(error).io_context("read", path),
     };
-    let table: toml::Table = text.parse().map_err(|error| no_toml(path, &text, &error))?;
+    let table: toml::Table = text.parse().map_err(|error| invalid_toml(path, &text, &error))?;
     let mut file = BTreeMap::new();
     for (key, value) in table {
         if !names.iter().any(|name| file_key(name) == key) {
@@ -103,7 +103,7 @@ pub(super) fn read_toml(path: &Path, names: &[&str], cure: &str) -> Result<BTree
 }
 
 /// Reports position and problem, but not the line as the library does: it may hold a key, and the message is logged.
-fn no_toml(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+fn invalid_toml(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|it| text.get(..it.start)).unwrap_or_default();
     let line = 1 + before.matches('\n').count();
     Error::invalid(format!("cannot understand `{}`, line {line}: {}", path.display(), error.message()))

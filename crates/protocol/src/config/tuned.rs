@@ -34,8 +34,8 @@ pub fn write_tuned(data_dir: &Path, values: &[(&str, usize)], remark: &str) -> R
         text.push_str(&format!("{} = {value}\n", file_key(name)));
     }
     let path = tuned_path(data_dir);
-    let mut file = tempfile::NamedTempFile::new_in(data_dir).at("write to", data_dir)?;
-    std::io::Write::write_all(&mut file, text.as_bytes()).at("write", &path)?;
+    let mut file = tempfile::NamedTempFile::new_in(data_dir).io_context("write to", data_dir)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).io_context("write", &path)?;
     file.persist(&path).map_err(|error| Error::io("write", &path, &error.error)).map(|_| ())
 }
 
@@ -48,7 +48,7 @@ pub fn remove_tuned(data_dir: &Path) -> Result<bool> {
     match std::fs::remove_file(&path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error).at("remove", &path),
+        Err(error) => Err(error).io_context("remove", &path),
     }
 }
 

@@ -13,13 +13,13 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 pub const FORMAT: u32 = 1;
 
 /// The text before the number.
-const TITLE: &str = "vic data directory, format ";
+const FORMAT_PREFIX: &str = "vic data directory, format ";
 
 /// Either file marks a data directory written before the format file existed.
-const SIGNS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
+const LEGACY_MARKERS: [&str; 2] = ["catalog.sqlite", "vicd.lock"];
 
 /// Names allowed before the first start: written by the command line or the user.
-const BEFORE: [&str; 10] = [
+const ALLOWED_NAMES: [&str; 10] = [
     "vicd.log",
     "config.toml",
     "tuned.toml",
@@ -34,14 +34,14 @@ const BEFORE: [&str; 10] = [
 
 /// Prefixes allowed before the first start: a request log with SQLite's companion files, also after a crash; write probes
 /// of a killed start; and keys in the middle of a write.
-const BEGINNINGS: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
+const ALLOWED_PREFIXES: [&str; 4] = ["audit.sqlite", ".vic-probe", ".vic-key", ".tmp"];
 
 /// Makes sure that the directory is ours, or empty, and has no newer format. Writes nothing.
 ///
 /// # Errors
 /// [`ErrorCode::FailedPrecondition`] for a directory of another program or a newer vic, [`ErrorCode::DataLoss`] for an
 /// unreadable format.
-pub fn check(config: &Config) -> Result<()> {
+pub fn check_directory(config: &Config) -> Result<()> {
     let dir = &config.data_dir;
     let path = config.format_path();
     match std::fs::read_to_string(&path) {
@@ -49,15 +49,15 @@ pub fn check(config: &Config) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return check_format(dir, &path, ""),
-        Err(error) => return Err(error).at("read", &path),
+        Err(error) => return Err(error).io_context("read", &path),
     }
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).at("read", dir),
+        Err(error) => return Err(error).io_context("read", dir),
     };
     let names: Vec<String> = entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
-    if names.iter().any(|it| SIGNS.contains(&it.as_str())) {
+    if names.iter().any(|it| LEGACY_MARKERS.contains(&it.as_str())) {
         return Ok(());
     }
     match names.iter().find(|it| !is_allowed_before(it)) {
@@ -74,29 +74,29 @@ pub fn check(config: &Config) -> Result<()> {
 ///
 /// # Errors
 /// Those of [`check`], or the directory cannot be created.
-pub fn prepare(config: &Config) -> Result<()> {
-    check(config)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).at("create", &config.data_dir)
+pub fn create_checked(config: &Config) -> Result<()> {
+    check_directory(config)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).io_context("create", &config.data_dir)
 }
 
 /// Writes the format file once. The caller holds the lock.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn note(config: &Config) -> Result<()> {
+pub fn write_format(config: &Config) -> Result<()> {
     let path = config.format_path();
     if path.exists() {
         return Ok(());
     }
-    let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).at("write to", &config.data_dir)?;
-    file.write_all(format!("{TITLE}{FORMAT}\n").as_bytes()).at("write", &path)?;
-    file.as_file().sync_all().at("sync", &path)?;
-    file.persist(&path).map_err(|error| error.error).at("create", &path)?;
-    File::open(&config.data_dir).and_then(|it| it.sync_all()).at("sync", &config.data_dir)
+    let mut file = tempfile::NamedTempFile::new_in(&config.data_dir).io_context("write to", &config.data_dir)?;
+    file.write_all(format!("{FORMAT_PREFIX}{FORMAT}\n").as_bytes()).io_context("write", &path)?;
+    file.as_file().sync_all().io_context("sync", &path)?;
+    file.persist(&path).map_err(|error| error.error).io_context("create", &path)?;
+    File::open(&config.data_dir).and_then(|it| it.sync_all()).io_context("sync", &config.data_dir)
 }
 
 fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
-    let number = text.trim_end().strip_prefix(TITLE).and_then(|it| it.parse::<u32>().ok());
+    let number = text.trim_end().strip_prefix(FORMAT_PREFIX).and_then(|it| it.parse::<u32>().ok());
     match number {
         Some(number) if number <= FORMAT => Ok(()),
         Some(number) => Err(Error::new(
@@ -110,7 +110,7 @@ fn check_format(dir: &Path, path: &Path, text: &str) -> Result<()> {
 }
 
 fn is_allowed_before(name: &str) -> bool {
-    BEFORE.contains(&name) || BEGINNINGS.iter().any(|it| name.starts_with(it))
+    ALLOWED_NAMES.contains(&name) || ALLOWED_PREFIXES.iter().any(|it| name.starts_with(it))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
         for (name, content) in files {
             std::fs::write(dir.path().join(name), content).unwrap();
         }
-        let outcome = check(&config(dir.path()));
+        let outcome = check_directory(&config(dir.path()));
         assert_eq!(dir.path().read_dir().unwrap().count(), files.len(), "a check writes nothing");
         outcome
     }
@@ -154,10 +154,10 @@ mod tests {
         check_with(&[("audit.sqlite", ""), ("audit.sqlite-wal", ""), ("audit.sqlite-shm", "")]).unwrap();
         check_with(&[("catalog.sqlite", ""), ("notes.txt", "")]).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        check(&config(&dir.path().join("new"))).unwrap();
-        note(&config(dir.path())).unwrap();
-        note(&config(dir.path())).unwrap();
+        check_directory(&config(&dir.path().join("new"))).unwrap();
+        write_format(&config(dir.path())).unwrap();
+        write_format(&config(dir.path())).unwrap();
         std::fs::write(dir.path().join("anything"), "").unwrap();
-        check(&config(dir.path())).unwrap();
+        check_directory(&config(dir.path())).unwrap();
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::model::{Holder, Scope};
+use crate::model::{Principal, Scope};
 
 /// Size of a key in bytes: 256 bits.
 const KEY_BYTES: usize = 32;
@@ -23,7 +23,7 @@ const KEY_BYTES: usize = 32;
 pub const MIN_KEY_CHARS: usize = 32;
 
 /// Maximum length of a key's name.
-const MAX_NAME: usize = 64;
+const MAX_KEY_NAME: usize = 64;
 
 /// Maximum number of keys in the key table: every request is compared with each of them.
 const MAX_KEYS: usize = 1_000;
@@ -50,18 +50,18 @@ pub struct Grant {
     /// Calls that the caller may make.
     pub right: Right,
     /// Identity of the caller.
-    pub holder: Holder,
+    pub holder: Principal,
 }
 
 impl Grant {
     /// Returns the grant of the owner's key.
     pub fn owner() -> Grant {
-        Grant { scope: Scope::All, right: Right::Own, holder: Holder::Owner }
+        Grant { scope: Scope::All, right: Right::Own, holder: Principal::Owner }
     }
 
     /// Returns the grant of programs of the same user on the Unix socket.
     pub fn local() -> Grant {
-        Grant { scope: Scope::All, right: Right::Local, holder: Holder::Owner }
+        Grant { scope: Scope::All, right: Right::Local, holder: Principal::Owner }
     }
 }
 
@@ -86,7 +86,7 @@ impl KeyEntry {
     pub fn grant(&self) -> Grant {
         let scope = Scope::Folders(self.roots.clone().into());
         // Identified by hash, because the name of a revoked key may be reused.
-        Grant { scope, right: self.right.min(Right::Index), holder: Holder::Key(self.hash.as_str().into()) }
+        Grant { scope, right: self.right.min(Right::Index), holder: Principal::Key(self.hash.as_str().into()) }
     }
 }
 
@@ -94,34 +94,34 @@ impl KeyEntry {
 ///
 /// # Errors
 /// When the file cannot be read or created, is a symbolic link, or holds no key.
-pub fn own_key(path: &Path) -> Result<String> {
+pub fn load_or_create_owner_key(path: &Path) -> Result<String> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let found = match path.symlink_metadata() {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let key = new_key()?;
-            replace(path, format!("{key}\n").as_bytes())?;
+            replace_private_file(path, format!("{key}\n").as_bytes())?;
             return Ok(key);
         }
-        Err(error) => return Err(error).at("read", path),
+        Err(error) => return Err(error).io_context("read", path),
     };
     if !found.is_file() {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is no plain file", path.display()))
             .hint("move it aside; a new key is created at the next start"));
     }
     if found.mode() & 0o077 != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).at("protect", path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).io_context("protect", path)?;
         tracing::warn!("the key file was readable by other users; its mode is fixed, but the key may be known to them");
     }
-    read_own(path)
+    read_owner_key(path)
 }
 
 /// Reads the owner's key from its file.
 ///
 /// # Errors
 /// When the file cannot be read or holds no key.
-pub fn read_own(path: &Path) -> Result<String> {
-    let bytes = std::fs::read(path).at("read", path)?;
+pub fn read_owner_key(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).io_context("read", path)?;
     let key = String::from_utf8_lossy(&bytes).trim().to_string();
     if key.len() < MIN_KEY_CHARS || !key.chars().all(|it| it.is_ascii_graphic()) {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` holds no key", path.display()))
@@ -135,7 +135,7 @@ pub fn read_own(path: &Path) -> Result<String> {
 /// # Errors
 /// When the file cannot be read or parsed.
 pub fn list(config: &Config) -> Result<Vec<KeyEntry>> {
-    read(&config.keys_path())
+    read_key_table(&config.keys_path())
 }
 
 /// Adds a key to the key table and returns it. It cannot be shown again.
@@ -144,17 +144,17 @@ pub fn list(config: &Config) -> Result<Vec<KeyEntry>> {
 /// When the name is taken or invalid, a folder does not exist, or the file cannot be written.
 pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Result<String> {
     let fits = |it: char| it.is_alphanumeric() || "-_.@".contains(it);
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(fits) {
+    if name.is_empty() || name.len() > MAX_KEY_NAME || !name.chars().all(fits) {
         return Err(Error::invalid(format!("`{name}` is not a valid key name"))
             .field("name")
-            .hint(format!("use at most {MAX_NAME} letters, digits and any of `-_.@`")));
+            .hint(format!("use at most {MAX_KEY_NAME} letters, digits and any of `-_.@`")));
     }
     if folders.is_empty() {
         return Err(Error::invalid("a key needs at least one folder").field("roots"));
     }
     let mut roots = Vec::new();
     for folder in folders {
-        let path = folder.canonicalize().at("find", folder)?;
+        let path = folder.canonicalize().io_context("find", folder)?;
         if !path.is_dir() {
             return Err(Error::invalid(format!("`{}` is not a folder", path.display())).field("roots"));
         }
@@ -163,7 +163,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
     let key = new_key()?;
     let hash = blake3::hash(key.as_bytes()).to_hex().to_string();
     let created_ms = chrono::Utc::now().timestamp_millis();
-    change(config, |keys| {
+    update_key_table(config, |keys| {
         if keys.iter().any(|it| it.name == name) {
             return Err(Error::new(ErrorCode::FailedPrecondition, format!("there is a key `{name}` already"))
                 .hint(format!("`vic keys revoke {name}` removes it")));
@@ -182,7 +182,7 @@ pub fn add(config: &Config, name: &str, folders: &[PathBuf], right: Right) -> Re
 /// # Errors
 /// When there is no key with this name, or the file cannot be written.
 pub fn revoke(config: &Config, name: &str) -> Result<()> {
-    change(config, |keys| {
+    update_key_table(config, |keys| {
         let before = keys.len();
         keys.retain(|it| it.name != name);
         if keys.len() == before {
@@ -193,25 +193,26 @@ pub fn revoke(config: &Config, name: &str) -> Result<()> {
 }
 
 /// Updates the key table under a file lock.
-fn change(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
+fn update_key_table(config: &Config, change: impl FnOnce(&mut Vec<KeyEntry>) -> Result<()>) -> Result<()> {
     let path = config.keys_path();
     let lock_path = path.with_extension("lock");
-    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&lock_path).at("open", &lock_path)?;
-    lock.lock().at("lock", &lock_path)?;
-    let mut keys = read(&path)?;
+    let lock =
+        OpenOptions::new().create(true).append(true).mode(0o600).open(&lock_path).io_context("open", &lock_path)?;
+    lock.lock().io_context("lock", &lock_path)?;
+    let mut keys = read_key_table(&path)?;
     change(&mut keys)?;
-    replace(&path, &serde_json::to_vec_pretty(&keys).map_err(Error::internal)?)
+    replace_private_file(&path, &serde_json::to_vec_pretty(&keys).map_err(Error::internal)?)
 }
 
 /// Reads the key table; one that is missing is empty.
 ///
 /// # Errors
 /// The file cannot be read or understood.
-pub fn read(path: &Path) -> Result<Vec<KeyEntry>> {
+pub fn read_key_table(path: &Path) -> Result<Vec<KeyEntry>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).at("read", path),
+        Err(error) => return Err(error).io_context("read", path),
     };
     let wrong = |what: String| {
         Error::new(ErrorCode::DataLoss, format!("cannot understand `{}`: {what}", path.display()))
@@ -226,13 +227,13 @@ pub fn read(path: &Path) -> Result<Vec<KeyEntry>> {
 }
 
 /// Writes a file readable by its owner only. Atomic and durable: after a crash it is old or new.
-fn replace(path: &Path, content: &[u8]) -> Result<()> {
+fn replace_private_file(path: &Path, content: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut file = tempfile::Builder::new().prefix(".vic-key").tempfile_in(folder).at("write to", folder)?;
-    file.write_all(content).at("write", path)?;
-    file.as_file().sync_all().at("write", path)?;
+    let mut file = tempfile::Builder::new().prefix(".vic-key").tempfile_in(folder).io_context("write to", folder)?;
+    file.write_all(content).io_context("write", path)?;
+    file.as_file().sync_all().io_context("write", path)?;
     file.persist(path).map_err(|error| Error::io("write", path, &error.error))?;
-    File::open(folder).and_then(|it| it.sync_all()).at("write to", folder)
+    File::open(folder).and_then(|it| it.sync_all()).io_context("write to", folder)
 }
 
 fn new_key() -> Result<String> {
@@ -256,20 +257,20 @@ mod tests {
     fn owner_key_is_created_once_with_private_mode() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
-        let key = own_key(&path).unwrap();
+        let key = load_or_create_owner_key(&path).unwrap();
         assert_eq!(URL_SAFE_NO_PAD.decode(&key).unwrap().len(), 32);
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
-        assert_eq!(own_key(&path).unwrap(), key);
-        assert_ne!(own_key(&dir.path().join("other")).unwrap(), key);
+        assert_eq!(load_or_create_owner_key(&path).unwrap(), key);
+        assert_ne!(load_or_create_owner_key(&dir.path().join("other")).unwrap(), key);
     }
 
     #[test]
     fn key_file_mode_is_restored_to_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
-        own_key(&path).unwrap();
+        load_or_create_owner_key(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        own_key(&path).unwrap();
+        load_or_create_owner_key(&path).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
     }
 
@@ -281,7 +282,7 @@ mod tests {
         std::fs::write(&garbage, [0xff; 64]).unwrap();
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
         for path in [empty, garbage, link] {
-            let error = own_key(&path).unwrap_err();
+            let error = load_or_create_owner_key(&path).unwrap_err();
             assert!(error.message.contains(path.to_str().unwrap()) && error.hint.is_some(), "{error}");
         }
         assert!(!dir.path().join("elsewhere").exists());

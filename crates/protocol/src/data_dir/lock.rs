@@ -24,20 +24,20 @@ pub struct DataLock {
 }
 
 /// How often the daemon checks that its data directory still exists.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Consecutive failed checks before the directory counts as lost; a mount may be away for a moment.
-const LOOKS: u32 = 2;
+const MISSES_UNTIL_LOST: u32 = 2;
 
 /// How long to wait for a lock with a dead owner. A daemon killed while it starts a worker leaves a forked child that holds
 /// all its open files until exec: moments on an idle machine, longer on a busy or traced one.
-const ORPHANED: Duration = Duration::from_secs(5);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait for the lock of an index.
-const LETS_GO: Duration = Duration::from_secs(1);
+const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause between two attempts to lock.
-const TRY_EVERY: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl DataLock {
     /// Also locks the index folder, if it exists.
@@ -45,19 +45,19 @@ impl DataLock {
     /// # Errors
     /// [`ErrorCode::FailedPrecondition`] if the daemon of another data directory holds it. Not `Locked`: a client that gets
     /// `Locked` waits for the daemon of this directory.
-    pub fn hold_index(&mut self, folder: &Path) -> Result<()> {
+    pub fn lock_index_folder(&mut self, folder: &Path) -> Result<()> {
         // The child of a killed daemon releases its two locks a moment apart.
         let is_passing = |error: &Error| error.code == ErrorCode::FailedPrecondition;
-        self.index = patiently(LETS_GO, is_passing, || lock_index(folder))?;
+        self.index = retry_while(INDEX_LOCK_TIMEOUT, is_passing, || lock_index(folder))?;
         Ok(())
     }
 
     /// Waits until the data directory is gone or replaced by one that this process does not hold. Clients could then
     /// neither find this daemon nor read its data. Returns that as an error.
-    pub async fn lost(&self) -> Error {
+    pub async fn wait_until_lost(&self) -> Error {
         let mut missed = 0;
-        while missed < LOOKS {
-            tokio::time::sleep(LOOK_EVERY).await;
+        while missed < MISSES_UNTIL_LOST {
+            tokio::time::sleep(CHECK_INTERVAL).await;
             missed = if self.is_in_place().await { 0 } else { missed + 1 };
         }
         Error::new(ErrorCode::DataLoss, format!("the data directory `{}` is gone; vicd exits", self.path.display()))
@@ -67,7 +67,7 @@ impl DataLock {
     /// An unreadable path counts as in place.
     async fn is_in_place(&self) -> bool {
         match tokio::fs::metadata(&self.path).await {
-            Ok(found) => identity(&found) == self.identity,
+            Ok(found) => file_identity(&found) == self.identity,
             Err(error) => error.kind() != ErrorKind::NotFound,
         }
     }
@@ -77,31 +77,32 @@ impl DataLock {
 ///
 /// # Errors
 /// [`ErrorCode::Locked`], naming the owner.
-pub fn take(config: &Config) -> Result<DataLock> {
-    let is_passing = |error: &Error| error.code == ErrorCode::Locked && is_orphaned(config);
-    patiently(ORPHANED, is_passing, || try_take(config))
+pub fn acquire(config: &Config) -> Result<DataLock> {
+    let is_passing = |error: &Error| error.code == ErrorCode::Locked && is_owner_dead(config);
+    retry_while(ORPHAN_TIMEOUT, is_passing, || try_acquire(config))
 }
 
 /// Retries for at most `limit` while `is_passing` says that the refusal is temporary.
-fn patiently<T>(limit: Duration, is_passing: impl Fn(&Error) -> bool, attempt: impl Fn() -> Result<T>) -> Result<T> {
+fn retry_while<T>(limit: Duration, is_passing: impl Fn(&Error) -> bool, attempt: impl Fn() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
         match attempt() {
-            Err(error) if is_passing(&error) && begun.elapsed() < limit => std::thread::sleep(TRY_EVERY),
+            Err(error) if is_passing(&error) && begun.elapsed() < limit => std::thread::sleep(RETRY_INTERVAL),
             outcome => return outcome,
         }
     }
 }
 
-fn try_take(config: &Config) -> Result<DataLock> {
+fn try_acquire(config: &Config) -> Result<DataLock> {
     let path = config.lock_path();
-    let directory = File::open(&config.data_dir).at("open", &config.data_dir)?;
-    let identity = identity(&directory.metadata().at("read", &config.data_dir)?);
-    let mut file = File::options().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)?;
+    let directory = File::open(&config.data_dir).io_context("open", &config.data_dir)?;
+    let identity = file_identity(&directory.metadata().io_context("read", &config.data_dir)?);
+    let mut file =
+        File::options().create(true).read(true).write(true).truncate(false).open(&path).io_context("open", &path)?;
     match file.try_lock() {
-        Ok(()) if is_at(&file, &path) => (),
+        Ok(()) if is_file_at(&file, &path) => (),
         // The file was deleted between open and lock, so this lock excludes no other process.
-        Ok(()) => return try_take(config),
+        Ok(()) => return try_acquire(config),
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
             file.read_to_string(&mut owner).ok();
@@ -119,7 +120,7 @@ fn try_take(config: &Config) -> Result<DataLock> {
     let write = |file: &mut File| {
         file.set_len(0)?;
         file.rewind()?;
-        writeln!(file, "{OWNER}{}", std::process::id())
+        writeln!(file, "{OWNER_PREFIX}{}", std::process::id())
     };
     if let Err(error) = write(&mut file) {
         tracing::warn!("cannot write `{}`: {error}", path.display());
@@ -132,7 +133,7 @@ fn lock_index(path: &Path) -> Result<Option<File>> {
     let folder = match File::open(path) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).at("open", path),
+        Err(error) => return Err(error).io_context("open", path),
     };
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
@@ -147,32 +148,32 @@ fn lock_index(path: &Path) -> Result<Option<File>> {
 }
 
 /// The text before the process id.
-const OWNER: &str = "vicd, process ";
+const OWNER_PREFIX: &str = "vicd, process ";
 
 /// Returns the process named in the lock file, which may be dead.
-fn owner(config: &Config) -> Option<Pid> {
+fn recorded_owner(config: &Config) -> Option<Pid> {
     let owner = std::fs::read_to_string(config.lock_path()).ok()?;
-    Pid::from_raw(owner.trim().strip_prefix(OWNER)?.parse().ok()?)
+    Pid::from_raw(owner.trim().strip_prefix(OWNER_PREFIX)?.parse().ok()?)
 }
 
-fn is_orphaned(config: &Config) -> bool {
-    owner(config).is_some_and(|it| test_kill_process(it) == Err(Errno::SRCH))
+fn is_owner_dead(config: &Config) -> bool {
+    recorded_owner(config).is_some_and(|it| test_kill_process(it) == Err(Errno::SRCH))
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_file_at(file: &File, path: &Path) -> bool {
     let (held, found) = (file.metadata(), path.symlink_metadata());
-    held.is_ok_and(|held| found.is_ok_and(|found| identity(&found) == identity(&held)))
+    held.is_ok_and(|held| found.is_ok_and(|found| file_identity(&found) == file_identity(&held)))
 }
 
 /// Returns device and inode. They are not reused while the file is open.
-fn identity(of: &std::fs::Metadata) -> (u64, u64) {
+fn file_identity(of: &std::fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     (of.dev(), of.ino())
 }
 
 /// Returns the id of the process that holds the data directory, even if its socket is gone.
-pub fn holder(config: &Config) -> Option<u32> {
-    let owner = owner(config)?;
+pub fn holder_pid(config: &Config) -> Option<u32> {
+    let owner = recorded_owner(config)?;
     // A dead owner first: probing its lock could disturb a daemon that is just starting.
     test_kill_process(owner).ok()?;
     let file = File::open(config.lock_path()).ok()?;
@@ -188,12 +189,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
-        let first = take(&config).unwrap();
-        let error = take(&config).unwrap_err();
+        let first = acquire(&config).unwrap();
+        let error = acquire(&config).unwrap_err();
         assert_eq!(error.code, ErrorCode::Locked);
         assert!(error.message.contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
-        take(&config).unwrap();
+        acquire(&config).unwrap();
     }
 
     #[test]
@@ -210,17 +211,17 @@ mod tests {
             Config::from_lookup(&lookup).unwrap()
         };
         let both = [of("one"), of("other")];
-        let [mut one, mut other] = both.each_ref().map(|it| take(it).unwrap());
+        let [mut one, mut other] = both.each_ref().map(|it| acquire(it).unwrap());
         let index = &both[0].db_path;
-        one.hold_index(index).unwrap();
-        other.hold_index(index).unwrap();
+        one.lock_index_folder(index).unwrap();
+        other.lock_index_folder(index).unwrap();
         std::fs::create_dir(index).unwrap();
-        one.hold_index(index).unwrap();
-        let error = other.hold_index(index).unwrap_err();
+        one.lock_index_folder(index).unwrap();
+        let error = other.lock_index_folder(index).unwrap_err();
         assert!(error.code == ErrorCode::FailedPrecondition && error.message.contains("index"), "{error}");
         assert!(error.hint.unwrap().contains("VIC_DB_PATH"));
         drop(one);
-        other.hold_index(index).unwrap();
+        other.lock_index_folder(index).unwrap();
     }
 
     #[test]
@@ -228,15 +229,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
-        let left = take(&config).unwrap();
+        let left = acquire(&config).unwrap();
         let mut dead = std::process::Command::new("true").spawn().unwrap();
         dead.wait().unwrap();
-        std::fs::write(config.lock_path(), format!("{OWNER}{}\n", dead.id())).unwrap();
+        std::fs::write(config.lock_path(), format!("{OWNER_PREFIX}{}\n", dead.id())).unwrap();
         let child = std::thread::spawn(move || {
-            std::thread::sleep(10 * TRY_EVERY);
+            std::thread::sleep(10 * RETRY_INTERVAL);
             drop(left);
         });
-        take(&config).unwrap();
+        acquire(&config).unwrap();
         child.join().unwrap();
     }
 
@@ -246,7 +247,7 @@ mod tests {
         let data_dir = dir.path().join("data");
         std::fs::create_dir(&data_dir).unwrap();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
-        let lock = take(&config).unwrap();
+        let lock = acquire(&config).unwrap();
         std::fs::remove_file(config.lock_path()).unwrap();
         assert!(lock.is_in_place().await, "the lock file may be deleted");
         std::fs::rename(&data_dir, dir.path().join("aside")).unwrap();
@@ -263,10 +264,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().to_path_buf();
         let config = Config::from_lookup(&|name| (name == "VIC_DATA_DIR").then(|| data_dir.clone().into())).unwrap();
-        assert_eq!(holder(&config), None);
-        let lock = take(&config).unwrap();
-        assert_eq!(holder(&config), Some(std::process::id()));
+        assert_eq!(holder_pid(&config), None);
+        let lock = acquire(&config).unwrap();
+        assert_eq!(holder_pid(&config), Some(std::process::id()));
         drop(lock);
-        assert_eq!(holder(&config), None);
+        assert_eq!(holder_pid(&config), None);
     }
 }

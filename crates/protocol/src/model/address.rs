@@ -13,40 +13,41 @@ use crate::error::{Error, Result};
 use crate::model::Root;
 
 /// Separator between an archive and its member.
-pub const INSIDE: &str = "!/";
+pub const MEMBER_SEPARATOR: &str = "!/";
 
 /// Characters that are not escaped in the path of a URL.
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
+const UNESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
 
 /// Maximum number of candidates that an error names.
-const MOST_TOLD: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// Formats an absolute path; [`path_of`] parses it.
-pub fn printed(path: &Path) -> Cow<'_, str> {
+pub fn display_path(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) => text.into(),
-        None => format!("file://{}", percent_encode(path.as_os_str().as_bytes(), KEPT)).into(),
+        None => format!("file://{}", percent_encode(path.as_os_str().as_bytes(), UNESCAPED)).into(),
     }
 }
 
 /// Formats a file or an archive member as a path `below` its root, or as an absolute URL if that is not UTF-8.
-pub fn printed_below(root: &Path, below: &Path, member: Option<&str>) -> String {
+pub fn display_relative(root: &Path, below: &Path, member: Option<&str>) -> String {
     let inside = |path: &OsStr| -> PathBuf {
         let mut all = path.to_os_string();
         if let Some(member) = member {
-            all.push(INSIDE);
+            all.push(MEMBER_SEPARATOR);
             all.push(member);
         }
         all.into()
     };
     match inside(below.as_os_str()).into_os_string().into_string() {
         Ok(text) => text,
-        Err(_) => printed(&inside(root.join(below).as_os_str())).into_owned(),
+        Err(_) => display_path(&inside(root.join(below).as_os_str())).into_owned(),
     }
 }
 
 /// Parses a path: a `file://` URL of this machine, or the path itself.
-pub fn path_of(text: &str) -> PathBuf {
+pub fn parse_path(text: &str) -> PathBuf {
     let rest = ["file:///", "file://localhost/"].into_iter().find_map(|it| text.strip_prefix(it));
     match rest {
         Some(rest) => {
@@ -61,7 +62,7 @@ pub fn path_of(text: &str) -> PathBuf {
 ///
 /// # Errors
 /// `InvalidArgument` when it exists in several roots (the message lists them), and for a path with `..`.
-pub fn below_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
+pub fn resolve_in_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
     if name.components().any(|it| it == Component::ParentDir) {
         return Err(Error::invalid(format!("`{}` leads upwards: name the path whole", name.display())));
     }
@@ -74,8 +75,8 @@ pub fn below_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) 
     if found.len() < 2 {
         return Ok(found.pop());
     }
-    let more = found.len().saturating_sub(MOST_TOLD);
-    let mut told: Vec<String> = found.iter().take(MOST_TOLD).map(|it| format!("`{}`", printed(it))).collect();
+    let more = found.len().saturating_sub(MAX_CANDIDATES);
+    let mut told: Vec<String> = found.iter().take(MAX_CANDIDATES).map(|it| format!("`{}`", display_path(it))).collect();
     told.extend((more > 0).then(|| format!("{more} more")));
     let text = format!("`{}` is in {} roots: {}", name.display(), found.len(), told.join(", "));
     Err(Error::invalid(text).hint("name one of them"))
@@ -91,20 +92,20 @@ mod tests {
             [&b"/w/caf\xe9 #1?100%.txt"[..], b"/w/plain %41.txt", b"/w/\xff/a.zip!/m.md", "/w/größe".as_bytes()]
         {
             let path = Path::new(OsStr::from_bytes(bytes));
-            let text = printed(path);
-            assert_eq!(path_of(&text), path, "{text}");
+            let text = display_path(path);
+            assert_eq!(parse_path(&text), path, "{text}");
             assert_eq!(text.starts_with("file:///"), path.to_str().is_none(), "{text}");
         }
-        assert_eq!(path_of("file://localhost/a%20b"), Path::new("/a b"));
-        assert_eq!(path_of("file://server/a"), Path::new("file://server/a"));
+        assert_eq!(parse_path("file://localhost/a%20b"), Path::new("/a b"));
+        assert_eq!(parse_path("file://server/a"), Path::new("file://server/a"));
     }
 
     #[test]
     fn non_utf8_path_is_printed_as_absolute_url() {
         let (root, odd) = (Path::new("/w"), Path::new(OsStr::from_bytes(b"a\xe9.zip")));
-        assert_eq!(printed_below(root, Path::new("a.zip"), Some("m 1.md")), "a.zip!/m 1.md");
-        assert_eq!(printed_below(root, odd, None), "file:///w/a%E9.zip");
-        assert_eq!(printed_below(root, odd, Some("m 1.md")), "file:///w/a%E9.zip!/m%201.md");
+        assert_eq!(display_relative(root, Path::new("a.zip"), Some("m 1.md")), "a.zip!/m 1.md");
+        assert_eq!(display_relative(root, odd, None), "file:///w/a%E9.zip");
+        assert_eq!(display_relative(root, odd, Some("m 1.md")), "file:///w/a%E9.zip!/m%201.md");
     }
 
     #[test]
@@ -112,7 +113,7 @@ mod tests {
         let root = |id, path: &str| Root { id, path: path.into(), available: true, problem: String::new() };
         let roots = [root(1, "/a"), root(2, "/b"), root(3, "/b/c")];
         let find = |name: &str, there: &[&str]| {
-            below_roots(&roots, Path::new(name), |it| there.contains(&it.to_str().unwrap()))
+            resolve_in_roots(&roots, Path::new(name), |it| there.contains(&it.to_str().unwrap()))
         };
         assert_eq!(find("x.md", &["/b/x.md"]).unwrap(), Some("/b/x.md".into()));
         assert_eq!(find("x.md", &[]).unwrap(), None);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Anchor, FileId, Pieces};
+use crate::model::{Anchor, EncodedPieces, FileId};
 
 /// The deterministic id of a chunk: the first 16 bytes of BLAKE3 over content hash, ordinal and chunker settings, in hex.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Chunk {
     /// Place of the whole passage in the file, from start to end. [`Chunk::anchor_of`] gives the place of a part.
     pub anchor: Anchor,
     /// Places of its parts, where they differ.
-    pub pieces: Pieces,
+    pub pieces: EncodedPieces,
     /// Headings above the passage, outermost first.
     pub heading_path: Vec<String>,
     /// Length of `text` in tokens of the embedder, without special tokens.
@@ -79,12 +79,12 @@ pub struct Embedded {
 }
 
 /// Tolerance of the squared norm of a vector. Rounding changes it by less than a thousandth.
-const MOST_ASTRAY: f32 = 0.05;
+const NORM_TOLERANCE: f32 = 0.05;
 
 /// Returns whether the L2 norm is 1, as it is for every vector that vic writes. Vectors damaged on disk almost never
 /// pass.
-pub fn is_unit(vector: &[f32]) -> bool {
-    (vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < MOST_ASTRAY
+pub fn has_unit_norm(vector: &[f32]) -> bool {
+    (vector.iter().map(|it| it * it).sum::<f32>() - 1.0).abs() < NORM_TOLERANCE
 }
 
 /// All chunks of one file. They replace the file's chunks in the store.

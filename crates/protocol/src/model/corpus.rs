@@ -6,7 +6,7 @@ use crate::error::ErrorCode;
 
 /// A request to the corpus API.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CorpusCall {
+pub struct CorpusRequest {
     /// One of the eleven verbs, or `VIEW`, `JOB`, `RESULT`, `HELP`, `SCHEMA`. Case is ignored, and `-` equals `_`.
     pub verb: String,
     /// The fields of the request.
@@ -21,7 +21,7 @@ pub struct CorpusReply {
     /// The envelope (JSON or YAML) or the table (CSV).
     pub text: String,
     /// The error code of a refused call; the full reason is in the envelope.
-    pub refused: Option<ErrorCode>,
+    pub error_code: Option<ErrorCode>,
     /// Whether the work continues in a job.
     pub accepted: bool,
 }

@@ -49,7 +49,7 @@ pub struct DoctorReport {
 
 impl DoctorReport {
     /// Returns whether no problem remains.
-    pub fn is_well(&self) -> bool {
+    pub fn has_no_problem(&self) -> bool {
         self.checks.iter().all(|it| it.health != Health::Problem)
     }
 }

@@ -33,7 +33,7 @@ impl Region {
     }
 
     /// Returns the third of the page that contains the centre: `top left`, `centre`, `bottom`.
-    pub fn place(self) -> &'static str {
+    pub fn area_name(self) -> &'static str {
         let third = |low: f32, high: f32| ((low + high) / 2.0 * 3.0).clamp(0.0, 2.9) as usize;
         const NAMES: [[&str; 3]; 3] =
             [["top left", "top", "top right"], ["left", "centre", "right"], ["bottom left", "bottom", "bottom right"]];
@@ -94,7 +94,7 @@ impl Anchor {
     pub fn place(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.page.map(|page| format!("page {page}")));
-        parts.extend(self.region.map(|region| region.place().to_string()));
+        parts.extend(self.region.map(|region| region.area_name().to_string()));
         parts.extend(self.sheet.as_ref().map(|sheet| format!("sheet {sheet}")));
         parts.extend(self.cell.clone());
         parts.extend(self.part.clone());
@@ -141,10 +141,10 @@ pub struct Block {
 }
 
 /// Largest file, in bytes, that is read: readers hold the whole file in memory.
-pub const MOST_FILE_BYTES: u64 = 256 << 20;
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Maximum number of blocks that a reader produces for a file, without the blocks from OCR.
-pub const MOST_BLOCKS: usize = 250_000;
+pub const MAX_BLOCKS: usize = 250_000;
 
 /// The text of one file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ pub struct Document {
     /// Media type found by content, e.g. `application/pdf`.
     pub media_type: String,
     /// Blocks in reading order.
-    #[serde(deserialize_with = "no_more_blocks")]
+    #[serde(deserialize_with = "deserialize_blocks")]
     pub blocks: Vec<Block>,
     /// What could not be read, one sentence each; the rest of the file was read.
     pub problems: Vec<String>,
@@ -177,19 +177,19 @@ pub struct Document {
 
 /// Deserializes blocks and rejects more than a document can have. Without this limit, a worker could send so many empty
 /// blocks that they take gigabytes of memory.
-fn no_more_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, D::Error> {
+fn deserialize_blocks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Block>, D::Error> {
     struct Blocks;
     impl<'de> Visitor<'de> for Blocks {
         type Value = Vec<Block>;
 
         fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(to, "at most {} blocks", 2 * MOST_BLOCKS)
+            write!(to, "at most {} blocks", 2 * MAX_BLOCKS)
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Vec<Block>, A::Error> {
             let mut read = Vec::new();
             while let Some(block) = blocks.next_element()? {
-                if read.len() == 2 * MOST_BLOCKS {
+                if read.len() == 2 * MAX_BLOCKS {
                     return Err(de::Error::invalid_length(read.len() + 1, &self));
                 }
                 read.push(block);
@@ -248,12 +248,12 @@ pub struct ExtractFailure {
 
 /// Prefix of [`ExtractFailure::detail`] when the OCR models cannot be loaded, which is no fault of the file. The reason
 /// is then [`Reason::UnsupportedType`].
-pub const NETWORKS_UNLOADED: &str = "the networks that read text in pictures cannot be loaded";
+pub const OCR_MODELS_UNAVAILABLE: &str = "the networks that read text in pictures cannot be loaded";
 
 impl ExtractFailure {
     /// Returns the detail if the OCR models could not be loaded.
-    pub fn unloaded(&self) -> Option<&str> {
-        let is_unloaded = self.reason == Reason::UnsupportedType && self.detail.starts_with(NETWORKS_UNLOADED);
+    pub fn ocr_unavailable_detail(&self) -> Option<&str> {
+        let is_unloaded = self.reason == Reason::UnsupportedType && self.detail.starts_with(OCR_MODELS_UNAVAILABLE);
         is_unloaded.then_some(self.detail.as_str())
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Document, Scope, printed};
+use crate::model::{Document, Scope, display_path};
 
 /// The catalog's number of a root folder.
 pub type RootId = i64;
@@ -29,8 +29,8 @@ pub struct Root {
 
 impl Root {
     /// Replaces a path that is not UTF-8 by a URL, because JSON cannot hold it.
-    pub fn printable(self) -> Root {
-        Root { path: printed(&self.path).into_owned().into(), ..self }
+    pub fn with_printable_path(self) -> Root {
+        Root { path: display_path(&self.path).into_owned().into(), ..self }
     }
 }
 
@@ -213,7 +213,7 @@ impl Reason {
     ];
 
     /// Returns whether this failure ended the worker process that read the file, or made vic end it.
-    pub fn ends_its_reader(self) -> bool {
+    pub fn killed_worker(self) -> bool {
         matches!(self, Reason::WorkerCrash | Reason::OutOfMemory | Reason::TooDeep | Reason::Timeout)
     }
 
@@ -324,7 +324,7 @@ pub struct Contents {
 
 impl Contents {
     /// Takes the contents from a document.
-    pub fn of(document: &Document) -> Contents {
+    pub fn from_document(document: &Document) -> Contents {
         let nanoseconds = |seconds: i64| seconds.saturating_mul(1_000_000_000);
         let sent_ns = document.sent.map(|(first, last)| (nanoseconds(first), nanoseconds(last)));
         Contents { names: document.names.clone(), sent_ns }
@@ -360,7 +360,7 @@ pub struct FileFilter {
     /// Only files in this state.
     pub state: Option<FileState>,
     /// Only files of this scope. Clients cannot set it; the server sets it for the caller.
-    pub within: Scope,
+    pub scope: Scope,
 }
 
 impl FileFilter {
@@ -370,14 +370,14 @@ impl FileFilter {
     }
 
     /// Returns the folder if it is the only condition and the scope is everything.
-    pub fn folder_alone(&self) -> Option<&Path> {
+    pub fn only_folder(&self) -> Option<&Path> {
         let rest = FileFilter { under: None, ..self.clone() };
         self.under.as_deref().filter(|_| rest.is_empty())
     }
 
     /// Returns whether the scope is the only condition.
-    pub fn asks_nothing(&self) -> bool {
-        FileFilter { within: Scope::All, ..self.clone() }.is_empty()
+    pub fn is_only_scope(&self) -> bool {
+        FileFilter { scope: Scope::All, ..self.clone() }.is_empty()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// The owner, or an API key. Two keys with access to the same folders are two holders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum Principal {
     /// The owner of the daemon.
     #[default]
     Owner,

@@ -4,7 +4,7 @@ use crate::model::FileKind;
 
 /// Extensions of source code in lower case, one language family per line.
 #[rustfmt::skip]
-pub const CODE: &[&str] = &[
+pub const CODE_EXTENSIONS: &[&str] = &[
     "rs", "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl", "cu", "m", "mm", "swift", "go", "zig", "nim", "d",
     "java", "kt", "kts", "scala", "groovy", "gradle", "cs", "fs", "vb", "dart",
     "py", "pyi", "pyw", "rb", "php", "pl", "pm", "lua", "tcl", "r", "jl",
@@ -16,7 +16,7 @@ pub const CODE: &[&str] = &[
 ];
 
 /// All known extensions, in lower case. Readers and the catalog use this table only.
-const KINDS: &[(FileKind, &[&str])] = &[
+const KIND_EXTENSIONS: &[(FileKind, &[&str])] = &[
     (
         FileKind::Text,
         &[
@@ -75,7 +75,7 @@ const KINDS: &[(FileKind, &[&str])] = &[
             "docbook", "tei", "kml", "gpx", "plist", "jats", "dita",
         ],
     ),
-    (FileKind::Code, CODE),
+    (FileKind::Code, CODE_EXTENSIONS),
     (
         FileKind::Data,
         &[
@@ -143,8 +143,11 @@ const KINDS: &[(FileKind, &[&str])] = &[
 
 impl FileKind {
     /// Returns the kind for an extension in lower case.
-    pub fn of_extension(extension: &str) -> FileKind {
-        KINDS.iter().find(|(_, extensions)| extensions.contains(&extension)).map_or(FileKind::Other, |(kind, _)| *kind)
+    pub fn from_extension(extension: &str) -> FileKind {
+        KIND_EXTENSIONS
+            .iter()
+            .find(|(_, extensions)| extensions.contains(&extension))
+            .map_or(FileKind::Other, |(kind, _)| *kind)
     }
 
     /// Returns the stored name.
@@ -170,7 +173,7 @@ impl FileKind {
 
     /// Returns the kind with this name; [`FileKind::Other`] for an unknown name.
     pub fn from_name(name: &str) -> FileKind {
-        KINDS.iter().map(|(kind, _)| *kind).find(|it| it.name() == name).unwrap_or(FileKind::Other)
+        KIND_EXTENSIONS.iter().map(|(kind, _)| *kind).find(|it| it.name() == name).unwrap_or(FileKind::Other)
     }
 }
 
@@ -180,14 +183,15 @@ mod tests {
 
     #[test]
     fn extensions_are_unique_and_kind_names_round_trip() {
-        let mut all: Vec<&str> = KINDS.iter().flat_map(|(_, extensions)| extensions.iter().copied()).collect();
+        let mut all: Vec<&str> =
+            KIND_EXTENSIONS.iter().flat_map(|(_, extensions)| extensions.iter().copied()).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
-        for (kind, _) in KINDS {
+        for (kind, _) in KIND_EXTENSIONS {
             assert_eq!(FileKind::from_name(kind.name()), *kind);
         }
-        assert_eq!((FileKind::of_extension("pdf"), FileKind::of_extension("")), (FileKind::Pdf, FileKind::Other));
+        assert_eq!((FileKind::from_extension("pdf"), FileKind::from_extension("")), (FileKind::Pdf, FileKind::Other));
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Anchor, BlockKind, Document, FileKind, FileRecord, FileState, JobSnapshot, JobState, L0Filters, OcrMode, Place,
-    Reason, printed,
+    Reason, display_path,
 };
 
 /// A request to list files.
@@ -153,8 +153,8 @@ impl From<&FileRecord> for FileEntry {
     fn from(file: &FileRecord) -> FileEntry {
         let modified: DateTime<Utc> = DateTime::from_timestamp_nanos(file.found.modified_ns);
         FileEntry {
-            path: printed(&file.absolute()).into_owned(),
-            root: printed(&file.root).into_owned(),
+            path: display_path(&file.absolute()).into_owned(),
+            root: display_path(&file.root).into_owned(),
             size: file.found.size,
             modified: modified.to_rfc3339_opts(SecondsFormat::AutoSi, true),
             owner: file.owner.clone(),
@@ -220,7 +220,7 @@ pub struct ReadingBlock {
 impl Reading {
     /// Cuts at most `max_chars` characters out of a document, from character `offset`. Characters are counted over the
     /// concatenated blocks, without separators.
-    pub fn cut(path: &str, document: Document, offset: u64, max_chars: u64) -> Reading {
+    pub fn from_document(path: &str, document: Document, offset: u64, max_chars: u64) -> Reading {
         let end = offset.saturating_add(max_chars);
         let mut at = 0u64;
         let mut blocks = Vec::new();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn check(offset: u64, max_chars: u64, texts: &[&str], next: Option<u64>) {
-        let reading = Reading::cut("/w/a", document(), offset, max_chars);
+        let reading = Reading::from_document("/w/a", document(), offset, max_chars);
         let found: Vec<&str> = reading.blocks.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(
             (found.as_slice(), reading.next_offset, reading.total_chars),
@@ -292,7 +292,7 @@ mod tests {
     fn parts_concatenate_to_whole_text() {
         let (mut text, mut offset) = (String::new(), Some(0));
         while let Some(from) = offset {
-            let reading = Reading::cut("/w/a", document(), from, 1);
+            let reading = Reading::from_document("/w/a", document(), from, 1);
             text.extend(reading.blocks.into_iter().map(|it| it.text));
             offset = reading.next_offset;
         }

@@ -28,14 +28,14 @@ mod scope;
 mod table;
 mod tool;
 
-pub use address::{INSIDE, below_roots, path_of, printed, printed_below};
+pub use address::{MEMBER_SEPARATOR, display_path, display_relative, parse_path, resolve_in_roots};
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
-pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter, is_unit};
-pub use corpus::{CorpusCall, CorpusReply};
+pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter, has_unit_norm};
+pub use corpus::{CorpusReply, CorpusRequest};
 pub use doctor::{Check, DoctorReport, Health};
 pub use document::{
-    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MOST_BLOCKS, MOST_FILE_BYTES,
-    NETWORKS_UNLOADED, Region,
+    Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, MAX_FILE_BYTES,
+    OCR_MODELS_UNAVAILABLE, Region,
 };
 pub use file::{
     ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId,
@@ -44,12 +44,12 @@ pub use graph::{
     AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
     GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
 };
-pub use holder::Holder;
+pub use holder::Principal;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
-pub use kind::CODE;
+pub use kind::CODE_EXTENSIONS;
 pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
-pub use place::{ChunkPiece, Pieces, Places};
-pub use place_text::{Place, cells_of, namings, span};
+pub use place::{ChunkPiece, EncodedPieces, PlaceIndex};
+pub use place_text::{Place, parse_cells, parse_span, split_path_and_place};
 pub use query::{
     Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
     GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,

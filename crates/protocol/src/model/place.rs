@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use crate::model::{Anchor, Chunk, Region};
 
 /// Separator between the headings above a passage.
-pub const HEADINGS_BETWEEN: &str = " > ";
+pub const HEADING_SEPARATOR: &str = " > ";
 
 /// Short names of the fields of an anchor in stored pieces. An index may hold ten million pieces.
-const SHORT: [(&str, &str); 12] = [
+const SHORT_FIELD_NAMES: [(&str, &str); 12] = [
     ("page", "p"),
     ("line_start", "l"),
     (LINE_END, "m"),
@@ -42,27 +42,27 @@ pub struct ChunkPiece {
 /// A JSON array. Each piece has its offset in bytes from the start of the previous piece, and the fields of its anchor
 /// that differ from the previous one, by short names. Empty when the chunk's anchor holds for all of its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pieces(String);
+pub struct EncodedPieces(String);
 
-impl Pieces {
+impl EncodedPieces {
     /// Encodes pieces, which are in the order of `text`. The body of `text` begins at `body_start`.
-    pub fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> Pieces {
+    pub fn new(text: &str, body_start: usize, pieces: &[ChunkPiece]) -> EncodedPieces {
         if !pieces.iter().any(|it| it.range.start < body_start) && pieces.len() < 2 {
-            return Pieces::default();
+            return EncodedPieces::default();
         }
         let (mut at, mut before) = (0, Map::new());
         let mut stored = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            let fields = short(&text[piece.range.clone()], &piece.anchor);
-            stored.push(Value::Array(vec![(piece.range.start - at).into(), change(&before, &fields).into()]));
+            let fields = encode_anchor(&text[piece.range.clone()], &piece.anchor);
+            stored.push(Value::Array(vec![(piece.range.start - at).into(), changed_fields(&before, &fields).into()]));
             (at, before) = (piece.range.start, fields);
         }
-        Pieces(Value::Array(stored).to_string())
+        EncodedPieces(Value::Array(stored).to_string())
     }
 
     /// Wraps the stored form; empty for no pieces.
-    pub fn stored(json: &str) -> Pieces {
-        Pieces(json.to_owned())
+    pub fn from_stored(json: &str) -> EncodedPieces {
+        EncodedPieces(json.to_owned())
     }
 
     /// Returns the stored form; empty for no pieces.
@@ -71,7 +71,7 @@ impl Pieces {
     }
 
     /// Decodes the pieces of a text. Returns `None` if there are none or if they do not fit the text.
-    fn read(&self, text: &str, body_start: usize) -> Option<Vec<ChunkPiece>> {
+    fn decode(&self, text: &str, body_start: usize) -> Option<Vec<ChunkPiece>> {
         if self.0.is_empty() {
             return None;
         }
@@ -93,7 +93,7 @@ impl Pieces {
         for (index, (start, fields)) in places.iter().enumerate() {
             let end = places.get(index + 1).map_or(text.len(), |it| it.0);
             let range = piece_range(text, *start, end, body_start)?;
-            pieces.push(ChunkPiece { anchor: long(&text[range.clone()], fields)?, range });
+            pieces.push(ChunkPiece { anchor: decode_anchor(&text[range.clone()], fields)?, range });
         }
         Some(pieces)
     }
@@ -104,12 +104,12 @@ fn piece_range(text: &str, start: usize, end: usize, body_start: usize) -> Optio
     let is_heading = start < body_start;
     let end = if is_heading { end.min(body_start) } else { end };
     let piece = text.get(start..end)?;
-    let piece = if is_heading { piece.strip_suffix(HEADINGS_BETWEEN).unwrap_or(piece) } else { piece };
+    let piece = if is_heading { piece.strip_suffix(HEADING_SEPARATOR).unwrap_or(piece) } else { piece };
     Some(start..start + piece.trim_end().len())
 }
 
 /// Returns the fields of an anchor by their short names, without ends that follow from the text.
-fn short(text: &str, anchor: &Anchor) -> Map<String, Value> {
+fn encode_anchor(text: &str, anchor: &Anchor) -> Map<String, Value> {
     let Ok(Value::Object(mut long)) = serde_json::to_value(anchor) else { return Map::new() };
     if anchor.line_end == last_line(text, anchor) {
         long.remove(LINE_END);
@@ -127,12 +127,12 @@ fn short(text: &str, anchor: &Anchor) -> Map<String, Value> {
         long.insert("region".into(), edges.into());
     }
     let named = |(long_name, name): &(&str, &str)| Some(((*name).to_owned(), long.remove(*long_name)?));
-    SHORT.iter().filter_map(named).collect()
+    SHORT_FIELD_NAMES.iter().filter_map(named).collect()
 }
 
-fn long(text: &str, fields: &Map<String, Value>) -> Option<Anchor> {
+fn decode_anchor(text: &str, fields: &Map<String, Value>) -> Option<Anchor> {
     let named = |(name, short): &(&str, &str)| Some(((*name).to_owned(), fields.get(*short)?.clone()));
-    let long: Map<String, Value> = SHORT.iter().filter_map(named).collect();
+    let long: Map<String, Value> = SHORT_FIELD_NAMES.iter().filter_map(named).collect();
     let mut anchor = Anchor::deserialize(Value::Object(long)).ok()?;
     anchor.line_end = anchor.line_end.or(last_line(text, &anchor));
     anchor.byte_end = anchor.byte_end.or(last_byte(text, &anchor));
@@ -150,7 +150,7 @@ fn last_byte(text: &str, anchor: &Anchor) -> Option<u64> {
 }
 
 /// Returns the fields that differ from `before`; `null` for a field that is gone.
-fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
+fn changed_fields(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|it| !now.contains_key(*it)).map(|it| (it.clone(), Value::Null));
     let new = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
@@ -158,11 +158,11 @@ fn change(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, 
 
 /// Joins neighbouring pieces that one anchor describes exactly: paragraphs of a page without lines, and text that is
 /// contiguous in the file too.
-pub fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
+pub fn join_contiguous(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
     let mut joined: Vec<ChunkPiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         match joined.last_mut() {
-            Some(last) if goes_on(text, last, &piece) => {
+            Some(last) if is_contiguous(text, last, &piece) => {
                 (last.anchor.line_end, last.anchor.byte_end) = (piece.anchor.line_end, piece.anchor.byte_end);
                 last.range.end = piece.range.end;
             }
@@ -173,7 +173,7 @@ pub fn joined(text: &str, pieces: Vec<ChunkPiece>) -> Vec<ChunkPiece> {
 }
 
 /// Returns whether `piece` follows `before` without a gap in the file too.
-fn goes_on(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
+fn is_contiguous(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
     let (a, b) = (&before.anchor, &piece.anchor);
     let Anchor { line_start, line_end, byte_start, byte_end, .. } = *b;
     let is_alike = *b == Anchor { line_start, line_end, byte_start, byte_end, ..a.clone() };
@@ -194,7 +194,7 @@ fn goes_on(text: &str, before: &ChunkPiece, piece: &ChunkPiece) -> bool {
 
 /// Line counts of a part of a text.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines {
+pub struct LineCounts {
     /// Line breaks before it.
     pub above: u32,
     /// Line breaks in it.
@@ -205,7 +205,7 @@ pub struct Lines {
 
 impl Anchor {
     /// Narrows the place of a text to a part of it, given by bytes and lines, as far as the anchor allows.
-    pub fn narrowed(&self, bytes: &Range<usize>, lines: Lines) -> Anchor {
+    pub fn narrow(&self, bytes: &Range<usize>, lines: LineCounts) -> Anchor {
         let further = |line: u32| {
             let left_out = self.gaps.iter().take_while(|it| it.0 <= line);
             left_out.fold(line, |line, it| line.saturating_add(it.1))
@@ -223,7 +223,7 @@ impl Anchor {
             anchor.byte_start = Some(start + bytes.start as u64);
             anchor.byte_end = Some(start + bytes.end as u64);
         }
-        if let Some(rows) = self.cell.as_deref().and_then(|it| rows_of(it, all, first, last)) {
+        if let Some(rows) = self.cell.as_deref().and_then(|it| narrow_rows(it, all, first, last)) {
             anchor.cell = Some(rows);
         }
         anchor
@@ -231,19 +231,19 @@ impl Anchor {
 
     /// Narrows the place of a text to a part of it. Ignores white space at both ends of the part, except the
     /// indentation of its first line.
-    pub fn narrowed_to(&self, text: &str, part: Range<usize>) -> Anchor {
-        let part = trimmed(text, part);
-        let lines = Lines {
+    pub fn narrow_to(&self, text: &str, part: Range<usize>) -> Anchor {
+        let part = trim_part(text, part);
+        let lines = LineCounts {
             above: line_breaks(&text[..part.start]),
             breaks: line_breaks(&text[part.clone()]),
             all: line_breaks(text.trim_end()),
         };
-        self.narrowed(&part, lines)
+        self.narrow(&part, lines)
     }
 
     /// Returns the place of a passage from the start of this anchor to the end of `last`. Its page is the page it
     /// begins on.
-    pub fn up_to(self, last: &Anchor) -> Anchor {
+    pub fn through(self, last: &Anchor) -> Anchor {
         let first = self;
         let bytes = match (first.byte_start, last.byte_end) {
             (Some(start), Some(end)) if end >= start => (Some(start), Some(end)),
@@ -281,17 +281,17 @@ impl Anchor {
 
 /// Narrows a cell range to the rows `from..=to`, counted from its first row. Returns `None` unless the range has one
 /// row for each line of the text.
-fn rows_of(cells: &str, all: u32, from: u32, to: u32) -> Option<String> {
+fn narrow_rows(cells: &str, all: u32, from: u32, to: u32) -> Option<String> {
     let (first_cell, last_cell) = cells.split_once(':')?;
-    let (first_column, first) = cell(first_cell)?;
-    let (last_column, last) = cell(last_cell)?;
+    let (first_column, first) = split_cell(first_cell)?;
+    let (last_column, last) = split_cell(last_cell)?;
     if first.checked_add(all)? != last {
         return None;
     }
     Some(format!("{first_column}{}:{last_column}{}", first + from, first + to))
 }
 
-fn cell(name: &str) -> Option<(&str, u32)> {
+fn split_cell(name: &str) -> Option<(&str, u32)> {
     let digits = name.find(|it: char| it.is_ascii_digit())?;
     Some((&name[..digits], name[digits..].parse().ok()?))
 }
@@ -302,7 +302,7 @@ pub fn line_breaks(text: &str) -> u32 {
 }
 
 /// Trims blank lines and white space from a part of a text, but keeps the indentation of its first line.
-fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
+fn trim_part(text: &str, part: Range<usize>) -> Range<usize> {
     let body = &text[part.clone()];
     let blank = body.len() - body.trim_start().len();
     let start = body[..blank].rfind('\n').map_or(0, |line| line + 1);
@@ -311,31 +311,31 @@ fn trimmed(text: &str, part: Range<usize>) -> Range<usize> {
 
 /// The places of all text of a chunk.
 #[derive(Clone, Debug)]
-pub struct Places<'c> {
+pub struct PlaceIndex<'c> {
     chunk: &'c Chunk,
     pieces: Vec<ChunkPiece>,
 }
 
-impl Places<'_> {
+impl PlaceIndex<'_> {
     /// Returns the place of a byte range of [`Chunk::text`]. If the range spans several pieces, the place covers all of
     /// them and its page is the first one.
-    pub fn of_text(&self, range: Range<usize>) -> Anchor {
-        let (text, range) = (&self.chunk.text, trimmed(&self.chunk.text, range));
+    pub fn anchor_at(&self, range: Range<usize>) -> Anchor {
+        let (text, range) = (&self.chunk.text, trim_part(&self.chunk.text, range));
         let within = |piece: &ChunkPiece| {
             let (start, end) = (piece.range.start, piece.range.end);
             let part = range.start.clamp(start, end) - start..range.end.clamp(start, end) - start;
-            piece.anchor.narrowed_to(&text[start..end], part)
+            piece.anchor.narrow_to(&text[start..end], part)
         };
-        let held = self.between(&range);
+        let held = self.overlapping(&range);
         match (held.first(), held.last()) {
-            (Some(first), Some(last)) if held.len() > 1 => within(first).up_to(&within(last)),
+            (Some(first), Some(last)) if held.len() > 1 => within(first).through(&within(last)),
             (Some(only), _) => within(only),
             (None, _) => self.chunk.anchor.clone(),
         }
     }
 
     /// Returns the pieces that overlap a byte range. If the range lies between two pieces, returns the one before it.
-    fn between(&self, range: &Range<usize>) -> &[ChunkPiece] {
+    fn overlapping(&self, range: &Range<usize>) -> &[ChunkPiece] {
         let first = self.pieces.partition_point(|it| it.range.end <= range.start);
         let last = self.pieces.partition_point(|it| it.range.start < range.end.max(range.start + 1));
         if first < last { &self.pieces[first..last] } else { &self.pieces[first.saturating_sub(1)..first] }
@@ -350,17 +350,17 @@ impl Places<'_> {
 
 impl Chunk {
     /// Returns the places of all text of the chunk.
-    pub fn places(&self) -> Places<'_> {
+    pub fn places(&self) -> PlaceIndex<'_> {
         let body = self.body_start as usize;
         let whole = || ChunkPiece { range: body..self.text.len(), anchor: self.anchor.clone() };
-        let pieces = self.pieces.read(&self.text, body).unwrap_or_else(|| vec![whole()]);
-        Places { chunk: self, pieces }
+        let pieces = self.pieces.decode(&self.text, body).unwrap_or_else(|| vec![whole()]);
+        PlaceIndex { chunk: self, pieces }
     }
 
     /// Returns the place of a byte range of the [body](Chunk::body), e.g. of a sentence: its page, lines, cells, bytes.
-    pub fn anchor_of(&self, range: Range<usize>) -> Anchor {
+    pub fn body_anchor(&self, range: Range<usize>) -> Anchor {
         let body = self.body_start as usize;
-        self.places().of_text(body + range.start..body + range.end)
+        self.places().anchor_at(body + range.start..body + range.end)
     }
 
     /// Returns the byte range of the [body](Chunk::body) around `at` that lies on the same page. It is shown together
@@ -381,7 +381,7 @@ impl Chunk {
 
     /// Returns the byte range of evidence in [`Chunk::text`]. `bytes` counts in the file where the text is verbatim,
     /// else in the text. Returns `None` for evidence that is the whole chunk.
-    pub fn evidence(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
+    pub fn evidence_range(&self, bytes: &Range<u64>) -> Option<Range<usize>> {
         if bytes.is_empty() || (self.anchor.byte_start, self.anchor.byte_end) == (Some(bytes.start), Some(bytes.end)) {
             return None;
         }

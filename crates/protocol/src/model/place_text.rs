@@ -1,13 +1,13 @@
 //! Parses a place in a file as people and programs write it: the inverse of [`Anchor::place`].
 
 use crate::error::{Error, Result};
-use crate::model::{Anchor, INSIDE};
+use crate::model::{Anchor, MEMBER_SEPARATOR};
 
 /// Separator between the parts of a place, and between a path and its place.
-const BETWEEN: &str = ", ";
+const PLACE_SEPARATOR: &str = ", ";
 
 /// Maximum number of ways to split a text that are tried.
-const MOST_NAMINGS: usize = 16;
+const MAX_SPLITS: usize = 16;
 
 /// Part of a file; the whole file when no field is set. All fields that are set apply together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,10 +50,10 @@ impl Place {
     pub fn parse(text: &str) -> Option<Place> {
         let mut place = Place::default();
         let mut parts = Vec::new();
-        for said in text.split(BETWEEN).map(str::trim).filter(|it| !it.is_empty()) {
+        for said in text.split(PLACE_SEPARATOR).map(str::trim).filter(|it| !it.is_empty()) {
             let after = |words: [&str; 2]| {
                 let number = words.into_iter().find_map(|it| said.strip_prefix(it)?.strip_prefix(' '))?;
-                span("", number).is_ok().then(|| number.to_string())
+                parse_span("", number).is_ok().then(|| number.to_string())
             };
             if let Some(pages) = after(["page", "pages"]) {
                 place.page = Some(pages);
@@ -61,14 +61,14 @@ impl Place {
                 place.lines = Some(lines);
             } else if let Some(sheet) = said.strip_prefix("sheet ") {
                 place.sheet = Some(sheet.to_string());
-            } else if cells_of(said).is_some() {
+            } else if parse_cells(said).is_some() {
                 place.cell = Some(said.to_string());
             } else if !is_region(said) {
                 parts.push(said);
             }
         }
         if !parts.is_empty() {
-            place.part = Some(parts.join(BETWEEN));
+            place.part = Some(parts.join(PLACE_SEPARATOR));
         }
         (!place.is_whole()).then_some(place)
     }
@@ -76,24 +76,24 @@ impl Place {
 
 /// Returns the possible splits of a text into a file and a place, in the order to try: the text as a path, and a path
 /// with the place that hits print, `lease.pdf, page 3`, `lease.pdf  page 3  0.735 L1`, `plan.md:12` or `plan.md:12-14`.
-pub fn namings(text: &str) -> impl Iterator<Item = (&str, Place)> {
-    let separators = [BETWEEN, "  ", ":"];
+pub fn split_path_and_place(text: &str) -> impl Iterator<Item = (&str, Place)> {
+    let separators = [PLACE_SEPARATOR, "  ", ":"];
     let mut cuts: Vec<(usize, &str)> =
-        separators.iter().flat_map(|it| text.match_indices(it).take(MOST_NAMINGS)).collect();
+        separators.iter().flat_map(|it| text.match_indices(it).take(MAX_SPLITS)).collect();
     cuts.sort_unstable();
     let placed = cuts.into_iter().filter_map(|(at, separator)| {
         let (path, said) = (&text[..at], text[at + separator.len()..].split("  ").next()?.trim());
         let place = match separator {
             // The form that grep prints; any other colon belongs to a name.
-            ":" if span("", said).is_ok() => Place { lines: Some(said.to_string()), ..Place::default() },
+            ":" if parse_span("", said).is_ok() => Place { lines: Some(said.to_string()), ..Place::default() },
             ":" => Place::parse(said).filter(|it| it.part.is_none())?,
             _ => Place::parse(said)?,
         };
         (!path.is_empty()).then_some((path, place))
     });
     // Any text after `archive!/` could name a member, so a split with an unambiguous place is tried first.
-    let is_surely = |it: &(&str, Place)| it.1.part.is_none() && it.0.contains(INSIDE);
-    let (surely, perhaps): (Vec<_>, Vec<_>) = placed.take(MOST_NAMINGS).partition(is_surely);
+    let is_surely = |it: &(&str, Place)| it.1.part.is_none() && it.0.contains(MEMBER_SEPARATOR);
+    let (surely, perhaps): (Vec<_>, Vec<_>) = placed.take(MAX_SPLITS).partition(is_surely);
     surely.into_iter().chain(std::iter::once((text, Place::default()))).chain(perhaps)
 }
 
@@ -101,7 +101,7 @@ pub fn namings(text: &str) -> impl Iterator<Item = (&str, Place)> {
 ///
 /// # Errors
 /// `InvalidArgument` for the field.
-pub fn span(field: &str, text: &str) -> Result<(u32, u32)> {
+pub fn parse_span(field: &str, text: &str) -> Result<(u32, u32)> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if 0 < first && first <= last => Ok((first, last)),
@@ -110,19 +110,19 @@ pub fn span(field: &str, text: &str) -> Result<(u32, u32)> {
 }
 
 /// Parses `B2` and `B2:D9` into the first and the last (row, column), from 0.
-pub fn cells_of(text: &str) -> Option<((u32, u32), (u32, u32))> {
+pub fn parse_cells(text: &str) -> Option<((u32, u32), (u32, u32))> {
     let (first, last) = text.split_once(':').unwrap_or((text, text));
-    let (first, last) = (cell(first)?, cell(last)?);
+    let (first, last) = (parse_cell(first)?, parse_cell(last)?);
     (first.0 <= last.0 && first.1 <= last.1).then_some((first, last))
 }
 
-fn cell(text: &str) -> Option<(u32, u32)> {
+fn parse_cell(text: &str) -> Option<(u32, u32)> {
     /// Maximum number of letters and digits: enough for the largest sheets.
-    const MOST: (usize, usize) = (3, 7);
+    const MAX_LETTERS_AND_DIGITS: (usize, usize) = (3, 7);
     let digits = text.find(|it: char| !it.is_ascii_uppercase())?;
     let (letters, number) = text.split_at(digits);
-    let is_number = number.len() <= MOST.1 && number.bytes().all(|it| it.is_ascii_digit());
-    if !(1..=MOST.0).contains(&letters.len()) || !is_number {
+    let is_number = number.len() <= MAX_LETTERS_AND_DIGITS.1 && number.bytes().all(|it| it.is_ascii_digit());
+    if !(1..=MAX_LETTERS_AND_DIGITS.0).contains(&letters.len()) || !is_number {
         return None;
     }
     let column = letters.bytes().fold(0, |column, it| column * 26 + u32::from(it - b'A') + 1);
@@ -138,7 +138,7 @@ fn is_region(text: &str) -> bool {
 impl Anchor {
     /// Returns whether `name`, as [`Anchor::place`] prints it, is the part, the symbol, or both.
     pub fn is_part(&self, name: &str) -> bool {
-        let both = || Some(format!("{}{BETWEEN}{}", self.part.as_ref()?, self.symbol.as_ref()?));
+        let both = || Some(format!("{}{PLACE_SEPARATOR}{}", self.part.as_ref()?, self.symbol.as_ref()?));
         [self.part.as_deref(), self.symbol.as_deref(), both().as_deref()].contains(&Some(name))
     }
 }
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn namings_try_whole_path_before_path_with_place() {
         let check = |text: &str, path: &str, place: Place| {
-            let found: Vec<_> = namings(text).collect();
+            let found: Vec<_> = split_path_and_place(text).collect();
             let (whole, placed) = ((text, Place::default()), (path, place));
-            let first = if path.contains(INSIDE) { &placed } else { &whole };
+            let first = if path.contains(MEMBER_SEPARATOR) { &placed } else { &whole };
             assert!(found[0] == *first && found.contains(&whole) && found.contains(&placed), "{text}: {found:?}");
         };
         let lines = |it: &str| Place { lines: Some(it.into()), ..Place::default() };
@@ -188,20 +188,20 @@ mod tests {
             "x.ods",
             Place { sheet: Some("A".into()), cell: Some("B2".into()), ..Place::default() },
         );
-        assert_eq!(namings("C:notes.md").count(), 1);
-        assert!(namings(&"a, ".repeat(10_000)).count() <= 1 + MOST_NAMINGS);
+        assert_eq!(split_path_and_place("C:notes.md").count(), 1);
+        assert!(split_path_and_place(&"a, ".repeat(10_000)).count() <= 1 + MAX_SPLITS);
     }
 
     #[test]
     fn span_and_cells_parse_valid_and_reject_invalid() {
-        assert_eq!((span("", "3").unwrap(), span("", "3-5").unwrap()), ((3, 3), (3, 5)));
+        assert_eq!((parse_span("", "3").unwrap(), parse_span("", "3-5").unwrap()), ((3, 3), (3, 5)));
         for wrong in ["", "0", "5-3", "a", "3-", "-3", "3-5-7", "99999999999"] {
-            assert_eq!(span("lines", wrong).unwrap_err().field.as_deref(), Some("lines"), "{wrong}");
+            assert_eq!(parse_span("lines", wrong).unwrap_err().field.as_deref(), Some("lines"), "{wrong}");
         }
-        assert_eq!(cells_of("B2:D9"), Some(((1, 1), (8, 3))));
-        assert_eq!(cells_of("AA10"), Some(((9, 26), (9, 26))));
+        assert_eq!(parse_cells("B2:D9"), Some(((1, 1), (8, 3))));
+        assert_eq!(parse_cells("AA10"), Some(((9, 26), (9, 26))));
         for wrong in ["", "B", "2", "B0", "b2", "D9:B2", "ABCD1", "B2:"] {
-            assert_eq!(cells_of(wrong), None, "{wrong}");
+            assert_eq!(parse_cells(wrong), None, "{wrong}");
         }
     }
 }

@@ -13,7 +13,7 @@ pub const MAX_JSON: usize = 256 << 10;
 pub const MAX_PROPOSALS: usize = 4 << 20;
 
 /// Parses a JSON object into a request. An error names the field.
-pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     // serde would take an array for the fields in order.
     if bytes.iter().find(|it| !it.is_ascii_whitespace()).is_some_and(|it| *it != b'{') {
         return Err(Error::invalid("cannot understand the request: it is not a JSON object"));
@@ -22,7 +22,7 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
-        let field = match (path.as_str(), named(&message)) {
+        let field = match (path.as_str(), field_in_message(&message)) {
             // serde_path_to_error writes `?` where the parser itself failed.
             (path, named) if path == "." || path.ends_with('?') => named,
             // For a missing or unknown field, the path is that of its parent.
@@ -39,8 +39,8 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 ///
 /// # Errors
 /// `ResourceExhausted` when it is larger; `InvalidArgument` when it is not JSON. Both name the field.
-pub fn inner(field: &str, text: &str, most: usize) -> Result<Value> {
-    fits(field, text.len(), most)?;
+pub fn json_field(field: &str, text: &str, most: usize) -> Result<Value> {
+    check_size(field, text.len(), most)?;
     serde_json::from_str(text).map_err(|error| Error::invalid(format!("`{field}` is not JSON: {error}")).field(field))
 }
 
@@ -48,7 +48,7 @@ pub fn inner(field: &str, text: &str, most: usize) -> Result<Value> {
 ///
 /// # Errors
 /// `ResourceExhausted`, with field and limit.
-pub fn fits(field: &str, bytes: usize, most: usize) -> Result<()> {
+pub fn check_size(field: &str, bytes: usize, most: usize) -> Result<()> {
     if bytes <= most {
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub fn fits(field: &str, bytes: usize, most: usize) -> Result<()> {
 }
 
 /// Returns the field in serde's messages "missing field `x`" and "unknown field `x`".
-pub fn named(message: &str) -> Option<String> {
+pub fn field_in_message(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("field `")?;
     rest.split_once('`').map(|(name, _)| name.to_string())
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::model::AskRequest;
 
     fn check(text: &str, field: Option<&str>) {
-        let error = json::<AskRequest>(text.as_bytes()).unwrap_err();
+        let error = parse_object::<AskRequest>(text.as_bytes()).unwrap_err();
         assert_eq!(error.field.as_deref(), field, "{text}: {error}");
     }
 
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn json_field_limit_is_checked_before_parsing() {
         let list = |bytes: usize| format!("[{}0]", "0,".repeat((bytes - 3) / 2));
-        assert!(inner("args_json", &list(MAX_JSON - 1), MAX_JSON).is_ok());
+        assert!(json_field("args_json", &list(MAX_JSON - 1), MAX_JSON).is_ok());
         // Invalid JSON, which is only noticed if the limit is not checked first.
         let long = format!("{}x", list(MAX_JSON + 1));
         for (text, code) in [(long.as_str(), ErrorCode::ResourceExhausted), ("[0,", ErrorCode::InvalidArgument)] {
-            let error = inner("args_json", text, MAX_JSON).unwrap_err();
+            let error = json_field("args_json", text, MAX_JSON).unwrap_err();
             assert_eq!((error.code, error.field.as_deref()), (code, Some("args_json")), "{error}");
         }
-        let error = inner("args_json", &long, MAX_JSON).unwrap_err();
+        let error = json_field("args_json", &long, MAX_JSON).unwrap_err();
         assert!(error.message.contains("262144") && error.hint.is_some(), "{error}");
     }
 

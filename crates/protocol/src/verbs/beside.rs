@@ -1,13 +1,13 @@
 //! The management calls: views, jobs, stored results, help and schemas. They take no common fields.
 
-use crate::verbs::{Field, Kind, TEXT, Verb, WORD, field, form, needed};
+use crate::verbs::{Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field};
 
-const FORMAT: Field = field("format", Kind::Choice(&["json", "yaml"]), "json (default) or yaml");
-const NAME: Field = needed("name", WORD, "its name");
-const ID: Field = needed("id", WORD, "its id");
+const FORMAT: Field = optional_field("format", FieldKind::Choice(&["json", "yaml"]), "json (default) or yaml");
+const NAME: Field = required_field("name", SHORT_TEXT, "its name");
+const ID: Field = required_field("id", SHORT_TEXT, "its id");
 
 /// Every management call. The forms of VIEW are selected by `action`.
-pub const BESIDE: &[Verb] = &[
+pub const MANAGEMENT_CALLS: &[Verb] = &[
     Verb {
         name: "VIEW",
         when: "to work on the same part of the documents more than once",
@@ -19,12 +19,12 @@ pub const BESIDE: &[Verb] = &[
                 "saves a filter, files or a session under a name",
                 &[
                     NAME,
-                    field("filter", Kind::Filter, "over metadata"),
-                    field("files", Kind::Files(10_000), "by number or path"),
-                    field("urls", Kind::Files(10_000), "another name for files"),
-                    field("session", Kind::Whole(1, i64::MAX), "of an ingest run"),
-                    field("since", Kind::Moment, "with filter: changed since"),
-                    field("auto_update", Kind::Flag, "with filter: follows the index"),
+                    optional_field("filter", FieldKind::Filter, "over metadata"),
+                    optional_field("files", FieldKind::Files(10_000), "by number or path"),
+                    optional_field("urls", FieldKind::Files(10_000), "another name for files"),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "of an ingest run"),
+                    optional_field("since", FieldKind::Moment, "with filter: changed since"),
+                    optional_field("auto_update", FieldKind::Flag, "with filter: follows the index"),
                     FORMAT,
                 ],
             ),
@@ -34,8 +34,8 @@ pub const BESIDE: &[Verb] = &[
                 "delete",
                 "forgets a view, or a session with what it kept",
                 &[
-                    field("name", WORD, "a view"),
-                    field("session", Kind::Whole(1, i64::MAX), "a session instead"),
+                    optional_field("name", SHORT_TEXT, "a view"),
+                    optional_field("session", FieldKind::Whole(1, i64::MAX), "a session instead"),
                     FORMAT,
                 ],
             ),
@@ -46,7 +46,11 @@ pub const BESIDE: &[Verb] = &[
         when: "after an answer with a job_id, to learn where the job stands, or to end it",
         never: "it does not wait for the end",
         refuses: "an id that was never given, or of a job that another key began",
-        forms: &[form("", "says where a job stands", &[ID, field("cancel", Kind::Flag, "ends it"), FORMAT])],
+        forms: &[form(
+            "",
+            "says where a job stands",
+            &[ID, optional_field("cancel", FieldKind::Flag, "ends it"), FORMAT],
+        )],
     },
     Verb {
         name: "RESULT",
@@ -56,7 +60,7 @@ pub const BESIDE: &[Verb] = &[
         forms: &[form(
             "",
             "gives an earlier answer",
-            &[ID, field("format", Kind::Choice(crate::verbs::FORMATS), "as of the verb")],
+            &[ID, optional_field("format", FieldKind::Choice(crate::verbs::FORMATS), "as of the verb")],
         )],
     },
     Verb {
@@ -68,8 +72,8 @@ pub const BESIDE: &[Verb] = &[
             "",
             "helps",
             &[
-                field("verb", WORD, "a verb, or `fields` for the fields of QUERY"),
-                field("form", TEXT, "a form of it"),
+                optional_field("verb", SHORT_TEXT, "a verb, or `fields` for the fields of QUERY"),
+                optional_field("form", LONG_TEXT, "a form of it"),
                 FORMAT,
             ],
         )],
@@ -82,7 +86,7 @@ pub const BESIDE: &[Verb] = &[
         forms: &[form(
             "",
             "gives JSON Schemas of request and response",
-            &[field("verb", WORD, "all when absent"), FORMAT],
+            &[optional_field("verb", SHORT_TEXT, "all when absent"), FORMAT],
         )],
     },
 ];

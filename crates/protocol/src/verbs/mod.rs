@@ -9,7 +9,7 @@ mod examples;
 mod objects;
 mod table;
 
-pub use crate::verbs::beside::BESIDE;
+pub use crate::verbs::beside::MANAGEMENT_CALLS;
 pub use crate::verbs::examples::EXAMPLES;
 pub use crate::verbs::objects::{SCHEMA_NAMES, SCHEMAS};
 use crate::verbs::table::{
@@ -21,7 +21,7 @@ pub const CONTRACT_VERSION: &str = "1.0";
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum FieldKind {
     /// A non-empty text with at most this many characters.
     Text(usize),
     /// True or false.
@@ -56,7 +56,7 @@ pub struct Field {
     /// The name in snake_case; the command line writes it with `-`.
     pub name: &'static str,
     /// The type of its value.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// Whether every request needs it.
     pub required: bool,
     /// A description for help and schemas.
@@ -114,11 +114,11 @@ pub struct ObjectSchema {
     pub filters: &'static [Field],
 }
 
-const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
+const fn optional_field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field { name, kind, required: false, about }
 }
 
-const fn needed(name: &'static str, kind: Kind, about: &'static str) -> Field {
+const fn required_field(name: &'static str, kind: FieldKind, about: &'static str) -> Field {
     Field { name, kind, required: true, about }
 }
 
@@ -126,29 +126,29 @@ const fn form(name: &'static str, about: &'static str, fields: &'static [Field])
     Form { name, about, fields }
 }
 
-const TEXT: Kind = Kind::Text(500);
-const WORD: Kind = Kind::Text(100);
+const LONG_TEXT: FieldKind = FieldKind::Text(500);
+const SHORT_TEXT: FieldKind = FieldKind::Text(100);
 const FORMATS: &[&str] = &["json", "yaml", "csv"];
 /// Ranking criteria for authority.
-pub const RANKS: &[&str] = &["citations", "pagerank"];
+pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 
 /// Fields of every verb.
-pub const COMMON: &[Field] = &[
-    field("view", WORD, "a saved view; without view and session it is the whole warehouse"),
-    field("session", Kind::Whole(1, i64::MAX), "the files of one ingest run, as they were"),
-    field("format", Kind::Choice(FORMATS), "json (default), yaml, or csv for tables"),
-    field("verbose", Kind::Flag, "lifts the limit on prose"),
-    field("async", Kind::Flag, "returns a job id at once"),
-    field("limit", Kind::Whole(1, 10_000), "most objects of a list; 100 when absent"),
-    field("offset", Kind::Whole(0, 10_000_000), "objects to pass over"),
+pub const COMMON_FIELDS: &[Field] = &[
+    optional_field("view", SHORT_TEXT, "a saved view; without view and session it is the whole warehouse"),
+    optional_field("session", FieldKind::Whole(1, i64::MAX), "the files of one ingest run, as they were"),
+    optional_field("format", FieldKind::Choice(FORMATS), "json (default), yaml, or csv for tables"),
+    optional_field("verbose", FieldKind::Flag, "lifts the limit on prose"),
+    optional_field("async", FieldKind::Flag, "returns a job id at once"),
+    optional_field("limit", FieldKind::Whole(1, 10_000), "most objects of a list; 100 when absent"),
+    optional_field("offset", FieldKind::Whole(0, 10_000_000), "objects to pass over"),
 ];
 
 /// Filters of the objects of every schema.
 pub const ANY_FILTERS: &[Field] = &[
-    field("file", Kind::File, "only of this file"),
-    field("content_type", WORD, "only of documents of this type"),
-    field("min_confidence", Kind::Number(0.0, 1.0), "at least this sure"),
-    field("contains", TEXT, "only objects that hold this text, in any case"),
+    optional_field("file", FieldKind::File, "only of this file"),
+    optional_field("content_type", SHORT_TEXT, "only of documents of this type"),
+    optional_field("min_confidence", FieldKind::Number(0.0, 1.0), "at least this sure"),
+    optional_field("contains", LONG_TEXT, "only objects that hold this text, in any case"),
 ];
 
 /// Every verb. The list is closed.
@@ -156,7 +156,7 @@ pub const VERBS: &[Verb] =
     &[INGEST, EXTRACT, NORMALIZE, COMPARE, DETECT, TRACE, SCORE, QUERY, DELTA, SUMMARIZE, EXPLAIN_FAILURE];
 
 /// The names of [`VERBS`], in their order.
-pub const NAMES: &[&str] = &[
+pub const VERB_NAMES: &[&str] = &[
     "INGEST",
     "EXTRACT",
     "NORMALIZE",
@@ -173,7 +173,7 @@ pub const NAMES: &[&str] = &[
 impl Verb {
     /// Returns the fields of a form: its own first, then the common ones that it does not redefine.
     pub fn fields(form: &'static Form) -> impl Iterator<Item = &'static Field> {
-        let common = COMMON.iter().filter(|it| !form.fields.iter().any(|own| own.name == it.name));
+        let common = COMMON_FIELDS.iter().filter(|it| !form.fields.iter().any(|own| own.name == it.name));
         form.fields.iter().chain(common)
     }
 }
@@ -184,7 +184,7 @@ pub fn example(verb: &Verb, form: &Form) -> Option<&'static Example> {
 }
 
 /// Returns the request of an example, with its form.
-pub fn request_of(example: &Example) -> String {
+pub fn full_request(example: &Example) -> String {
     match (example.form, example.request.strip_prefix('{').unwrap_or_default()) {
         ("", _) => example.request.to_string(),
         (form, "}") => format!(r#"{{"form":"{form}"}}"#),
@@ -199,8 +199,8 @@ pub fn form_of(verb: &'static Verb, name: &str) -> Option<&'static Form> {
 }
 
 /// Returns a management call by name, in any case.
-pub fn beside(name: &str) -> Option<&'static Verb> {
-    BESIDE.iter().find(|it| it.name.eq_ignore_ascii_case(name.trim()))
+pub fn management_call(name: &str) -> Option<&'static Verb> {
+    MANAGEMENT_CALLS.iter().find(|it| it.name.eq_ignore_ascii_case(name.trim()))
 }
 
 /// Returns a verb by name, in any case, with `-` and `_` equal.
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn verb_and_schema_name_lists_agree() {
         let names: Vec<&str> = VERBS.iter().map(|it| it.name).collect();
-        assert_eq!((names.as_slice(), names.len()), (NAMES, 11));
+        assert_eq!((names.as_slice(), names.len()), (VERB_NAMES, 11));
         let schemas: Vec<&str> = SCHEMAS.iter().map(|it| it.name).collect();
         assert_eq!(schemas, SCHEMA_NAMES);
         assert_eq!(verb("explain-failure").unwrap().name, "EXPLAIN_FAILURE");

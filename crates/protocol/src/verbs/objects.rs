@@ -1,6 +1,6 @@
 //! The schemas of EXTRACT: the fields and filters of their objects.
 
-use crate::verbs::{Kind, ObjectSchema, WORD, field};
+use crate::verbs::{FieldKind, ObjectSchema, SHORT_TEXT, optional_field};
 
 /// The schemas of EXTRACT.
 pub const SCHEMAS: &[ObjectSchema] = &[
@@ -8,49 +8,52 @@ pub const SCHEMAS: &[ObjectSchema] = &[
         name: "Code",
         fields: &[("language", "string?"), ("context", "string"), ("line_numbers", "array?"), ("text", "string")],
         filters: &[
-            field("language", WORD, "e.g. python"),
-            field("min_lines", Kind::Whole(1, 1_000_000), "at least so many lines"),
+            optional_field("language", SHORT_TEXT, "e.g. python"),
+            optional_field("min_lines", FieldKind::Whole(1, 1_000_000), "at least so many lines"),
         ],
     },
     ObjectSchema {
         name: "Definition",
         fields: &[("term", "string"), ("definition_text", "string"), ("source_context", "string")],
-        filters: &[field("term", WORD, "only of this term")],
+        filters: &[optional_field("term", SHORT_TEXT, "only of this term")],
     },
     ObjectSchema {
         name: "Table",
         fields: &[("headers", "array"), ("rows", "array"), ("caption", "string?")],
         filters: &[
-            field("header", WORD, "only tables with this column"),
-            field("min_rows", Kind::Whole(0, 1_000_000), "at least so many rows"),
-            field("min_columns", Kind::Whole(1, 10_000), "at least so many columns"),
+            optional_field("header", SHORT_TEXT, "only tables with this column"),
+            optional_field("min_rows", FieldKind::Whole(0, 1_000_000), "at least so many rows"),
+            optional_field("min_columns", FieldKind::Whole(1, 10_000), "at least so many columns"),
         ],
     },
     ObjectSchema {
         name: "Quote",
         fields: &[("text", "string"), ("author", "string?"), ("context", "string"), ("word_count", "integer")],
         filters: &[
-            field("min_words", Kind::Whole(1, 100_000), "at least so many words"),
-            field("author", WORD, "only of this author"),
+            optional_field("min_words", FieldKind::Whole(1, 100_000), "at least so many words"),
+            optional_field("author", SHORT_TEXT, "only of this author"),
         ],
     },
     ObjectSchema {
         name: "Methodology",
         fields: &[("section_text", "string"), ("approach", "string?"), ("tools_mentioned", "array")],
-        filters: &[field("approach", WORD, "e.g. experimental"), field("tool", WORD, "only with this tool")],
+        filters: &[
+            optional_field("approach", SHORT_TEXT, "e.g. experimental"),
+            optional_field("tool", SHORT_TEXT, "only with this tool"),
+        ],
     },
     ObjectSchema {
         name: "Citation",
         fields: &[("number", "integer?"), ("text", "string"), ("context", "string"), ("doi", "string?")],
-        filters: &[field("number", Kind::Whole(0, 1_000_000), "only of this number")],
+        filters: &[optional_field("number", FieldKind::Whole(0, 1_000_000), "only of this number")],
     },
     ObjectSchema {
         name: "Reference",
         fields: &[("index", "string"), ("full_text", "string"), ("doi", "string?"), ("arxiv_id", "string?")],
         filters: &[
-            field("doi", WORD, "only with this DOI"),
-            field("arxiv_id", WORD, "only with this arXiv id"),
-            field("year", Kind::Whole(1000, 3000), "only of this year"),
+            optional_field("doi", SHORT_TEXT, "only with this DOI"),
+            optional_field("arxiv_id", SHORT_TEXT, "only with this arXiv id"),
+            optional_field("year", FieldKind::Whole(1000, 3000), "only of this year"),
         ],
     },
 ];

@@ -1,8 +1,12 @@
 //! The eleven verbs.
 
-use crate::verbs::{Field, Kind, NAMES, RANKS, SCHEMA_NAMES, TEXT, Verb, WORD, field, form, needed};
+use crate::verbs::{
+    Field, FieldKind, LONG_TEXT, RANK_CRITERIA, SCHEMA_NAMES, SHORT_TEXT, VERB_NAMES, Verb, form, optional_field,
+    required_field,
+};
 
-const OBJECTIVE: Field = field("objective", TEXT, "what the answer is for, in plain words; vic chooses the method");
+const OBJECTIVE: Field =
+    optional_field("objective", LONG_TEXT, "what the answer is for, in plain words; vic chooses the method");
 
 pub(super) const INGEST: Verb = Verb {
     name: "INGEST",
@@ -13,14 +17,14 @@ pub(super) const INGEST: Verb = Verb {
         "",
         "brings documents in",
         &[
-            field("paths", Kind::Texts(1_000), "absolute paths of folders and files"),
-            field("urls", Kind::Texts(1_000), "pages, through the egress gate"),
-            field(
+            optional_field("paths", FieldKind::Texts(1_000), "absolute paths of folders and files"),
+            optional_field("urls", FieldKind::Texts(1_000), "pages, through the egress gate"),
+            optional_field(
                 "mode",
-                Kind::Choice(&["minimal", "full"]),
+                FieldKind::Choice(&["minimal", "full"]),
                 "full (default) keeps texts too; minimal keeps metadata only",
             ),
-            field("refetch_failed", Kind::Flag, "tries the failures of the session again"),
+            optional_field("refetch_failed", FieldKind::Flag, "tries the failures of the session again"),
         ],
     )],
 };
@@ -34,8 +38,8 @@ pub(super) const EXTRACT: Verb = Verb {
         "",
         "gives typed objects",
         &[
-            needed("schema", Kind::Choice(SCHEMA_NAMES), "what to pull"),
-            field("filters", Kind::SchemaFilters, "conditions on the objects"),
+            required_field("schema", FieldKind::Choice(SCHEMA_NAMES), "what to pull"),
+            optional_field("filters", FieldKind::SchemaFilters, "conditions on the objects"),
         ],
     )],
 };
@@ -46,19 +50,27 @@ pub(super) const NORMALIZE: Verb = Verb {
     never: "it does not change files, and does not guess between day and month: such dates are unknowns",
     refuses: "a missing form; entities with a concept of punctuation only; an unknown style",
     forms: &[
-        form("entities", "spellings of a concept, or of names", &[field("concept", TEXT, "e.g. neural network")]),
+        form(
+            "entities",
+            "spellings of a concept, or of names",
+            &[optional_field("concept", LONG_TEXT, "e.g. neural network")],
+        ),
         form(
             "dates",
             "dates as ISO 8601",
-            &[field("format", Kind::Choice(&["iso8601", "json", "yaml", "csv"]), "iso8601 (default)")],
+            &[optional_field("format", FieldKind::Choice(&["iso8601", "json", "yaml", "csv"]), "iso8601 (default)")],
         ),
-        form("versions", "versions as MAJOR.MINOR.PATCH", &[field("package", WORD, "only of this package")]),
+        form(
+            "versions",
+            "versions as MAJOR.MINOR.PATCH",
+            &[optional_field("package", SHORT_TEXT, "only of this package")],
+        ),
         form(
             "code",
             "code without differences that mean nothing",
             &[
-                field("language", WORD, "only this language"),
-                field("style", Kind::Choice(&["plain", "black"]), "plain (default), or black for Python"),
+                optional_field("language", SHORT_TEXT, "only this language"),
+                optional_field("style", FieldKind::Choice(&["plain", "black"]), "plain (default), or black for Python"),
             ],
         ),
     ],
@@ -73,21 +85,32 @@ pub(super) const COMPARE: Verb = Verb {
         form(
             "versions",
             "every difference between two documents",
-            &[needed("doc_a", Kind::File, "the older"), needed("doc_b", Kind::File, "the newer")],
+            &[
+                required_field("doc_a", FieldKind::File, "the older"),
+                required_field("doc_b", FieldKind::File, "the newer"),
+            ],
         ),
         form(
             "consensus",
             "statements on which documents agree",
             &[
-                needed("field", WORD, "e.g. recommendation"),
-                field("threshold", Kind::Number(0.0, 1.0), "share of documents that must agree; 0.8 when absent"),
+                required_field("field", SHORT_TEXT, "e.g. recommendation"),
+                optional_field(
+                    "threshold",
+                    FieldKind::Number(0.0, 1.0),
+                    "share of documents that must agree; 0.8 when absent",
+                ),
             ],
         ),
-        form("contradictions", "statements that exclude each other", &[needed("field", WORD, "e.g. best-practice")]),
+        form(
+            "contradictions",
+            "statements that exclude each other",
+            &[required_field("field", SHORT_TEXT, "e.g. best-practice")],
+        ),
         form(
             "approaches",
             "what speaks for and against each approach",
-            &[field("schema", Kind::Choice(&["pros-cons"]), "pros-cons (default)")],
+            &[optional_field("schema", FieldKind::Choice(&["pros-cons"]), "pros-cons (default)")],
         ),
     ],
 };
@@ -103,11 +126,15 @@ pub(super) const DETECT: Verb = Verb {
             "groups of documents",
             &[
                 OBJECTIVE,
-                field(
+                optional_field(
                     "constraints",
-                    Kind::Object(&[
-                        field("max_clusters", Kind::Whole(1, 1_000), "at most so many groups; 5 when absent"),
-                        field("min_size", Kind::Whole(1, 10_000), "smaller groups are left out"),
+                    FieldKind::Object(&[
+                        optional_field(
+                            "max_clusters",
+                            FieldKind::Whole(1, 1_000),
+                            "at most so many groups; 5 when absent",
+                        ),
+                        optional_field("min_size", FieldKind::Whole(1, 10_000), "smaller groups are left out"),
                     ]),
                     "bounds",
                 ),
@@ -118,9 +145,13 @@ pub(super) const DETECT: Verb = Verb {
             "cautionary sentences",
             &[
                 OBJECTIVE,
-                field(
+                optional_field(
                     "constraints",
-                    Kind::Object(&[field("min_strength", Kind::Choice(&["low", "medium", "high"]), "low when absent")]),
+                    FieldKind::Object(&[optional_field(
+                        "min_strength",
+                        FieldKind::Choice(&["low", "medium", "high"]),
+                        "low when absent",
+                    )]),
                     "bounds",
                 ),
             ],
@@ -130,11 +161,19 @@ pub(super) const DETECT: Verb = Verb {
             "expected content that is missing",
             &[
                 OBJECTIVE,
-                field(
+                optional_field(
                     "constraints",
-                    Kind::Object(&[
-                        field("expected_topics", Kind::Texts(100), "topics that every document should have"),
-                        field("min_share", Kind::Number(0.0, 1.0), "without topics: sections that this share has"),
+                    FieldKind::Object(&[
+                        optional_field(
+                            "expected_topics",
+                            FieldKind::Texts(100),
+                            "topics that every document should have",
+                        ),
+                        optional_field(
+                            "min_share",
+                            FieldKind::Number(0.0, 1.0),
+                            "without topics: sections that this share has",
+                        ),
                     ]),
                     "bounds",
                 ),
@@ -145,11 +184,11 @@ pub(super) const DETECT: Verb = Verb {
             "documents that differ",
             &[
                 OBJECTIVE,
-                field(
+                optional_field(
                     "constraints",
-                    Kind::Object(&[
-                        field("field", WORD, "a number of each document, e.g. citation_count"),
-                        field("threshold", Kind::Number(0.5, 100.0), "robust z score; 3.5 when absent"),
+                    FieldKind::Object(&[
+                        optional_field("field", SHORT_TEXT, "a number of each document, e.g. citation_count"),
+                        optional_field("threshold", FieldKind::Number(0.5, 100.0), "robust z score; 3.5 when absent"),
                     ]),
                     "bounds",
                 ),
@@ -160,11 +199,11 @@ pub(super) const DETECT: Verb = Verb {
             "what changes with time",
             &[
                 OBJECTIVE,
-                field(
+                optional_field(
                     "constraints",
-                    Kind::Object(&[
-                        field("field", WORD, "a number of each document, or a kind of statement"),
-                        field("period", Kind::Choice(&["month", "year"]), "year when absent"),
+                    FieldKind::Object(&[
+                        optional_field("field", SHORT_TEXT, "a number of each document, or a kind of statement"),
+                        optional_field("period", FieldKind::Choice(&["month", "year"]), "year when absent"),
                     ]),
                     "bounds",
                 ),
@@ -182,11 +221,23 @@ pub(super) const TRACE: Verb = Verb {
         form(
             "citations",
             "documents and works with their citations",
-            &[field("format", Kind::Choice(&["graph", "json", "yaml", "csv"]), "graph (default): nodes and edges")],
+            &[optional_field(
+                "format",
+                FieldKind::Choice(&["graph", "json", "yaml", "csv"]),
+                "graph (default): nodes and edges",
+            )],
         ),
-        form("authority", "nodes by rank", &[field("rank_by", Kind::Choice(RANKS), "citations (default) or pagerank")]),
-        form("influence", "what builds on a document", &[needed("source", Kind::File, "the document")]),
-        form("freshness", "nodes by age", &[field("baseline_date", Kind::Moment, "what is older is stale")]),
+        form(
+            "authority",
+            "nodes by rank",
+            &[optional_field("rank_by", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
+        ),
+        form("influence", "what builds on a document", &[required_field("source", FieldKind::File, "the document")]),
+        form(
+            "freshness",
+            "nodes by age",
+            &[optional_field("baseline_date", FieldKind::Moment, "what is older is stale")],
+        ),
     ],
 };
 
@@ -196,10 +247,18 @@ pub(super) const SCORE: Verb = Verb {
     never: "it does not judge truth; every score names the counts it was made of",
     refuses: "coverage without topic; confidence without extraction; an id that was never given",
     forms: &[
-        form("authority", "by citations", &[field("criteria", Kind::Choice(RANKS), "citations (default) or pagerank")]),
-        form("freshness", "by date", &[field("baseline_date", Kind::Moment, "the newest document when absent")]),
-        form("coverage", "by how much of a topic is there", &[needed("topic", TEXT, "e.g. transformers")]),
-        form("confidence", "of an earlier result", &[needed("extraction", WORD, "the id of a result")]),
+        form(
+            "authority",
+            "by citations",
+            &[optional_field("criteria", FieldKind::Choice(RANK_CRITERIA), "citations (default) or pagerank")],
+        ),
+        form(
+            "freshness",
+            "by date",
+            &[optional_field("baseline_date", FieldKind::Moment, "the newest document when absent")],
+        ),
+        form("coverage", "by how much of a topic is there", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form("confidence", "of an earlier result", &[required_field("extraction", SHORT_TEXT, "the id of a result")]),
     ],
 };
 
@@ -211,7 +270,7 @@ pub(super) const QUERY: Verb = Verb {
     forms: &[form(
         "",
         "lists documents",
-        &[needed("filter", Kind::Filter, "AND, OR, NOT, = != < > <= >=, parentheses")],
+        &[required_field("filter", FieldKind::Filter, "AND, OR, NOT, = != < > <= >=, parentheses")],
     )],
 };
 
@@ -224,15 +283,23 @@ pub(super) const DELTA: Verb = Verb {
         "",
         "added, removed, modified",
         &[
-            field("since", Kind::Moment, "files changed at or after this moment"),
-            field("baseline", Kind::Baseline, "the number of a session or the id of a result to compare with"),
-            field(
+            optional_field("since", FieldKind::Moment, "files changed at or after this moment"),
+            optional_field(
+                "baseline",
+                FieldKind::Baseline,
+                "the number of a session or the id of a result to compare with",
+            ),
+            optional_field(
                 "only",
-                Kind::Choice(&["added", "removed", "modified", "new-contradictions"]),
+                FieldKind::Choice(&["added", "removed", "modified", "new-contradictions"]),
                 "with baseline: this alone",
             ),
-            field("watch", Kind::File, "one file"),
-            field("field", WORD, "with watch: content (default), headings, tables, size, title, or any other field"),
+            optional_field("watch", FieldKind::File, "one file"),
+            optional_field(
+                "field",
+                SHORT_TEXT,
+                "with watch: content (default), headings, tables, size, title, or any other field",
+            ),
         ],
     )],
 };
@@ -243,19 +310,27 @@ pub(super) const SUMMARIZE: Verb = Verb {
     never: "it never writes prose, never judges and never advises",
     refuses: "decision-inputs without question; a matrix without items or schema; coverage without topic",
     forms: &[
-        form("coverage", "where a topic is treated", &[needed("topic", TEXT, "e.g. transformers")]),
-        form("decision-inputs", "options with evidence", &[needed("question", TEXT, "e.g. Which library?")]),
+        form("coverage", "where a topic is treated", &[required_field("topic", LONG_TEXT, "e.g. transformers")]),
+        form(
+            "decision-inputs",
+            "options with evidence",
+            &[required_field("question", LONG_TEXT, "e.g. Which library?")],
+        ),
         form(
             "timeline",
             "dated events in order",
-            &[field("field", Kind::Choice(&["published_at", "modified", "mentioned"]), "published_at when absent")],
+            &[optional_field(
+                "field",
+                FieldKind::Choice(&["published_at", "modified", "mentioned"]),
+                "published_at when absent",
+            )],
         ),
         form(
             "comparison-matrix",
             "documents by fields",
             &[
-                needed("items", Kind::Files(100), "the documents"),
-                needed("schema", Kind::Texts(50), "fields: facts, or keys that the documents state"),
+                required_field("items", FieldKind::Files(100), "the documents"),
+                required_field("schema", FieldKind::Texts(50), "fields: facts, or keys that the documents state"),
             ],
         ),
     ],
@@ -270,11 +345,11 @@ pub(super) const EXPLAIN_FAILURE: Verb = Verb {
         "",
         "issues with what to do",
         &[
-            field("verb", Kind::Choice(NAMES), "the verb of the result"),
-            field("id", WORD, "the id of a result"),
-            field("extraction_id", WORD, "the id of an EXTRACT"),
-            field("detection_id", WORD, "the id of a DETECT"),
-            field("url_id", Kind::File, "a document of a session or view"),
+            optional_field("verb", FieldKind::Choice(VERB_NAMES), "the verb of the result"),
+            optional_field("id", SHORT_TEXT, "the id of a result"),
+            optional_field("extraction_id", SHORT_TEXT, "the id of an EXTRACT"),
+            optional_field("detection_id", SHORT_TEXT, "the id of a DETECT"),
+            optional_field("url_id", FieldKind::File, "a document of a session or view"),
         ],
     )],
 };

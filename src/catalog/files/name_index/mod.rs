@@ -14,49 +14,49 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use crate::catalog::Catalog;
-use crate::catalog::database::Failed;
-use crate::catalog::files::row::path_of;
+use crate::catalog::database::DbError;
+use crate::catalog::files::row::path_from_bytes;
 use crate::error::Result;
 use crate::model::{Contents, FileId};
 
 pub use crate::catalog::files::name_index::words::{NameWord, name_words};
 
 /// Key in `meta` of the last file with filled names, while the fill runs.
-const FILLED: &str = "names_filled_to";
+const FILLED_UP_TO: &str = "names_filled_to";
 /// Files filled in one transaction; other writers wait for it.
-const FILLED_AT_ONCE: i64 = 2_000;
+const FILL_BATCH: i64 = 2_000;
 
 /// Bytes of inner names stored per file.
-const MOST_NAMES_BYTES: usize = 64 << 10;
+const MAX_NAMES_BYTES: usize = 64 << 10;
 /// Separates inner names; no name contains it.
 const SEPARATOR: char = '\n';
 
 /// Words of a question that are looked up.
-const MOST_WORDS: usize = 32;
+const MAX_WORDS: usize = 32;
 /// A word in more names than this is common: it contributes no candidates unless there is no rarer word.
-const COMMON: usize = 1_000;
+const COMMON_MATCHES: usize = 1_000;
 /// Matches that are counted for a word.
-const COUNTED: usize = 5_000;
+const MAX_COUNTED: usize = 5_000;
 /// Matches of a common word that are skipped in search of one in the allowed files.
-const PASSED_OVER: usize = 200_000;
+const MAX_SKIPPED: usize = 200_000;
 /// Allowed files up to which names are compared one by one instead of searched.
-const FEW: usize = 2_000;
+const MAX_COMPARED: usize = 2_000;
 
 /// Weight of a word in an inner name, and in the name of a folder; in the file's own name it is 1.
-const INNER: f32 = 0.9;
-const FOLDER: f32 = 0.5;
+const INNER_WEIGHT: f32 = 0.9;
+const FOLDER_WEIGHT: f32 = 0.5;
 /// Weight of the fraction of the file's own name that the question covers, among names with the same words.
-const WHOLE_NAME: f32 = 0.1;
+const OWN_NAME_WEIGHT: f32 = 0.1;
 
 /// A file with names that match words of a question.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
+pub struct NameMatch {
     /// The file.
     pub file_id: FileId,
     /// How much of the question its names match, 0 to 1: rare words and the file's own name weigh more.
     pub share: f32,
     /// Indices of the matched words in the question.
-    pub held: Vec<usize>,
+    pub matched_words: Vec<usize>,
 }
 
 impl Catalog {
@@ -65,23 +65,23 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub fn named(&self, words: &[NameWord], among: Option<&[FileId]>, limit: usize) -> Result<Vec<Named>> {
-        let words = &words[..words.len().min(MOST_WORDS)];
+    pub fn find_by_name(&self, words: &[NameWord], among: Option<&[FileId]>, limit: usize) -> Result<Vec<NameMatch>> {
+        let words = &words[..words.len().min(MAX_WORDS)];
         if words.is_empty() || limit == 0 {
             return Ok(Vec::new());
         }
         self.database.read(|db| {
-            let few = among.filter(|it| it.len() <= FEW);
+            let few = among.filter(|it| it.len() <= MAX_COMPARED);
             let (weights, files) = match few {
                 Some(few) => (None, few.to_vec()),
-                None => candidates(db, words, among).map(|(weights, files)| (Some(weights), files))?,
+                None => find_candidates(db, words, among).map(|(weights, files)| (Some(weights), files))?,
             };
             let mut compared = Vec::new();
             for file in &files {
-                compared.extend(compare(db, *file, words)?);
+                compared.extend(compare_names(db, *file, words)?);
             }
             let weights = weights.unwrap_or_else(|| weights_among(&compared, words.len(), files.len()));
-            let mut named: Vec<Named> = compared.into_iter().map(|it| it.named(&weights)).collect();
+            let mut named: Vec<NameMatch> = compared.into_iter().map(|it| it.into_match(&weights)).collect();
             named.sort_unstable_by(|a, b| b.share.total_cmp(&a.share).then(b.file_id.cmp(&a.file_id)));
             named.truncate(limit);
             Ok(named)
@@ -92,18 +92,18 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub fn with_name(&self, run: &[String]) -> Result<Vec<FileId>> {
-        let run: Vec<String> = run.iter().map(|it| words::folded(it)).filter(|it| !it.is_empty()).collect();
+    pub fn with_name_phrase(&self, run: &[String]) -> Result<Vec<FileId>> {
+        let run: Vec<String> = run.iter().map(|it| words::fold_word(it)).filter(|it| !it.is_empty()).collect();
         if run.is_empty() {
             return Ok(Vec::new());
         }
-        let query = run.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" AND ");
+        let query = run.iter().map(|it| quote_word(it)).collect::<Vec<_>>().join(" AND ");
         self.database.read(|db| {
             let mut files = Vec::new();
             // A word that the tokenizer does not split is a term of the index: no name has to be read.
             let is_exact = run.len() == 1 && query.len() == run[0].len() + 2;
-            for file in rows(db, &query, None, |it| it.count >= PASSED_OVER)?.allowed {
-                if is_exact || raw_names(db, file)?.iter().any(|it| holds_run(it, &run)) {
+            for file in collect_matches(db, &query, None, |it| it.count >= MAX_SKIPPED)?.allowed {
+                if is_exact || raw_names(db, file)?.iter().any(|it| contains_phrase(it, &run)) {
                     files.push(file);
                 }
             }
@@ -116,11 +116,11 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub fn contents(&self, files: &[FileId]) -> Result<HashMap<FileId, Contents>> {
+    pub fn inner_contents(&self, files: &[FileId]) -> Result<HashMap<FileId, Contents>> {
         self.database.read(|db| {
             let mut found = HashMap::new();
             for file in files {
-                let contents = contents(db, *file)?.unwrap_or_default();
+                let contents = load_contents(db, *file)?.unwrap_or_default();
                 if contents != Contents::default() {
                     found.insert(*file, contents);
                 }
@@ -135,11 +135,11 @@ impl Catalog {
     /// # Errors
     /// Those of SQLite; completed batches stay.
     pub fn fill_names(&self, goes_on: &dyn Fn() -> bool) -> Result<()> {
-        while let Some(after) = self.meta_get(FILLED)?
+        while let Some(after) = self.meta_get(FILLED_UP_TO)?
             && goes_on()
         {
             let after: FileId = after.parse().unwrap_or_default();
-            self.database.write(|db| fill(db, after))?;
+            self.database.write(|db| fill_batch(db, after))?;
         }
         Ok(())
     }
@@ -157,52 +157,52 @@ impl Catalog {
 }
 
 /// Indexes the names of the next batch of files.
-fn fill(db: &Transaction<'_>, after: FileId) -> Result<(), Failed> {
+fn fill_batch(db: &Transaction<'_>, after: FileId) -> Result<(), DbError> {
     let mut statement = db.prepare_cached(
         "SELECT id, path, inner_names FROM files WHERE id > ?1 AND +deleted_ns IS NULL ORDER BY id LIMIT ?2",
     )?;
     let row =
         |row: &Row<'_>| Ok((row.get::<_, FileId>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Option<String>>(2)?));
-    let files: Vec<_> = statement.query_map(params![after, FILLED_AT_ONCE], row)?.collect::<rusqlite::Result<_>>()?;
+    let files: Vec<_> = statement.query_map(params![after, FILL_BATCH], row)?.collect::<rusqlite::Result<_>>()?;
     for (file, path, inner) in &files {
-        write(db, *file, path, inner.as_deref().unwrap_or_default(), true)?;
+        write_names(db, *file, path, inner.as_deref().unwrap_or_default(), true)?;
     }
     match files.last() {
         Some(last) => db
             .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
-            .execute(params![FILLED, last.0.to_string()])?,
-        None => db.execute("DELETE FROM meta WHERE key = ?1", [FILLED])?,
+            .execute(params![FILLED_UP_TO, last.0.to_string()])?,
+        None => db.execute("DELETE FROM meta WHERE key = ?1", [FILLED_UP_TO])?,
     };
     Ok(())
 }
 
 /// Indexes the names of a new file.
-pub(in crate::catalog) fn add(db: &Transaction<'_>, file: FileId, path: &[u8]) -> rusqlite::Result<()> {
-    write(db, file, path, "", false)
+pub(in crate::catalog) fn add_names(db: &Transaction<'_>, file: FileId, path: &[u8]) -> rusqlite::Result<()> {
+    write_names(db, file, path, "", false)
 }
 
 /// Reindexes the names of a file after it, or something in it, was renamed.
-pub(in crate::catalog) fn renew(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
+pub(in crate::catalog) fn update_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
     let sql = "SELECT path, inner_names FROM files WHERE id = ?1";
     let (path, inner): (Vec<u8>, Option<String>) =
         db.prepare_cached(sql)?.query_row([file], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    write(db, file, &path, inner.as_deref().unwrap_or_default(), true)
+    write_names(db, file, &path, inner.as_deref().unwrap_or_default(), true)
 }
 
 /// Reindexes the names of files (sorted). A large batch would block other writers, so these files keep their old names
 /// until [`Catalog::fill_names`] reaches them.
-pub(in crate::catalog) fn renew_all(db: &Transaction<'_>, files: &[FileId]) -> rusqlite::Result<()> {
-    let Some(first) = files.first().filter(|_| files.len() > FILLED_AT_ONCE as usize) else {
-        return files.iter().try_for_each(|it| renew(db, *it));
+pub(in crate::catalog) fn update_names_of(db: &Transaction<'_>, files: &[FileId]) -> rusqlite::Result<()> {
+    let Some(first) = files.first().filter(|_| files.len() > FILL_BATCH as usize) else {
+        return files.iter().try_for_each(|it| update_names(db, *it));
     };
     let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE \
                SET value = min(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))";
-    db.prepare_cached(sql)?.execute(params![FILLED, (first - 1).to_string()])?;
+    db.prepare_cached(sql)?.execute(params![FILLED_UP_TO, (first - 1).to_string()])?;
     Ok(())
 }
 
 /// Removes the names of a deleted file.
-pub(in crate::catalog) fn remove(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
+pub(in crate::catalog) fn remove_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE files SET inner_names = NULL WHERE id = ?1 AND inner_names IS NOT NULL")?
         .execute([file])?;
     db.prepare_cached("DELETE FROM names WHERE rowid = ?1")?.execute([file])?;
@@ -210,10 +210,10 @@ pub(in crate::catalog) fn remove(db: &Transaction<'_>, file: FileId) -> rusqlite
 }
 
 /// Joins inner names as the catalog stores them; `None` when there are none.
-pub(in crate::catalog) fn joined(names: &[String]) -> Option<String> {
+pub(in crate::catalog) fn join_names(names: &[String]) -> Option<String> {
     let mut text = String::new();
     for name in names.iter().map(|it| it.replace(SEPARATOR, " ")) {
-        if text.len() + name.len() >= MOST_NAMES_BYTES {
+        if text.len() + name.len() >= MAX_NAMES_BYTES {
             break;
         }
         text.push_str(&name);
@@ -223,7 +223,7 @@ pub(in crate::catalog) fn joined(names: &[String]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn write(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_known: bool) -> rusqlite::Result<()> {
+fn write_names(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_known: bool) -> rusqlite::Result<()> {
     if is_known {
         db.prepare_cached("DELETE FROM names WHERE rowid = ?1")?.execute([file])?;
     }
@@ -231,15 +231,15 @@ fn write(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_known:
     let (folders, own) = path.rsplit_once('/').unwrap_or(("", &path));
     db.prepare_cached("INSERT INTO names (rowid, own, folders, inside) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
         file,
-        indexed(own),
-        indexed(folders),
-        indexed(inner)
+        index_text(own),
+        index_text(folders),
+        index_text(inner)
     ])?;
     Ok(())
 }
 
 /// Returns the words of names, each whole and in parts, separated by blanks.
-fn indexed(names: &str) -> String {
+fn index_text(names: &str) -> String {
     let mut text = String::with_capacity(names.len() * 2);
     for word in name_words(names) {
         for it in std::iter::once(&word.whole).chain(&word.parts) {
@@ -252,7 +252,7 @@ fn indexed(names: &str) -> String {
 
 /// Quotes a word for FTS5. Returns several strings where the tokenizer splits the word (`1⁄2`), since the index has no
 /// phrases.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     // The tokenizer treats letters in squares and circles as symbols.
     let is_apart = |it: char| !it.is_alphanumeric() || matches!(it, '\u{1f130}'..='\u{1f189}');
     let parts: Vec<String> = word.split(is_apart).filter(|it| !it.is_empty()).map(|it| format!("\"{it}\"")).collect();
@@ -264,19 +264,19 @@ fn quoted(word: &str) -> String {
 }
 
 /// Returns the FTS5 query of a word: the word itself, with other endings, and in parts.
-fn query(word: &NameWord) -> String {
-    let mut ways = vec![quoted(&word.whole)];
-    ways.extend(words::shorter(&word.whole).map(quoted));
-    ways.extend(words::longer(&word.whole).map(|it| quoted(&it)));
+fn word_query(word: &NameWord) -> String {
+    let mut ways = vec![quote_word(&word.whole)];
+    ways.extend(words::without_ending(&word.whole).map(quote_word));
+    ways.extend(words::with_endings(&word.whole).map(|it| quote_word(&it)));
     if word.parts.len() > 1 {
-        let parts: Vec<String> = word.parts.iter().map(|it| quoted(it)).collect();
+        let parts: Vec<String> = word.parts.iter().map(|it| quote_word(it)).collect();
         ways.push(format!("({})", parts.join(" AND ")));
     }
     format!("({})", ways.join(" OR "))
 }
 
 /// Files that match a query.
-struct Matching {
+struct Matches {
     /// The matches among the allowed files, newest first, truncated.
     allowed: Vec<FileId>,
     /// Number of all matches counted.
@@ -284,15 +284,15 @@ struct Matching {
 }
 
 /// Collects the files that match a query until `is_enough` returns true.
-fn rows(
+fn collect_matches(
     db: &Transaction<'_>,
     query: &str,
     among: Option<&[FileId]>,
-    is_enough: impl Fn(&Matching) -> bool,
-) -> rusqlite::Result<Matching> {
+    is_enough: impl Fn(&Matches) -> bool,
+) -> rusqlite::Result<Matches> {
     let mut statement = db.prepare_cached("SELECT rowid FROM names WHERE names MATCH ?1 ORDER BY rowid DESC")?;
     let mut rows = statement.query([query])?;
-    let mut found = Matching { allowed: Vec::new(), count: 0 };
+    let mut found = Matches { allowed: Vec::new(), count: 0 };
     while let Some(row) = rows.next()? {
         found.count += 1;
         let file = row.get(0)?;
@@ -307,7 +307,7 @@ fn rows(
 }
 
 /// Returns the weight of each word, and the files to compare. Files outside `among` do not count.
-fn candidates(
+fn find_candidates(
     db: &Transaction<'_>,
     words: &[NameWord],
     among: Option<&[FileId]>,
@@ -315,76 +315,85 @@ fn candidates(
     let last: Option<FileId> = db.prepare_cached("SELECT max(id) FROM files")?.query_row([], |row| row.get(0))?;
     let all = among.map_or(last.unwrap_or_default() as usize, <[FileId]>::len);
     let (mut weights, mut rare, mut common) = (Vec::new(), HashSet::new(), Vec::new());
-    let is_known = |it: &Matching| it.allowed.len() >= COUNTED || it.count >= PASSED_OVER;
+    let is_known = |it: &Matches| it.allowed.len() >= MAX_COUNTED || it.count >= MAX_SKIPPED;
     for word in words {
-        let mut matching = rows(db, &query(word), among, is_known)?;
+        let mut matching = collect_matches(db, &word_query(word), among, is_known)?;
         // The prefix search comes last, because FTS5 collects all matches of a prefix before it returns the first.
-        let whole = quoted(&word.whole);
-        if matching.allowed.is_empty() && words::may_begin(&word.whole) && whole.ends_with('"') {
-            matching = rows(db, &format!("{whole}*"), among, is_known)?;
+        let whole = quote_word(&word.whole);
+        if matching.allowed.is_empty() && words::allows_prefix(&word.whole) && whole.ends_with('"') {
+            matching = collect_matches(db, &format!("{whole}*"), among, is_known)?;
         }
-        weights.push(weight(matching.allowed.len(), all));
+        weights.push(word_weight(matching.allowed.len(), all));
         match matching.allowed.len() {
-            0..=COMMON => rare.extend(matching.allowed),
+            0..=COMMON_MATCHES => rare.extend(matching.allowed),
             _ => common.push((word, matching.allowed)),
         }
     }
     if common.len() > 1 {
-        let all = common.iter().map(|it| query(it.0)).collect::<Vec<_>>().join(" AND ");
-        rare.extend(rows(db, &all, among, |it| it.allowed.len() >= COMMON || it.count >= PASSED_OVER)?.allowed);
+        let all = common.iter().map(|it| word_query(it.0)).collect::<Vec<_>>().join(" AND ");
+        rare.extend(
+            collect_matches(db, &all, among, |it| it.allowed.len() >= COMMON_MATCHES || it.count >= MAX_SKIPPED)?
+                .allowed,
+        );
     }
     if rare.is_empty() {
-        rare.extend(common.into_iter().flat_map(|it| it.1.into_iter().take(COMMON)));
+        rare.extend(common.into_iter().flat_map(|it| it.1.into_iter().take(COMMON_MATCHES)));
     }
     Ok((weights, rare.into_iter().collect()))
 }
 
 /// Returns the inverse document frequency of a word that occurs in `files` of `all` files.
-fn weight(files: usize, all: usize) -> f32 {
+fn word_weight(files: usize, all: usize) -> f32 {
     (all.max(1) as f32 / (files as f32).max(0.5)).ln_1p()
 }
 
 /// Returns the weight of each word among the files that were compared.
-fn weights_among(compared: &[Compared], words: usize, all: usize) -> Vec<f32> {
-    let files = |at: usize| compared.iter().filter(|it| it.likeness[at] > 0.0).count();
-    (0..words).map(|at| weight(files(at), all)).collect()
+fn weights_among(compared: &[Comparison], words: usize, all: usize) -> Vec<f32> {
+    let files = |at: usize| compared.iter().filter(|it| it.similarity[at] > 0.0).count();
+    (0..words).map(|at| word_weight(files(at), all)).collect()
 }
 
 /// Similarity of the names of a file to the words.
-struct Compared {
+struct Comparison {
     file_id: FileId,
     /// For each word, 0 to 1.
-    likeness: Vec<f32>,
+    similarity: Vec<f32>,
     /// Fraction of the words in the file's own name that the question contains.
-    asked: f32,
+    own_name_fraction: f32,
 }
 
-impl Compared {
-    fn named(self, weights: &[f32]) -> Named {
-        let share: f32 = self.likeness.iter().zip(weights).map(|(likeness, weight)| likeness * weight).sum();
-        let whole = 1.0 - WHOLE_NAME + WHOLE_NAME * self.asked;
-        let held = (0..weights.len()).filter(|at| self.likeness[*at] > 0.0).collect();
-        Named { file_id: self.file_id, share: whole * share / weights.iter().sum::<f32>(), held }
+impl Comparison {
+    fn into_match(self, weights: &[f32]) -> NameMatch {
+        let share: f32 = self.similarity.iter().zip(weights).map(|(likeness, weight)| likeness * weight).sum();
+        let whole = 1.0 - OWN_NAME_WEIGHT + OWN_NAME_WEIGHT * self.own_name_fraction;
+        let held = (0..weights.len()).filter(|at| self.similarity[*at] > 0.0).collect();
+        NameMatch { file_id: self.file_id, share: whole * share / weights.iter().sum::<f32>(), matched_words: held }
     }
 }
 
 /// Compares the names of a file with the words; `None` when none matches.
-fn compare(db: &Transaction<'_>, file_id: FileId, words: &[NameWord]) -> rusqlite::Result<Option<Compared>> {
+fn compare_names(db: &Transaction<'_>, file_id: FileId, words: &[NameWord]) -> rusqlite::Result<Option<Comparison>> {
     let sql = "SELECT own, folders, inside FROM names WHERE rowid = ?1";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([file_id])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let places = [(sorted(row, 0)?, 1.0), (sorted(row, 2)?, INNER), (sorted(row, 1)?, FOLDER)];
-    let best =
-        |word: &NameWord| places.iter().map(|(names, worth)| worth * words::likeness(word, names)).fold(0.0, f32::max);
+    let places =
+        [(sorted_words(row, 0)?, 1.0), (sorted_words(row, 2)?, INNER_WEIGHT), (sorted_words(row, 1)?, FOLDER_WEIGHT)];
+    let best = |word: &NameWord| {
+        places.iter().map(|(names, worth)| worth * words::similarity(word, names)).fold(0.0, f32::max)
+    };
     let likeness: Vec<f32> = words.iter().map(best).collect();
     let own = &places[0].0;
-    let asked = own.iter().filter(|it| words.iter().any(|word| words::likeness(word, &[it]) > 0.0)).count();
+    let asked = own.iter().filter(|it| words.iter().any(|word| words::similarity(word, &[it]) > 0.0)).count();
     let asked = asked as f32 / own.len().max(1) as f32;
-    Ok(likeness.iter().any(|it| *it > 0.0).then_some(Compared { file_id, likeness, asked }))
+    Ok(likeness.iter().any(|it| *it > 0.0).then_some(Comparison {
+        file_id,
+        similarity: likeness,
+        own_name_fraction: asked,
+    }))
 }
 
-fn sorted<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r str>> {
+fn sorted_words<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r str>> {
     let mut words: Vec<&str> = row.get_ref(column)?.as_str()?.split(' ').filter(|it| !it.is_empty()).collect();
     words.sort_unstable();
     Ok(words)
@@ -397,12 +406,12 @@ fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>
     let Some((path, inner)) = db.prepare_cached(sql)?.query_row([file], row).optional()? else {
         return Ok(Vec::new());
     };
-    let path = path_of(path).to_string_lossy().into_owned();
+    let path = path_from_bytes(path).to_string_lossy().into_owned();
     Ok(path.split('/').chain(inner.unwrap_or_default().split(SEPARATOR)).map(String::from).collect())
 }
 
 /// Returns whether a name contains these words in a row, whole or as parts.
-fn holds_run(name: &str, run: &[String]) -> bool {
+fn contains_phrase(name: &str, run: &[String]) -> bool {
     let words = name_words(name);
     let whole: Vec<&str> = words.iter().map(|it| it.whole.as_str()).collect();
     let parts = |it: &'_ NameWord| if it.parts.is_empty() { vec![it.whole.clone()] } else { it.parts.clone() };
@@ -410,7 +419,7 @@ fn holds_run(name: &str, run: &[String]) -> bool {
     whole.windows(run.len()).any(|it| it == run) || parts.windows(run.len()).any(|it| it == run)
 }
 
-fn contents(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Option<Contents>> {
+fn load_contents(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Option<Contents>> {
     let sql = "SELECT inner_names, mail_first_ns, mail_last_ns FROM files WHERE id = ?1 AND deleted_ns IS NULL";
     let row = |row: &Row<'_>| {
         let names: Option<String> = row.get(0)?;

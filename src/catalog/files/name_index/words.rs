@@ -3,7 +3,7 @@
 use unicode_normalization::UnicodeNormalization;
 
 /// Characters of a word that are kept: a file name has at most 255 bytes.
-const MOST_CHARS: usize = 255;
+const MAX_CHARS: usize = 255;
 
 /// A run of letters and digits, lower case and without accents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ enum Class {
 pub fn name_words(text: &str) -> Vec<NameWord> {
     let plain: String = text.nfkd().filter(|it| !is_accent(*it)).nfc().collect();
     let plain = plain.replace("'s ", " ").replace("\u{2019}s ", " ");
-    plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(word).collect()
+    plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(split_run).collect()
 }
 
 /// Folds a word to the form of [`NameWord::whole`].
-pub(super) fn folded(text: &str) -> String {
+pub(super) fn fold_word(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for it in text.nfkd().filter(|it| !is_accent(*it)).flat_map(char::to_lowercase).filter(|it| !is_accent(*it)) {
         match it {
@@ -56,7 +56,7 @@ fn is_accent(it: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&it)
 }
 
-fn class(it: char) -> Class {
+fn char_class(it: char) -> Class {
     let code = u32::from(it);
     // Thai to Khmer, kana, ideographs, and ideographs of planes 2 and 3.
     let unspaced = matches!(code, 0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff
@@ -72,9 +72,9 @@ fn class(it: char) -> Class {
     }
 }
 
-fn word(run: &str) -> NameWord {
-    let chars: Vec<char> = run.chars().take(MOST_CHARS).collect();
-    let whole = folded(&chars.iter().collect::<String>());
+fn split_run(run: &str) -> NameWord {
+    let chars: Vec<char> = run.chars().take(MAX_CHARS).collect();
+    let whole = fold_word(&chars.iter().collect::<String>());
     let mut parts = Vec::new();
     let mut start = 0;
     for at in 1..=chars.len() {
@@ -83,10 +83,10 @@ fn word(run: &str) -> NameWord {
         }
         let part = &chars[start..at];
         start = at;
-        if class(part[0]) == Class::Unspaced && part.len() > 1 {
-            parts.extend(part.windows(2).map(|it| folded(&it.iter().collect::<String>())));
+        if char_class(part[0]) == Class::Unspaced && part.len() > 1 {
+            parts.extend(part.windows(2).map(|it| fold_word(&it.iter().collect::<String>())));
         } else {
-            parts.push(folded(&part.iter().collect::<String>()));
+            parts.push(fold_word(&part.iter().collect::<String>()));
         }
     }
     if parts.len() == 1 {
@@ -97,9 +97,9 @@ fn word(run: &str) -> NameWord {
 
 /// Returns whether a word begins at a character other than the first.
 fn is_boundary(chars: &[char], at: usize) -> bool {
-    let (before, here) = (class(chars[at - 1]), class(chars[at]));
+    let (before, here) = (char_class(chars[at - 1]), char_class(chars[at]));
     // `PDFReport` is `PDF` and `Report`.
-    let begins = |next: &char| before == Class::Upper && here == Class::Upper && class(*next) == Class::Letter;
+    let begins = |next: &char| before == Class::Upper && here == Class::Upper && char_class(*next) == Class::Letter;
     match (before, here) {
         (Class::Letter, Class::Upper) => true,
         (Class::Upper, Class::Letter) => false,
@@ -109,25 +109,25 @@ fn is_boundary(chars: &[char], at: usize) -> bool {
 
 /// Returns how well the best of these words (sorted) matches `wanted`: 1 for the same word, also with another ending; less
 /// for a word that only begins with it; 0 for no match.
-pub(super) fn likeness(wanted: &NameWord, words: &[&str]) -> f32 {
-    let whole = closeness(&wanted.whole, words);
+pub(super) fn similarity(wanted: &NameWord, words: &[&str]) -> f32 {
+    let whole = word_similarity(&wanted.whole, words);
     if whole >= 1.0 || wanted.parts.len() < 2 {
         return whole;
     }
-    let parts = wanted.parts.iter().map(|it| closeness(it, words)).fold(1.0, f32::min);
+    let parts = wanted.parts.iter().map(|it| word_similarity(it, words)).fold(1.0, f32::min);
     whole.max(parts)
 }
 
-fn closeness(wanted: &str, words: &[&str]) -> f32 {
+fn word_similarity(wanted: &str, words: &[&str]) -> f32 {
     /// Similarity of a word that only begins with the wanted one.
     const BEGINNING: f32 = 0.7;
     /// Longest ending, in letters.
     const ENDING: usize = 2;
-    if words.binary_search(&wanted).is_ok() || shorter(wanted).any(|it| words.binary_search(&it).is_ok()) {
+    if words.binary_search(&wanted).is_ok() || without_ending(wanted).any(|it| words.binary_search(&it).is_ok()) {
         return 1.0;
     }
     let next = words.get(words.partition_point(|it| *it < wanted));
-    match next.filter(|it| may_begin(wanted) && it.starts_with(wanted)) {
+    match next.filter(|it| allows_prefix(wanted) && it.starts_with(wanted)) {
         Some(it) if it.len() - wanted.len() <= ENDING => 1.0,
         Some(_) => BEGINNING,
         None => 0.0,
@@ -135,18 +135,18 @@ fn closeness(wanted: &str, words: &[&str]) -> f32 {
 }
 
 /// Returns whether a word is long enough for a prefix search.
-pub(super) fn may_begin(word: &str) -> bool {
+pub(super) fn allows_prefix(word: &str) -> bool {
     word.len() >= 4 && !word.bytes().all(|it| it.is_ascii_digit())
 }
 
 /// Returns the word with the most frequent endings appended.
-pub(super) fn longer(word: &str) -> impl Iterator<Item = String> {
+pub(super) fn with_endings(word: &str) -> impl Iterator<Item = String> {
     let is_plain = word.len() >= 3 && word.bytes().all(|it| it.is_ascii_lowercase());
     ["s", "es", "n", "en", "e", "er"].into_iter().filter(move |_| is_plain).map(move |it| format!("{word}{it}"))
 }
 
 /// Returns the word without an ending of one or two letters: `ledger` of `ledgers`.
-pub(super) fn shorter(word: &str) -> impl Iterator<Item = &str> {
+pub(super) fn without_ending(word: &str) -> impl Iterator<Item = &str> {
     let is_plain = word.bytes().all(|it| it.is_ascii_lowercase());
     (1..=2).filter(move |it| is_plain && word.len() >= 4 + it).map(|it| &word[..word.len() - it])
 }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn endings_match_fully_and_prefixes_less() {
-        let like = |wanted: &str, words: &[&str]| likeness(&name_words(wanted)[0], words);
+        let like = |wanted: &str, words: &[&str]| similarity(&name_words(wanted)[0], words);
         assert_eq!(like("ledgers", &["ledger", "winter"]), 1.0);
         assert_eq!(like("ledger", &["ledgers"]), 1.0);
         assert_eq!(like("note", &["notebook"]), 0.7);

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Row, Transaction, params};
 
-use crate::catalog::database::Failed;
+use crate::catalog::database::DbError;
 use crate::catalog::files::name_index;
-use crate::catalog::files::row::{UNKNOWN, below, bytes, extension, now_ns, path_of, reason, search_name, signed};
+use crate::catalog::files::row::{
+    UNKNOWN_CHANGED_NS, extension, now_ns, path_bytes, path_from_bytes, range_below, read_reason, search_name, signed,
+};
 use crate::catalog::files::scan::ScanOutcome;
 use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
 
 /// The part of a row that decides whether a file changed.
-pub(super) struct Known {
+pub(super) struct KnownFile {
     pub(super) id: FileId,
     pub(super) path: PathBuf,
     pub(super) size: i64,
@@ -28,14 +30,14 @@ pub(super) struct Known {
     created_ns: Option<i64>,
 }
 
-const KNOWN: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.mode, f.uid, f.skip, \
+const KNOWN_COLUMNS: &str = "f.id, f.path, f.size, f.modified_ns, f.changed_ns, f.inode, f.device, f.mode, f.uid, f.skip, \
                      f.chunks, f.state = 'indexed', f.created_ns";
 
-impl Known {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Known> {
-        Ok(Known {
+impl KnownFile {
+    fn read(row: &Row<'_>) -> rusqlite::Result<KnownFile> {
+        Ok(KnownFile {
             id: row.get(0)?,
-            path: path_of(row.get(1)?),
+            path: path_from_bytes(row.get(1)?),
             size: row.get(2)?,
             modified_ns: row.get(3)?,
             changed_ns: row.get(4)?,
@@ -43,7 +45,7 @@ impl Known {
             device: row.get(6)?,
             mode: row.get(7)?,
             uid: row.get(8)?,
-            skip: reason(row, 9)?,
+            skip: read_reason(row, 9)?,
             chunks: row.get(10)?,
             is_indexed: row.get(11)?,
             created_ns: row.get(12)?,
@@ -52,22 +54,22 @@ impl Known {
 
     /// Returns whether this row has more indexed text to lose than the row that would replace it. A pending file counts as
     /// well: its old text is still found.
-    pub(super) fn answers_rather_than(&self, other: &Known) -> bool {
-        self.is_indexed || (self.chunks > 0 && other.is_unread())
+    pub(super) fn has_more_text_than(&self, other: &KnownFile) -> bool {
+        self.is_indexed || (self.chunks > 0 && other.is_without_text())
     }
 
     /// Returns whether no text of it was ever indexed.
-    pub(super) fn is_unread(&self) -> bool {
+    pub(super) fn is_without_text(&self) -> bool {
         !self.is_indexed && self.chunks == 0
     }
 
     /// Returns whether nothing has to be written for it.
-    pub(super) fn is_as_it_was(&self, found: &FoundFile) -> bool {
+    pub(super) fn is_unchanged(&self, found: &FoundFile) -> bool {
         self.change(found) == Change::Nothing && self.device == signed(found.device)
     }
 
     /// Returns whether only the device number differs, as after some restarts.
-    pub(super) fn is_renumbered(&self, found: &FoundFile) -> bool {
+    pub(super) fn is_device_renumbered(&self, found: &FoundFile) -> bool {
         self.change(found) == Change::Nothing && self.device != signed(found.device)
     }
 
@@ -81,7 +83,7 @@ impl Known {
             Change::Content
         } else if self.changed_ns == found.changed_ns {
             Change::Nothing
-        } else if (self.changed_ns == UNKNOWN && self.has_rights_of(found)) || found.skip.is_some() {
+        } else if (self.changed_ns == UNKNOWN_CHANGED_NS && self.has_same_permissions(found)) || found.skip.is_some() {
             Change::Metadata
         } else {
             Change::Content
@@ -89,7 +91,7 @@ impl Known {
     }
 
     /// Returns whether owner and mode are the same, so that the same users can read it.
-    fn has_rights_of(&self, found: &FoundFile) -> bool {
+    fn has_same_permissions(&self, found: &FoundFile) -> bool {
         self.mode == found.mode && self.uid == found.uid
     }
 
@@ -115,42 +117,46 @@ enum Change {
 }
 
 /// Loads the row at a path and all rows below it, by path.
-pub(super) fn load(db: &Transaction<'_>, root_id: RootId, path: &Path) -> rusqlite::Result<HashMap<Vec<u8>, Known>> {
+pub(super) fn load_below(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    path: &Path,
+) -> rusqlite::Result<HashMap<Vec<u8>, KnownFile>> {
     let mut known = HashMap::new();
-    each(db, root_id, path, |row| {
-        known.insert(bytes(&row.path).to_vec(), row);
+    for_each_below(db, root_id, path, |row| {
+        known.insert(path_bytes(&row.path).to_vec(), row);
     })?;
     Ok(known)
 }
 
 /// Passes the row at a path and all rows below it to `each`, in byte order of their paths.
-pub(super) fn each(
+pub(super) fn for_each_below(
     db: &Transaction<'_>,
     root_id: RootId,
     path: &Path,
-    mut each: impl FnMut(Known),
+    mut each: impl FnMut(KnownFile),
 ) -> rusqlite::Result<()> {
-    let itself = (!path.as_os_str().is_empty()).then(|| (bytes(path).to_vec(), [bytes(path), &[0]].concat()));
+    let itself = (!path.as_os_str().is_empty()).then(|| (path_bytes(path).to_vec(), [path_bytes(path), &[0]].concat()));
     // The index yields one range of paths in order; two ranges joined by OR would need a sort of all rows.
     let mut statement = db.prepare_cached(&format!(
-        "SELECT {KNOWN} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?2 AND f.path < ?3 \
+        "SELECT {KNOWN_COLUMNS} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?2 AND f.path < ?3 \
          ORDER BY f.path"
     ))?;
-    for (start, end) in itself.into_iter().chain([below(path)]) {
+    for (start, end) in itself.into_iter().chain([range_below(path)]) {
         let mut rows = statement.query(params![root_id, start, end])?;
         while let Some(row) = rows.next()? {
-            each(Known::read(row)?);
+            each(KnownFile::read(row)?);
         }
     }
     Ok(())
 }
 
-pub(super) fn update(
+pub(super) fn update_row(
     db: &Transaction<'_>,
-    row: &Known,
+    row: &KnownFile,
     file: &FoundFile,
     outcome: &mut ScanOutcome,
-) -> Result<(), Failed> {
+) -> Result<(), DbError> {
     match row.change(file) {
         // Even for an unchanged file the row is written: its device number may have changed with a mount, and has to be
         // known to detect an unmounted file system.
@@ -159,7 +165,7 @@ pub(super) fn update(
             outcome.unchanged += 1;
         }
         Change::Content => {
-            reopen(db, row, file)?;
+            reset_to_pending(db, row, file)?;
             outcome.changed += 1;
         }
     }
@@ -168,30 +174,30 @@ pub(super) fn update(
 
 /// Moves a row to its new path. The content is read again only if the walk's verdict, the extension or the permissions
 /// changed: a move changes the status-change time, so that says nothing.
-pub(super) fn move_to(
+pub(super) fn move_row(
     db: &Transaction<'_>,
-    row: &Known,
+    row: &KnownFile,
     root_id: RootId,
     file: &FoundFile,
     outcome: &mut ScanOutcome,
-) -> Result<(), Failed> {
+) -> Result<(), DbError> {
     db.prepare_cached("UPDATE files SET root_id = ?2 WHERE id = ?1")?.execute([row.id, root_id])?;
-    rename(db, row, &file.path)?;
-    if row.skip == file.skip && row.has_rights_of(file) {
+    rename_row(db, row, &file.path)?;
+    if row.skip == file.skip && row.has_same_permissions(file) {
         write_found(db, row.id, file)?;
     } else {
-        reopen(db, row, file)?;
+        reset_to_pending(db, row, file)?;
     }
     outcome.renamed += 1;
     Ok(())
 }
 
-pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite::Result<()> {
+pub(super) fn rename_row(db: &Transaction<'_>, row: &KnownFile, path: &Path) -> rusqlite::Result<()> {
     let ending = extension(path);
     let is_other_type = ending != extension(&row.path);
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
-        .execute(params![row.id, bytes(path), search_name(path), ending, UNKNOWN])?;
-    name_index::renew(db, row.id)?;
+        .execute(params![row.id, path_bytes(path), search_name(path), ending, UNKNOWN_CHANGED_NS])?;
+    name_index::update_names(db, row.id)?;
     // It may have failed because it was read at the old path just after the move.
     db.prepare_cached(
         "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
@@ -199,7 +205,7 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
     )?
     .execute(params![row.id, Reason::Io.name()])?;
     if is_other_type && row.skip.is_none() {
-        let kind = FileKind::of_extension(&ending).name();
+        let kind = FileKind::from_extension(&ending).name();
         db.prepare_cached(
             "UPDATE files SET kind = ?2, state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0, \
              read_hash = coalesce(hash, read_hash), hash = NULL WHERE id = ?1",
@@ -210,16 +216,16 @@ pub(super) fn rename(db: &Transaction<'_>, row: &Known, path: &Path) -> rusqlite
 }
 
 /// Makes a file pending, or skipped if the walk says so.
-fn reopen(db: &Transaction<'_>, row: &Known, file: &FoundFile) -> Result<(), Failed> {
+fn reset_to_pending(db: &Transaction<'_>, row: &KnownFile, file: &FoundFile) -> Result<(), DbError> {
     if file.skip.is_some() && (row.skip.is_none() || row.chunks > 0) {
         // A tombstone makes the store delete its chunks. The store may have unmarked chunks too, if vic was killed in
         // between.
-        bury(db, row.id)?;
+        mark_deleted(db, row.id)?;
         let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
-        return Ok(insert(db, root_id, file, &mut ScanOutcome::default())?);
+        return Ok(insert_row(db, root_id, file, &mut ScanOutcome::default())?);
     }
     write_found(db, row.id, file)?;
-    let (state, reason) = verdict(file);
+    let (state, reason) = initial_state(file);
     db.prepare_cached("UPDATE files SET state = ?2, reason = ?3, detail = '', tries = 0, strikes = 0 WHERE id = ?1")?
         .execute(params![row.id, state, reason])?;
     Ok(())
@@ -245,13 +251,13 @@ fn write_found(db: &Transaction<'_>, id: FileId, file: &FoundFile) -> rusqlite::
     Ok(())
 }
 
-pub(super) fn insert(
+pub(super) fn insert_row(
     db: &Transaction<'_>,
     root_id: RootId,
     file: &FoundFile,
     outcome: &mut ScanOutcome,
 ) -> rusqlite::Result<()> {
-    let (state, reason) = verdict(file);
+    let (state, reason) = initial_state(file);
     let ending = extension(&file.path);
     // A duplicate path is one file.
     let inserted = db
@@ -262,7 +268,7 @@ pub(super) fn insert(
         )?
         .execute(params![
             root_id,
-            bytes(&file.path),
+            path_bytes(&file.path),
             search_name(&file.path),
             ending,
             signed(file.size),
@@ -276,24 +282,24 @@ pub(super) fn insert(
             file.skip.map(Reason::name),
             state,
             reason,
-            FileKind::of_extension(&ending).name(),
+            FileKind::from_extension(&ending).name(),
         ])?;
     if inserted > 0 {
-        name_index::add(db, db.last_insert_rowid(), bytes(&file.path))?;
+        name_index::add_names(db, db.last_insert_rowid(), path_bytes(&file.path))?;
     }
     outcome.added += inserted as u64;
     Ok(())
 }
 
 /// Returns state and reason of a file that was not read yet.
-fn verdict(file: &FoundFile) -> (&'static str, Option<&'static str>) {
+fn initial_state(file: &FoundFile) -> (&'static str, Option<&'static str>) {
     match file.skip {
         Some(reason) => ("skipped", Some(reason.name())),
         None => ("pending", None),
     }
 }
 
-pub(super) fn bury(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
+pub(super) fn mark_deleted(db: &Transaction<'_>, id: FileId) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE files SET deleted_ns = ?2 WHERE id = ?1")?.execute([id, now_ns()])?;
-    name_index::remove(db, id)
+    name_index::remove_names(db, id)
 }

@@ -27,10 +27,10 @@ const LINES_PER_FOUR: usize = PANEL * 4 / 64;
 /// are the bits of signed integers.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Line(pub(super) [u8; 64]);
+pub(super) struct PanelLine(pub(super) [u8; 64]);
 
-impl Line {
-    pub(super) const ZERO: Line = Line([0; 64]);
+impl PanelLine {
+    pub(super) const ZERO: PanelLine = PanelLine([0; 64]);
 }
 
 /// Returns the number of lines of a panel with `inputs` inputs.
@@ -39,7 +39,7 @@ pub(super) const fn panel_lines(inputs: usize) -> usize {
 }
 
 /// Returns the position of the weight of `output` for `input` in a panel: the line, and the byte in it.
-pub(super) const fn place(input: usize, output: usize) -> (usize, usize) {
+pub(super) const fn weight_position(input: usize, output: usize) -> (usize, usize) {
     (input / 4 * LINES_PER_FOUR + output / LANES, output % LANES * 4 + input % 4)
 }
 
@@ -58,14 +58,14 @@ pub(super) struct Rows<'a> {
 
 /// How a row is quantised: a number is `low + step * byte`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Coding {
+pub(super) struct Quantisation {
     pub(super) step: f32,
     pub(super) low: f32,
 }
 
 /// Parameters that dequantise the sums of 16 outputs.
 #[derive(Clone, Copy)]
-pub(super) struct Outputs {
+pub(super) struct OutputScales {
     /// The quantisation step of the weights.
     pub(super) step: [f32; LANES],
     /// The sum of the weights, to be multiplied by [`Coding::low`].
@@ -75,7 +75,7 @@ pub(super) struct Outputs {
 
 /// Parameters that convert products with 16 keys into attention scores, and account for the steps of their values.
 #[derive(Clone, Copy)]
-pub(super) struct Keys {
+pub(super) struct KeyParameters {
     /// The quantisation step of a key.
     pub(super) step: [f32; LANES],
     /// The contribution of the query's byte offset to each product.
@@ -86,10 +86,14 @@ pub(super) struct Keys {
     pub(super) unlift: [f32; LANES],
 }
 
-impl Keys {
+impl KeyParameters {
     /// Sixteen keys that get no attention.
-    pub(super) const NONE: Keys =
-        Keys { step: [0.0; LANES], shift: [0; LANES], lift: [Keys::NEVER; LANES], unlift: [0.0; LANES] };
+    pub(super) const NONE: KeyParameters = KeyParameters {
+        step: [0.0; LANES],
+        shift: [0; LANES],
+        lift: [KeyParameters::NEVER; LANES],
+        unlift: [0.0; LANES],
+    };
 
     /// The lift of a key that gets no attention.
     pub(super) const NEVER: f32 = -1e30;
@@ -97,7 +101,7 @@ impl Keys {
 
 /// A layer normalisation: scale and shift of 16 numbers.
 #[derive(Clone, Copy)]
-pub(super) struct Norm {
+pub(super) struct NormParameters {
     pub(super) scale: [f32; LANES],
     pub(super) shift: [f32; LANES],
 }
@@ -116,16 +120,16 @@ pub(super) struct HeadRow<'a> {
 
 /// Products of a few rows with a layer, and the parameters that dequantise them.
 #[derive(Clone, Copy)]
-pub(super) struct Product<'a> {
+pub(super) struct LayerSums<'a> {
     /// Row by row.
     pub(super) sums: &'a [i32],
     /// The parameters of the layer.
-    pub(super) outputs: &'a [Outputs],
+    pub(super) outputs: &'a [OutputScales],
     /// The codings of the multiplied rows.
-    pub(super) codings: &'a [Coding],
+    pub(super) codings: &'a [Quantisation],
 }
 
-impl Product<'_> {
+impl LayerSums<'_> {
     /// Length of a row.
     fn width(&self) -> usize {
         self.outputs.len() * LANES
@@ -133,17 +137,17 @@ impl Product<'_> {
 }
 
 /// Output of quantised rows.
-pub(super) struct Coded<'a> {
+pub(super) struct QuantisedRows<'a> {
     /// Row by row.
     pub(super) bytes: &'a mut [u8],
     /// One for each row.
-    pub(super) codings: &'a mut [Coding],
+    pub(super) codings: &'a mut [Quantisation],
 }
 
 /// A layer normalisation.
 #[derive(Clone, Copy)]
-pub(super) struct Normal<'a> {
-    pub(super) groups: &'a [Norm],
+pub(super) struct LayerNorm<'a> {
+    pub(super) groups: &'a [NormParameters],
     /// Added to the variance to avoid division by zero.
     pub(super) epsilon: f32,
 }
@@ -154,35 +158,35 @@ pub(super) trait Kernels: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Writes the product of each row with each output of a panel; those of row `r` start at `sums[r * stride]`. Exact.
-    fn dot(&self, rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usize);
+    fn dot(&self, rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize);
 
     /// Normalises rows in place and quantises them.
-    fn norm(&self, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>);
+    fn norm(&self, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>);
 
     /// Adds products to rows, normalises them in place and quantises them.
-    fn add_norm(&self, product: Product<'_>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>);
+    fn add_norm(&self, product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>);
 
     /// Quantises the GELU of products. `work` is as long as one row.
-    fn gelu(&self, product: Product<'_>, work: &mut [f32], coded: Coded<'_>);
+    fn gelu(&self, product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>);
 
     /// Quantises the product of one row with queries, keys and values, head by head and symmetrically (no lowest value).
-    fn heads(&self, product: Product<'_>, width: usize, row: HeadRow<'_>);
+    fn quantise_heads(&self, product: LayerSums<'_>, width: usize, row: HeadRow<'_>);
 
     /// Computes attention shares from the products of a few queries with all keys. The rows start `stride` sums apart;
     /// the sums are overwritten. The largest share of a row is 255, and a share includes the step of its value.
     ///
     /// On input, `factors` holds the step of each query in binary logarithms; on output, the factor that dequantises
     /// the products of its shares with the values.
-    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[Keys], factors: &mut [f32], shares: &mut [u8]);
+    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]);
 
     /// Multiplies sums by a factor.
     fn scale(&self, sums: &[i32], factor: f32, row: &mut [f32]);
 
     /// Quantises rows.
-    fn code(&self, rows: &[f32], coded: Coded<'_>);
+    fn quantise(&self, rows: &[f32], coded: QuantisedRows<'_>);
 
     /// Interleaves four rows of [`PANEL`] bytes into the panel layout of four inputs.
-    fn weave(&self, rows: [&[u8]; 4], lines: &mut [Line]);
+    fn interleave(&self, rows: [&[u8]; 4], lines: &mut [PanelLine]);
 }
 
 /// Returns the fastest kernels for this processor, if it supports any beside the plain ones.

@@ -1,6 +1,9 @@
 //! The reference implementation of the kernels: simple and slow.
 
-use super::{Coded, Coding, HeadRow, Kernels, Keys, LANES, Line, Normal, PANEL, Product, Rows, panel_lines, place};
+use super::{
+    HeadRow, Kernels, KeyParameters, LANES, LayerNorm, LayerSums, PANEL, PanelLine, Quantisation, QuantisedRows, Rows,
+    panel_lines, weight_position,
+};
 
 /// Offset that makes a signed byte unsigned.
 const OFFSET: i32 = 128;
@@ -13,13 +16,13 @@ impl Kernels for Plain {
         "plain"
     }
 
-    fn dot(&self, rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usize) {
+    fn dot(&self, rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize) {
         let panel = &panel[..panel_lines(rows.depth)];
         for row in 0..rows.count {
             let bytes = &rows.data[row * rows.stride..][..rows.depth];
             for (output, sum) in sums[row * stride..][..PANEL].iter_mut().enumerate() {
                 let product = |(input, byte): (usize, &u8)| {
-                    let (line, at) = place(input, output);
+                    let (line, at) = weight_position(input, output);
                     i32::from(*byte) * i32::from(panel[line].0[at].cast_signed())
                 };
                 *sum = bytes.iter().enumerate().map(product).sum();
@@ -27,7 +30,7 @@ impl Kernels for Plain {
         }
     }
 
-    fn norm(&self, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+    fn norm(&self, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
         for row in rows.chunks_exact_mut(normal.groups.len() * LANES) {
             let count = row.len() as f32;
             let mean = row.iter().sum::<f32>() / count;
@@ -39,39 +42,39 @@ impl Kernels for Plain {
                 }
             }
         }
-        self.code(rows, coded);
+        self.quantise(rows, coded);
     }
 
-    fn add_norm(&self, product: Product<'_>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
-        rows.iter_mut().zip(numbers(product)).for_each(|(value, number)| *value += number);
+    fn add_norm(&self, product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
+        rows.iter_mut().zip(dequantise(product)).for_each(|(value, number)| *value += number);
         self.norm(normal, rows, coded);
     }
 
-    fn gelu(&self, product: Product<'_>, work: &mut [f32], coded: Coded<'_>) {
+    fn gelu(&self, product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>) {
         let width = product.width();
         let rows = product.sums.chunks_exact(width).zip(product.codings);
         let coded = coded.bytes.chunks_exact_mut(width).zip(coded.codings.chunks_exact_mut(1));
         for ((sums, coding), (bytes, codings)) in rows.zip(coded) {
-            let product = Product { sums, codings: std::slice::from_ref(coding), ..product };
-            work.iter_mut().zip(numbers(product)).for_each(|(value, number)| *value = gelu(number));
-            self.code(&work[..width], Coded { bytes, codings });
+            let product = LayerSums { sums, codings: std::slice::from_ref(coding), ..product };
+            work.iter_mut().zip(dequantise(product)).for_each(|(value, number)| *value = gelu(number));
+            self.quantise(&work[..width], QuantisedRows { bytes, codings });
         }
     }
 
-    fn heads(&self, product: Product<'_>, width: usize, row: HeadRow<'_>) {
-        let numbers: Vec<f32> = numbers(product).collect();
+    fn quantise_heads(&self, product: LayerSums<'_>, width: usize, row: HeadRow<'_>) {
+        let numbers: Vec<f32> = dequantise(product).collect();
         let size = row.queries.len();
         let parts = [(row.queries, OFFSET), (row.keys, 0), (row.values, 0)];
         let steps = row.steps.chunks_exact_mut(size / width);
         for (((coded, offset), numbers), steps) in parts.into_iter().zip(numbers.chunks_exact(size)).zip(steps) {
             let heads = numbers.chunks_exact(width).zip(coded.chunks_exact_mut(width));
             for ((numbers, coded), step) in heads.zip(steps) {
-                *step = code_head(numbers, offset, coded);
+                *step = quantise_head(numbers, offset, coded);
             }
         }
     }
 
-    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[Keys], factors: &mut [f32], shares: &mut [u8]) {
+    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]) {
         let shares = shares.chunks_exact_mut(keys.len() * LANES);
         for ((sums, factor), shares) in sums.chunks(stride).zip(factors).zip(shares) {
             let score = |at: usize| {
@@ -93,7 +96,7 @@ impl Kernels for Plain {
         row.iter_mut().zip(sums).for_each(|(value, sum)| *value = *sum as f32 * factor);
     }
 
-    fn code(&self, rows: &[f32], coded: Coded<'_>) {
+    fn quantise(&self, rows: &[f32], coded: QuantisedRows<'_>) {
         let width = rows.len() / coded.codings.len().max(1);
         let rows = rows.chunks_exact(width).zip(coded.bytes.chunks_exact_mut(width));
         for ((row, bytes), coding) in rows.zip(coded.codings) {
@@ -104,14 +107,14 @@ impl Kernels for Plain {
                 .iter_mut()
                 .zip(row)
                 .for_each(|(byte, value)| *byte = ((value - low) * inverse).round_ties_even() as u8);
-            *coding = Coding { step, low };
+            *coding = Quantisation { step, low };
         }
     }
 
-    fn weave(&self, rows: [&[u8]; 4], lines: &mut [Line]) {
+    fn interleave(&self, rows: [&[u8]; 4], lines: &mut [PanelLine]) {
         for (input, row) in rows.iter().enumerate() {
             for (output, byte) in row[..PANEL].iter().enumerate() {
-                let (line, at) = place(input, output);
+                let (line, at) = weight_position(input, output);
                 lines[line].0[at] = *byte;
             }
         }
@@ -119,7 +122,7 @@ impl Kernels for Plain {
 }
 
 /// Returns the dequantised products, row by row.
-fn numbers(product: Product<'_>) -> impl Iterator<Item = f32> {
+fn dequantise(product: LayerSums<'_>) -> impl Iterator<Item = f32> {
     let rows = product.sums.chunks_exact(product.width()).zip(product.codings);
     rows.flat_map(move |(sums, coding)| {
         sums.iter().enumerate().map(move |(at, sum)| {
@@ -129,7 +132,7 @@ fn numbers(product: Product<'_>) -> impl Iterator<Item = f32> {
     })
 }
 
-fn code_head(numbers: &[f32], offset: i32, coded: &mut [u8]) -> f32 {
+fn quantise_head(numbers: &[f32], offset: i32, coded: &mut [u8]) -> f32 {
     let most = numbers.iter().fold(0f32, |most, it| most.max(it.abs()));
     let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
     for (number, byte) in numbers.iter().zip(coded) {

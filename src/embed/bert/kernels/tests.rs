@@ -40,18 +40,20 @@ impl Random {
         std::array::from_fn(|_| middle + spread * self.number())
     }
 
-    fn outputs(&mut self, count: usize) -> Vec<Outputs> {
+    fn outputs(&mut self, count: usize) -> Vec<OutputScales> {
         let group =
-            |_| Outputs { step: self.lanes(0.002, 0.001), sum: self.lanes(0.0, 0.5), bias: self.lanes(0.0, 1.0) };
+            |_| OutputScales { step: self.lanes(0.002, 0.001), sum: self.lanes(0.0, 0.5), bias: self.lanes(0.0, 1.0) };
         (0..count / LANES).map(group).collect()
     }
 
-    fn norms(&mut self, count: usize) -> Vec<Norm> {
-        (0..count / LANES).map(|_| Norm { scale: self.lanes(1.0, 0.5), shift: self.lanes(0.0, 0.5) }).collect()
+    fn norms(&mut self, count: usize) -> Vec<NormParameters> {
+        (0..count / LANES)
+            .map(|_| NormParameters { scale: self.lanes(1.0, 0.5), shift: self.lanes(0.0, 0.5) })
+            .collect()
     }
 
-    fn lines(&mut self, count: usize) -> Vec<Line> {
-        (0..count).map(|_| Line(std::array::from_fn(|_| self.bits() as u8))).collect()
+    fn lines(&mut self, count: usize) -> Vec<PanelLine> {
+        (0..count).map(|_| PanelLine(std::array::from_fn(|_| self.bits() as u8))).collect()
     }
 }
 
@@ -81,7 +83,7 @@ fn assert_numbers(one: &[f32], other: &[f32], bound: f32) {
     }
 }
 
-fn assert_codings(one: Coding, other: Coding, bound: f32) {
+fn assert_codings(one: Quantisation, other: Quantisation, bound: f32) {
     assert_numbers(&[one.step * 255.0, one.low], &[other.step * 255.0, other.low], bound);
 }
 
@@ -128,7 +130,7 @@ fn largest_products_do_not_overflow() {
     let depth = 4096;
     for kernels in both() {
         for weight in [-128i8, -127, 127] {
-            let panel = vec![Line([weight.cast_unsigned(); 64]); panel_lines(depth)];
+            let panel = vec![PanelLine([weight.cast_unsigned(); 64]); panel_lines(depth)];
             let mut sums = [0; PANEL];
             kernels.dot(Rows { data: &vec![255; depth], stride: depth, count: 1, depth }, &panel, &mut sums, PANEL);
             assert_eq!(sums, [4096 * 255 * i32::from(weight); PANEL]);
@@ -140,7 +142,7 @@ fn largest_products_do_not_overflow() {
 #[should_panic(expected = "assertion failed")]
 fn dot_with_missing_rows_panics() {
     let [_, fast] = both();
-    let panel = vec![Line::ZERO; panel_lines(32)];
+    let panel = vec![PanelLine::ZERO; panel_lines(32)];
     // The plain kernels slice, which panics with another message.
     if fast.name() == plain().name() {
         panic!("assertion failed: nothing to test");
@@ -154,53 +156,53 @@ fn quantisation_error_is_at_most_half_step() {
     for kernels in both() {
         for (length, spread) in LENGTHS.iter().zip([1e-3, 1.0, 30.0, 1.0, 1e4]) {
             let row = random.numbers(*length, spread);
-            let (mut coded, mut coding) = (vec![0; *length], [Coding::default()]);
-            kernels.code(&row, Coded { bytes: &mut coded, codings: &mut coding });
-            let [Coding { step, low }] = coding;
+            let (mut coded, mut coding) = (vec![0; *length], [Quantisation::default()]);
+            kernels.quantise(&row, QuantisedRows { bytes: &mut coded, codings: &mut coding });
+            let [Quantisation { step, low }] = coding;
             for (byte, number) in coded.iter().zip(&row) {
                 assert!((low + step * f32::from(*byte) - number).abs() <= 0.5002 * step);
             }
         }
-        let (mut bytes, mut codings) = ([7; 64], [Coding::default()]);
-        kernels.code(&[-2.5; 64], Coded { bytes: &mut bytes, codings: &mut codings });
-        assert_eq!((bytes, codings), ([0; 64], [Coding { step: 0.0, low: -2.5 }]));
+        let (mut bytes, mut codings) = ([7; 64], [Quantisation::default()]);
+        kernels.quantise(&[-2.5; 64], QuantisedRows { bytes: &mut bytes, codings: &mut codings });
+        assert_eq!((bytes, codings), ([0; 64], [Quantisation { step: 0.0, low: -2.5 }]));
     }
 }
 
 /// Rows of products, each with its own coding.
 struct Products {
     sums: Vec<i32>,
-    outputs: Vec<Outputs>,
-    codings: Vec<Coding>,
+    outputs: Vec<OutputScales>,
+    codings: Vec<Quantisation>,
 }
 
 impl Products {
     fn random(random: &mut Random, rows: usize, length: usize) -> Products {
-        let coding = |_| Coding { step: 0.02 + 0.01 * random.number(), low: random.number() - 1.0 };
+        let coding = |_| Quantisation { step: 0.02 + 0.01 * random.number(), low: random.number() - 1.0 };
         let codings = (0..rows).map(coding).collect();
         Products { sums: random.sums(rows * length, 200_000), outputs: random.outputs(length), codings }
     }
 
-    fn all(&self) -> Product<'_> {
-        Product { sums: &self.sums, outputs: &self.outputs, codings: &self.codings }
+    fn all(&self) -> LayerSums<'_> {
+        LayerSums { sums: &self.sums, outputs: &self.outputs, codings: &self.codings }
     }
 
-    fn one(&self, row: usize) -> Product<'_> {
+    fn one(&self, row: usize) -> LayerSums<'_> {
         let length = self.outputs.len() * LANES;
-        Product { sums: &self.sums[row * length..][..length], codings: &self.codings[row..=row], ..self.all() }
+        LayerSums { sums: &self.sums[row * length..][..length], codings: &self.codings[row..=row], ..self.all() }
     }
 }
 
 /// Buffers for quantised rows.
-fn room(rows: usize, length: usize) -> (Vec<u8>, Vec<Coding>) {
-    (vec![0; rows * length], vec![Coding::default(); rows])
+fn room(rows: usize, length: usize) -> (Vec<u8>, Vec<Quantisation>) {
+    (vec![0; rows * length], vec![Quantisation::default(); rows])
 }
 
-fn coded(room: &mut (Vec<u8>, Vec<Coding>)) -> Coded<'_> {
-    Coded { bytes: &mut room.0, codings: &mut room.1 }
+fn coded(room: &mut (Vec<u8>, Vec<Quantisation>)) -> QuantisedRows<'_> {
+    QuantisedRows { bytes: &mut room.0, codings: &mut room.1 }
 }
 
-fn assert_room(one: &(Vec<u8>, Vec<Coding>), other: &(Vec<u8>, Vec<Coding>), bound: f32) {
+fn assert_room(one: &(Vec<u8>, Vec<Quantisation>), other: &(Vec<u8>, Vec<Quantisation>), bound: f32) {
     assert_bytes(&one.0, &other.0);
     assert_eq!(one.1.len(), other.1.len());
     one.1.iter().zip(&other.1).for_each(|(one, other)| assert_codings(*one, *other, bound));
@@ -212,7 +214,7 @@ fn norm_matches_with_and_without_product() {
     let mut random = Random::new(4);
     for (length, rows) in LENGTHS.into_iter().zip([1, 3, 4, 5, 42]) {
         let (groups, products) = (random.norms(length), Products::random(&mut random, rows, length));
-        let normal = Normal { groups: &groups, epsilon: 1e-12 };
+        let normal = LayerNorm { groups: &groups, epsilon: 1e-12 };
         let text: Vec<f32> = random.numbers(rows * length, 2.0).iter().map(|it| it + 3.0).collect();
         let (mut expect, mut got) = (text.clone(), text);
         let (mut expect_coded, mut got_coded) = (room(rows, length), room(rows, length));
@@ -233,7 +235,7 @@ fn row_result_is_independent_of_neighbours() {
     let (rows, length) = (9, 128);
     for kernels in both() {
         let (groups, products) = (random.norms(length), Products::random(&mut random, rows, length));
-        let normal = Normal { groups: &groups, epsilon: 1e-12 };
+        let normal = LayerNorm { groups: &groups, epsilon: 1e-12 };
         let text = random.numbers(rows * length, 2.0);
         let (mut together, mut bytes, mut active) = (text.clone(), room(rows, length), room(rows, length));
         kernels.add_norm(products.all(), normal, &mut together, coded(&mut bytes));
@@ -256,7 +258,7 @@ fn constant_row_normalises_to_shift() {
     let groups = random.norms(64);
     for kernels in both() {
         let mut row = vec![1.0; 64];
-        kernels.norm(Normal { groups: &groups, epsilon: 1e-12 }, &mut row, coded(&mut room(1, 64)));
+        kernels.norm(LayerNorm { groups: &groups, epsilon: 1e-12 }, &mut row, coded(&mut room(1, 64)));
         let shift: Vec<f32> = groups.iter().flat_map(|it| it.shift).collect();
         assert_numbers(&row, &shift, 1e-6);
     }
@@ -264,10 +266,10 @@ fn constant_row_normalises_to_shift() {
 
 /// Returns the GELU of `row`, passed in as the bias.
 fn gelu(kernels: &dyn Kernels, row: &[f32]) -> Vec<f32> {
-    let group = |it: &[f32; LANES]| Outputs { step: [0.0; LANES], sum: [0.0; LANES], bias: *it };
-    let outputs: Vec<Outputs> = row.as_chunks().0.iter().map(group).collect();
+    let group = |it: &[f32; LANES]| OutputScales { step: [0.0; LANES], sum: [0.0; LANES], bias: *it };
+    let outputs: Vec<OutputScales> = row.as_chunks().0.iter().map(group).collect();
     let (sums, mut work) = (vec![0; row.len()], vec![0.0; row.len()]);
-    let product = Product { sums: &sums, outputs: &outputs, codings: &[Coding::default()] };
+    let product = LayerSums { sums: &sums, outputs: &outputs, codings: &[Quantisation::default()] };
     kernels.gelu(product, &mut work, coded(&mut room(1, row.len())));
     work
 }
@@ -310,7 +312,7 @@ fn heads_are_quantised_by_their_largest_number() {
         let [expect, got] = [plain, fast].map(|kernels| {
             let (mut parts, mut steps) = ([vec![0; size], vec![0; size], vec![0; size]], vec![0.0; 3 * heads]);
             let [queries, keys, values] = &mut parts;
-            kernels.heads(products.all(), width, HeadRow { queries, keys, values, steps: &mut steps });
+            kernels.quantise_heads(products.all(), width, HeadRow { queries, keys, values, steps: &mut steps });
             (parts, steps)
         });
         assert_numbers(&got.1, &expect.1, 1e-5);
@@ -328,12 +330,12 @@ fn heads_are_quantised_by_their_largest_number() {
 
 #[test]
 fn zero_head_has_zero_step() {
-    let outputs = vec![Outputs { step: [0.0; LANES], sum: [0.0; LANES], bias: [0.0; LANES] }; 3 * 64 / LANES];
-    let product = Product { sums: &[5; 3 * 64], outputs: &outputs, codings: &[Coding::default()] };
+    let outputs = vec![OutputScales { step: [0.0; LANES], sum: [0.0; LANES], bias: [0.0; LANES] }; 3 * 64 / LANES];
+    let product = LayerSums { sums: &[5; 3 * 64], outputs: &outputs, codings: &[Quantisation::default()] };
     for kernels in both() {
         let (mut queries, mut keys, mut values, mut steps) = ([1; 64], [1; 64], [1; 64], [1.0; 6]);
         let row = HeadRow { queries: &mut queries, keys: &mut keys, values: &mut values, steps: &mut steps };
-        kernels.heads(product, 32, row);
+        kernels.quantise_heads(product, 32, row);
         assert_eq!((queries, keys, values, steps), ([128; 64], [0; 64], [0; 64], [0.0; 6]));
     }
 }
@@ -345,7 +347,7 @@ fn softmax_matches_and_padding_keys_get_no_share() {
     for (length, rows) in [16, 32, 48, 336, 512].into_iter().zip([1, 14, 4, 13, 5]) {
         for spread in [1e-4, 3e-3, 0.1] {
             let (there, stride) = (length - random.below(16), length + 16);
-            let mut keys = vec![Keys::NONE; length / LANES];
+            let mut keys = vec![KeyParameters::NONE; length / LANES];
             for key in 0..there {
                 let (group, lane) = (&mut keys[key / LANES], key % LANES);
                 group.step[lane] = 0.5 + 0.4 * random.number();
@@ -372,7 +374,7 @@ fn softmax_matches_and_padding_keys_get_no_share() {
 #[test]
 fn shares_times_values_give_attention_mean() {
     // Three keys with equal scores and values with different steps: the result is the mean of the values.
-    let mut keys = [Keys::NONE];
+    let mut keys = [KeyParameters::NONE];
     let (steps, values) = ([0.5f32, 1.0, 4.0], [100.0f32, -20.0, 50.0]);
     for (lane, step) in steps.iter().enumerate() {
         (keys[0].lift[lane], keys[0].unlift[lane]) = (step.log2(), 1.0 / step);
@@ -400,8 +402,8 @@ fn weave_matches_panel_layout() {
     let mut random = Random::new(9);
     let rows: [Vec<u8>; 4] = std::array::from_fn(|_| random.bytes(PANEL));
     for kernels in both() {
-        let mut lines = [Line::ZERO; 2];
-        kernels.weave([&rows[0], &rows[1], &rows[2], &rows[3]], &mut lines);
+        let mut lines = [PanelLine::ZERO; 2];
+        kernels.interleave([&rows[0], &rows[1], &rows[2], &rows[3]], &mut lines);
         for (input, row) in rows.iter().enumerate() {
             for (output, byte) in row.iter().enumerate() {
                 assert_eq!(lines[output / 16].0[output % 16 * 4 + input], *byte);

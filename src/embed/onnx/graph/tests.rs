@@ -10,7 +10,7 @@ use safetensors::tensor::TensorView;
 use super::*;
 use crate::config::EmbedDevice;
 use crate::embed::model_catalog::{Pooling, VectorRecipe};
-use crate::embed::onnx::embedding_table::Lookup;
+use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::onnx_proto::INT64;
 use crate::embed::onnx::pooling;
@@ -153,7 +153,7 @@ impl TinyBert {
 
     fn graph(&self, folder: &Path, precision: Precision) -> Vec<u8> {
         let weights = Weights::open(&folder.join("model.safetensors")).unwrap();
-        write(&weights, &BertConfig::open(&folder.join("config.json")).unwrap(), precision, "test").unwrap()
+        encode_graph(&weights, &BertConfig::open(&folder.join("config.json")).unwrap(), precision, "test").unwrap()
     }
 
     fn numbers(&self, name: &str) -> &[f32] {
@@ -277,13 +277,13 @@ fn check(precision: Precision, pooling: Pooling) -> f32 {
     std::fs::write(&model, bert.graph(folder.path(), precision)).unwrap();
     let weights = Weights::open(&folder.path().join("model.safetensors")).unwrap();
     let config = BertConfig::open(&folder.path().join("config.json")).unwrap();
-    let lookup = Arc::new(Lookup::open(&weights, &config, precision).unwrap());
+    let lookup = Arc::new(EmbeddingTable::open(&weights, &config, precision).unwrap());
     let recipe = VectorRecipe { pooling, ..VectorRecipe::default() };
     let mut encoder = Encoder::open(runtime, &model, Some(lookup), &recipe).unwrap();
     let texts: [&[u32]; 4] = [&[2, 3], &[2, 50, 3], &[2, 9, 99, 42, 9, 3], &[7; POSITIONS]];
     let mut worst = 1f32;
     for ids in texts {
-        let expect = pooling::pool(&bert.forward(ids).concat(), TINY.hidden, &recipe).unwrap();
+        let expect = pooling::pool_tokens(&bert.forward(ids).concat(), TINY.hidden, &recipe).unwrap();
         let got = encoder.encode(ids).unwrap();
         if precision == Precision::Fp32 {
             assert!(got.iter().zip(&expect).all(|(a, b)| (a - b).abs() < 1e-4), "{got:?}\n{expect:?}");
@@ -323,6 +323,6 @@ fn wrong_weight_shape_is_rejected_by_name() {
     bert.save(folder.path());
     let weights = Weights::open(&folder.path().join("model.safetensors")).unwrap();
     let config = BertConfig::open(&folder.path().join("config.json")).unwrap();
-    let error = write(&weights, &config, Precision::Int8, "test").unwrap_err();
+    let error = encode_graph(&weights, &config, Precision::Int8, "test").unwrap_err();
     assert!(error.message.contains("encoder.layer.1.output.dense.bias"), "{error}");
 }

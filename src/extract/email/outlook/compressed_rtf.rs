@@ -4,7 +4,7 @@
 const DICTIONARY: &[u8] = b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \
 \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
 
-const WINDOW: usize = 4096;
+const WINDOW_BYTES: usize = 4096;
 
 /// Decompresses as far as the data are intact. Output is at most 9 times the input.
 pub(super) fn decompress(bytes: &[u8]) -> Vec<u8> {
@@ -13,15 +13,15 @@ pub(super) fn decompress(bytes: &[u8]) -> Vec<u8> {
     if &bytes[8..12] == b"MELA" {
         return body.to_vec();
     }
-    let mut window = [0u8; WINDOW];
+    let mut window = [0u8; WINDOW_BYTES];
     window[..DICTIONARY.len()].copy_from_slice(DICTIONARY);
     let mut at = DICTIONARY.len();
     let mut text = Vec::new();
     let mut input = body.iter().copied();
-    let mut put = |byte: u8, at: &mut usize, window: &mut [u8; WINDOW]| {
+    let mut put = |byte: u8, at: &mut usize, window: &mut [u8; WINDOW_BYTES]| {
         text.push(byte);
         window[*at] = byte;
-        *at = (*at + 1) % WINDOW;
+        *at = (*at + 1) % WINDOW_BYTES;
     };
     'runs: while let Some(flags) = input.next() {
         for bit in 0..8 {
@@ -37,7 +37,7 @@ pub(super) fn decompress(bytes: &[u8]) -> Vec<u8> {
                 break 'runs;
             }
             for step in 0..length {
-                let byte = window[(from + step) % WINDOW];
+                let byte = window[(from + step) % WINDOW_BYTES];
                 put(byte, &mut at, &mut window);
             }
         }

@@ -11,11 +11,11 @@ use cfb::CompoundFile;
 use crate::extract::archive::ReadMember;
 use crate::extract::office::ooxml::push_metadata;
 use crate::extract::office::rtf;
-use crate::extract::{Input, ReadResult, Sink, failure, html};
+use crate::extract::{Input, ReadResult, Sink, html, new_failure};
 use crate::model::{Anchor, BlockKind, ExtractFailure, FileState, Reason};
 
 /// Nested messages are in the same file, so the recursion needs a limit besides the depth limit of the sink.
-const MAX_DEPTH: u32 = 8;
+const MAX_NESTED_MESSAGES: u32 = 8;
 
 /// MAPI property numbers.
 const SUBJECT: u16 = 0x0037;
@@ -38,10 +38,10 @@ const INTERNET_CODE_PAGE: u16 = 0x3FDE;
 /// Reads a message; `member` reads its attachments.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
     let file = CompoundFile::open(Cursor::new(input.bytes))
-        .map_err(|error| failure(Reason::Damaged, format!("compound file: {error}")))?;
+        .map_err(|error| new_failure(Reason::Damaged, format!("compound file: {error}")))?;
     let mut message = Message { file };
     if !message.file.exists("/__properties_version1.0") {
-        return Err(failure(Reason::UnsupportedType, "a compound file, but not a message"));
+        return Err(new_failure(Reason::UnsupportedType, "a compound file, but not a message"));
     }
     message.read("", 0, sink, member)
 }
@@ -54,8 +54,8 @@ impl Message<'_> {
     /// Reads the message in a storage; `""` is the outermost.
     fn read(&mut self, storage: &str, depth: u32, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
         let fixed = self.fixed_properties(storage, depth, sink)?;
-        let encoding = encoding(fixed_value(&fixed, CODE_PAGE));
-        let mut text = |number: u16, sink: &mut Sink| self.text(storage, number, encoding, sink);
+        let encoding = code_page_encoding(fixed_value(&fixed, CODE_PAGE));
+        let mut text = |number: u16, sink: &mut Sink| self.text_property(storage, number, encoding, sink);
         let subject = text(SUBJECT, sink)?;
         let smtp = text(SENDER_SMTP, sink)?;
         let address = if smtp.is_empty() { text(SENDER_ADDRESS, sink)? } else { smtp };
@@ -66,35 +66,35 @@ impl Message<'_> {
         };
         let (to, cc, body) = (text(TO, sink)?, text(CC, sink)?, text(BODY, sink)?);
         let time = fixed_value(&fixed, SUBMIT_TIME).or_else(|| fixed_value(&fixed, DELIVERY_TIME));
-        let sent = time.and_then(seconds);
-        sent.into_iter().for_each(|it| sink.sent(it));
+        let sent = time.and_then(unix_seconds);
+        sent.into_iter().for_each(|it| sink.record_sent_time(it));
         let date = sent.and_then(date_text).unwrap_or_default();
         let title = subject.clone();
         push_metadata(&[("from", from), ("to", to), ("cc", cc), ("date", date), ("subject", subject)], sink);
-        sink.title(&title);
-        if let Err(failed) = self.body(storage, &body, &fixed, sink) {
-            note("the body", &failed, sink);
+        sink.set_title(&title);
+        if let Err(failed) = self.read_body(storage, &body, &fixed, sink) {
+            record_unread_part("the body", &failed, sink);
         }
-        self.attachments(storage, depth, sink, member)
+        self.read_attachments(storage, depth, sink, member)
     }
 
     /// Adds the body in the simplest available format.
-    fn body(&mut self, storage: &str, plain: &str, fixed: &[u8], sink: &mut Sink) -> ReadResult {
-        let mark = sink.mark();
+    fn read_body(&mut self, storage: &str, plain: &str, fixed: &[u8], sink: &mut Sink) -> ReadResult {
+        let mark = sink.block_count();
         if !plain.trim().is_empty() {
             for paragraph in plain.replace("\r\n", "\n").split("\n\n") {
                 sink.push(BlockKind::Paragraph, paragraph, Anchor::default());
             }
-        } else if let Some(bytes) = self.stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)? {
+        } else if let Some(bytes) = self.read_stream(&format!("{storage}/__substg1.0_{BODY_HTML:04X}0102"), sink)? {
             match fixed_value(fixed, INTERNET_CODE_PAGE) {
-                Some(page) => html::read_text(&encoding(Some(page)).decode(&bytes).0, sink),
+                Some(page) => html::read_text(&code_page_encoding(Some(page)).decode(&bytes).0, sink),
                 // The HTML may declare its charset itself.
                 None => html::read(Input { bytes: &bytes, name: "body.html" }, sink)?,
             }
         } else {
-            let page = self.text(storage, BODY_HTML, encoding_rs::UTF_8, sink)?;
+            let page = self.text_property(storage, BODY_HTML, encoding_rs::UTF_8, sink)?;
             if page.is_empty() {
-                return self.rtf_body(storage, sink);
+                return self.read_rtf_body(storage, sink);
             }
             html::read_text(&page, sink);
         }
@@ -102,8 +102,8 @@ impl Message<'_> {
         Ok(())
     }
 
-    fn rtf_body(&mut self, storage: &str, sink: &mut Sink) -> ReadResult {
-        match self.stream(&format!("{storage}/__substg1.0_{BODY_RTF:04X}0102"), sink)? {
+    fn read_rtf_body(&mut self, storage: &str, sink: &mut Sink) -> ReadResult {
+        match self.read_stream(&format!("{storage}/__substg1.0_{BODY_RTF:04X}0102"), sink)? {
             Some(bytes) => {
                 let rtf = sink.inflate_entry(Cursor::new(compressed_rtf::decompress(&bytes)), bytes.len() as u64)?;
                 rtf::read(Input { bytes: &rtf, name: "body.rtf" }, sink)
@@ -112,26 +112,34 @@ impl Message<'_> {
         }
     }
 
-    fn attachments(&mut self, storage: &str, depth: u32, sink: &mut Sink, member: &mut ReadMember<'_>) -> ReadResult {
-        for Attached { place, label } in self.attached(storage, sink)? {
-            let inner = nested(&place);
+    fn read_attachments(
+        &mut self,
+        storage: &str,
+        depth: u32,
+        sink: &mut Sink,
+        member: &mut ReadMember<'_>,
+    ) -> ReadResult {
+        for Attachment { place, label } in self.list_attachments(storage, sink)? {
+            let inner = nested_message_path(&place);
             let is_message = self.is_message(&inner);
-            if let Err(failed) = sink.enter(&label) {
-                note(&format!("attachment `{label}`"), &failed, sink);
+            if let Err(failed) = sink.enter_member(&label) {
+                record_unread_part(&format!("attachment `{label}`"), &failed, sink);
                 return Ok(());
             }
             let result = match is_message {
-                true if depth >= MAX_DEPTH => Err(failure(Reason::TooDeep, "messages are nested too deep")),
+                true if depth >= MAX_NESTED_MESSAGES => {
+                    Err(new_failure(Reason::TooDeep, "messages are nested too deep"))
+                }
                 true => self.read(&inner, depth + 1, sink, member),
-                false => match self.stream(&format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}0102"), sink) {
+                false => match self.read_stream(&format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}0102"), sink) {
                     Ok(Some(bytes)) => member(Input { bytes: &bytes, name: &label }, sink),
                     Ok(None) => Ok(()),
                     Err(failed) => Err(failed),
                 },
             };
-            sink.leave();
+            sink.leave_member();
             if let Err(failed) = result {
-                note(&format!("attachment `{label}`"), &failed, sink);
+                record_unread_part(&format!("attachment `{label}`"), &failed, sink);
                 if failed.reason == Reason::DecompressionLimit {
                     return Ok(());
                 }
@@ -141,7 +149,7 @@ impl Message<'_> {
     }
 
     /// Returns the attachments with their names.
-    fn attached(&mut self, storage: &str, sink: &mut Sink) -> ReadResult<Vec<Attached>> {
+    fn list_attachments(&mut self, storage: &str, sink: &mut Sink) -> ReadResult<Vec<Attachment>> {
         let root = if storage.is_empty() { "/" } else { storage };
         let Ok(entries) = self.file.read_storage(root) else { return Ok(Vec::new()) };
         let storages: Vec<String> =
@@ -149,19 +157,19 @@ impl Message<'_> {
         let (mut attached, mut names) = (Vec::with_capacity(storages.len()), Vec::new());
         for name in storages {
             let place = format!("{storage}/{name}");
-            let mut label = self.text(&place, ATTACHMENT_NAME, encoding_rs::WINDOWS_1252, sink)?;
+            let mut label = self.text_property(&place, ATTACHMENT_NAME, encoding_rs::WINDOWS_1252, sink)?;
             if label.is_empty() {
-                label = self.text(&place, ATTACHMENT_SHORT_NAME, encoding_rs::WINDOWS_1252, sink)?;
+                label = self.text_property(&place, ATTACHMENT_SHORT_NAME, encoding_rs::WINDOWS_1252, sink)?;
             }
             if !label.is_empty() {
-                sink.name(&label);
+                sink.record_name(&label);
                 names.push(label.clone());
-            } else if self.is_message(&nested(&place)) {
+            } else if self.is_message(&nested_message_path(&place)) {
                 label = "message.msg".to_string();
             } else {
                 label = name;
             }
-            attached.push(Attached { place, label });
+            attached.push(Attachment { place, label });
         }
         push_metadata(&[("attachments", names.join(", "))], sink);
         Ok(attached)
@@ -172,9 +180,9 @@ impl Message<'_> {
     }
 
     /// Reads a stream; `None` if it is missing or damaged.
-    fn stream(&mut self, path: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
+    fn read_stream(&mut self, path: &str, sink: &mut Sink) -> ReadResult<Option<Vec<u8>>> {
         let Ok(mut stream) = self.file.open_stream(path) else { return Ok(None) };
-        match sink.copy(stream.by_ref()) {
+        match sink.read_uncompressed(stream.by_ref()) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(failed) if failed.reason == Reason::Damaged => Ok(None),
             Err(failed) => Err(failed),
@@ -182,30 +190,30 @@ impl Message<'_> {
     }
 
     /// Reads a text property, in UTF-16 or in the code page of the message.
-    fn text(
+    fn text_property(
         &mut self,
         storage: &str,
         number: u16,
         encoding: &'static encoding_rs::Encoding,
         sink: &mut Sink,
     ) -> ReadResult<String> {
-        if let Some(bytes) = self.stream(&format!("{storage}/__substg1.0_{number:04X}001F"), sink)? {
+        if let Some(bytes) = self.read_stream(&format!("{storage}/__substg1.0_{number:04X}001F"), sink)? {
             return Ok(encoding_rs::UTF_16LE.decode_without_bom_handling(&bytes).0.trim_end_matches('\0').to_string());
         }
-        let bytes = self.stream(&format!("{storage}/__substg1.0_{number:04X}001E"), sink)?.unwrap_or_default();
+        let bytes = self.read_stream(&format!("{storage}/__substg1.0_{number:04X}001E"), sink)?.unwrap_or_default();
         Ok(encoding.decode_without_bom_handling(&bytes).0.trim_end_matches('\0').to_string())
     }
 
     /// Reads the fixed-size properties: records of 16 bytes after a header.
     fn fixed_properties(&mut self, storage: &str, depth: u32, sink: &mut Sink) -> ReadResult<Vec<u8>> {
-        let bytes = self.stream(&format!("{storage}/__properties_version1.0"), sink)?.unwrap_or_default();
+        let bytes = self.read_stream(&format!("{storage}/__properties_version1.0"), sink)?.unwrap_or_default();
         let header = if depth == 0 { 32 } else { 24 };
         Ok(bytes.get(header..).unwrap_or_default().to_vec())
     }
 }
 
 /// An attachment of a message.
-struct Attached {
+struct Attachment {
     /// Path of its storage.
     place: String,
     /// Its display name.
@@ -213,17 +221,17 @@ struct Attached {
 }
 
 /// Returns the storage path of an attached message.
-fn nested(place: &str) -> String {
+fn nested_message_path(place: &str) -> String {
     format!("{place}/__substg1.0_{ATTACHMENT_DATA:04X}000D")
 }
 
 /// Records that a part of a message was not read; the other parts are still read.
-fn note(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
+fn record_unread_part(part: &str, failed: &ExtractFailure, sink: &mut Sink) {
     if failed.reason.state() == FileState::Failed {
-        sink.problem(format!("{part}: {}", failed.detail));
+        sink.record_problem(format!("{part}: {}", failed.detail));
     }
     if failed.reason == Reason::DecompressionLimit {
-        sink.truncate();
+        sink.mark_truncated();
     }
 }
 
@@ -233,13 +241,13 @@ fn fixed_value(records: &[u8], number: u16) -> Option<u64> {
     Some(u64::from_le_bytes(record[8..16].try_into().ok()?))
 }
 
-fn encoding(code_page: Option<u64>) -> &'static encoding_rs::Encoding {
+fn code_page_encoding(code_page: Option<u64>) -> &'static encoding_rs::Encoding {
     // Code pages are 32 bits wide; the rest of the field is undefined.
     rtf::encoding_of_code_page((code_page.unwrap_or(1252) & 0xFFFF_FFFF) as i32)
 }
 
 /// Converts a FILETIME (100 ns units since 1601) to seconds since 1970.
-fn seconds(ticks: u64) -> Option<i64> {
+fn unix_seconds(ticks: u64) -> Option<i64> {
     const SECONDS_TO_1970: i64 = 11_644_473_600;
     Some(i64::try_from(ticks / 10_000_000).ok()? - SECONDS_TO_1970)
 }

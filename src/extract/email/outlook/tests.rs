@@ -27,7 +27,7 @@ fn read_all(bytes: &[u8]) -> Document {
         Ok(())
     };
     read(Input { bytes, name: "a.msg" }, &mut sink, &mut member).unwrap();
-    sink.finish()
+    sink.into_document()
 }
 
 /// Fixed-size properties with the code page 1251 and the submit time 2020-01-01.

@@ -21,7 +21,7 @@ pub(super) struct Inline<'t> {
 
 impl<'t> Inline<'t> {
     /// Reads a paragraph.
-    pub(super) fn read(paragraph: Node<'t>) -> Inline<'t> {
+    pub(super) fn parse(paragraph: Node<'t>) -> Inline<'t> {
         let mut inline = Inline::default();
         inline.collect(paragraph);
         inline
@@ -42,11 +42,11 @@ impl<'t> Inline<'t> {
 
     fn collect(&mut self, node: Node<'t>) {
         for child in node.children() {
-            self.element(child);
+            self.collect_element(child);
         }
     }
 
-    fn element(&mut self, node: Node<'t>) {
+    fn collect_element(&mut self, node: Node<'t>) {
         match node.name() {
             "t" => self.text.push_str(&node.text()),
             "tab" | "ptab" => self.text.push('\t'),
@@ -61,28 +61,28 @@ impl<'t> Inline<'t> {
             "chart" => self.graphics.extend(node.prefixed_attr("id")),
             "relIds" => self.graphics.extend(node.prefixed_attr("dm")),
             "docPr" => self.pictures.extend(node.attr("descr").filter(|it| is_description(it))),
-            "AlternateContent" => self.append(alternative(node)),
+            "AlternateContent" => self.append(read_alternative(node)),
             // Separates numerators and exponents, which would otherwise run together.
-            "den" => self.between('/', node),
-            "sup" => self.between('^', node),
-            "sub" => self.between('_', node),
+            "den" => self.collect_after('/', node),
+            "sup" => self.collect_after('^', node),
+            "sub" => self.collect_after('_', node),
             "" | "pPr" | "rPr" | "del" | "moveFrom" | "delText" | "instrText" | "delInstrText" | "sdtPr" | "tblPr"
             | "sectPr" | "softHyphen" => {}
             _ => self.collect(node),
         }
     }
 
-    fn between(&mut self, separator: char, node: Node<'t>) {
+    fn collect_after(&mut self, separator: char, node: Node<'t>) {
         self.text.push(separator);
         self.collect(node);
     }
 }
 
 /// Reads content that is stored twice, for new and for old programs, only once.
-fn alternative(node: Node<'_>) -> Inline<'_> {
-    let mut inline = node.child("Choice").map(Inline::read).unwrap_or_default();
+fn read_alternative(node: Node<'_>) -> Inline<'_> {
+    let mut inline = node.child("Choice").map(Inline::parse).unwrap_or_default();
     if inline.is_empty() {
-        inline = node.child("Fallback").map(Inline::read).unwrap_or_default();
+        inline = node.child("Fallback").map(Inline::parse).unwrap_or_default();
     }
     inline
 }

@@ -11,19 +11,19 @@ use std::collections::{HashMap, HashSet};
 
 use crate::extract::office::docx::inline::Inline;
 use crate::extract::office::docx::numbering::Numbering;
-use crate::extract::office::docx::styles::{Role, Styles, list_place, outline_level, value};
+use crate::extract::office::docx::styles::{Role, Styles, child_value, list_place, outline_level};
 use crate::extract::office::ooxml::{self, Relation, comment_text, merged_text, one_line, table_row};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::zip_container::{Package, check_flaw};
-use crate::extract::{Input, ReadResult, Sink, failure, xhtml};
+use crate::extract::{Input, ReadResult, Sink, new_failure, xhtml};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Reads a Word document.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     let mut package = Package::open(input.bytes, sink)?;
     let main = ooxml::main_part(&mut package, "word/document.xml", sink)?;
-    ooxml::properties(&mut package, sink)?;
-    let relations = ooxml::relations(&mut package, &main, sink)?;
+    ooxml::push_properties(&mut package, sink)?;
+    let relations = ooxml::read_relations(&mut package, &main, sink)?;
     let mut walker = Walker {
         styles: Styles::default(),
         numbering: Numbering::default(),
@@ -34,11 +34,11 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
         sink,
     };
     walker.read_side_parts()?;
-    let Some(xml) = walker.package.xml(&main, walker.sink)? else {
-        return Err(failure(Reason::Damaged, format!("the package has no readable `{main}`")));
+    let Some(xml) = walker.package.read_xml(&main, walker.sink)? else {
+        return Err(new_failure(Reason::Damaged, format!("the package has no readable `{main}`")));
     };
     let tree = Tree::parse(&xml);
-    walker.blocks(tree.top())?;
+    walker.push_blocks(tree.top())?;
     walker.headers_and_footers()?;
     check_flaw(tree.flaw.as_ref(), &main, walker.sink)
 }
@@ -58,7 +58,7 @@ struct Walker<'a, 's> {
 impl Walker<'_, '_> {
     fn side_part(&mut self, kind: &str) -> ReadResult<Option<String>> {
         match self.relations.iter().find(|it| it.kind == kind && !it.external).cloned() {
-            Some(relation) => self.package.xml(&relation.target, self.sink),
+            Some(relation) => self.package.read_xml(&relation.target, self.sink),
             None => Ok(None),
         }
     }
@@ -66,10 +66,10 @@ impl Walker<'_, '_> {
     /// Reads the parts that the body refers to: styles, notes, comments.
     fn read_side_parts(&mut self) -> ReadResult {
         if let Some(xml) = self.side_part("styles")? {
-            self.styles = Styles::read(Tree::parse(&xml).top());
+            self.styles = Styles::parse(Tree::parse(&xml).top());
         }
         if let Some(xml) = self.side_part("numbering")? {
-            self.numbering = Numbering::read(Tree::parse(&xml).top());
+            self.numbering = Numbering::parse(Tree::parse(&xml).top());
         }
         for (kind, element, prefix) in [("footnotes", "footnote", "f"), ("endnotes", "endnote", "e")] {
             let Some(xml) = self.side_part(kind)? else { continue };
@@ -77,7 +77,7 @@ impl Walker<'_, '_> {
             for note in tree.top().descendants().filter(|it| it.name() == element) {
                 // Notes with a type are separator lines.
                 if let (Some(id), None) = (note.attr("id"), note.attr("type")) {
-                    self.notes.insert(format!("{prefix}{id}"), flat(note));
+                    self.notes.insert(format!("{prefix}{id}"), plain_text(note));
                 }
             }
         }
@@ -85,7 +85,7 @@ impl Walker<'_, '_> {
             let tree = Tree::parse(&xml);
             for comment in tree.top().descendants().filter(|it| it.name() == "comment") {
                 let author = comment.attr("author").unwrap_or_default();
-                let text = comment_text(&author, comment.attr("date"), &flat(comment));
+                let text = comment_text(&author, comment.attr("date"), &plain_text(comment));
                 self.comments.insert(comment.attr("id").unwrap_or_default(), text);
             }
         }
@@ -98,8 +98,8 @@ impl Walker<'_, '_> {
         for kind in ["header", "footer"] {
             let relations: Vec<Relation> = self.relations.iter().filter(|it| it.kind == kind).cloned().collect();
             for relation in relations {
-                let Some(xml) = self.package.xml(&relation.target, self.sink)? else { continue };
-                let text = flat(Tree::parse(&xml).top());
+                let Some(xml) = self.package.read_xml(&relation.target, self.sink)? else { continue };
+                let text = plain_text(Tree::parse(&xml).top());
                 if seen.insert(text.clone()) {
                     self.push(BlockKind::Paragraph, &text, Some(kind));
                 }
@@ -113,42 +113,42 @@ impl Walker<'_, '_> {
     }
 
     /// Adds all content below a container of paragraphs and tables.
-    fn blocks(&mut self, node: Node<'_>) -> ReadResult {
+    fn push_blocks(&mut self, node: Node<'_>) -> ReadResult {
         for child in node.children() {
             if self.sink.is_full() {
-                self.sink.truncate();
+                self.sink.mark_truncated();
                 return Ok(());
             }
             match child.name() {
-                "p" => self.paragraph(child)?,
-                "tbl" => self.table(child)?,
+                "p" => self.push_paragraph(child)?,
+                "tbl" => self.push_table(child)?,
                 "AlternateContent" => {
                     if let Some(child) = child.child("Choice").or_else(|| child.child("Fallback")) {
-                        self.blocks(child)?;
+                        self.push_blocks(child)?;
                     }
                 }
-                "altChunk" => self.foreign(child)?,
+                "altChunk" => self.push_imported_part(child)?,
                 // Equations replace paragraphs in the body.
-                "oMathPara" | "oMath" => self.push(BlockKind::Paragraph, &Inline::read(child).text, None),
+                "oMathPara" | "oMath" => self.push(BlockKind::Paragraph, &Inline::parse(child).text, None),
                 "" | "del" | "moveFrom" | "sectPr" | "sdtPr" => {}
-                _ => self.blocks(child)?,
+                _ => self.push_blocks(child)?,
             }
         }
         Ok(())
     }
 
-    fn paragraph(&mut self, node: Node<'_>) -> ReadResult {
-        let inline = Inline::read(node);
+    fn push_paragraph(&mut self, node: Node<'_>) -> ReadResult {
+        let inline = Inline::parse(node);
         let role = self.role(node);
         // Word does not number empty paragraphs.
         let numbered = role.list.filter(|_| !inline.text.trim().is_empty());
         let style = node.path(&["pPr", "pStyle"]).and_then(|it| it.attr("val"));
-        let label = numbered.and_then(|place| self.numbering.label(place, style.as_deref()));
+        let label = numbered.and_then(|place| self.numbering.next_label(place, style.as_deref()));
         let text = label.map_or_else(|| inline.text.clone(), |label| format!("{label} {}", inline.text.trim_start()));
         match role {
             Role { heading: Some(level), .. } => {
                 if level == 1 {
-                    self.sink.title(&one_line(&inline.text));
+                    self.sink.set_title(&one_line(&inline.text));
                 }
                 self.push(BlockKind::Heading(level), &one_line(&text), None);
             }
@@ -156,24 +156,24 @@ impl Walker<'_, '_> {
             Role { code: true, .. } => self.push(BlockKind::Code, &text, None),
             _ => self.push(BlockKind::Paragraph, &text, role.quote.then_some("quote")),
         }
-        self.attached(inline)
+        self.push_anchored_objects(inline)
     }
 
     /// Returns the role of a paragraph: its own settings first, then those of its style.
     fn role(&self, paragraph: Node<'_>) -> Role {
         let Some(properties) = paragraph.child("pPr") else { return Role::default() };
-        let role = value(properties, "pStyle").map(|id| self.styles.role(&id)).unwrap_or_default();
+        let role = child_value(properties, "pStyle").map(|id| self.styles.role(&id)).unwrap_or_default();
         let heading = match outline_level(properties) {
             Some(level) => (level < 10).then_some(level.min(6)),
             None => role.heading,
         };
-        Role { heading, list: list_place(properties).or(role.list.into()).place(), ..role }
+        Role { heading, list: list_place(properties).or(role.list.into()).into_list_place(), ..role }
     }
 
     /// Adds the objects anchored in a paragraph, after it.
-    fn attached(&mut self, inline: Inline<'_>) -> ReadResult {
+    fn push_anchored_objects(&mut self, inline: Inline<'_>) -> ReadResult {
         for text_box in inline.boxes {
-            self.blocks(text_box)?;
+            self.push_blocks(text_box)?;
         }
         for picture in inline.pictures {
             self.push(BlockKind::Paragraph, &picture, Some("picture"));
@@ -196,16 +196,16 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    fn table(&mut self, node: Node<'_>) -> ReadResult {
+    fn push_table(&mut self, node: Node<'_>) -> ReadResult {
         let mut rows = Vec::new();
-        collect(node, "tr", &mut rows);
+        collect_named(node, "tr", &mut rows);
         rows.retain(|row| row.path(&["trPr", "del"]).is_none());
         if let [row] = rows.as_slice() {
             let mut cells = Vec::new();
-            collect(*row, "tc", &mut cells);
+            collect_named(*row, "tc", &mut cells);
             if let [cell] = cells.as_slice() {
                 // A table of one cell is a frame around running text.
-                return self.blocks(*cell);
+                return self.push_blocks(*cell);
             }
         }
         let mut lines = Vec::new();
@@ -218,18 +218,18 @@ impl Walker<'_, '_> {
         }
         self.push(BlockKind::Table, &lines.join("\n"), None);
         for inline in inside {
-            self.attached(inline)?;
+            self.push_anchored_objects(inline)?;
         }
-        tables.into_iter().try_for_each(|table| self.table(table))
+        tables.into_iter().try_for_each(|table| self.push_table(table))
     }
 
     /// Adds an imported part, if it is HTML.
-    fn foreign(&mut self, node: Node<'_>) -> ReadResult {
+    fn push_imported_part(&mut self, node: Node<'_>) -> ReadResult {
         let id = node.prefixed_attr("id").unwrap_or_default();
         let Some(relation) = self.relations.iter().find(|it| it.id == id && !it.external).cloned() else {
             return Ok(());
         };
-        match self.package.xml(&relation.target, self.sink)? {
+        match self.package.read_xml(&relation.target, self.sink)? {
             Some(xml) if xml.trim_start().starts_with('<') => xhtml::read_text(&xml, &Anchor::default(), self.sink),
             _ => Ok(()),
         }
@@ -237,11 +237,11 @@ impl Walker<'_, '_> {
 }
 
 /// Collects rows or cells inside content controls and insertions, but not in nested tables.
-fn collect<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
+fn collect_named<'t>(node: Node<'t>, name: &str, found: &mut Vec<Node<'t>>) {
     for child in node.children() {
         match child.name() {
             it if it == name => found.push(child),
-            "sdt" | "sdtContent" | "ins" | "moveTo" | "customXml" | "smartTag" => collect(child, name, found),
+            "sdt" | "sdtContent" | "ins" | "moveTo" | "customXml" | "smartTag" => collect_named(child, name, found),
             _ => {}
         }
     }
@@ -255,14 +255,14 @@ fn row_cells<'t>(
     tables: &mut Vec<Node<'t>>,
 ) -> Vec<String> {
     /// Maximum number of columns that one cell may span.
-    const WIDEST: usize = 63;
+    const MAX_SPANNED_COLUMNS: usize = 63;
     let number = |node: Option<Node<'_>>, name: &str, most: usize| {
-        node.and_then(|it| value(it, name)?.parse::<usize>().ok()).unwrap_or(0).min(most)
+        node.and_then(|it| child_value(it, name)?.parse::<usize>().ok()).unwrap_or(0).min(most)
     };
-    let mut column = number(row.child("trPr"), "gridBefore", WIDEST);
+    let mut column = number(row.child("trPr"), "gridBefore", MAX_SPANNED_COLUMNS);
     let mut texts = vec![String::new(); column];
     let mut cells = Vec::new();
-    collect(row, "tc", &mut cells);
+    collect_named(row, "tc", &mut cells);
     for cell in cells {
         let properties = cell.child("tcPr");
         let mut text = cell_text(cell, inside, tables);
@@ -280,7 +280,7 @@ fn row_cells<'t>(
             }
         }
         texts.push(text);
-        column += number(properties, "gridSpan", WIDEST).max(1);
+        column += number(properties, "gridSpan", MAX_SPANNED_COLUMNS).max(1);
     }
     texts
 }
@@ -291,7 +291,7 @@ fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<
     for child in cell.children() {
         match child.name() {
             "p" => {
-                let mut inline = Inline::read(child);
+                let mut inline = Inline::parse(child);
                 text.push_str(&std::mem::take(&mut inline.text));
                 text.push('\n');
                 inside.push(inline);
@@ -305,23 +305,23 @@ fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<
 }
 
 /// Returns the text of a part or note, one paragraph per line.
-fn flat(node: Node<'_>) -> String {
+fn plain_text(node: Node<'_>) -> String {
     let mut text = String::new();
     for child in node.children() {
         match child.name() {
             "p" => {
-                let inline = Inline::read(child);
+                let inline = Inline::parse(child);
                 text.push_str(inline.text.trim());
                 text.push('\n');
-                inline.boxes.into_iter().for_each(|it| text.push_str(&flat(it)));
+                inline.boxes.into_iter().for_each(|it| text.push_str(&plain_text(it)));
             }
             "" | "pPr" | "sdtPr" | "del" | "moveFrom" => {}
             "AlternateContent" => {
                 if let Some(child) = child.child("Choice").or_else(|| child.child("Fallback")) {
-                    text.push_str(&flat(child));
+                    text.push_str(&plain_text(child));
                 }
             }
-            _ => text.push_str(&flat(child)),
+            _ => text.push_str(&plain_text(child)),
         }
     }
     text.trim().to_string()

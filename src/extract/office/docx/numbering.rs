@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::extract::office::docx::styles::value;
+use crate::extract::office::docx::styles::child_value;
 use crate::extract::xml_tree::Node;
 
 /// Number of list levels in the format.
@@ -42,22 +42,24 @@ pub(super) struct Numbering {
 
 impl Numbering {
     /// Reads `numbering.xml`.
-    pub(super) fn read(top: Node<'_>) -> Numbering {
+    pub(super) fn parse(top: Node<'_>) -> Numbering {
         let mut numbering = Numbering::default();
         for node in top.descendants() {
             match node.name() {
                 "abstractNum" => {
-                    let levels = node.all("lvl").take(LEVELS).map(level).collect();
+                    let levels = node.children_named("lvl").take(LEVELS).map(parse_level).collect();
                     numbering.definitions.insert(node.attr("abstractNumId").unwrap_or_default(), levels);
                 }
                 "num" => {
                     let id = node.attr("numId").and_then(|it| it.parse().ok());
-                    let (Some(id), Some(definition)) = (id, value(node, "abstractNumId")) else { continue };
+                    let (Some(id), Some(definition)) = (id, child_value(node, "abstractNumId")) else { continue };
                     let restart = |it: Node<'_>| {
                         let level = it.attr("ilvl")?.parse().ok().filter(|it| *it < LEVELS)?;
-                        Some((level, value(it, "startOverride")?.parse().ok()?))
+                        Some((level, child_value(it, "startOverride")?.parse().ok()?))
                     };
-                    numbering.lists.insert(id, (definition, node.all("lvlOverride").filter_map(restart).collect()));
+                    numbering
+                        .lists
+                        .insert(id, (definition, node.children_named("lvlOverride").filter_map(restart).collect()));
                 }
                 _ => {}
             }
@@ -66,7 +68,7 @@ impl Numbering {
     }
 
     /// Counts one more paragraph and returns its label; `None` for bullets.
-    pub(super) fn label(&mut self, place: ListPlace, style: Option<&str>) -> Option<String> {
+    pub(super) fn next_label(&mut self, place: ListPlace, style: Option<&str>) -> Option<String> {
         let (definition, restarts) = self.lists.get_mut(&place.id)?;
         let levels = self.definitions.get(definition)?;
         let by_style = || levels.iter().position(|it| style.is_some() && it.style.as_deref() == style);
@@ -84,36 +86,36 @@ impl Numbering {
         let mut label = level.text.clone();
         for (place, it) in levels.iter().enumerate().take(at + 1) {
             let format = if level.legal { "decimal" } else { &it.format };
-            let number = shown(counts[place].unwrap_or(it.start), format);
+            let number = format_number(counts[place].unwrap_or(it.start), format);
             label = label.replace(&format!("%{}", place + 1), &number);
         }
         Some(label).filter(|it| !it.trim().is_empty())
     }
 }
 
-fn level(node: Node<'_>) -> Level {
+fn parse_level(node: Node<'_>) -> Level {
     Level {
-        start: value(node, "start").and_then(|it| it.parse().ok()).unwrap_or(1),
-        format: value(node, "numFmt").unwrap_or_else(|| "decimal".to_string()),
-        text: value(node, "lvlText").unwrap_or_default(),
-        style: value(node, "pStyle"),
+        start: child_value(node, "start").and_then(|it| it.parse().ok()).unwrap_or(1),
+        format: child_value(node, "numFmt").unwrap_or_else(|| "decimal".to_string()),
+        text: child_value(node, "lvlText").unwrap_or_default(),
+        style: child_value(node, "pStyle"),
         legal: node.child("isLgl").is_some(),
     }
 }
 
 /// Formats a number; unknown formats become decimal.
-fn shown(number: u32, format: &str) -> String {
+fn format_number(number: u32, format: &str) -> String {
     /// Above this number letters and Roman numerals are not used.
-    const LARGEST: u32 = 1_000;
+    const MAX_LETTERED: u32 = 1_000;
     match format {
-        "lowerLetter" | "upperLetter" if (1..=LARGEST).contains(&number) => {
+        "lowerLetter" | "upperLetter" if (1..=MAX_LETTERED).contains(&number) => {
             // a to z, then aa to zz, then aaa: one letter repeated.
             let letter = char::from(b'a' + ((number - 1) % 26) as u8).to_string();
             let letters = letter.repeat(((number - 1) / 26 + 1) as usize);
             if format == "upperLetter" { letters.to_uppercase() } else { letters }
         }
-        "lowerRoman" if (1..=LARGEST).contains(&number) => roman(number),
-        "upperRoman" if (1..=LARGEST).contains(&number) => roman(number).to_uppercase(),
+        "lowerRoman" if (1..=MAX_LETTERED).contains(&number) => roman(number),
+        "upperRoman" if (1..=MAX_LETTERED).contains(&number) => roman(number).to_uppercase(),
         "decimalZero" => format!("{number:02}"),
         _ => number.to_string(),
     }
@@ -160,9 +162,9 @@ mod tests {
     #[test]
     fn list_labels_count_by_level_and_restart() {
         let tree = Tree::parse(XML);
-        let mut numbering = Numbering::read(tree.top());
+        let mut numbering = Numbering::parse(tree.top());
         let mut check = |id, level, style, label: &str| {
-            let found = numbering.label(ListPlace { id, level }, style).unwrap_or_default();
+            let found = numbering.next_label(ListPlace { id, level }, style).unwrap_or_default();
             assert_eq!(found, label);
         };
         check(1, Some(0), None, "1.");
@@ -187,7 +189,7 @@ mod tests {
             (3, "chicago", "3"),
             (0, "lowerLetter", "0"),
         ] {
-            assert_eq!(shown(number, format), text);
+            assert_eq!(format_number(number, format), text);
         }
     }
 }

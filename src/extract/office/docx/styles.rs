@@ -20,7 +20,7 @@ pub(super) struct Role {
 }
 
 /// Style names for code, from Word and from programs that write its format.
-const CODE: &[&str] = &[
+const CODE_STYLES: &[&str] = &[
     "source code",
     "code",
     "code block",
@@ -33,7 +33,7 @@ const CODE: &[&str] = &[
 
 /// Style names for quotations. Word stores the names of its built-in styles in English and their ids in the author's
 /// language; other programs store localized names.
-const QUOTES: &[&str] = &[
+const QUOTE_STYLES: &[&str] = &[
     "quote",
     "intense quote",
     "block quote",
@@ -86,14 +86,14 @@ pub(super) struct Styles {
 
 impl Styles {
     /// Reads `styles.xml`.
-    pub(super) fn read(top: Node<'_>) -> Styles {
+    pub(super) fn parse(top: Node<'_>) -> Styles {
         let mut by_id = HashMap::new();
         for node in top.descendants().filter(|it| it.name() == "style") {
             let Some(id) = node.attr("styleId") else { continue };
             let properties = node.child("pPr");
             let style = Style {
-                name: value(node, "name").unwrap_or_default().to_lowercase(),
-                based_on: value(node, "basedOn"),
+                name: child_value(node, "name").unwrap_or_default().to_lowercase(),
+                based_on: child_value(node, "basedOn"),
                 outline: properties.and_then(outline_level),
                 list: properties.map(list_place).unwrap_or_default(),
             };
@@ -114,25 +114,25 @@ impl Styles {
             let Some(style) = next.and_then(|id| self.by_id.get(id)) else { break };
             heading = heading.or(style.outline).or_else(|| heading_by_name(&style.name));
             list = list.or(style.list);
-            role.code |= CODE.contains(&style.name.as_str());
-            role.quote |= QUOTES.contains(&style.name.as_str());
+            role.code |= CODE_STYLES.contains(&style.name.as_str());
+            role.quote |= QUOTE_STYLES.contains(&style.name.as_str());
             next = style.based_on.as_deref();
         }
         if self.by_id.is_empty() {
             let id = id.to_lowercase();
             heading = heading_by_name(&id);
             // An id is the name without its spaces.
-            role.quote = QUOTES.iter().any(|it| it.replace(' ', "") == id);
+            role.quote = QUOTE_STYLES.iter().any(|it| it.replace(' ', "") == id);
         }
         role.heading = heading.filter(|it| *it < 10).map(|it| it.min(6));
-        role.list = list.place();
+        role.list = list.into_list_place();
         role
     }
 }
 
 /// Returns the outline level of paragraph properties, from 1; 10 is an explicit setting for running text.
 pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
-    Some(value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
+    Some(child_value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
 }
 
 /// The list settings of one style or paragraph; list and level may be set in different places.
@@ -149,7 +149,7 @@ impl PartialPlace {
     }
 
     /// Returns the list, or `None` for number 0, which removes the paragraph from its list.
-    pub(super) fn place(self) -> Option<ListPlace> {
+    pub(super) fn into_list_place(self) -> Option<ListPlace> {
         let id = self.id.filter(|it| *it != 0)?;
         Some(ListPlace { id, level: self.level })
     }
@@ -163,12 +163,12 @@ impl From<Option<ListPlace>> for PartialPlace {
 
 /// Returns the list settings of paragraph properties.
 pub(super) fn list_place(properties: Node<'_>) -> PartialPlace {
-    let number = |name: &str| value(properties.child("numPr")?, name)?.parse::<u32>().ok();
+    let number = |name: &str| child_value(properties.child("numPr")?, name)?.parse::<u32>().ok();
     PartialPlace { id: number("numId"), level: number("ilvl").map(|it| it as usize) }
 }
 
 /// Returns the `val` attribute of a child.
-pub(super) fn value(node: Node<'_>, name: &str) -> Option<String> {
+pub(super) fn child_value(node: Node<'_>, name: &str) -> Option<String> {
     node.child(name)?.attr("val")
 }
 
@@ -177,10 +177,10 @@ mod tests {
     use super::*;
     use crate::extract::xml_tree::Tree;
 
-    fn check(styles: &str, id: &str, heading: Option<u8>, list: bool) {
+    fn assert_role(styles: &str, id: &str, heading: Option<u8>, list: bool) {
         let xml = format!("<w:styles>{styles}</w:styles>");
         let tree = Tree::parse(&xml);
-        let role = Styles::read(tree.top()).role(id);
+        let role = Styles::parse(tree.top()).role(id);
         assert_eq!((role.heading, role.list.is_some()), (heading, list), "{id}");
     }
 
@@ -193,13 +193,13 @@ mod tests {
             <w:style w:styleId="d"><w:basedOn w:val="a"/><w:pPr><w:outlineLvl w:val="9"/></w:pPr></w:style>
             <w:style w:styleId="e"><w:basedOn w:val="e"/></w:style>
             <w:style w:styleId="f"><w:name w:val="heading 9"/><w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr></w:style>"#;
-        check(styles, "a", Some(3), false);
-        check(styles, "b", Some(3), false);
-        check(styles, "c", Some(2), false);
-        check(styles, "d", None, false);
-        check(styles, "e", None, false);
-        check(styles, "f", Some(6), true);
-        check(styles, "missing", None, false);
+        assert_role(styles, "a", Some(3), false);
+        assert_role(styles, "b", Some(3), false);
+        assert_role(styles, "c", Some(2), false);
+        assert_role(styles, "d", None, false);
+        assert_role(styles, "e", None, false);
+        assert_role(styles, "f", Some(6), true);
+        assert_role(styles, "missing", None, false);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
             <w:style w:styleId="mine"><w:name w:val="My own"/><w:basedOn w:val="Zitat"/></w:style>
             <w:style w:styleId="Quote"><w:name w:val="Price quote"/></w:style></w:styles>"#;
         let tree = Tree::parse(styles);
-        let styles = Styles::read(tree.top());
+        let styles = Styles::parse(tree.top());
         let quoted = ["Zitat", "IntensivesZitat", "P7", "mine", "Quote"].map(|it| styles.role(it).quote);
         assert_eq!(quoted, [true, true, true, true, false]);
         // Without styles only the id is available.

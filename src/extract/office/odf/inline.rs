@@ -3,7 +3,7 @@
 use crate::extract::xml_tree::Node;
 
 /// Maximum number of spaces that one element may stand for.
-const MOST_SPACES: usize = 64;
+const MAX_SPACES: usize = 64;
 
 /// Content of a paragraph.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Inline<'t> {
 
 impl<'t> Inline<'t> {
     /// Reads a paragraph or heading.
-    pub(super) fn read(paragraph: Node<'t>) -> Inline<'t> {
+    pub(super) fn parse(paragraph: Node<'t>) -> Inline<'t> {
         let mut inline = Inline::default();
         inline.collect(paragraph);
         inline
@@ -28,13 +28,13 @@ impl<'t> Inline<'t> {
     fn collect(&mut self, node: Node<'t>) {
         for child in node.children() {
             if let Some(text) = child.as_text() {
-                self.running(text);
+                self.push_collapsed(text);
                 continue;
             }
             match child.name() {
                 "s" => {
                     let count = child.attr("c").and_then(|it| it.parse().ok()).unwrap_or(1usize);
-                    self.text.extend(std::iter::repeat_n(' ', count.min(MOST_SPACES)));
+                    self.text.extend(std::iter::repeat_n(' ', count.min(MAX_SPACES)));
                 }
                 "tab" => self.text.push('\t'),
                 "line-break" => self.text.push('\n'),
@@ -51,7 +51,7 @@ impl<'t> Inline<'t> {
     }
 
     /// Adds text with runs of white space collapsed to one space, as the format defines it.
-    fn running(&mut self, text: &str) {
+    fn push_collapsed(&mut self, text: &str) {
         for character in text.chars() {
             match character {
                 ' ' | '\t' | '\r' | '\n' if self.text.ends_with([' ', '\n', '\t']) => {}

@@ -11,11 +11,11 @@ use crate::extract::office::ooxml::{one_line, push_metadata, table_row};
 use crate::extract::sheet_writer::{SheetWriter, cell_name};
 use crate::extract::xml_tree::{self, Node, Tree};
 use crate::extract::zip_container::{Package, check_flaw};
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Maximum number of repeated cells or rows added for one element.
-const MOST_REPEATED: u32 = 16;
+const MAX_REPEATED: u32 = 16;
 
 /// Reads an OpenDocument file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -24,48 +24,48 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     }
     let mut package = Package::open(input.bytes, sink)?;
     check_encryption(&mut package, sink)?;
-    if let Some(xml) = package.xml("meta.xml", sink)? {
-        metadata(Tree::parse(&xml).top(), sink);
+    if let Some(xml) = package.read_xml("meta.xml", sink)? {
+        push_document_metadata(Tree::parse(&xml).top(), sink);
     }
-    let Some(xml) = package.xml("content.xml", sink)? else {
-        return Err(failure(Reason::Damaged, "the package has no readable `content.xml`"));
+    let Some(xml) = package.read_xml("content.xml", sink)? else {
+        return Err(new_failure(Reason::Damaged, "the package has no readable `content.xml`"));
     };
     let tree = Tree::parse(&xml);
-    body(tree.top(), sink);
-    if let Some(xml) = package.xml("styles.xml", sink)? {
+    read_body(tree.top(), sink);
+    if let Some(xml) = package.read_xml("styles.xml", sink)? {
         headers_and_footers(Tree::parse(&xml).top(), sink);
     }
-    embedded(&mut package, sink)?;
+    push_embedded_objects(&mut package, sink)?;
     check_flaw(tree.flaw.as_ref(), "content.xml", sink)
 }
 
 /// Reads a document stored as a single XML file.
 fn read_flat(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let xml = xml_tree::decode(input.bytes);
+    let xml = xml_tree::decode_xml(input.bytes);
     let tree = Tree::parse(&xml);
     let Some(document) = tree.top().child("document") else {
-        return Err(failure(Reason::Damaged, "not an OpenDocument file"));
+        return Err(new_failure(Reason::Damaged, "not an OpenDocument file"));
     };
-    metadata(document, sink);
-    body(document, sink);
+    push_document_metadata(document, sink);
+    read_body(document, sink);
     headers_and_footers(document, sink);
     check_flaw(tree.flaw.as_ref(), input.name, sink)
 }
 
 fn check_encryption(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
-    let Some(xml) = package.xml("META-INF/manifest.xml", sink)? else { return Ok(()) };
+    let Some(xml) = package.read_xml("META-INF/manifest.xml", sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
     let is_body = |it: &Node<'_>| {
         it.attr("full-path").is_some_and(|path| matches!(path.as_str(), "content.xml" | "encrypted-package"))
     };
     let encrypted = |it: Node<'_>| is_body(&it) && it.child("encryption-data").is_some();
     match tree.top().descendants().any(encrypted) {
-        true => Err(failure(Reason::Encrypted, "needs a password")),
+        true => Err(new_failure(Reason::Encrypted, "needs a password")),
         false => Ok(()),
     }
 }
 
-fn metadata(top: Node<'_>, sink: &mut Sink) {
+fn push_document_metadata(top: Node<'_>, sink: &mut Sink) {
     let Some(meta) = top.find("meta") else { return };
     let text = |name: &str| meta.child(name).map(Node::text).unwrap_or_default();
     let author = Some(text("initial-creator")).filter(|it| !it.is_empty()).unwrap_or_else(|| text("creator"));
@@ -75,15 +75,15 @@ fn metadata(top: Node<'_>, sink: &mut Sink) {
         ("author", author),
         ("description", text("description")),
     ];
-    let keywords: Vec<String> = meta.all("keyword").map(Node::text).collect();
+    let keywords: Vec<String> = meta.children_named("keyword").map(Node::text).collect();
     facts.push(("keywords", keywords.join(", ")));
     push_metadata(&facts, sink);
 }
 
-fn body(top: Node<'_>, sink: &mut Sink) {
+fn read_body(top: Node<'_>, sink: &mut Sink) {
     let Some(body) = top.find("body") else { return };
     if let Some(sheets) = body.child("spreadsheet") {
-        for sheet in sheets.all("table") {
+        for sheet in sheets.children_named("table") {
             read_sheet(sheet, sink);
         }
         return;
@@ -92,7 +92,8 @@ fn body(top: Node<'_>, sink: &mut Sink) {
     if pages > 0 {
         sink.document().pages = Some(pages as u32);
     }
-    Walker { sink, page: 0, part: None, kind: BlockKind::Paragraph, quotations: quotations(top) }.blocks(body);
+    Walker { sink, page: 0, part: None, kind: BlockKind::Paragraph, quotations: quotation_styles(top) }
+        .push_blocks(body);
 }
 
 struct Walker<'s> {
@@ -108,7 +109,7 @@ struct Walker<'s> {
 
 /// Returns the names of quotation styles. Built-in names are English in every language; a paragraph may have an automatic
 /// style derived from one of them.
-fn quotations(top: Node<'_>) -> HashSet<String> {
+fn quotation_styles(top: Node<'_>) -> HashSet<String> {
     const NAMES: [&str; 4] = ["Quotations", "Quote", "Intense_20_Quote", "Block_20_Text"];
     let mut found = HashSet::from(NAMES.map(String::from));
     for style in top.descendants().filter(|it| it.name() == "style") {
@@ -125,94 +126,94 @@ impl Walker<'_> {
         self.sink.push(kind, text, Anchor { page, part: self.part.map(str::to_string), ..Anchor::default() });
     }
 
-    fn blocks(&mut self, node: Node<'_>) {
+    fn push_blocks(&mut self, node: Node<'_>) {
         for child in node.children() {
             if self.sink.is_full() || self.page > self.sink.limits().pages {
-                self.sink.truncate();
+                self.sink.mark_truncated();
                 return;
             }
-            self.block(child);
+            self.push_block(child);
         }
     }
 
-    fn block(&mut self, node: Node<'_>) {
+    fn push_block(&mut self, node: Node<'_>) {
         match node.name() {
             "h" => {
                 let level = node.attr("outline-level").and_then(|it| it.parse::<u8>().ok()).unwrap_or(1);
-                self.paragraph(node, BlockKind::Heading(level.clamp(1, 6)));
+                self.push_paragraph(node, BlockKind::Heading(level.clamp(1, 6)));
             }
             "p" if node.attr("style-name").is_some_and(|it| it == "Title") => {
-                self.paragraph(node, BlockKind::Heading(1));
+                self.push_paragraph(node, BlockKind::Heading(1));
             }
             "p" if node.attr("style-name").is_some_and(|it| self.quotations.contains(&it)) => {
                 let outer = self.part.replace("quote");
-                self.paragraph(node, self.kind);
+                self.push_paragraph(node, self.kind);
                 self.part = outer;
             }
-            "p" => self.paragraph(node, self.kind),
-            "list" => self.within(node, self.part, BlockKind::ListItem),
-            "table" => self.table(node),
+            "p" => self.push_paragraph(node, self.kind),
+            "list" => self.push_blocks_as(node, self.part, BlockKind::ListItem),
+            "table" => self.push_table(node),
             "page" => {
                 self.page += 1;
-                self.blocks(node);
+                self.push_blocks(node);
             }
-            "notes" => self.within(node, Some("notes"), BlockKind::Paragraph),
+            "notes" => self.push_blocks_as(node, Some("notes"), BlockKind::Paragraph),
             "frame" | "custom-shape" if node.attr("class").is_some_and(|it| it == "title") => {
-                self.within(node, self.part, BlockKind::Heading(1));
+                self.push_blocks_as(node, self.part, BlockKind::Heading(1));
             }
             "title" | "desc" => self.push(BlockKind::Paragraph, &node.text()),
-            "annotation" => self.comment(node),
+            "annotation" => self.push_comment(node),
             "footer-decl" | "header-decl" => self.push(BlockKind::Paragraph, &node.text()),
             "" | "tracked-changes" | "forms" | "sequence-decls" | "variable-decls" | "user-field-decls"
             | "settings" | "binary-data" | "image" | "event-listeners" | "date-time-decl" | "plugin" => {}
-            _ => self.blocks(node),
+            _ => self.push_blocks(node),
         }
     }
 
-    fn within(&mut self, node: Node<'_>, part: Option<&'static str>, kind: BlockKind) {
+    fn push_blocks_as(&mut self, node: Node<'_>, part: Option<&'static str>, kind: BlockKind) {
         let outer = (self.part, self.kind);
         (self.part, self.kind) = (part, kind);
-        self.blocks(node);
+        self.push_blocks(node);
         (self.part, self.kind) = outer;
     }
 
-    fn paragraph(&mut self, node: Node<'_>, kind: BlockKind) {
-        let inline = Inline::read(node);
+    fn push_paragraph(&mut self, node: Node<'_>, kind: BlockKind) {
+        let inline = Inline::parse(node);
         if matches!(kind, BlockKind::Heading(_)) {
             let text = one_line(&inline.text);
             if kind == BlockKind::Heading(1) {
-                self.sink.title(&text);
+                self.sink.set_title(&text);
             }
             self.push(kind, &text);
         } else {
             self.push(kind, &inline.text);
         }
-        self.attached(inline);
+        self.push_anchored_objects(inline);
     }
 
     /// Adds the objects anchored in a paragraph, after it.
-    fn attached(&mut self, inline: Inline<'_>) {
+    fn push_anchored_objects(&mut self, inline: Inline<'_>) {
         for frame in inline.frames {
-            self.block(frame);
+            self.push_block(frame);
         }
         for note in inline.notes {
-            self.within(note, Some("footnote"), BlockKind::Paragraph);
+            self.push_blocks_as(note, Some("footnote"), BlockKind::Paragraph);
         }
         for comment in inline.comments {
-            self.comment(comment);
+            self.push_comment(comment);
         }
     }
 
-    fn comment(&mut self, node: Node<'_>) {
+    fn push_comment(&mut self, node: Node<'_>) {
         let author = node.child("creator").map(Node::text).unwrap_or_default();
         let text: Vec<String> =
-            node.descendants().filter(|it| it.name() == "p").map(|it| Inline::read(it).text).collect();
+            node.descendants().filter(|it| it.name() == "p").map(|it| Inline::parse(it).text).collect();
         let outer = self.part.replace("comment");
         self.push(BlockKind::Paragraph, &format!("{author}: {}", text.join("\n")));
         self.part = outer;
     }
 
-    fn table(&mut self, table: Node<'_>) {
+    fn push_table(&mut self, table: Node<'_>) {
         let mut rows = Vec::new();
         collect_rows(table, &mut rows);
         let mut lines = Vec::new();
@@ -225,14 +226,14 @@ impl Walker<'_> {
                     "table-cell" => cell_text(cell, &mut inside, &mut tables),
                     _ => String::new(),
                 };
-                let count = repeated(cell, "number-columns-repeated").min(MOST_REPEATED);
+                let count = repeat_count(cell, "number-columns-repeated").min(MAX_REPEATED);
                 cells.extend(std::iter::repeat_n(text, count as usize));
             }
             lines.extend(table_row(&cells));
         }
         self.push(BlockKind::Table, &lines.join("\n"));
-        inside.into_iter().for_each(|inline| self.attached(inline));
-        tables.into_iter().for_each(|table| self.table(table));
+        inside.into_iter().for_each(|inline| self.push_anchored_objects(inline));
+        tables.into_iter().for_each(|table| self.push_table(table));
     }
 }
 
@@ -253,7 +254,7 @@ fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<
     for child in cell.children() {
         match child.name() {
             "p" | "h" => {
-                let mut inline = Inline::read(child);
+                let mut inline = Inline::parse(child);
                 text.push_str(&std::mem::take(&mut inline.text));
                 text.push('\n');
                 inside.push(inline);
@@ -266,7 +267,7 @@ fn cell_text<'t>(cell: Node<'t>, inside: &mut Vec<Inline<'t>>, tables: &mut Vec<
     text
 }
 
-fn repeated(node: Node<'_>, attribute: &str) -> u32 {
+fn repeat_count(node: Node<'_>, attribute: &str) -> u32 {
     node.attr(attribute).and_then(|it| it.parse().ok()).unwrap_or(1).max(1)
 }
 
@@ -278,9 +279,9 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
     let mut comments = Vec::new();
     let mut row_number = 0u32;
     'sheet: for row in rows {
-        let times = repeated(row, "number-rows-repeated");
+        let times = repeat_count(row, "number-rows-repeated");
         // Repeated rows with content are rare, and a few copies are enough.
-        for place in 0..times.min(MOST_REPEATED) {
+        for place in 0..times.min(MAX_REPEATED) {
             if !write_row(row, row_number.saturating_add(place), &mut writer, &mut comments) {
                 break 'sheet;
             }
@@ -288,11 +289,11 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
         row_number = row_number.saturating_add(times);
     }
     for (cell, comment) in comments {
-        writer.comment(&cell, &comment);
+        writer.push_comment(&cell, &comment);
     }
     if let Some(shapes) = sheet.child("shapes") {
-        let text = shapes.descendants().filter(|it| it.name() == "p").map(|it| Inline::read(it).text);
-        writer.graphic(&text.collect::<Vec<_>>().join("\n"));
+        let text = shapes.descendants().filter(|it| it.name() == "p").map(|it| Inline::parse(it).text);
+        writer.push_graphic(&text.collect::<Vec<_>>().join("\n"));
     }
     writer.finish();
 }
@@ -300,15 +301,15 @@ fn read_sheet(sheet: Node<'_>, sink: &mut Sink) {
 fn write_row(row: Node<'_>, number: u32, writer: &mut SheetWriter<'_>, comments: &mut Vec<(String, String)>) -> bool {
     let mut column = 0u32;
     for cell in row.children().filter(|it| matches!(it.name(), "table-cell" | "covered-table-cell")) {
-        let times = repeated(cell, "number-columns-repeated");
-        let text: Vec<String> = cell.all("p").map(|it| Inline::read(it).text).collect();
+        let times = repeat_count(cell, "number-columns-repeated");
+        let text: Vec<String> = cell.children_named("p").map(|it| Inline::parse(it).text).collect();
         let text = text.join(" ");
-        for place in 0..times.min(MOST_REPEATED) {
-            if !writer.cell(number, column.saturating_add(place), &text) {
+        for place in 0..times.min(MAX_REPEATED) {
+            if !writer.push_cell(number, column.saturating_add(place), &text) {
                 return false;
             }
         }
-        for comment in cell.all("annotation") {
+        for comment in cell.children_named("annotation") {
             let lines = comment.descendants().filter(|it| it.name() == "p").map(Node::text);
             comments.push((cell_name(number, column), lines.collect::<Vec<_>>().join("\n")));
         }
@@ -330,7 +331,7 @@ fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
             _ => continue,
         };
         let lines: Vec<String> =
-            node.descendants().filter(|it| matches!(it.name(), "p" | "h")).map(|it| Inline::read(it).text).collect();
+            node.descendants().filter(|it| matches!(it.name(), "p" | "h")).map(|it| Inline::parse(it).text).collect();
         let text = lines.join("\n");
         if seen.insert(text.clone()) {
             sink.push(BlockKind::Paragraph, &text, Anchor { part: Some(part.to_string()), ..Anchor::default() });
@@ -339,14 +340,14 @@ fn headers_and_footers(top: Node<'_>, sink: &mut Sink) {
 }
 
 /// Adds the text of embedded objects: charts, formulas, documents.
-fn embedded(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
+fn push_embedded_objects(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
     /// Maximum number of objects read; a report has a few dozen charts.
-    const MOST_OBJECTS: usize = 100;
+    const MAX_OBJECTS: usize = 100;
     let is_object = |name: &String| {
         name.split_once('/').is_some_and(|(folder, rest)| folder.starts_with("Object") && rest == "content.xml")
     };
-    for name in package.names().into_iter().filter(is_object).take(MOST_OBJECTS) {
-        let Some(xml) = package.xml(&name, sink)? else { continue };
+    for name in package.names().into_iter().filter(is_object).take(MAX_OBJECTS) {
+        let Some(xml) = package.read_xml(&name, sink)? else { continue };
         let tree = Tree::parse(&xml);
         let top = tree.top();
         let part = Some("object");
@@ -356,7 +357,7 @@ fn embedded(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
                 let text = |it: Node<'_>| matches!(it.name(), "mi" | "mn" | "mo" | "mtext").then(|| it.text());
                 walker.push(BlockKind::Paragraph, &math.descendants().filter_map(text).collect::<Vec<_>>().join(" "));
             }
-            Some(body) => walker.blocks(body),
+            Some(body) => walker.push_blocks(body),
             None => {}
         }
     }

@@ -4,7 +4,7 @@ use encoding_rs::Encoding;
 
 /// Returns the encoding of a Windows code page; Windows-1252 if it is unknown or has no decoder (1361, 50225, 52936). The
 /// same applies to 1200, which some messages declare although their text is in bytes.
-pub(crate) fn of_code_page(number: i32) -> &'static Encoding {
+pub(crate) fn encoding_of_code_page(number: i32) -> &'static Encoding {
     let label = match number {
         866 => "ibm866",
         874 => "windows-874",
@@ -33,7 +33,7 @@ fn by_label(label: &str) -> &'static Encoding {
 }
 
 /// Returns the encoding of a font charset; `None` if the document's encoding applies.
-pub(super) fn of_font(charset: i32) -> Option<&'static Encoding> {
+pub(super) fn encoding_of_font_charset(charset: i32) -> Option<&'static Encoding> {
     let page = match charset {
         77 => 10000,
         128 => 932,
@@ -51,7 +51,7 @@ pub(super) fn of_font(charset: i32) -> Option<&'static Encoding> {
         238 => 1250,
         _ => return None,
     };
-    Some(of_code_page(page))
+    Some(encoding_of_code_page(page))
 }
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ mod tests {
             (65001, "UTF-8"),
             (-1, "windows-1252"),
         ] {
-            assert_eq!(of_code_page(number).name(), name, "{number}");
+            assert_eq!(encoding_of_code_page(number).name(), name, "{number}");
         }
     }
 }

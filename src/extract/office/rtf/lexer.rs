@@ -27,10 +27,10 @@ impl<'a> Lexer<'a> {
         Lexer { rest: bytes }
     }
 
-    fn control(&mut self, rest: &'a [u8]) -> Option<Token<'a>> {
+    fn lex_control(&mut self, rest: &'a [u8]) -> Option<Token<'a>> {
         let letters = rest.iter().take_while(|it| it.is_ascii_alphabetic()).count();
         if letters == 0 {
-            return self.symbol(rest);
+            return self.lex_symbol(rest);
         }
         let (word, rest) = rest.split_at(letters);
         let sign = usize::from(rest.first() == Some(&b'-'));
@@ -47,7 +47,7 @@ impl<'a> Lexer<'a> {
         Some(Token::Word(word, number))
     }
 
-    fn symbol(&mut self, rest: &'a [u8]) -> Option<Token<'a>> {
+    fn lex_symbol(&mut self, rest: &'a [u8]) -> Option<Token<'a>> {
         let (&symbol, rest) = rest.split_first()?;
         self.rest = rest;
         if symbol != b'\'' {
@@ -77,7 +77,7 @@ impl<'a> Iterator for Lexer<'a> {
                 self.rest = rest;
                 Some(if first == b'{' { Token::Open } else { Token::Close })
             }
-            b'\\' => self.control(rest),
+            b'\\' => self.lex_control(rest),
             _ => {
                 let end = self.rest.iter().position(|it| matches!(it, b'{' | b'}' | b'\\' | b'\r' | b'\n' | 0));
                 let (text, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));

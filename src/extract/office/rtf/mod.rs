@@ -5,7 +5,7 @@
 mod charset;
 mod lexer;
 
-pub(crate) use crate::extract::office::rtf::charset::of_code_page as encoding_of_code_page;
+pub(crate) use crate::extract::office::rtf::charset::encoding_of_code_page;
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,22 +13,22 @@ use encoding_rs::Encoding;
 
 use crate::extract::office::ooxml::{heading_by_name, one_line, push_metadata, table_row};
 use crate::extract::office::rtf::lexer::{Lexer, Token};
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 
 /// Maximum group nesting; documents have a few dozen levels.
-const MAX_DEPTH: usize = 256;
+const MAX_GROUP_DEPTH: usize = 256;
 
 /// Reads an RTF file.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     const SIGNATURE: &[u8] = b"{\\rtf";
     let start = input.bytes.windows(SIGNATURE.len()).take(64).position(|it| it == SIGNATURE);
-    let Some(start) = start else { return Err(failure(Reason::Damaged, "does not begin with the RTF signature")) };
+    let Some(start) = start else { return Err(new_failure(Reason::Damaged, "does not begin with the RTF signature")) };
     let mut reader = Reader::new(sink);
     for token in Lexer::new(&input.bytes[start..]) {
-        reader.token(token)?;
+        reader.handle_token(token)?;
         if reader.sink.is_full() {
-            reader.sink.truncate();
+            reader.sink.mark_truncated();
             break;
         }
     }
@@ -42,7 +42,7 @@ enum Capture {
     Footnote,
     Comment,
     HeaderFooter,
-    Fact(&'static str),
+    Metadata(&'static str),
     Style,
     /// Bullet or number of a list item.
     Label,
@@ -135,44 +135,44 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn token(&mut self, token: Token<'_>) -> ReadResult {
+    fn handle_token(&mut self, token: Token<'_>) -> ReadResult {
         match token {
             Token::Open => {
                 self.flush_bytes();
                 self.dropped = 0;
-                if self.stack.len() >= MAX_DEPTH {
-                    return Err(failure(Reason::TooDeep, "groups are nested too deep"));
+                if self.stack.len() >= MAX_GROUP_DEPTH {
+                    return Err(new_failure(Reason::TooDeep, "groups are nested too deep"));
                 }
                 self.stack.push(self.state);
                 self.state.capture = None;
             }
-            Token::Close => self.close(),
+            Token::Close => self.close_group(),
             Token::Symbol(b'*') => self.optional = true,
-            Token::Symbol(symbol) => self.symbol(symbol),
-            Token::Hex(byte) => self.raw(&[byte]),
-            Token::Text(text) => self.raw(text),
-            Token::Word("u", Some(code)) => self.unicode(code),
+            Token::Symbol(symbol) => self.handle_symbol(symbol),
+            Token::Hex(byte) => self.push_bytes(&[byte]),
+            Token::Text(text) => self.push_bytes(text),
+            Token::Word("u", Some(code)) => self.handle_unicode(code),
             Token::Word(word, number) => {
                 self.flush_bytes();
-                self.word(word, number);
+                self.handle_word(word, number);
             }
         }
         Ok(())
     }
 
-    fn close(&mut self) {
+    fn close_group(&mut self) {
         self.flush_bytes();
         self.dropped = 0;
         self.optional = false;
         if let Some(capture) = self.state.capture {
-            self.captured(capture);
+            self.finish_capture(capture);
         }
         if let Some(state) = self.stack.pop() {
             self.state = state;
         }
     }
 
-    fn captured(&mut self, capture: Capture) {
+    fn finish_capture(&mut self, capture: Capture) {
         if self.texts.len() < 2 {
             return;
         }
@@ -181,7 +181,7 @@ impl<'s> Reader<'s> {
             Capture::Footnote => self.notes.push(("footnote", text)),
             Capture::Comment => self.notes.push(("comment", text)),
             Capture::HeaderFooter => self.headers.push(text),
-            Capture::Fact(key) => self.facts.push((key, text)),
+            Capture::Metadata(key) => self.facts.push((key, text)),
             Capture::Label => {
                 let label = text.trim();
                 // Other text refers to numbers, but not to bullets.
@@ -198,7 +198,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn begin(&mut self, capture: Capture) {
+    fn begin_capture(&mut self, capture: Capture) {
         self.state.capture = Some(capture);
         self.texts.push(String::new());
     }
@@ -217,7 +217,7 @@ impl<'s> Reader<'s> {
         &mut self.texts[last]
     }
 
-    fn put(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         self.flush_bytes();
         if !self.is_silent() {
             self.text().push_str(text);
@@ -225,7 +225,7 @@ impl<'s> Reader<'s> {
     }
 
     /// Adds bytes of text, unless they are the fallback of a Unicode character.
-    fn raw(&mut self, bytes: &[u8]) {
+    fn push_bytes(&mut self, bytes: &[u8]) {
         self.optional = false;
         let dropped = self.dropped.min(bytes.len());
         self.dropped -= dropped;
@@ -245,7 +245,7 @@ impl<'s> Reader<'s> {
         self.text().push_str(&text);
     }
 
-    fn unicode(&mut self, code: i32) {
+    fn handle_unicode(&mut self, code: i32) {
         self.flush_bytes();
         self.dropped = self.state.fallback;
         // Numbers are signed 16-bit; some producers write them unsigned, others write larger ones.
@@ -261,38 +261,38 @@ impl<'s> Reader<'s> {
             (_, unit) => char::from_u32(unit),
         };
         if let Some(character) = character {
-            self.put(character.encode_utf8(&mut [0; 4]));
+            self.push_text(character.encode_utf8(&mut [0; 4]));
         }
     }
 
-    fn symbol(&mut self, symbol: u8) {
+    fn handle_symbol(&mut self, symbol: u8) {
         if self.dropped > 0 {
             self.dropped -= 1;
             return;
         }
         match symbol {
-            b'~' => self.put("\u{a0}"),
-            b'_' => self.put("\u{2011}"),
-            b'\\' | b'{' | b'}' => self.raw(&[symbol]),
+            b'~' => self.push_text("\u{a0}"),
+            b'_' => self.push_text("\u{2011}"),
+            b'\\' | b'{' | b'}' => self.push_bytes(&[symbol]),
             b'\r' | b'\n' => self.end_paragraph(),
-            b'\t' => self.put("\t"),
+            b'\t' => self.push_text("\t"),
             _ => {}
         }
     }
 
-    fn word(&mut self, word: &str, number: Option<i32>) {
+    fn handle_word(&mut self, word: &str, number: Option<i32>) {
         let optional = std::mem::take(&mut self.optional);
-        if self.destination(word, optional) || self.state.skipped {
+        if self.open_destination(word, optional) || self.state.skipped {
             return;
         }
         match word {
-            "ansicpg" => self.document_encoding = charset::of_code_page(number.unwrap_or(1252)),
-            "mac" => self.document_encoding = charset::of_code_page(10000),
+            "ansicpg" => self.document_encoding = charset::encoding_of_code_page(number.unwrap_or(1252)),
+            "mac" => self.document_encoding = charset::encoding_of_code_page(10000),
             "uc" => self.state.fallback = number.unwrap_or(1).clamp(0, 16) as usize,
             "f" if self.state.fonts => self.font = number.unwrap_or(0),
             "f" => self.state.encoding = self.font_encodings.get(&number.unwrap_or(0)).copied(),
             "fcharset" if self.state.fonts => {
-                if let Some(encoding) = charset::of_font(number.unwrap_or(0)) {
+                if let Some(encoding) = charset::encoding_of_font_charset(number.unwrap_or(0)) {
                     self.font_encodings.insert(self.font, encoding);
                 }
             }
@@ -311,7 +311,7 @@ impl<'s> Reader<'s> {
             "s" => {
                 self.state.style = number.unwrap_or(0);
                 if self.state.styles && self.state.capture.is_none() {
-                    self.begin(Capture::Style);
+                    self.begin_capture(Capture::Style);
                 }
             }
             "outlinelevel" => {
@@ -321,26 +321,26 @@ impl<'s> Reader<'s> {
             "intbl" => self.state.in_table = true,
             "itap" => self.state.in_table = number.unwrap_or(0) > 0,
             "par" | "sect" | "page" => self.end_paragraph(),
-            "line" => self.put("\n"),
-            "tab" => self.put("\t"),
+            "line" => self.push_text("\n"),
+            "tab" => self.push_text("\t"),
             "cell" => self.end_cell(),
             "row" => self.end_row(),
-            "nestcell" => self.put(" | "),
-            "nestrow" => self.put("\n"),
-            "emdash" => self.put("—"),
-            "endash" => self.put("–"),
-            "lquote" => self.put("‘"),
-            "rquote" => self.put("’"),
-            "ldblquote" => self.put("“"),
-            "rdblquote" => self.put("”"),
-            "bullet" => self.put("•"),
-            "emspace" | "enspace" | "qmspace" => self.put(" "),
+            "nestcell" => self.push_text(" | "),
+            "nestrow" => self.push_text("\n"),
+            "emdash" => self.push_text("—"),
+            "endash" => self.push_text("–"),
+            "lquote" => self.push_text("‘"),
+            "rquote" => self.push_text("’"),
+            "ldblquote" => self.push_text("“"),
+            "rdblquote" => self.push_text("”"),
+            "bullet" => self.push_text("•"),
+            "emspace" | "enspace" | "qmspace" => self.push_text(" "),
             _ => {}
         }
     }
 
     /// Opens a destination; returns false if the word is not one.
-    fn destination(&mut self, word: &str, optional: bool) -> bool {
+    fn open_destination(&mut self, word: &str, optional: bool) -> bool {
         match word {
             // The Unicode version of a skipped group.
             "ud" => self.state.skipped = false,
@@ -348,21 +348,21 @@ impl<'s> Reader<'s> {
             "fonttbl" => self.state.fonts = true,
             "stylesheet" => self.state.styles = true,
             "info" => self.state.info = true,
-            "title" if self.state.info => self.begin(Capture::Fact("title")),
-            "author" if self.state.info => self.begin(Capture::Fact("author")),
-            "subject" if self.state.info => self.begin(Capture::Fact("subject")),
-            "keywords" if self.state.info => self.begin(Capture::Fact("keywords")),
-            "footnote" => self.begin(Capture::Footnote),
-            "annotation" => self.begin(Capture::Comment),
+            "title" if self.state.info => self.begin_capture(Capture::Metadata("title")),
+            "author" if self.state.info => self.begin_capture(Capture::Metadata("author")),
+            "subject" if self.state.info => self.begin_capture(Capture::Metadata("subject")),
+            "keywords" if self.state.info => self.begin_capture(Capture::Metadata("keywords")),
+            "footnote" => self.begin_capture(Capture::Footnote),
+            "annotation" => self.begin_capture(Capture::Comment),
             "header" | "headerl" | "headerr" | "headerf" | "footer" | "footerl" | "footerr" | "footerf" => {
-                self.begin(Capture::HeaderFooter);
+                self.begin_capture(Capture::HeaderFooter);
             }
             "listtext" | "pntext" => {
                 // The label also marks the paragraph as a list item.
                 if let Some(outer) = self.stack.last_mut() {
                     outer.list = true;
                 }
-                self.begin(Capture::Label);
+                self.begin_capture(Capture::Label);
             }
             // Marked as optional, but they hold text or affect it.
             "shpinst" | "nesttableprops" | "cs" => return false,
@@ -385,7 +385,7 @@ impl<'s> Reader<'s> {
             return;
         }
         if self.texts.len() > 1 || self.state.in_table {
-            self.put("\n");
+            self.push_text("\n");
             return;
         }
         self.end_table();
@@ -395,7 +395,7 @@ impl<'s> Reader<'s> {
             Some(level) => {
                 let text = one_line(&text);
                 if level == 1 {
-                    self.sink.title(&text);
+                    self.sink.set_title(&text);
                 }
                 self.push(BlockKind::Heading(level), &text, None);
             }
@@ -440,7 +440,7 @@ impl<'s> Reader<'s> {
     fn finish(mut self) {
         self.flush_bytes();
         if !self.stack.is_empty() {
-            self.sink.problem("ends inside an open group");
+            self.sink.record_problem("ends inside an open group");
         }
         // Text of an unclosed note is kept as a paragraph.
         let text = std::mem::take(&mut self.texts).join("\n");

@@ -6,76 +6,76 @@
 use std::collections::HashSet;
 
 /// Columns of a sheet, defined by the format.
-const COLUMNS: usize = 256;
+const MAX_COLUMNS: usize = 256;
 
 /// Rows of a sheet: row numbers have 16 bits.
-const ROWS: usize = 1 << 16;
+const MAX_ROWS: usize = 1 << 16;
 
 /// Maximum number of cells, used or not, that calamine may allocate per workbook: about 130 MiB with its copy of a sheet.
-const MOST_ROOM: usize = 2_000_000;
+const MAX_ALLOCATED_CELLS: usize = 2_000_000;
 
 /// Record with the claimed used area of a sheet: an estimate that readers do not need.
 const DIMENSIONS: u16 = 0x0200;
 
 /// Cell records; each begins with row and column.
 const FORMULA: u16 = 0x0006;
-const ROW_OF_NUMBERS: u16 = 0x00BD;
-const CELLS: [u16; 8] = [FORMULA, 0x0203, 0x0204, 0x0205, 0x027E, ROW_OF_NUMBERS, 0x00D6, 0x00FD];
+const MUL_RK: u16 = 0x00BD;
+const CELL_RECORDS: [u16; 8] = [FORMULA, 0x0203, 0x0204, 0x0205, 0x027E, MUL_RK, 0x00D6, 0x00FD];
 
 /// The text result of the preceding formula.
 const FORMULA_TEXT: u16 = 0x0207;
 
 /// Begin and end of a sheet or of a chart in it, and the record with name and offset of a sheet.
-const BEGIN: u16 = 0x0809;
-const END: u16 = 0x000A;
-const SHEET: u16 = 0x0085;
+const BOF: u16 = 0x0809;
+const EOF: u16 = 0x000A;
+const BOUND_SHEET: u16 = 0x0085;
 
 /// Record type without meaning, for dropped records.
 const IGNORED: u16 = 0xFFFF;
 
 /// The used rows and columns of a sheet, in order.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Places {
+pub(super) struct PositionMap {
     rows: Vec<u16>,
     columns: Vec<u16>,
     /// Number of used rows at the end that exceeded the cell limit.
-    pub(super) left_out: usize,
+    pub(super) dropped_rows: usize,
 }
 
-impl Places {
+impl PositionMap {
     /// Returns the original position of a compacted cell.
-    pub(super) fn of(&self, row: usize, column: usize) -> Option<(u32, u32)> {
+    pub(super) fn original(&self, row: usize, column: usize) -> Option<(u32, u32)> {
         Some(((*self.rows.get(row)?).into(), (*self.columns.get(column)?).into()))
     }
 }
 
 /// Compacts the cells of every sheet and disables invalid records. Returns the position map of each sheet, in the order of
 /// the sheet names.
-pub(super) fn move_together(stream: &mut [u8]) -> Vec<Places> {
-    let mut room = MOST_ROOM;
+pub(super) fn compact_cells(stream: &mut [u8]) -> Vec<PositionMap> {
+    let mut room = MAX_ALLOCATED_CELLS;
     let mut places = Vec::new();
-    for begin in sheets(stream) {
-        let mut sheet = used(stream, begin);
+    for begin in sheet_offsets(stream) {
+        let mut sheet = used_rows_and_columns(stream, begin);
         let most = room / sheet.columns.len().max(1);
-        sheet.left_out = sheet.rows.len().saturating_sub(most);
+        sheet.dropped_rows = sheet.rows.len().saturating_sub(most);
         sheet.rows.truncate(most);
         room -= sheet.rows.len() * sheet.columns.len();
-        number_anew(stream, begin, &sheet);
+        renumber_cells(stream, begin, &sheet);
         places.push(sheet);
     }
     places
 }
 
 /// Returns the offsets of the sheets. Disables further names of the same sheet, as each would allocate its cells again.
-fn sheets(stream: &mut [u8]) -> Vec<usize> {
+fn sheet_offsets(stream: &mut [u8]) -> Vec<usize> {
     let mut begins = Vec::new();
     let mut seen = HashSet::new();
     let mut at = 0;
-    while let Some((kind, end)) = record(stream, at).filter(|it| it.0 != END) {
+    while let Some((kind, end)) = parse_record(stream, at).filter(|it| it.0 != EOF) {
         let begin = stream[at..end].get(4..8).and_then(|it| it.try_into().ok()).map(u32::from_le_bytes);
         match begin {
-            Some(begin) if kind == SHEET && seen.insert(begin) => begins.push(begin as usize),
-            Some(_) if kind == SHEET => stream[at..at + 2].copy_from_slice(&IGNORED.to_le_bytes()),
+            Some(begin) if kind == BOUND_SHEET && seen.insert(begin) => begins.push(begin as usize),
+            Some(_) if kind == BOUND_SHEET => stream[at..at + 2].copy_from_slice(&IGNORED.to_le_bytes()),
             _ => {}
         }
         at = end;
@@ -84,7 +84,7 @@ fn sheets(stream: &mut [u8]) -> Vec<usize> {
 }
 
 /// Returns the type and the end of the record at an offset.
-fn record(stream: &[u8], at: usize) -> Option<(u16, usize)> {
+fn parse_record(stream: &[u8], at: usize) -> Option<(u16, usize)> {
     let [k0, k1, l0, l1] = *stream.get(at..)?.first_chunk::<4>()?;
     let end = at + 4 + usize::from(u16::from_le_bytes([l0, l1]));
     (end <= stream.len()).then_some((u16::from_le_bytes([k0, k1]), end))
@@ -93,11 +93,11 @@ fn record(stream: &[u8], at: usize) -> Option<(u16, usize)> {
 /// Visits the records of a sheet without those of its charts.
 fn each_record(stream: &mut [u8], begin: usize, mut visit: impl FnMut(u16, &mut [u8])) {
     let (mut at, mut depth) = (begin, 0usize);
-    while let Some((kind, end)) = record(stream, at) {
+    while let Some((kind, end)) = parse_record(stream, at) {
         match kind {
-            BEGIN => depth += 1,
-            END if depth <= 1 => return,
-            END => depth -= 1,
+            BOF => depth += 1,
+            EOF if depth <= 1 => return,
+            EOF => depth -= 1,
             _ if depth <= 1 => visit(kind, &mut stream[at..end]),
             _ => {}
         }
@@ -106,34 +106,34 @@ fn each_record(stream: &mut [u8], begin: usize, mut visit: impl FnMut(u16, &mut 
 }
 
 /// Finds the used rows and columns.
-fn used(stream: &mut [u8], begin: usize) -> Places {
-    let (mut rows, mut columns) = (vec![false; ROWS], [false; COLUMNS]);
+fn used_rows_and_columns(stream: &mut [u8], begin: usize) -> PositionMap {
+    let (mut rows, mut columns) = (vec![false; MAX_ROWS], [false; MAX_COLUMNS]);
     each_record(stream, begin, |kind, record| {
-        if let Some((row, first, last)) = cells(kind, record) {
+        if let Some((row, first, last)) = cell_columns(kind, record) {
             rows[row] = true;
             columns[first..=last].fill(true);
         }
     });
     let numbers = |used: &[bool]| (0..=u16::MAX).zip(used).filter(|it| *it.1).map(|it| it.0).collect();
-    Places { rows: numbers(&rows), columns: numbers(&columns), left_out: 0 }
+    PositionMap { rows: numbers(&rows), columns: numbers(&columns), dropped_rows: 0 }
 }
 
 /// Returns the row, the first and the last column of a cell record; `None` if it is no cell or out of range.
-fn cells(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
+fn cell_columns(kind: u16, record: &[u8]) -> Option<(usize, usize, usize)> {
     let number = |at: usize| Some(usize::from(u16::from_le_bytes(*record.get(at..)?.first_chunk::<2>()?)));
-    if !CELLS.contains(&kind) {
+    if !CELL_RECORDS.contains(&kind) {
         return None;
     }
     let (row, first) = (number(4)?, number(6)?);
-    let last = if kind == ROW_OF_NUMBERS { number(record.len() - 2)? } else { first };
-    (first <= last && last < COLUMNS).then_some((row, first, last))
+    let last = if kind == MUL_RK { number(record.len() - 2)? } else { first };
+    (first <= last && last < MAX_COLUMNS).then_some((row, first, last))
 }
 
 /// Renumbers the cells of a sheet to their compacted positions, and disables those without one.
-fn number_anew(stream: &mut [u8], begin: usize, places: &Places) {
+fn renumber_cells(stream: &mut [u8], begin: usize, places: &PositionMap) {
     let mut is_left_out = false;
     each_record(stream, begin, |kind, record| {
-        let place = cells(kind, record).and_then(|(row, first, last)| {
+        let place = cell_columns(kind, record).and_then(|(row, first, last)| {
             let place = |all: &[u16], number: usize| all.binary_search(&(number as u16)).ok();
             Some((place(&places.rows, row)?, place(&places.columns, first)?, place(&places.columns, last)?))
         });
@@ -142,11 +142,11 @@ fn number_anew(stream: &mut [u8], begin: usize, places: &Places) {
             let mut put = |at: usize, number: usize| record[at..at + 2].copy_from_slice(&(number as u16).to_le_bytes());
             put(4, row);
             put(6, first);
-            if kind == ROW_OF_NUMBERS {
+            if kind == MUL_RK {
                 put(length - 2, last);
             }
         }
-        let is_cell = CELLS.contains(&kind);
+        let is_cell = CELL_RECORDS.contains(&kind);
         if kind == FORMULA {
             is_left_out = place.is_none();
         }
@@ -171,15 +171,15 @@ pub(super) mod tests {
 
     /// Makes a workbook with these records in each sheet.
     pub(in crate::extract::office::spreadsheet) fn book(sheets: &[(&str, Vec<u8>)]) -> Vec<u8> {
-        let begin = || record(BEGIN, &[0, 6, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let begin = || record(BOF, &[0, 6, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let globals = |places: &[u32]| {
             let names = sheets.iter().zip(places).flat_map(|((name, _), place)| {
                 let head = [&place.to_le_bytes()[..], &[0, 0, name.len() as u8, 0]].concat();
-                record(SHEET, &[&head[..], name.as_bytes()].concat())
+                record(BOUND_SHEET, &[&head[..], name.as_bytes()].concat())
             });
-            [begin(), names.collect(), record(END, &[])].concat()
+            [begin(), names.collect(), record(EOF, &[])].concat()
         };
-        let bodies: Vec<Vec<u8>> = sheets.iter().map(|it| [begin(), it.1.clone(), record(END, &[])].concat()).collect();
+        let bodies: Vec<Vec<u8>> = sheets.iter().map(|it| [begin(), it.1.clone(), record(EOF, &[])].concat()).collect();
         let start = globals(&vec![0; sheets.len()]).len();
         let places: Vec<u32> = bodies
             .iter()
@@ -192,10 +192,10 @@ pub(super) mod tests {
     }
 
     /// Compacts the cells of one sheet, and compares its records.
-    fn check(before: &[Vec<u8>], after: &[Vec<u8>]) -> Places {
+    fn assert_compacted(before: &[Vec<u8>], after: &[Vec<u8>]) -> PositionMap {
         let mut stream = book(&[("a", before.concat())]);
-        let mut places = move_together(&mut stream);
-        assert_eq!((stream, places[0].left_out), (book(&[("a", after.concat())]), 0));
+        let mut places = compact_cells(&mut stream);
+        assert_eq!((stream, places[0].dropped_rows), (book(&[("a", after.concat())]), 0));
         places.remove(0)
     }
 
@@ -203,13 +203,13 @@ pub(super) mod tests {
     fn compacted_cells_map_to_original_positions() {
         let numbers = |row: u8, first: u8, last: u8| {
             let all = vec![0; 6 * usize::from(last - first + 1)];
-            record(ROW_OF_NUMBERS, &[&[row, 0, first, 0][..], &all, &[last, 0]].concat())
+            record(MUL_RK, &[&[row, 0, first, 0][..], &all, &[last, 0]].concat())
         };
-        let places = check(
+        let places = assert_compacted(
             &[number(7, 3, 1.0), numbers(9, 10, 12), number(65_535, 255, 2.0)],
             &[number(0, 0, 1.0), numbers(1, 1, 3), number(2, 4, 2.0)],
         );
-        let found: Vec<_> = [(0, 0), (1, 2), (2, 4), (3, 0)].map(|it| places.of(it.0, it.1)).into();
+        let found: Vec<_> = [(0, 0), (1, 2), (2, 4), (3, 0)].map(|it| places.original(it.0, it.1)).into();
         assert_eq!(found, [Some((7, 3)), Some((9, 11)), Some((65_535, 255)), None]);
     }
 
@@ -218,8 +218,8 @@ pub(super) mod tests {
         let (wild, claim) = (number(1, 256, 1.0), [0xFF; 14]);
         let formula = |column: u16| record(FORMULA, &[&[1, 0][..], &column.to_le_bytes(), &[0; 18]].concat());
         let text = record(FORMULA_TEXT, &[1, 0, 0, b'x']);
-        let chart = [record(BEGIN, &[0; 4]), wild.clone(), record(END, &[])].concat();
-        check(
+        let chart = [record(BOF, &[0; 4]), wild.clone(), record(EOF, &[])].concat();
+        assert_compacted(
             &[
                 record(DIMENSIONS, &claim),
                 wild.clone(),
@@ -246,24 +246,24 @@ pub(super) mod tests {
         // Every row has one cell and every column is used: the allocation is the product.
         let diagonal: Vec<u8> = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
         let mut stream = book(&[("a", diagonal), ("b", number(0, 0, 1.0))]);
-        let rows: Vec<_> = move_together(&mut stream).iter().map(|it| (it.rows.len(), it.left_out)).collect();
-        assert_eq!(rows, [(MOST_ROOM / 256, 20_000 - MOST_ROOM / 256), (1, 0)]);
+        let rows: Vec<_> = compact_cells(&mut stream).iter().map(|it| (it.rows.len(), it.dropped_rows)).collect();
+        assert_eq!(rows, [(MAX_ALLOCATED_CELLS / 256, 20_000 - MAX_ALLOCATED_CELLS / 256), (1, 0)]);
     }
 
     #[test]
     fn duplicate_sheet_name_is_disabled() {
         let mut stream = book(&[("a", number(9, 9, 1.0)), ("b", Vec::new())]);
-        let begins: Vec<[u8; 4]> = sheets(&mut stream).into_iter().map(|it| (it as u32).to_le_bytes()).collect();
+        let begins: Vec<[u8; 4]> = sheet_offsets(&mut stream).into_iter().map(|it| (it as u32).to_le_bytes()).collect();
         let place = stream.windows(4).position(|it| it == begins[1]).unwrap();
         stream[place..place + 4].copy_from_slice(&begins[0]);
-        let places = move_together(&mut stream);
-        assert_eq!((places.len(), places[0].of(0, 0)), (1, Some((9, 9))));
+        let places = compact_cells(&mut stream);
+        assert_eq!((places.len(), places[0].original(0, 0)), (1, Some((9, 9))));
     }
 
     #[test]
     fn corrupt_records_do_not_panic() {
-        for bytes in [vec![], vec![9], record(BEGIN, &[]), record(SHEET, &[255; 9]), record(SHEET, &[1, 0])] {
-            move_together(&mut [bytes, record(END, &[]), number(1, 1, 1.0)[..9].to_vec()].concat());
+        for bytes in [vec![], vec![9], record(BOF, &[]), record(BOUND_SHEET, &[255; 9]), record(BOUND_SHEET, &[1, 0])] {
+            compact_cells(&mut [bytes, record(EOF, &[]), number(1, 1, 1.0)[..9].to_vec()].concat());
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::extract::office::{odf, ooxml};
 use crate::extract::sheet_writer::SheetWriter;
 use crate::extract::xml_tree::Tree;
 use crate::extract::zip_container::{COMPOUND_FILE, Package, is_encrypted_package};
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Block, BlockKind, ExtractFailure, Reason};
 
 /// Reads a spreadsheet of any of the four formats, detected by content.
@@ -31,22 +31,22 @@ pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     if package.has("content.xml") {
         return odf::read(input, sink);
     }
-    let mark = sink.mark();
-    ooxml::properties(&mut package, sink)?;
-    let plain = Cursor::new(inflated(&mut package, sink)?);
+    let mark = sink.block_count();
+    ooxml::push_properties(&mut package, sink)?;
+    let plain = Cursor::new(uncompressed_copy(&mut package, sink)?);
     // calamine indexes into binary records without checks and may panic.
     let read = catch_unwind(AssertUnwindSafe(|| match package.has("xl/workbook.bin") {
         true => read_xlsb(plain, sink),
         false => read_xlsx(plain, &mut package, sink),
     }));
-    read.unwrap_or_else(|_| Err(failure(Reason::Damaged, "the reader panicked")))?;
+    read.unwrap_or_else(|_| Err(new_failure(Reason::Damaged, "the reader panicked")))?;
     // The name of a sheet is in another part than its cells.
     let is_text = |it: &Block| !matches!(it.kind, BlockKind::Metadata | BlockKind::Heading(_));
     package.check_damage(mark, is_text, sink)
 }
 
 fn read_xlsb(plain: impl Read + Seek, sink: &mut Sink) -> ReadResult {
-    let mut book = Xlsb::new(plain).map_err(damaged)?;
+    let mut book = Xlsb::new(plain).map_err(damaged_workbook)?;
     for sheet in book.sheets_metadata().to_vec() {
         if sheet.typ != SheetType::WorkSheet || sink.is_full() {
             continue;
@@ -54,7 +54,7 @@ fn read_xlsb(plain: impl Read + Seek, sink: &mut Sink) -> ReadResult {
         let mut writer = SheetWriter::new(&sheet.name, sink);
         match book.worksheet_cells_reader(&sheet.name) {
             Ok(mut cells) => write_cells(&mut writer, || cells.next_cell().map_err(|it| it.to_string())),
-            Err(error) => writer.sink.problem(format!("sheet `{}`: {error}", sheet.name)),
+            Err(error) => writer.sink.record_problem(format!("sheet `{}`: {error}", sheet.name)),
         }
         writer.finish();
     }
@@ -63,13 +63,13 @@ fn read_xlsb(plain: impl Read + Seek, sink: &mut Sink) -> ReadResult {
 
 fn read_xlsx(plain: impl Read + Seek, package: &mut Package<'_>, sink: &mut Sink) -> ReadResult {
     let main = ooxml::main_part(package, "xl/workbook.xml", sink)?;
-    let relations = ooxml::relations(package, &main, sink)?;
-    let mut book = Xlsx::new(plain).map_err(damaged)?;
-    let Some(xml) = package.xml(&main, sink)? else { return Ok(()) };
+    let relations = ooxml::read_relations(package, &main, sink)?;
+    let mut book = Xlsx::new(plain).map_err(damaged_workbook)?;
+    let Some(xml) = package.read_xml(&main, sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
     for sheet in tree.top().descendants().filter(|it| it.name() == "sheet") {
         if sink.is_full() {
-            sink.truncate();
+            sink.mark_truncated();
             break;
         }
         let name = sheet.attr("name").unwrap_or_default();
@@ -79,11 +79,11 @@ fn read_xlsx(plain: impl Read + Seek, package: &mut Package<'_>, sink: &mut Sink
         if part.is_none_or(|it| it.kind == "worksheet") {
             match book.worksheet_cells_reader(&name) {
                 Ok(mut cells) => write_cells(&mut writer, || cells.next_cell().map_err(|it| it.to_string())),
-                Err(error) => writer.sink.problem(format!("sheet `{name}`: {error}")),
+                Err(error) => writer.sink.record_problem(format!("sheet `{name}`: {error}")),
             }
         }
         if let Some(part) = part {
-            attachments(&part.target, package, &mut writer)?;
+            push_sheet_objects(&part.target, package, &mut writer)?;
         }
         writer.finish();
     }
@@ -91,21 +91,21 @@ fn read_xlsx(plain: impl Read + Seek, package: &mut Package<'_>, sink: &mut Sink
 }
 
 /// Adds the comments, charts and shapes of a sheet.
-fn attachments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
-    let relations = ooxml::relations(package, part, writer.sink)?;
+fn push_sheet_objects(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
+    let relations = ooxml::read_relations(package, part, writer.sink)?;
     for Relation { kind, target, external, .. } in relations {
         match kind.as_str() {
             _ if external => {}
-            "threadedComment" => threads(&target, package, writer)?,
-            "comments" => comments(&target, package, writer)?,
+            "threadedComment" => push_threaded_comments(&target, package, writer)?,
+            "comments" => push_comments(&target, package, writer)?,
             "drawing" => {
-                if let Some(xml) = package.xml(&target, writer.sink)? {
-                    writer.graphic(&drawing_text(Tree::parse(&xml).top()));
+                if let Some(xml) = package.read_xml(&target, writer.sink)? {
+                    writer.push_graphic(&drawing_text(Tree::parse(&xml).top()));
                 }
-                let charts = ooxml::relations(package, &target, writer.sink)?;
+                let charts = ooxml::read_relations(package, &target, writer.sink)?;
                 for chart in charts.into_iter().filter(|it| matches!(it.kind.as_str(), "chart" | "diagramData")) {
                     let text = ooxml::graphic_text(package, &chart.target, writer.sink)?;
-                    writer.graphic(&text);
+                    writer.push_graphic(&text);
                 }
             }
             _ => {}
@@ -114,8 +114,8 @@ fn attachments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'
     Ok(())
 }
 
-fn comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
-    let Some(xml) = package.xml(part, writer.sink)? else { return Ok(()) };
+fn push_comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
+    let Some(xml) = package.read_xml(part, writer.sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
     let authors: Vec<String> =
         tree.top().descendants().filter(|it| it.name() == "author").map(|it| it.text()).collect();
@@ -127,15 +127,15 @@ fn comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>)
             continue;
         }
         let text = comment.child("text").map(|it| it.text()).unwrap_or_default();
-        writer.comment(&comment.attr("ref").unwrap_or_default(), &comment_text(author, None, &text));
+        writer.push_comment(&comment.attr("ref").unwrap_or_default(), &comment_text(author, None, &text));
     }
     Ok(())
 }
 
-fn threads(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
-    let Some(xml) = package.xml(part, writer.sink)? else { return Ok(()) };
+fn push_threaded_comments(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) -> ReadResult {
+    let Some(xml) = package.read_xml(part, writer.sink)? else { return Ok(()) };
     let tree = Tree::parse(&xml);
-    let persons = package.xml("xl/persons/person.xml", writer.sink)?.unwrap_or_default();
+    let persons = package.read_xml("xl/persons/person.xml", writer.sink)?.unwrap_or_default();
     let persons = Tree::parse(&persons);
     let people = persons.top().descendants().filter(|it| it.name() == "person");
     let names: HashMap<String, String> =
@@ -144,7 +144,7 @@ fn threads(part: &str, package: &mut Package<'_>, writer: &mut SheetWriter<'_>) 
         let author = comment.attr("personId").and_then(|id| names.get(&id)).cloned().unwrap_or_default();
         let text = comment.child("text").map(|it| it.text()).unwrap_or_default();
         let text = comment_text(&author, comment.attr("dT"), &text);
-        writer.comment(&comment.attr("ref").unwrap_or_default(), &text);
+        writer.push_comment(&comment.attr("ref").unwrap_or_default(), &text);
     }
     Ok(())
 }
@@ -155,12 +155,12 @@ fn write_cells<'c>(writer: &mut SheetWriter<'_>, mut next: impl FnMut() -> Resul
         match next() {
             Ok(Some(cell)) => {
                 let (row, column) = cell.get_position();
-                if !writer.cell(row, column, &value_text(cell.get_value())) {
+                if !writer.push_cell(row, column, &value_text(cell.get_value())) {
                     return;
                 }
             }
             Ok(None) => return,
-            Err(error) => return writer.sink.problem(format!("a sheet is damaged: {error}")),
+            Err(error) => return writer.sink.record_problem(format!("a sheet is damaged: {error}")),
         }
     }
 }
@@ -206,7 +206,7 @@ fn moment_text(moment: &ExcelDateTime) -> String {
 }
 
 /// Builds an equivalent container with stored instead of compressed parts, without pictures and other media.
-fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
+fn uncompressed_copy(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
     let wanted = |name: &str| {
@@ -220,21 +220,21 @@ fn inflated(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
         if !wanted(&name) {
             continue;
         }
-        let Some(mut bytes) = package.part(&name, sink)? else { continue };
+        let Some(mut bytes) = package.read_part(&name, sink)? else { continue };
         if name.to_lowercase().ends_with("sharedstrings.xml") {
-            forget_count(&mut bytes);
+            hide_string_count(&mut bytes);
         }
         if is_binary && name.to_lowercase().ends_with(".bin") {
-            xlsb::cut(&mut bytes);
+            xlsb::cut_oversized_records(&mut bytes);
         }
-        writer.start_file(name.as_str(), stored).map_err(damaged)?;
-        writer.write_all(&bytes).map_err(damaged)?;
+        writer.start_file(name.as_str(), stored).map_err(damaged_workbook)?;
+        writer.write_all(&bytes).map_err(damaged_workbook)?;
     }
-    Ok(writer.finish().map_err(damaged)?.into_inner())
+    Ok(writer.finish().map_err(damaged_workbook)?.into_inner())
 }
 
 /// Renames the attribute with the number of strings: calamine allocates memory for any number it claims.
-fn forget_count(part: &mut [u8]) {
+fn hide_string_count(part: &mut [u8]) {
     const NAME: &[u8] = b"uniqueCount";
     let Some(root) = part.windows(3).position(|it| it == b"sst") else { return };
     let end = part[root..].iter().position(|it| *it == b'>').map_or(part.len(), |length| root + length);
@@ -244,14 +244,16 @@ fn forget_count(part: &mut [u8]) {
     }
 }
 
-fn damaged(error: impl std::fmt::Display) -> ExtractFailure {
-    failure(Reason::Damaged, format!("not a readable workbook: {error}"))
+fn damaged_workbook(error: impl std::fmt::Display) -> ExtractFailure {
+    new_failure(Reason::Damaged, format!("not a readable workbook: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::zip_container::tests::{failed, run, shown, spoilt, zipped};
+    use crate::extract::zip_container::tests::{
+        failure_reason, format_blocks, read_document, with_damaged_part, zipped,
+    };
     use calamine::ExcelDateTimeType;
 
     const WORKBOOK: &str = r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -286,8 +288,8 @@ mod tests {
     fn sheet_yields_rows_with_anchors_and_comments() {
         let rows = r#"<row r="2"><c r="B2" t="inlineStr"><is><t>Year</t></is></c><c r="C2"><v>0.30000000000000004</v></c></row>
             <row r="3"><c r="B3"><v>2019</v></c></row>"#;
-        let document = run(read, &workbook(rows));
-        assert_eq!(shown(&document), "1 Ducks\nt Year | 0.3 / 2019\np why?");
+        let document = read_document(read, &workbook(rows));
+        assert_eq!(format_blocks(&document), "1 Ducks\nt Year | 0.3 / 2019\np why?");
         let anchor = &document.blocks[1].anchor;
         assert_eq!((anchor.sheet.as_deref(), anchor.cell.as_deref()), (Some("Ducks"), Some("B2:C3")));
         assert_eq!(document.blocks[2].anchor.cell.as_deref(), Some("B2"));
@@ -296,7 +298,7 @@ mod tests {
     #[test]
     fn cell_in_far_corner_uses_no_extra_memory() {
         let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>2</v></c></row>"#;
-        let document = run(read, &workbook(rows));
+        let document = read_document(read, &workbook(rows));
         assert_eq!(document.blocks[2].anchor.cell.as_deref(), Some("XFD1048576:XFD1048576"));
     }
 
@@ -321,7 +323,7 @@ mod tests {
     #[test]
     fn unique_count_attribute_is_renamed() {
         let mut part = br#"<?xml?><x:sst uniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#.to_vec();
-        forget_count(&mut part);
+        hide_string_count(&mut part);
         let expected = br#"<?xml?><x:sst xniqueCount="4294967295" a="1"><si><t>uniqueCount="1"</t></si>"#;
         assert_eq!(part, expected);
     }
@@ -330,9 +332,9 @@ mod tests {
     fn damaged_sheet_fails_without_other_text() {
         let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row>"#;
         let sheet = "xl/worksheets/sheet1.xml";
-        assert_eq!(shown(&run(read, &spoilt(workbook(rows), sheet))), "1 Ducks\np why?");
-        let bytes = spoilt(spoilt(workbook(rows), "xl/comments1.xml"), sheet);
-        assert_eq!(failed(read, &bytes), Reason::Damaged);
+        assert_eq!(format_blocks(&read_document(read, &with_damaged_part(workbook(rows), sheet))), "1 Ducks\np why?");
+        let bytes = with_damaged_part(with_damaged_part(workbook(rows), "xl/comments1.xml"), sheet);
+        assert_eq!(failure_reason(read, &bytes), Reason::Damaged);
     }
 
     #[test]

@@ -10,32 +10,35 @@ use calamine::{Data, Reader, Xls, XlsError};
 use cfb::{CompoundFile, Version};
 
 use crate::extract::office::legacy;
-use crate::extract::office::spreadsheet::compact::Places;
-use crate::extract::office::spreadsheet::{compact, damaged, moment_text, number_text};
+use crate::extract::office::spreadsheet::compact::PositionMap;
+use crate::extract::office::spreadsheet::{compact, damaged_workbook, moment_text, number_text};
 use crate::extract::sheet_writer::SheetWriter;
-use crate::extract::{Input, ReadResult, Sink, failure};
+use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::Reason;
 
 /// Reads a workbook.
 pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
-    let (book, places) = guarded(input.bytes, sink)?;
+    let (book, places) = compacted_container(input.bytes, sink)?;
     let opened = catch_unwind(AssertUnwindSafe(|| Xls::new(Cursor::new(book.as_slice()))));
     let mut book = match opened {
         Ok(Ok(book)) => book,
-        Ok(Err(XlsError::Password)) => return Err(failure(Reason::Encrypted, "needs a password")),
+        Ok(Err(XlsError::Password)) => return Err(new_failure(Reason::Encrypted, "needs a password")),
         // The fallback reads some files that calamine cannot, and has the better error message otherwise.
         _ => return legacy::read(input, sink),
     };
     for (name, places) in book.sheet_names().into_iter().zip(&places) {
-        if places.left_out > 0 {
-            sink.problem(format!("sheet `{name}`: too many cells, the last {} rows are skipped", places.left_out));
+        if places.dropped_rows > 0 {
+            sink.record_problem(format!(
+                "sheet `{name}`: too many cells, the last {} rows are skipped",
+                places.dropped_rows
+            ));
         }
         let Ok(range) = book.worksheet_range(&name) else { continue };
         let mut writer = SheetWriter::new(&name, sink);
         let (top, left) = range.start().unwrap_or_default();
         for (row, column, value) in range.used_cells() {
-            let place = places.of(top as usize + row, left as usize + column);
-            if place.is_some_and(|(row, column)| !writer.cell(row, column, &text(value))) {
+            let place = places.original(top as usize + row, left as usize + column);
+            if place.is_some_and(|(row, column)| !writer.push_cell(row, column, &value_text(value))) {
                 break;
             }
         }
@@ -44,7 +47,7 @@ pub(super) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
     Ok(())
 }
 
-fn text(value: &Data) -> String {
+fn value_text(value: &Data) -> String {
     match value {
         Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
         Data::Int(number) => number.to_string(),
@@ -57,20 +60,23 @@ fn text(value: &Data) -> String {
 }
 
 /// Builds a container that holds only the workbook stream, with compacted cells.
-fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<Places>)> {
-    let mut file = CompoundFile::open(Cursor::new(bytes)).map_err(damaged)?;
+fn compacted_container(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<PositionMap>)> {
+    let mut file = CompoundFile::open(Cursor::new(bytes)).map_err(damaged_workbook)?;
     // The stream name depends on the generation of the format.
     let name = ["/Workbook", "/Book"].into_iter().find(|it| file.is_stream(it));
-    let Some(name) = name else { return Err(failure(Reason::UnsupportedType, "a compound file, but not a workbook")) };
-    let mut stream = sink.copy(file.open_stream(name).map_err(damaged)?.by_ref())?;
-    let places = compact::move_together(&mut stream);
-    if places.iter().any(|it| it.left_out > 0) {
-        sink.truncate();
+    let Some(name) = name else {
+        return Err(new_failure(Reason::UnsupportedType, "a compound file, but not a workbook"));
+    };
+    let mut stream = sink.read_uncompressed(file.open_stream(name).map_err(damaged_workbook)?.by_ref())?;
+    let places = compact::compact_cells(&mut stream);
+    if places.iter().any(|it| it.dropped_rows > 0) {
+        sink.mark_truncated();
     }
     // calamine finds no directory in containers of the other version, which has larger sectors.
-    let mut guarded = CompoundFile::create_with_version(Version::V3, Cursor::new(Vec::new())).map_err(damaged)?;
-    guarded.create_stream(name).map_err(damaged)?.write_all(&stream).map_err(damaged)?;
-    guarded.flush().map_err(damaged)?;
+    let mut guarded =
+        CompoundFile::create_with_version(Version::V3, Cursor::new(Vec::new())).map_err(damaged_workbook)?;
+    guarded.create_stream(name).map_err(damaged_workbook)?.write_all(&stream).map_err(damaged_workbook)?;
+    guarded.flush().map_err(damaged_workbook)?;
     Ok((guarded.into_inner().into_inner(), places))
 }
 
@@ -78,7 +84,7 @@ fn guarded(bytes: &[u8], sink: &mut Sink) -> ReadResult<(Vec<u8>, Vec<Places>)> 
 mod tests {
     use super::*;
     use crate::extract::office::spreadsheet::compact::tests::{book, number, record};
-    use crate::extract::zip_container::tests::{run, shown};
+    use crate::extract::zip_container::tests::{format_blocks, read_document};
 
     fn workbook(sheets: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut file = CompoundFile::create(Cursor::new(Vec::new())).unwrap();
@@ -90,8 +96,8 @@ mod tests {
     #[test]
     fn stray_cell_in_far_corner_is_read() {
         let stray = [number(0, 0, 1.0), number(0, 1, 2.0), number(65_535, 255, 3.0)].concat();
-        let document = run(read, &workbook(&[("Ducks", stray), ("Geese", number(4, 2, 5.0))]));
-        assert_eq!(shown(&document), "1 Ducks\nt 1 | 2\nt 3\n1 Geese\nt 5");
+        let document = read_document(read, &workbook(&[("Ducks", stray), ("Geese", number(4, 2, 5.0))]));
+        assert_eq!(format_blocks(&document), "1 Ducks\nt 1 | 2\nt 3\n1 Geese\nt 5");
         let cells: Vec<Option<&str>> = document.blocks.iter().map(|it| it.anchor.cell.as_deref()).collect();
         assert_eq!(cells, [None, Some("A1:B1"), Some("IV65536:IV65536"), None, Some("C5:C5")]);
         assert!(!document.truncated);
@@ -100,7 +106,8 @@ mod tests {
     #[test]
     fn long_workbook_has_correct_cell_ranges() {
         for rows in [3, 300, 30_000] {
-            let document = run(read, &workbook(&[("Ducks", (0..rows).flat_map(|it| number(it, 0, 1.0)).collect())]));
+            let document =
+                read_document(read, &workbook(&[("Ducks", (0..rows).flat_map(|it| number(it, 0, 1.0)).collect())]));
             let last = document.blocks.last().unwrap().anchor.cell.clone().unwrap();
             assert!(last.ends_with(&format!(":A{rows}")), "{last}");
         }
@@ -109,7 +116,7 @@ mod tests {
     #[test]
     fn sheet_over_cell_limit_is_truncated_with_problem() {
         let diagonal = (0..20_000u16).flat_map(|it| number(it, it % 256, 1.0)).collect();
-        let document = run(read, &workbook(&[("Ducks", diagonal), ("Geese", number(0, 0, 1.0))]));
+        let document = read_document(read, &workbook(&[("Ducks", diagonal), ("Geese", number(0, 0, 1.0))]));
         assert!(document.truncated && document.blocks.len() > 100, "{}", document.blocks.len());
         assert_eq!(document.problems, ["sheet `Ducks`: too many cells, the last 12188 rows are skipped"]);
     }
@@ -118,6 +125,6 @@ mod tests {
     fn text_result_of_formula_is_read() {
         let formula = [&[0, 0, 1, 0, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0xFF, 0xFF], &[0; 6], &[7, 0, 0x17, 4, 0], b"made"];
         let sheet = [number(0, 0, 1.0), record(0x0006, &formula.concat()), record(0x0207, b"\x04\0\0made")].concat();
-        assert_eq!(shown(&run(read, &workbook(&[("Ducks", sheet)]))), "1 Ducks\nt 1 | made");
+        assert_eq!(format_blocks(&read_document(read, &workbook(&[("Ducks", sheet)]))), "1 Ducks\nt 1 | made");
     }
 }

@@ -4,13 +4,13 @@
 //! cut before a record that claims far more than is there. calamine handles smaller errors itself.
 
 /// How many bytes a record may claim beyond the end of its part.
-const BEYOND: usize = 1 << 20;
+const MAX_OVERRUN_BYTES: usize = 1 << 20;
 
 /// Cuts a part before the first record that claims far more bytes than exist.
-pub(super) fn cut(part: &mut Vec<u8>) {
+pub(super) fn cut_oversized_records(part: &mut Vec<u8>) {
     let mut at = 0;
-    while let Some(end) = end(part, at) {
-        if end > part.len().saturating_add(BEYOND) {
+    while let Some(end) = record_end(part, at) {
+        if end > part.len().saturating_add(MAX_OVERRUN_BYTES) {
             return part.truncate(at);
         }
         at = end;
@@ -18,7 +18,7 @@ pub(super) fn cut(part: &mut Vec<u8>) {
 }
 
 /// Returns the claimed end of the record at an offset; `None` if no record begins there.
-fn end(part: &[u8], at: usize) -> Option<usize> {
+fn record_end(part: &[u8], at: usize) -> Option<usize> {
     // Types take one or two bytes, lengths up to four; each byte has seven bits and a continuation flag.
     let mut place = at + if part.get(at)? & 0x80 == 0 { 1 } else { 2 };
     let mut length = 0;
@@ -37,21 +37,21 @@ fn end(part: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn check(part: &[u8], kept: usize) {
+    fn assert_kept(part: &[u8], kept: usize) {
         let mut cut_part = part.to_vec();
-        cut(&mut cut_part);
+        cut_oversized_records(&mut cut_part);
         assert_eq!(cut_part, part[..kept], "{part:?}");
     }
 
     #[test]
     fn part_is_cut_before_oversized_record() {
-        check(&[], 0);
-        check(&[7, 2, 1, 1, 0x81, 1, 0], 7);
-        check(&[7, 2, 1, 1, 0x91, 1, 0x82, 0x80, 0, 9, 9], 11);
-        check(&[7, 2, 1, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], 4);
-        check(&[0x91, 1, 0x80, 0x80, 0x80, 1, 0, 0], 0);
+        assert_kept(&[], 0);
+        assert_kept(&[7, 2, 1, 1, 0x81, 1, 0], 7);
+        assert_kept(&[7, 2, 1, 1, 0x91, 1, 0x82, 0x80, 0, 9, 9], 11);
+        assert_kept(&[7, 2, 1, 1, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, 0], 4);
+        assert_kept(&[0x91, 1, 0x80, 0x80, 0x80, 1, 0, 0], 0);
         // Incomplete, or a little too long.
-        check(&[7, 2, 1, 1, 7, 3, 1, 1], 8);
-        check(&[7, 2, 1, 1, 0x91], 5);
+        assert_kept(&[7, 2, 1, 1, 7, 3, 1, 1], 8);
+        assert_kept(&[7, 2, 1, 1, 0x91], 5);
     }
 }

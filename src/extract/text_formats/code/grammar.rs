@@ -18,7 +18,7 @@ pub(super) struct Grammar {
 }
 
 /// Returns the grammar of an extension in lower case.
-pub(super) fn of(extension: &str) -> Option<&'static Grammar> {
+pub(super) fn for_extension(extension: &str) -> Option<&'static Grammar> {
     GRAMMARS.iter().find(|it| it.extensions.contains(&extension))
 }
 
@@ -39,9 +39,9 @@ static GRAMMARS: &[Grammar] = &[
         wrappers: &["decorated_definition"],
         separator: ".",
     },
-    script(&["js", "jsx", "mjs", "cjs"], || tree_sitter_javascript::LANGUAGE.into()),
-    script(&["ts", "mts", "cts"], || tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into()),
-    script(&["tsx"], || tree_sitter_typescript::LANGUAGE_TSX.into()),
+    javascript_grammar(&["js", "jsx", "mjs", "cjs"], || tree_sitter_javascript::LANGUAGE.into()),
+    javascript_grammar(&["ts", "mts", "cts"], || tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into()),
+    javascript_grammar(&["tsx"], || tree_sitter_typescript::LANGUAGE_TSX.into()),
     Grammar {
         extensions: &["go"],
         language: || tree_sitter_go::LANGUAGE.into(),
@@ -84,7 +84,7 @@ static GRAMMARS: &[Grammar] = &[
 ];
 
 /// Makes the grammar of JavaScript and TypeScript.
-const fn script(extensions: &'static [&'static str], language: fn() -> Language) -> Grammar {
+const fn javascript_grammar(extensions: &'static [&'static str], language: fn() -> Language) -> Grammar {
     Grammar {
         extensions,
         language,
@@ -107,15 +107,15 @@ mod tests {
     use tree_sitter::Parser;
 
     use super::*;
-    use crate::model::CODE;
+    use crate::model::CODE_EXTENSIONS;
 
     #[test]
     fn grammars_load_and_share_no_extension() {
         for grammar in GRAMMARS {
             Parser::new().set_language(&(grammar.language)()).unwrap();
             for extension in grammar.extensions {
-                assert!(CODE.contains(extension), "{extension}");
-                assert!(of(extension).is_some_and(|it| std::ptr::eq(it, grammar)), "{extension}");
+                assert!(CODE_EXTENSIONS.contains(extension), "{extension}");
+                assert!(for_extension(extension).is_some_and(|it| std::ptr::eq(it, grammar)), "{extension}");
             }
         }
     }

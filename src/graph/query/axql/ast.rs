@@ -124,7 +124,7 @@ pub enum Atom {
         needle: String,
     },
     /// An attribute contains all of these words.
-    Fts {
+    FullText {
         /// The entity.
         term: Term,
         /// Key.
@@ -144,7 +144,7 @@ pub enum Atom {
         max_distance: u32,
     },
     /// An entity has an outgoing edge of each relation.
-    HasOut {
+    HasOutgoing {
         /// The entity.
         term: Term,
         /// The relations.
@@ -188,9 +188,9 @@ impl Atom {
             Atom::Type { term, .. }
             | Atom::Equals { term, .. }
             | Atom::Contains { term, .. }
-            | Atom::Fts { term, .. }
+            | Atom::FullText { term, .. }
             | Atom::Fuzzy { term, .. }
-            | Atom::HasOut { term, .. }
+            | Atom::HasOutgoing { term, .. }
             | Atom::Attributes { term, .. }
             | Atom::Shape { term, .. } => vec![term],
         }

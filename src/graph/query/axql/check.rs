@@ -21,8 +21,8 @@ const MAX_NAMES: usize = 256;
 ///
 /// # Errors
 /// `InvalidArgument` naming the problem.
-pub(crate) fn shape(query: &Query) -> Result<()> {
-    sizes(query)?;
+pub(crate) fn check_query(query: &Query) -> Result<()> {
+    check_sizes(query)?;
     if query.limit.is_some_and(|it| !(1..=MAX_LIMIT).contains(&it)) {
         return Err(Error::invalid(format!("`limit` is not between 1 and {MAX_LIMIT}")));
     }
@@ -32,15 +32,15 @@ pub(crate) fn shape(query: &Query) -> Result<()> {
     if query.min_confidence.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
         return Err(Error::invalid("the minimum confidence is not between 0 and 1"));
     }
-    query.disjuncts.iter().flatten().try_for_each(atom)?;
-    selected(query)
+    query.disjuncts.iter().flatten().try_for_each(check_atom)?;
+    check_selected(query)
 }
 
 /// Checks sizes only. Later steps take quadratic time in them.
 ///
 /// # Errors
 /// `InvalidArgument` naming the exceeded limit.
-pub(crate) fn sizes(query: &Query) -> Result<()> {
+pub(crate) fn check_sizes(query: &Query) -> Result<()> {
     if query.disjuncts.is_empty() || query.disjuncts.iter().any(Vec::is_empty) {
         return Err(Error::invalid("a query needs at least one atom after `where` and after each `or`"));
     }
@@ -49,10 +49,10 @@ pub(crate) fn sizes(query: &Query) -> Result<()> {
         return Err(Error::invalid(message));
     }
     for (what, count) in [("selected variables", query.select.len()), ("contexts", query.contexts.len())] {
-        at_most("a query", MAX_NAMES, what, count)?;
+        check_limit("a query", MAX_NAMES, what, count)?;
     }
-    query.disjuncts.iter().flatten().try_for_each(parts)?;
-    let all = |atoms: &Vec<Atom>| atoms.iter().map(steps).sum::<usize>();
+    query.disjuncts.iter().flatten().try_for_each(check_parts)?;
+    let all = |atoms: &Vec<Atom>| atoms.iter().map(condition_count).sum::<usize>();
     match query.disjuncts.iter().map(all).max() {
         Some(many) if many > MAX_STEPS => Err(Error::invalid(format!(
             "a disjunct has at most {MAX_STEPS} conditions, counting parts and constants of its atoms, not {many}"
@@ -61,14 +61,14 @@ pub(crate) fn sizes(query: &Query) -> Result<()> {
     }
 }
 
-fn at_most(whose: &str, most: usize, what: &str, count: usize) -> Result<()> {
+fn check_limit(whose: &str, most: usize, what: &str, count: usize) -> Result<()> {
     if count <= most { Ok(()) } else { Err(Error::invalid(format!("{whose} has at most {most} {what}, not {count}"))) }
 }
 
-fn parts(atom: &Atom) -> Result<()> {
-    let bounded = |what: &str, count: usize| at_most("an atom", MAX_PARTS, what, count);
+fn check_parts(atom: &Atom) -> Result<()> {
+    let bounded = |what: &str, count: usize| check_limit("an atom", MAX_PARTS, what, count);
     match atom {
-        Atom::HasOut { relations, .. } => bounded("relations", relations.len()),
+        Atom::HasOutgoing { relations, .. } => bounded("relations", relations.len()),
         Atom::Attributes { pairs, .. } => bounded("attributes", pairs.len()),
         Atom::Shape { relations, attributes, .. } => {
             bounded("relations", relations.len())?;
@@ -80,7 +80,7 @@ fn parts(atom: &Atom) -> Result<()> {
 }
 
 /// Returns the number of conditions of an atom.
-fn steps(atom: &Atom) -> usize {
+fn condition_count(atom: &Atom) -> usize {
     let parts = match atom {
         Atom::Attributes { pairs, .. } => pairs.len(),
         Atom::Shape { type_name, relations, attributes, .. } => {
@@ -93,7 +93,7 @@ fn steps(atom: &Atom) -> usize {
     parts + constants
 }
 
-fn selected(query: &Query) -> Result<()> {
+fn check_selected(query: &Query) -> Result<()> {
     if query.select.is_empty() {
         return Err(Error::invalid("a query needs at least one variable, such as `?x`"));
     }
@@ -110,39 +110,39 @@ fn selected(query: &Query) -> Result<()> {
     Ok(())
 }
 
-fn atom(atom: &Atom) -> Result<()> {
+fn check_atom(atom: &Atom) -> Result<()> {
     match atom {
         Atom::Edge { path, .. } => {
             let labels = path.labels();
             if labels.len() > MAX_LABELS {
                 return Err(Error::invalid(format!("a path has at most {MAX_LABELS} relations")));
             }
-            labels.into_iter().try_for_each(|it| named("relation", it))
+            labels.into_iter().try_for_each(|it| check_name("relation", it))
         }
         Atom::Fuzzy { max_distance, .. } if *max_distance > MAX_DISTANCE => {
             Err(Error::invalid(format!("the distance of `fuzzy` is at most {MAX_DISTANCE}")))
         }
-        Atom::HasOut { relations, .. } if relations.is_empty() => Err(Error::invalid("`has` needs a relation")),
-        Atom::HasOut { relations, .. } => relations.iter().try_for_each(|it| named("relation", it)),
+        Atom::HasOutgoing { relations, .. } if relations.is_empty() => Err(Error::invalid("`has` needs a relation")),
+        Atom::HasOutgoing { relations, .. } => relations.iter().try_for_each(|it| check_name("relation", it)),
         Atom::Attributes { pairs, .. } if pairs.is_empty() => Err(Error::invalid("`attrs` needs an attribute")),
-        Atom::Attributes { pairs, .. } => pairs.iter().try_for_each(|(key, _)| named("attribute", key)),
+        Atom::Attributes { pairs, .. } => pairs.iter().try_for_each(|(key, _)| check_name("attribute", key)),
         Atom::Shape { type_name, relations, attributes, .. } => {
             if type_name.is_none() && relations.is_empty() && attributes.is_empty() {
                 return Err(Error::invalid("a shape needs a type, a relation or an attribute"));
             }
-            type_name.iter().try_for_each(|it| named("type", it))?;
-            relations.iter().try_for_each(|it| named("relation", it))?;
-            attributes.iter().try_for_each(|(key, _)| named("attribute", key))
+            type_name.iter().try_for_each(|it| check_name("type", it))?;
+            relations.iter().try_for_each(|it| check_name("relation", it))?;
+            attributes.iter().try_for_each(|(key, _)| check_name("attribute", key))
         }
         Atom::Fact { relation, fields, .. } => {
-            named("relation", relation)?;
-            fields.iter().try_for_each(|(field, _)| named("field", field))
+            check_name("relation", relation)?;
+            fields.iter().try_for_each(|(field, _)| check_name("field", field))
         }
-        Atom::Type { type_name, .. } => named("type", type_name),
-        Atom::Equals { .. } | Atom::Contains { .. } | Atom::Fts { .. } | Atom::Fuzzy { .. } => Ok(()),
+        Atom::Type { type_name, .. } => check_name("type", type_name),
+        Atom::Equals { .. } | Atom::Contains { .. } | Atom::FullText { .. } | Atom::Fuzzy { .. } => Ok(()),
     }
 }
 
-fn named(what: &str, name: &str) -> Result<()> {
+fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() { Err(Error::invalid(format!("a {what} without a name"))) } else { Ok(()) }
 }

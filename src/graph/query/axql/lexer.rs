@@ -13,11 +13,11 @@ pub(super) enum Kind {
     /// `?x`, without the `?`.
     Var(String),
     /// A quoted string with resolved escapes.
-    Text(String),
+    QuotedString(String),
     /// A number as written.
     Number(String),
     /// Punctuation; `->` is one token.
-    Mark(&'static str),
+    Punctuation(&'static str),
     /// The end of the query.
     End,
 }
@@ -31,19 +31,19 @@ pub(super) struct Token {
 
 impl Kind {
     /// Returns the token as shown in errors.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self {
             Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
             Kind::Var(name) => format!("`?{name}`"),
-            Kind::Text(text) => format!("the text \"{}\"", text.chars().take(40).collect::<String>()),
-            Kind::Mark(mark) => format!("`{mark}`"),
+            Kind::QuotedString(text) => format!("the text \"{}\"", text.chars().take(40).collect::<String>()),
+            Kind::Punctuation(mark) => format!("`{mark}`"),
             Kind::End => "the end".into(),
         }
     }
 }
 
 /// Longest first, so that `->` is not read as `-`.
-const MARKS: [&str; 20] =
+const PUNCTUATION: [&str; 20] =
     ["->", "(", ")", "[", "]", "{", "}", ",", ":", "=", "/", "|", "*", "+", "?", "-", ".", ";", "<", ">"];
 
 /// Splits a query into tokens; the last one is [`Kind::End`].
@@ -69,12 +69,12 @@ pub(super) fn tokens(query: &str) -> Result<Vec<Token>> {
 }
 
 /// Returns whether a word may begin with this character.
-pub(super) fn begins_word(character: char) -> bool {
+pub(super) fn is_word_start(character: char) -> bool {
     character.is_alphabetic() || character == '_'
 }
 
 /// Returns whether a word may contain this character.
-pub(super) fn in_word(character: char) -> bool {
+pub(super) fn is_word_char(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
@@ -96,11 +96,11 @@ impl Lexer {
 
     fn next(&mut self) -> Result<Kind> {
         let Some(first) = self.peek(0) else { return Ok(Kind::End) };
-        if first == '?' && self.peek(1).is_some_and(begins_word) {
+        if first == '?' && self.peek(1).is_some_and(is_word_start) {
             self.at += 1;
-            return Ok(Kind::Var(self.run(in_word)));
+            return Ok(Kind::Var(self.take_while(is_word_char)));
         }
-        if begins_word(first) {
+        if is_word_start(first) {
             return Ok(Kind::Word(self.word()));
         }
         if first.is_ascii_digit() {
@@ -109,17 +109,18 @@ impl Lexer {
         if matches!(first, '"' | '\'') {
             return self.text(first);
         }
-        let found = MARKS.into_iter().find(|mark| mark.chars().enumerate().all(|(at, it)| self.peek(at) == Some(it)));
+        let found =
+            PUNCTUATION.into_iter().find(|mark| mark.chars().enumerate().all(|(at, it)| self.peek(at) == Some(it)));
         let Some(mark) = found else {
             let message =
                 format!("position {}: found `{}`, which is not part of a query", self.at + 1, first.escape_default());
             return Err(Error::invalid(message).hint("write strings in quotes: \"...\""));
         };
         self.at += mark.len();
-        Ok(Kind::Mark(mark))
+        Ok(Kind::Punctuation(mark))
     }
 
-    fn run(&mut self, belongs: fn(char) -> bool) -> String {
+    fn take_while(&mut self, belongs: fn(char) -> bool) -> String {
         let start = self.at;
         while self.peek(0).is_some_and(belongs) {
             self.at += 1;
@@ -129,21 +130,21 @@ impl Lexer {
 
     /// Reads a word, including parts after dots: schema names and semantic ids.
     fn word(&mut self) -> String {
-        let mut word = self.run(in_word);
-        while self.peek(0) == Some('.') && self.peek(1).is_some_and(in_word) {
+        let mut word = self.take_while(is_word_char);
+        while self.peek(0) == Some('.') && self.peek(1).is_some_and(is_word_char) {
             self.at += 1;
             word.push('.');
-            word.push_str(&self.run(in_word));
+            word.push_str(&self.take_while(is_word_char));
         }
         word
     }
 
     fn number(&mut self) -> String {
-        let mut number = self.run(|it| it.is_ascii_digit());
+        let mut number = self.take_while(|it| it.is_ascii_digit());
         if self.peek(0) == Some('.') && self.peek(1).is_some_and(|it| it.is_ascii_digit()) {
             self.at += 1;
             number.push('.');
-            number.push_str(&self.run(|it| it.is_ascii_digit()));
+            number.push_str(&self.take_while(|it| it.is_ascii_digit()));
         }
         number
     }
@@ -155,7 +156,7 @@ impl Lexer {
         while let Some(character) = self.peek(0) {
             self.at += 1;
             match character {
-                it if it == quote => return Ok(Kind::Text(text)),
+                it if it == quote => return Ok(Kind::QuotedString(text)),
                 '\\' => text.push(self.escape()?),
                 other => text.push(other),
             }

@@ -17,20 +17,20 @@ const CLAUSES: [&str; 4] = ["in", "max_hops", "min_conf", "limit"];
 /// # Errors
 /// `InvalidArgument` with the position, what was found and what was expected, and a hint if a known word is similar.
 pub fn parse(text: &str) -> Result<Query> {
-    read(text).map_err(|error| error.field("query"))
+    parse_query(text).map_err(|error| error.field("query"))
 }
 
-fn read(text: &str) -> Result<Query> {
+fn parse_query(text: &str) -> Result<Query> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
-    parser.keyword("select")?;
-    let mut query = Query { select: parser.selected()?, ..Query::default() };
-    parser.keyword("where")?;
+    parser.expect_keyword("select")?;
+    let mut query = Query { select: parser.select_list()?, ..Query::default() };
+    parser.expect_keyword("where")?;
     query.disjuncts.push(parser.conjunction()?);
-    while parser.takes_word("or") {
+    while parser.eat_word("or") {
         query.disjuncts.push(parser.conjunction()?);
     }
     parser.clauses(&mut query)?;
-    check::shape(&query)?;
+    check::check_query(&query)?;
     Ok(query)
 }
 
@@ -56,11 +56,11 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn peek(&self) -> &Kind {
-        self.ahead(0)
+        self.peek_at(0)
     }
 
     /// Returns the token `distance` positions ahead.
-    pub(super) fn ahead(&self, distance: usize) -> &Kind {
+    pub(super) fn peek_at(&self, distance: usize) -> &Kind {
         &self.tokens[(self.at + distance).min(self.tokens.len() - 1)].kind
     }
 
@@ -75,35 +75,35 @@ impl Parser {
     /// Makes the error for an unexpected token at this position.
     pub(super) fn expected(&self, what: &str) -> Error {
         let token = &self.tokens[self.at];
-        Error::invalid(format!("position {}: found {}, expected {what}", token.position, token.kind.shown()))
+        Error::invalid(format!("position {}: found {}, expected {what}", token.position, token.kind.describe()))
     }
 
     /// As [`Parser::expected`], with a hint if one of `words` is similar.
     pub(super) fn expected_one_of(&self, what: &str, words: &[&str]) -> Error {
         let error = self.expected(what);
         match self.peek() {
-            Kind::Word(found) => suggest::suggest(error, found, words.iter().copied()),
+            Kind::Word(found) => suggest::with_suggestion(error, found, words.iter().copied()),
             _ => error,
         }
     }
 
-    pub(super) fn takes_mark(&mut self, mark: &'static str) -> bool {
-        let is_it = *self.peek() == Kind::Mark(mark);
+    pub(super) fn eat_punctuation(&mut self, mark: &'static str) -> bool {
+        let is_it = *self.peek() == Kind::Punctuation(mark);
         if is_it {
             self.advance();
         }
         is_it
     }
 
-    pub(super) fn mark(&mut self, mark: &'static str) -> Result<()> {
-        if self.takes_mark(mark) { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
+    pub(super) fn expect_punctuation(&mut self, mark: &'static str) -> Result<()> {
+        if self.eat_punctuation(mark) { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
     }
 
     pub(super) fn is_word(&self, word: &str) -> bool {
         matches!(self.peek(), Kind::Word(found) if found == word)
     }
 
-    pub(super) fn takes_word(&mut self, word: &str) -> bool {
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let is_it = self.is_word(word);
         if is_it {
             self.advance();
@@ -111,19 +111,19 @@ impl Parser {
         is_it
     }
 
-    fn keyword(&mut self, word: &'static str) -> Result<()> {
-        if self.takes_word(word) { Ok(()) } else { Err(self.expected_one_of(&format!("`{word}`"), &[word])) }
+    fn expect_keyword(&mut self, word: &'static str) -> Result<()> {
+        if self.eat_word(word) { Ok(()) } else { Err(self.expected_one_of(&format!("`{word}`"), &[word])) }
     }
 
     /// Parses a name, bare or quoted.
     pub(super) fn name(&mut self, what: &str) -> Result<String> {
         match self.peek() {
             Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) && word != "_" => (),
-            Kind::Text(text) if !text.is_empty() => (),
+            Kind::QuotedString(text) if !text.is_empty() => (),
             _ => return Err(self.expected(what)),
         }
         match self.advance() {
-            Kind::Word(name) | Kind::Text(name) => Ok(name),
+            Kind::Word(name) | Kind::QuotedString(name) => Ok(name),
             _ => Err(self.expected(what)),
         }
     }
@@ -131,8 +131,8 @@ impl Parser {
     /// Parses a quoted text.
     pub(super) fn text(&mut self, what: &str) -> Result<String> {
         match self.peek() {
-            Kind::Text(_) => match self.advance() {
-                Kind::Text(text) => Ok(text),
+            Kind::QuotedString(_) => match self.advance() {
+                Kind::QuotedString(text) => Ok(text),
                 _ => Err(self.expected(what)),
             },
             _ => Err(self.expected(&format!("{what} in quotes"))),
@@ -140,7 +140,7 @@ impl Parser {
     }
 
     /// Parses a whole number up to `most`.
-    pub(super) fn whole(&mut self, what: &str, most: u32) -> Result<u32> {
+    pub(super) fn whole_number(&mut self, what: &str, most: u32) -> Result<u32> {
         let bounded = format!("{what}, a whole number up to {most}");
         let Kind::Number(digits) = self.peek() else { return Err(self.expected(&bounded)) };
         let value = digits.parse().ok().filter(|it| *it <= most).ok_or_else(|| self.expected(&bounded))?;
@@ -148,7 +148,7 @@ impl Parser {
         Ok(value)
     }
 
-    fn selected(&mut self) -> Result<Vec<String>> {
+    fn select_list(&mut self) -> Result<Vec<String>> {
         let mut select = Vec::new();
         while let Kind::Var(name) = self.peek() {
             let name = name.clone();
@@ -157,7 +157,7 @@ impl Parser {
             }
             select.push(name);
             self.advance();
-            self.takes_mark(",");
+            self.eat_punctuation(",");
         }
         if select.is_empty() {
             return Err(self.expected("a variable such as `?x`"));
@@ -180,7 +180,7 @@ impl Parser {
                 _ => query.limit = Some(self.positive("a number of rows", MAX_LIMIT)?),
             }
         }
-        self.takes_mark(";");
+        self.eat_punctuation(";");
         if *self.peek() == Kind::End {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Parser {
         if *self.peek() == Kind::Number("0".into()) {
             return Err(self.expected(&format!("{what} of at least 1")));
         }
-        self.whole(what, most)
+        self.whole_number(what, most)
     }
 
     fn confidence(&mut self) -> Result<f32> {
@@ -207,14 +207,14 @@ impl Parser {
     }
 
     fn contexts(&mut self) -> Result<Vec<String>> {
-        if !self.takes_mark("{") {
+        if !self.eat_punctuation("{") {
             return Ok(vec![self.name("the name of a context")?]);
         }
         let mut contexts = vec![self.name("the name of a context")?];
-        while self.takes_mark(",") {
+        while self.eat_punctuation(",") {
             contexts.push(self.name("the name of a context")?);
         }
-        self.mark("}")?;
+        self.expect_punctuation("}")?;
         Ok(contexts)
     }
 }

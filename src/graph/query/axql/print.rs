@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use crate::graph::query::axql::ast::{Atom, Path, Query, Term};
 use crate::graph::query::axql::atoms::FUNCTIONS;
-use crate::graph::query::axql::lexer::{begins_word, in_word};
+use crate::graph::query::axql::lexer::{is_word_char, is_word_start};
 use crate::graph::query::axql::parser::KEYWORDS;
 
 impl Display for Query {
@@ -16,14 +16,14 @@ impl Display for Query {
             if number > 0 {
                 f.write_str(" or ")?;
             }
-            list(f, atoms, |f, atom| atom.fmt(f))?;
+            write_list(f, atoms, |f, atom| atom.fmt(f))?;
         }
         match self.contexts.as_slice() {
             [] => (),
             [one] => write!(f, " in {}", Name(one))?,
             several => {
                 f.write_str(" in {")?;
-                list(f, several, |f, it| Name(it).fmt(f))?;
+                write_list(f, several, |f, it| Name(it).fmt(f))?;
                 f.write_str("}")?;
             }
         }
@@ -56,18 +56,18 @@ impl Display for Atom {
             Atom::Edge { left, path, right } => write!(f, "{left} -{path}-> {right}"),
             Atom::Equals { term, key, value } => write!(f, "attr({term}, {}, {})", Quoted(key), Quoted(value)),
             Atom::Contains { term, key, needle } => write!(f, "contains({term}, {}, {})", Quoted(key), Quoted(needle)),
-            Atom::Fts { term, key, query } => write!(f, "fts({term}, {}, {})", Quoted(key), Quoted(query)),
+            Atom::FullText { term, key, query } => write!(f, "fts({term}, {}, {})", Quoted(key), Quoted(query)),
             Atom::Fuzzy { term, key, needle, max_distance } => {
                 write!(f, "fuzzy({term}, {}, {}, {max_distance})", Quoted(key), Quoted(needle))
             }
-            Atom::HasOut { term, relations } => {
+            Atom::HasOutgoing { term, relations } => {
                 write!(f, "has({term}, ")?;
-                list(f, relations, |f, it| Name(it).fmt(f))?;
+                write_list(f, relations, |f, it| Name(it).fmt(f))?;
                 f.write_char(')')
             }
             Atom::Attributes { term, pairs } => {
                 write!(f, "attrs({term}, ")?;
-                list(f, pairs, pair)?;
+                write_list(f, pairs, write_pair)?;
                 f.write_char(')')
             }
             Atom::Shape { term, type_name, relations, attributes } => {
@@ -81,26 +81,26 @@ impl Display for Atom {
                     write!(f, "{fact} = ")?;
                 }
                 // A relation with the name of a function would be parsed as that function.
-                match fact.is_none() && (FUNCTIONS.contains(&relation.as_str()) || is_term(relation)) {
+                match fact.is_none() && (FUNCTIONS.contains(&relation.as_str()) || is_term_function(relation)) {
                     true => write!(f, "{}(", Quoted(relation))?,
                     false => write!(f, "{}(", Name(relation))?,
                 }
-                list(f, fields, |f, (field, term)| write!(f, "{}={term}", Name(field)))?;
+                write_list(f, fields, |f, (field, term)| write!(f, "{}={term}", Name(field)))?;
                 f.write_char(')')
             }
         }
     }
 }
 
-fn is_term(word: &str) -> bool {
+fn is_term_function(word: &str) -> bool {
     matches!(word, "name" | "entity")
 }
 
-fn pair(f: &mut Formatter<'_>, (key, value): &(String, String)) -> fmt::Result {
+fn write_pair(f: &mut Formatter<'_>, (key, value): &(String, String)) -> fmt::Result {
     write!(f, "{}={}", Name(key), Quoted(value))
 }
 
-fn list<T>(
+fn write_list<T>(
     f: &mut Formatter<'_>,
     items: &[T],
     mut each: impl FnMut(&mut Formatter<'_>, &T) -> fmt::Result,
@@ -118,16 +118,18 @@ impl Display for Path {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Path::Label(label) => Name(label).fmt(f),
-            Path::Sequence(parts) => joined(f, parts, "/", |it| matches!(it, Path::Sequence(_) | Path::Either(_))),
-            Path::Either(parts) => joined(f, parts, "|", |it| matches!(it, Path::Either(_))),
-            Path::Star(inner) => repeated(f, inner, '*'),
-            Path::Plus(inner) => repeated(f, inner, '+'),
-            Path::Optional(inner) => repeated(f, inner, '?'),
+            Path::Sequence(parts) => {
+                write_joined(f, parts, "/", |it| matches!(it, Path::Sequence(_) | Path::Either(_)))
+            }
+            Path::Either(parts) => write_joined(f, parts, "|", |it| matches!(it, Path::Either(_))),
+            Path::Star(inner) => write_repeated(f, inner, '*'),
+            Path::Plus(inner) => write_repeated(f, inner, '+'),
+            Path::Optional(inner) => write_repeated(f, inner, '?'),
         }
     }
 }
 
-fn joined(f: &mut Formatter<'_>, parts: &[Path], mark: &str, bracket: fn(&Path) -> bool) -> fmt::Result {
+fn write_joined(f: &mut Formatter<'_>, parts: &[Path], mark: &str, bracket: fn(&Path) -> bool) -> fmt::Result {
     for (number, part) in parts.iter().enumerate() {
         if number > 0 {
             f.write_str(mark)?;
@@ -141,7 +143,7 @@ fn joined(f: &mut Formatter<'_>, parts: &[Path], mark: &str, bracket: fn(&Path) 
     Ok(())
 }
 
-fn repeated(f: &mut Formatter<'_>, inner: &Path, mark: char) -> fmt::Result {
+fn write_repeated(f: &mut Formatter<'_>, inner: &Path, mark: char) -> fmt::Result {
     match inner {
         Path::Sequence(_) | Path::Either(_) => write!(f, "({inner}){mark}"),
         // `?` before a name would begin a variable, but another mark or the end follows here.
@@ -154,8 +156,8 @@ struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let begins = self.0.chars().next().is_some_and(begins_word);
-        let is_word = begins && self.0.split('.').all(|part| !part.is_empty() && part.chars().all(in_word));
+        let begins = self.0.chars().next().is_some_and(is_word_start);
+        let is_word = begins && self.0.split('.').all(|part| !part.is_empty() && part.chars().all(is_word_char));
         match is_word && self.0 != "_" && !KEYWORDS.contains(&self.0) {
             true => f.write_str(self.0),
             false => Quoted(self.0).fmt(f),

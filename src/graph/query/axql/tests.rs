@@ -134,11 +134,11 @@ fn atom_lists_and_disjunct_conditions_are_bounded() {
         ]
     };
     for (atom, _) in of(64) {
-        ir::read(&form(vec![atom])).unwrap();
+        ir::parse(&form(vec![atom])).unwrap();
     }
     for count in [65, 16_000] {
         for (atom, what) in of(count) {
-            let error = ir::read(&form(vec![atom])).unwrap_err();
+            let error = ir::parse(&form(vec![atom])).unwrap_err();
             let told = format!("an atom has at most 64 {what}, not {count}");
             assert_eq!((error.code, error.message), (crate::error::ErrorCode::InvalidArgument, told));
             assert_eq!(error.field.as_deref(), Some("query_ir_v1"));
@@ -151,17 +151,17 @@ fn atom_lists_and_disjunct_conditions_are_bounded() {
         ("an atom has at most 64 attributes, not 65", Some("query"))
     );
     let many = |atoms: usize| vec![json!({"kind": "attrs", "term": "?x", "pairs": pairs(64)}); atoms];
-    ir::read(&form(many(4))).unwrap();
-    let error = ir::read(&form(many(5))).unwrap_err();
+    ir::parse(&form(many(4))).unwrap();
+    let error = ir::parse(&form(many(5))).unwrap_err();
     assert!(error.message.starts_with("a disjunct has at most 256 conditions") && error.message.ends_with("not 320"));
     // The largest number of simple atoms stays below the limit.
     let edge = |it: usize| json!({"kind": "edge", "left": format!("?v{it}"), "path": "r", "right": it});
     let all: Vec<_> = (0..64).map(edge).collect();
-    assert_eq!(ir::read(&json!({"version": 1, "where": all})).unwrap().select.len(), 64);
+    assert_eq!(ir::parse(&json!({"version": 1, "where": all})).unwrap().select.len(), 64);
     let worlds: Vec<String> = (0..257).map(|it| format!("W{it}")).collect();
     let mut query = form(vec![json!({"kind": "type", "term": "?x", "type": "T"})]);
     query["contexts"] = json!(worlds);
-    assert_eq!(ir::read(&query).unwrap_err().message, "a query has at most 256 contexts, not 257");
+    assert_eq!(ir::parse(&query).unwrap_err().message, "a query has at most 256 contexts, not 257");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn documented_ir_parses() {
             {"kind": "attr_eq", "term": "?x", "key": "name", "value": "b"}
         ]
     });
-    let query = ir::read(&value).unwrap();
+    let query = ir::parse(&value).unwrap();
     assert_eq!(query.to_string(), "select ?x where ?x is Node, attr(?x, \"name\", \"b\") limit 20");
     assert_eq!(ir::write(&query).unwrap()["where"], value["where"]);
 }
@@ -189,10 +189,10 @@ fn ir_field_aliases_and_missing_select_are_accepted() {
     ]});
     let text =
         "select ?x where ?x is A, 3 -a/b*-> entity(\"k\", \"v\"), has(name(\"n\"), r), _ { is T, k=\"v\" }, R(f=?x)";
-    assert_eq!(ir::read(&value).unwrap().to_string(), text);
+    assert_eq!(ir::parse(&value).unwrap().to_string(), text);
     let value =
         serde_json::json!({"version": 1, "disjuncts": [[{"kind": "edge", "left": "?b", "path": "r", "right": "?a"}]]});
-    assert_eq!(ir::read(&value).unwrap().select, ["b", "a"]);
+    assert_eq!(ir::parse(&value).unwrap().select, ["b", "a"]);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn invalid_ir_names_place_and_nearest_name() {
             None,
         ),
     ] {
-        let error = ir::read(&value).unwrap_err();
+        let error = ir::parse(&value).unwrap_err();
         assert!(error.message.contains(place), "{value}: {error}");
         if let Some(hint) = hint {
             assert_eq!(error.hint.as_deref(), Some(hint), "{value}");
@@ -297,14 +297,14 @@ fn atom() -> impl Strategy<Value = Atom> {
         (term(), path(name()), term()).prop_map(|(left, path, right)| Atom::Edge { left, path, right }),
         (term(), text(), text()).prop_map(|(term, key, value)| Atom::Equals { term, key, value }),
         (term(), text(), text()).prop_map(|(term, key, needle)| Atom::Contains { term, key, needle }),
-        (term(), text(), text()).prop_map(|(term, key, query)| Atom::Fts { term, key, query }),
+        (term(), text(), text()).prop_map(|(term, key, query)| Atom::FullText { term, key, query }),
         (term(), text(), text(), 0..=MAX_DISTANCE).prop_map(|(term, key, needle, max_distance)| Atom::Fuzzy {
             term,
             key,
             needle,
             max_distance
         }),
-        (term(), names()).prop_map(|(term, relations)| Atom::HasOut { term, relations }),
+        (term(), names()).prop_map(|(term, relations)| Atom::HasOutgoing { term, relations }),
         (term(), pairs()).prop_map(|(term, pairs)| Atom::Attributes { term, pairs }),
         (term(), prop::option::of(name()), names(), pairs()).prop_map(|(term, type_name, relations, attributes)| {
             Atom::Shape { term, type_name, relations, attributes }
@@ -348,7 +348,7 @@ proptest! {
     #[test]
     fn text_and_ir_forms_are_equivalent(query in query()) {
         let form = ir::write(&query).unwrap();
-        let read = ir::read(&form).map_err(|it| TestCaseError::fail(format!("{it}: {form}")))?;
+        let read = ir::parse(&form).map_err(|it| TestCaseError::fail(format!("{it}: {form}")))?;
         prop_assert_eq!(&read, &query, "{}", form);
         prop_assert_eq!(ir::write(&parse(&read.to_string()).unwrap()).unwrap(), form);
     }

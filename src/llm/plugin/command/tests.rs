@@ -30,7 +30,7 @@ impl Script {
 
     async fn ask(&self) -> Result<PluginResponse> {
         let question = question();
-        let limits = PluginLimits { time: Duration::from_secs(2), ..PluginLimits::of(&question.task) };
+        let limits = PluginLimits { time: Duration::from_secs(2), ..PluginLimits::for_task(&question.task) };
         self.command.ask(&question, PrivacyMode::LocalOnly, limits).await
     }
 
@@ -91,7 +91,7 @@ async fn plugin_may_answer_without_reading() {
     let question = "find ".repeat(200_000);
     let task = PluginTask::ToQuery { question, schema: SchemaHints::default() };
     let request = PluginRequest::new(None, task);
-    script.command.ask(&request, PrivacyMode::LocalOnly, PluginLimits::of(&request.task)).await.unwrap();
+    script.command.ask(&request, PrivacyMode::LocalOnly, PluginLimits::for_task(&request.task)).await.unwrap();
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn environment_is_fixed_and_no_file_is_inherited() {
     script.ask().await.unwrap();
     let allowed = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "OLLAMA_HOST"];
     // Variables set by the shell itself.
-    let shells = ["PWD", "OLDPWD", "SHLVL", "_", super::super::process::MARK];
+    let shells = ["PWD", "OLDPWD", "SHLVL", "_", super::super::process::MARK_VARIABLE];
     for line in script.told("env").lines() {
         let name = line.split('=').next().unwrap();
         assert!(allowed.contains(&name) || shells.contains(&name), "{line}");
@@ -255,7 +255,8 @@ async fn check_reports_run_obstacles_with_hint() {
     let file = PluginCommand { folder: good.command.program.clone(), ..good.command.clone() };
     refused(&file, ErrorCode::FailedPrecondition, "is not a folder").await;
     // A run reports the folder too, and not a missing program.
-    let error = file.ask(&question(), PrivacyMode::LocalOnly, PluginLimits::of(&question().task)).await.unwrap_err();
+    let error =
+        file.ask(&question(), PrivacyMode::LocalOnly, PluginLimits::for_task(&question().task)).await.unwrap_err();
     assert!(error.message.contains("is not a folder"), "{error}");
     write(&good.command.program, "echo '{\"axql\": \"\"}'");
     refused(&good.command, ErrorCode::PermissionDenied, "another program than the one that was chosen").await;
@@ -319,7 +320,7 @@ async fn interpreter_script_and_absolute_files_are_hashed() {
         let command = PluginCommand::find("sh", args, folder.path()).unwrap();
         let refused = async |said: &str| {
             let question = question();
-            let asked = command.ask(&question, PrivacyMode::LocalOnly, PluginLimits::of(&question.task)).await;
+            let asked = command.ask(&question, PrivacyMode::LocalOnly, PluginLimits::for_task(&question.task)).await;
             for error in [asked.unwrap_err(), command.check(PrivacyMode::LocalOnly).await.unwrap_err()] {
                 assert!(error.message.contains(said) && error.hint.is_some(), "{said} {name}: {error:?}");
             }

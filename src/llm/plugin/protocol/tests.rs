@@ -194,7 +194,7 @@ fn invalid_requests_are_rejected() {
 fn model_name_is_limited_to_one_kib() {
     let named = |bytes: usize| {
         let task = json!({ "kind": "to_query", "question": "x" });
-        PluginRequest::parse(&json!({ "protocol": V2, "model": "m".repeat(bytes), "task": task }).to_string())
+        PluginRequest::parse(&json!({ "protocol": PROTOCOL_V2, "model": "m".repeat(bytes), "task": task }).to_string())
     };
     assert!(named(1 << 10).is_ok());
     let error = named((1 << 10) + 1).unwrap_err();

@@ -125,7 +125,7 @@ async fn tries(folder: &Path, kind: &str, place: &str, mode: PrivacyMode) -> Res
     let command = PluginCommand::find("python3", args, folder)?;
     let request =
         PluginRequest::new(None, PluginTask::ToQuery { question: "find b".into(), schema: SchemaHints::default() });
-    let limits = PluginLimits { time: Duration::from_secs(20), ..PluginLimits::of(&request.task) };
+    let limits = PluginLimits { time: Duration::from_secs(20), ..PluginLimits::for_task(&request.task) };
     Ok(command.ask(&request, mode, limits).await?.axql.unwrap())
 }
 
@@ -204,7 +204,7 @@ fn missing_seccomp_refuses_plugin_with_hint() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let refused = runtime.block_on(world.tries("work", "", PrivacyMode::LocalOnly)).unwrap_err();
         let runs = runtime.block_on(world.tries("work", "", PrivacyMode::CloudReasoningOk)).unwrap();
-        (refused, check().unwrap_err(), runs)
+        (refused, check_supported().unwrap_err(), runs)
     });
     let (refused, looked, runs) = thread.join().unwrap();
     for error in [refused, looked] {
@@ -212,5 +212,5 @@ fn missing_seccomp_refuses_plugin_with_hint() {
         assert!(error.message.contains("without a network") && error.hint.unwrap().contains("seccomp"));
     }
     assert_eq!(runs, "got out");
-    check().unwrap();
+    check_supported().unwrap();
 }

@@ -66,7 +66,7 @@ async fn api_key_is_required_for_grpc() {
 }
 
 /// Returns the status code in the response headers of a gRPC call with an empty message.
-async fn called(bed: &Bed, method: &str) -> Option<String> {
+async fn initial_grpc_status(bed: &Bed, method: &str) -> Option<String> {
     let headers = [("content-type", "application/grpc"), ("te", "trailers")];
     let call = request("POST", method, &headers, Body::from(vec![0u8; 5]));
     let response = bed.router.clone().oneshot(call).await.unwrap();
@@ -76,9 +76,9 @@ async fn called(bed: &Bed, method: &str) -> Option<String> {
 #[tokio::test]
 async fn only_grpc_health_check_works_without_key() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
-    assert_eq!(called(&bed, "/grpc.health.v1.Health/Check").await, None, "the code is in the trailers");
+    assert_eq!(initial_grpc_status(&bed, "/grpc.health.v1.Health/Check").await, None, "the code is in the trailers");
     for method in ["Watch", "List", ""] {
-        let told = called(&bed, &format!("/grpc.health.v1.Health/{method}")).await;
+        let told = initial_grpc_status(&bed, &format!("/grpc.health.v1.Health/{method}")).await;
         assert_eq!(told.as_deref(), Some("16"), "{method}");
     }
 }
@@ -156,7 +156,7 @@ async fn public_health_is_429_beyond_burst_without_key() {
 #[tokio::test]
 async fn public_health_is_cached_for_a_second() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
-    let looks = || bed.service.looks.load(std::sync::atomic::Ordering::Relaxed);
+    let looks = || bed.service.status_calls.load(std::sync::atomic::Ordering::Relaxed);
     let answers = futures::future::join_all((0..50).map(|_| bed.get("/health"))).await;
     assert!(answers.iter().all(|it| it.status == 200 && it.json()["degraded"] == true));
     assert_eq!(looks(), 1);
@@ -246,9 +246,10 @@ async fn late_body_is_408_and_slow_body_passes() {
 
 #[tokio::test]
 async fn bodies_over_memory_limit_are_429_with_retry_after() {
-    let bed =
-        bed_with(&[], |bridge| bridge.messages = crate::serve::http::memory_limit::Messages::of(2 << 20, 5 << 19))
-            .await;
+    let bed = bed_with(&[], |bridge| {
+        bridge.message_budget = crate::serve::http::memory_limit::MessageBudget::with_budgets(2 << 20, 5 << 19)
+    })
+    .await;
     let large = || question_of(2 << 20);
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
     // An incomplete body holds its memory.

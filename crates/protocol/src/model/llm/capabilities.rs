@@ -5,12 +5,12 @@ use serde::Serialize;
 use crate::model::llm::request::{ModelId, WorkloadKind};
 
 /// Default limit of an answer, if the model reports none: more tokens than any model produces.
-const MOST_TOKENS: u32 = 1 << 17;
+const DEFAULT_MAX_TOKENS: u32 = 1 << 17;
 /// Upper limit of common samplers.
-const MOST_TEMPERATURE: f32 = 2.0;
+const DEFAULT_MAX_TEMPERATURE: f32 = 2.0;
 
 /// Replacement for a host name that the caller may not see.
-const ELSEWHERE: &str = "another machine";
+const REMOTE_HOST_LABEL: &str = "another machine";
 
 /// One model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,13 +31,13 @@ pub struct ModelCapability {
 
 impl ModelCapability {
     /// Capabilities of a model with only a known name: everything that common models can do is allowed.
-    pub fn unknown(id: ModelId) -> ModelCapability {
+    pub fn with_defaults(id: ModelId) -> ModelCapability {
         use WorkloadKind::{Chat, Completion, Tool, Vision};
         ModelCapability {
             id,
             max_context_tokens: None,
-            max_tokens: MOST_TOKENS,
-            max_temperature: MOST_TEMPERATURE,
+            max_tokens: DEFAULT_MAX_TOKENS,
+            max_temperature: DEFAULT_MAX_TEMPERATURE,
             workloads: vec![Chat, Completion, Tool, Vision],
             passed_on_to: None,
         }
@@ -48,11 +48,11 @@ impl ModelCapability {
     /// Hides the host that runs the model, for callers that may not see it. That it is remote stays visible.
     #[must_use]
     pub fn without_place(self) -> ModelCapability {
-        ModelCapability { passed_on_to: self.passed_on_to.map(|_| ELSEWHERE.into()), ..self }
+        ModelCapability { passed_on_to: self.passed_on_to.map(|_| REMOTE_HOST_LABEL.into()), ..self }
     }
 
     /// Finds a model by name. Ollama appends `:latest` to names without a tag.
-    pub fn named<'a>(models: &'a [ModelCapability], id: &ModelId) -> Option<&'a ModelCapability> {
+    pub fn find_by_name<'a>(models: &'a [ModelCapability], id: &ModelId) -> Option<&'a ModelCapability> {
         let latest = format!("{}:latest", id.0);
         models.iter().find(|it| it.id == *id).or_else(|| models.iter().find(|it| it.id.0 == latest))
     }
@@ -69,7 +69,7 @@ pub struct ModelLimits {
 
 impl ModelLimits {
     /// Returns the limits of a model with at most `configured` tokens of context.
-    pub fn of(model: &ModelCapability, configured: u32) -> ModelLimits {
+    pub fn for_model(model: &ModelCapability, configured: u32) -> ModelLimits {
         let context_tokens = model.max_context_tokens.map_or(configured, |it| it.min(configured));
         ModelLimits { context_tokens, answer_tokens: model.max_tokens.min(context_tokens) }
     }
@@ -115,7 +115,7 @@ impl CapabilitySnapshot {
 
     /// Finds a model by name, with or without Ollama's `:latest`.
     pub fn model(&self, id: &ModelId) -> Option<&ModelCapability> {
-        ModelCapability::named(&self.models, id)
+        ModelCapability::find_by_name(&self.models, id)
     }
 }
 
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn remote_model_stays_visible_but_its_host_is_hidden() {
         let passed_on = Some("https://models.example:443".to_string());
-        let models =
-            [passed_on, None].map(|it| ModelCapability { passed_on_to: it, ..ModelCapability::unknown("m".into()) });
+        let models = [passed_on, None]
+            .map(|it| ModelCapability { passed_on_to: it, ..ModelCapability::with_defaults("m".into()) });
         let snapshot = CapabilitySnapshot {
             backend: "ollama".into(),
             place: "http://192.0.2.7".into(),
@@ -138,6 +138,6 @@ mod tests {
         };
         let told = snapshot.without_place();
         let passed_on: Vec<_> = told.models.iter().map(|it| it.passed_on_to.as_deref()).collect();
-        assert_eq!((told.place.as_str(), passed_on), ("", vec![Some(ELSEWHERE), None]));
+        assert_eq!((told.place.as_str(), passed_on), ("", vec![Some(REMOTE_HOST_LABEL), None]));
     }
 }

@@ -142,7 +142,7 @@ pub enum LlmStreamEvent {
     /// The request ended with an error.
     Error {
         /// The error code, for programs.
-        #[serde(serialize_with = "code_name")]
+        #[serde(serialize_with = "serialize_code")]
         code: ErrorCode,
         /// The message, one sentence.
         message: String,
@@ -155,13 +155,13 @@ pub enum LlmStreamEvent {
     },
 }
 
-fn code_name<S: Serializer>(code: &ErrorCode, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_code<S: Serializer>(code: &ErrorCode, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(code.name())
 }
 
 impl LlmStreamEvent {
     /// Converts an error into a final event.
-    pub fn of(error: &Error) -> LlmStreamEvent {
+    pub fn from_error(error: &Error) -> LlmStreamEvent {
         let retriable = match error.code {
             ErrorCode::Unavailable
             | ErrorCode::ResourceExhausted
@@ -220,7 +220,7 @@ impl ProofRecord {
     /// Adds the next event.
     pub fn add(&mut self, event: &LlmStreamEvent) {
         self.events += 1;
-        self.seal = seal(&self.seal, event);
+        self.seal = extend_hash_chain(&self.seal, event);
         match event {
             LlmStreamEvent::Started { task_id, .. } => self.task_id = Some(task_id.clone()),
             LlmStreamEvent::Metrics { latency_ms, usage, .. } => {
@@ -234,7 +234,7 @@ impl ProofRecord {
 }
 
 /// Returns the hash chain extended by one event.
-pub fn seal(before: &str, event: &LlmStreamEvent) -> String {
+pub fn extend_hash_chain(before: &str, event: &LlmStreamEvent) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes());
     hasher.update(b"\n");
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn error_event_keeps_code_and_hint() {
         let error = Error::new(ErrorCode::Unavailable, "`x` is away").hint("run x").retry_after(Duration::from_secs(1));
-        let event = LlmStreamEvent::of(&error);
+        let event = LlmStreamEvent::from_error(&error);
         assert!(event.is_last());
         let json = serde_json::to_value(&event).unwrap();
         assert_eq!(
@@ -261,7 +261,7 @@ mod tests {
         );
         assert_eq!(event.into_result().unwrap_err(), error);
         // Without a server delay, none is invented.
-        let silent = LlmStreamEvent::of(&Error::new(ErrorCode::Unavailable, "away"));
+        let silent = LlmStreamEvent::from_error(&Error::new(ErrorCode::Unavailable, "away"));
         assert!(matches!(silent, LlmStreamEvent::Error { retry_after_ms: None, retriable: Some(true), .. }));
     }
 

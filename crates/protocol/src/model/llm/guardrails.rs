@@ -17,22 +17,22 @@ pub struct RetryPolicy {
     /// Total attempts, including the first.
     pub attempts: u32,
     /// Backoff before the second attempt; it doubles each time.
-    pub first_wait: Duration,
+    pub initial_backoff: Duration,
     /// Error codes that are retried.
     pub codes: Vec<ErrorCode>,
 }
 
 impl RetryPolicy {
     /// Creates a policy with so many attempts for errors that a retry may fix: a busy or unreachable server.
-    pub fn attempts(attempts: u32) -> RetryPolicy {
+    pub fn with_attempts(attempts: u32) -> RetryPolicy {
         let codes = vec![ErrorCode::Unavailable, ErrorCode::ResourceExhausted];
-        RetryPolicy { attempts, first_wait: Duration::from_millis(250), codes }
+        RetryPolicy { attempts, initial_backoff: Duration::from_millis(250), codes }
     }
 
     /// Returns the delay before the next attempt, at least as long as the backend requests; `None` if no attempts are left.
-    pub fn wait(&self, tried: u32, error: &Error) -> Option<Duration> {
+    pub fn next_delay(&self, tried: u32, error: &Error) -> Option<Duration> {
         let again = tried < self.attempts && self.codes.contains(&error.code);
-        let own = self.first_wait.saturating_mul(1 << (tried - 1).min(16));
+        let own = self.initial_backoff.saturating_mul(1 << (tried - 1).min(16));
         again.then(|| own.max(error.retry_after.unwrap_or_default()))
     }
 }
@@ -56,7 +56,7 @@ impl Default for Guardrails {
 
 impl Guardrails {
     /// Checks that the values are valid.
-    pub fn check(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<()> {
         let sequence = |it: &String| (1..=MAX_STOP_BYTES).contains(&it.len());
         if self.stop.len() > MAX_STOPS || !self.stop.iter().all(sequence) {
             let text = format!("`guardrails.stop` allows at most {MAX_STOPS} sequences of 1 to {MAX_STOP_BYTES} bytes");
@@ -85,25 +85,25 @@ impl StopFilter {
     }
 
     /// Adds a piece; returns the text that can be shown, and whether a stop sequence was found.
-    pub fn take(&mut self, piece: &str) -> (String, bool) {
+    pub fn push(&mut self, piece: &str) -> (String, bool) {
         self.held.push_str(piece);
         if let Some(at) = self.stops.iter().filter_map(|it| self.held.find(it)).min() {
             self.held.truncate(at);
             return (std::mem::take(&mut self.held), true);
         }
-        let kept = self.stops.iter().map(|it| begun(&self.held, it)).max().unwrap_or(0);
+        let kept = self.stops.iter().map(|it| partial_stop_len(&self.held, it)).max().unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - kept);
         (std::mem::replace(&mut self.held, rest), false)
     }
 
     /// Returns the retained text at the end.
-    pub fn rest(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 }
 
 /// Returns the length of the longest suffix of `text` that is a prefix of `stop`.
-fn begun(text: &str, stop: &str) -> usize {
+fn partial_stop_len(text: &str, stop: &str) -> usize {
     let starts = stop.char_indices().map(|(at, _)| at).skip(1).filter(|at| text.ends_with(&stop[..*at]));
     starts.max().unwrap_or(0)
 }
@@ -116,7 +116,7 @@ mod tests {
         let mut filter = StopFilter::new(&stops.iter().map(|it| it.to_string()).collect::<Vec<_>>());
         let (mut out, mut end) = (String::new(), false);
         for piece in pieces {
-            let (text, stop) = filter.take(piece);
+            let (text, stop) = filter.push(piece);
             out.push_str(&text);
             end = stop;
             if stop {
@@ -124,7 +124,7 @@ mod tests {
             }
         }
         if !end {
-            out.push_str(&filter.rest());
+            out.push_str(&filter.finish());
         }
         assert_eq!((out.as_str(), end), (shown, stopped), "{pieces:?}");
     }
@@ -141,15 +141,15 @@ mod tests {
 
     #[test]
     fn backoff_doubles_and_only_listed_codes_retry() {
-        let policy = RetryPolicy::attempts(3);
+        let policy = RetryPolicy::with_attempts(3);
         let millis = |it: Option<Duration>| it.map(|it| it.as_millis());
         let away = Error::new(ErrorCode::Unavailable, "away");
-        assert_eq!(millis(policy.wait(1, &away)), Some(250));
-        assert_eq!(millis(policy.wait(2, &away)), Some(500));
-        assert_eq!(policy.wait(3, &away), None);
-        assert_eq!(policy.wait(1, &Error::not_found("model")), None);
+        assert_eq!(millis(policy.next_delay(1, &away)), Some(250));
+        assert_eq!(millis(policy.next_delay(2, &away)), Some(500));
+        assert_eq!(policy.next_delay(3, &away), None);
+        assert_eq!(policy.next_delay(1, &Error::not_found("model")), None);
         // A longer delay requested by the server takes precedence.
-        assert_eq!(millis(policy.wait(1, &away.clone().retry_after(Duration::from_secs(3)))), Some(3_000));
-        assert_eq!(millis(policy.wait(2, &away.retry_after(Duration::from_millis(1)))), Some(500));
+        assert_eq!(millis(policy.next_delay(1, &away.clone().retry_after(Duration::from_secs(3)))), Some(3_000));
+        assert_eq!(millis(policy.next_delay(2, &away.retry_after(Duration::from_millis(1)))), Some(500));
     }
 }

@@ -10,6 +10,6 @@ pub mod tool;
 pub use capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits, QueueState};
 pub use event::{FinishReason, LlmStreamEvent, ProofRecord, TaskId, Usage};
 pub use guardrails::{Guardrails, RetryPolicy, StopFilter};
-pub use request::{LlmRequest, LlmRequestBuilder, Message, ModelId, Patience, Prompt, Role, ToolCall, WorkloadKind};
+pub use request::{LlmRequest, LlmRequestBuilder, Message, ModelId, Prompt, Role, Timeouts, ToolCall, WorkloadKind};
 pub use schema::{Schema, Violation};
 pub use tool::{ToolError, ToolFault};

@@ -16,7 +16,7 @@ fn verbatim(line: u32, bytes: Range<u64>) -> Anchor {
 
 /// Builds a chunk: `headings` form its context, `body` gives its anchor.
 fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
-    let mut text = headings.iter().map(|it| it.0).collect::<Vec<_>>().join(HEADINGS_BETWEEN);
+    let mut text = headings.iter().map(|it| it.0).collect::<Vec<_>>().join(HEADING_SEPARATOR);
     let mut pieces = Vec::new();
     for (shown, anchor) in headings {
         let at = text.find(shown).unwrap();
@@ -33,8 +33,8 @@ fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
         id: ChunkId("c".into()),
         ordinal: 0,
         body_start: body_start as u32,
-        anchor: body[0].1.clone().up_to(&body[body.len() - 1].1),
-        pieces: Pieces::new(&text, body_start, &pieces),
+        anchor: body[0].1.clone().through(&body[body.len() - 1].1),
+        pieces: EncodedPieces::new(&text, body_start, &pieces),
         text,
         heading_path: Vec::new(),
         tokens: 1,
@@ -43,19 +43,19 @@ fn chunk(headings: &[(&str, Anchor)], body: &[(&str, Anchor)]) -> Chunk {
 }
 
 /// Returns the place of these words of the body.
-fn of(chunk: &Chunk, words: &str) -> Anchor {
+fn anchor_of_words(chunk: &Chunk, words: &str) -> Anchor {
     let at = chunk.body().find(words).unwrap();
-    chunk.anchor_of(at..at + words.len())
+    chunk.body_anchor(at..at + words.len())
 }
 
 #[test]
 fn sentence_has_own_page_and_first_page_if_two() {
     let chunk = chunk(&[], &[("Metal is cold.", page(1)), ("Wood\nis warm.", page(2)), ("Glass breaks.", page(5))]);
     for (words, page) in [("Metal", 1), ("cold.\n\n", 1), ("Wood\nis warm.", 2), ("warm", 2), ("breaks.", 5)] {
-        assert_eq!(of(&chunk, words).page, Some(page), "{words}");
+        assert_eq!(anchor_of_words(&chunk, words).page, Some(page), "{words}");
     }
-    assert_eq!(of(&chunk, "warm.\n\nGlass").page, Some(2));
-    assert_eq!(of(&chunk, "\n\nGlass").page, Some(5), "leading blank lines belong to no page");
+    assert_eq!(anchor_of_words(&chunk, "warm.\n\nGlass").page, Some(2));
+    assert_eq!(anchor_of_words(&chunk, "\n\nGlass").page, Some(5), "leading blank lines belong to no page");
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn heading_above_passage_has_own_place() {
     let headings: Vec<Range<usize>> = places.headings().collect();
     let shown: Vec<&str> = headings.iter().map(|it| &chunk.text[it.clone()]).collect();
     assert_eq!(shown, ["Metals", "Tin"]);
-    assert_eq!(places.of_text(headings[1].clone()), verbatim(3, 13..16));
-    assert_eq!(of(&chunk, "melts").page, Some(4));
+    assert_eq!(places.anchor_at(headings[1].clone()), verbatim(3, 13..16));
+    assert_eq!(anchor_of_words(&chunk, "melts").page, Some(4));
 }
 
 #[test]
 fn verbatim_part_has_exact_line_and_bytes() {
     let text = Anchor { line_end: Some(9), ..verbatim(7, 100..120) };
     let chunk = chunk(&[], &[("first\r\n  second\nlast", text), ("apart", verbatim(12, 140..145))]);
-    assert_eq!(of(&chunk, "second"), verbatim(8, 109..115));
-    assert_eq!(of(&chunk, "  second\n"), verbatim(8, 107..115));
-    let both = of(&chunk, "last\n\napart");
+    assert_eq!(anchor_of_words(&chunk, "second"), verbatim(8, 109..115));
+    assert_eq!(anchor_of_words(&chunk, "  second\n"), verbatim(8, 107..115));
+    let both = anchor_of_words(&chunk, "last\n\napart");
     assert_eq!(
         (both.line_start, both.line_end, both.byte_start, both.byte_end),
         (Some(9), Some(12), Some(116), Some(145))
@@ -95,9 +95,9 @@ fn verbatim_part_has_exact_line_and_bytes() {
 fn row_has_own_cells_if_rows_match_lines() {
     let cells = |cell: &str| Anchor { sheet: Some("S".into()), cell: Some(cell.into()), ..Anchor::default() };
     let chunk = chunk(&[], &[("a | b\nc | d", cells("B2:C3")), ("e | f\ng | h", cells("B7:C9"))]);
-    assert_eq!(of(&chunk, "c |").cell.as_deref(), Some("B3:C3"));
-    assert_eq!(of(&chunk, "g").cell.as_deref(), Some("B7:C9"), "rows and lines differ in number");
-    assert_eq!(of(&chunk, "d\n\ne").cell.as_deref(), Some("B3:C9"));
+    assert_eq!(anchor_of_words(&chunk, "c |").cell.as_deref(), Some("B3:C3"));
+    assert_eq!(anchor_of_words(&chunk, "g").cell.as_deref(), Some("B7:C9"), "rows and lines differ in number");
+    assert_eq!(anchor_of_words(&chunk, "d\n\ne").cell.as_deref(), Some("B3:C9"));
 }
 
 #[test]
@@ -107,12 +107,12 @@ fn narrowed_counts_left_out_lines() {
     let text = "a\nb\nc\nd";
     for (part, line) in [(0..1, 10), (2..3, 12), (4..5, 13), (6..7, 16)] {
         let gaps = vec![(1, 1), (3, 2)];
-        let place = Anchor { gaps: gaps.clone(), ..lines.clone() }.narrowed_to(text, part.clone());
+        let place = Anchor { gaps: gaps.clone(), ..lines.clone() }.narrow_to(text, part.clone());
         assert_eq!((place.line_start, place.line_end), (Some(line), Some(line)));
-        let place = Anchor { gaps, ..rows.clone() }.narrowed_to(text, part);
+        let place = Anchor { gaps, ..rows.clone() }.narrow_to(text, part);
         assert_eq!(place, Anchor { cell: Some(format!("A{line}:B{line}")), ..Anchor::default() });
     }
-    assert_eq!(lines.narrowed_to(text, 2..3), lines, "the position of the gap is unknown");
+    assert_eq!(lines.narrow_to(text, 2..3), lines, "the position of the gap is unknown");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn stored_pieces_round_trip() {
     let body: Vec<(&str, Anchor)> =
         ["one", "two", "three", "four\nlines", "five"].into_iter().zip(anchors.clone()).collect();
     let chunk = chunk(&[("Title", page(1))], &body);
-    let read = chunk.pieces.read(&chunk.text, chunk.body_start as usize).unwrap();
+    let read = chunk.pieces.decode(&chunk.text, chunk.body_start as usize).unwrap();
     assert_eq!(read[1..].iter().map(|it| it.anchor.clone()).collect::<Vec<_>>(), anchors);
     assert_eq!(
         read.iter().map(|it| &chunk.text[it.range.clone()]).collect::<Vec<_>>(),
@@ -140,8 +140,8 @@ fn stored_pieces_round_trip() {
 fn invalid_pieces_fall_back_to_chunk_anchor() {
     let whole = chunk(&[], &[("One.", page(1)), ("Two.", page(2))]);
     for stored in ["[[0,{}],[90,{\"p\":2}]]", "[[0,{\"p\":\"x\"}]]", "{", "[[0,{}],[18446744073709551615,{}]]"] {
-        let chunk = Chunk { pieces: Pieces::stored(stored), ..whole.clone() };
-        assert_eq!(of(&chunk, "Two"), whole.anchor, "{stored}");
+        let chunk = Chunk { pieces: EncodedPieces::from_stored(stored), ..whole.clone() };
+        assert_eq!(anchor_of_words(&chunk, "Two"), whole.anchor, "{stored}");
     }
 }
 
@@ -150,7 +150,7 @@ fn contiguous_pieces_are_joined() {
     let check = |text: &str, first: (&str, Anchor), second: (&str, Anchor)| {
         let at = text.rfind(second.0).unwrap();
         let pieces = vec![piece(0..first.0.len(), first.1), piece(at..text.len(), second.1)];
-        joined(text, pieces).len()
+        join_contiguous(text, pieces).len()
     };
     assert_eq!(check("a\n\nb", ("a", page(1)), ("b", page(1))), 1);
     assert_eq!(check("a\n\nb", ("a", page(1)), ("b", page(2))), 2);
@@ -165,7 +165,7 @@ fn contiguous_pieces_are_joined() {
 
 #[test]
 fn evidence_is_found_by_file_or_text_bytes() {
-    let shown = |chunk: &Chunk, bytes| chunk.evidence(&bytes).map(|it| chunk.text[it].to_string());
+    let shown = |chunk: &Chunk, bytes| chunk.evidence_range(&bytes).map(|it| chunk.text[it].to_string());
     let own =
         chunk(&[("Head", verbatim(1, 2..6))], &[("one two", verbatim(3, 10..17)), ("three", verbatim(9, 40..45))]);
     assert_eq!(shown(&own, 14..17).as_deref(), Some("two"));
@@ -180,7 +180,7 @@ fn evidence_is_found_by_file_or_text_bytes() {
 #[test]
 fn passage_keeps_quote_only_if_whole() {
     let anchor = |part: Option<&str>| Anchor { part: part.map(str::to_string), ..Anchor::default() };
-    let part = |first, last| anchor(first).up_to(&anchor(last)).part;
+    let part = |first, last| anchor(first).through(&anchor(last)).part;
     assert_eq!(part(Some("quote"), Some("quote")).as_deref(), Some("quote"));
     assert_eq!(part(Some("quote"), None), None);
     assert_eq!(part(Some("body"), Some("attachment: a.txt")).as_deref(), Some("body"));

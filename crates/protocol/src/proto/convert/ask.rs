@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model;
-use crate::proto::convert::{WireEnum, into_all, missing, try_into_all};
+use crate::proto::convert::{WireEnum, into_all, missing_field_error, try_into_all};
 use crate::proto::wire;
 
 impl From<model::AskRequest> for wire::AskRequest {
@@ -154,7 +154,7 @@ impl TryFrom<wire::AskResponse> for model::AskResponse {
 
     fn try_from(it: wire::AskResponse) -> Result<model::AskResponse> {
         Ok(model::AskResponse {
-            query_plan: it.query_plan.ok_or_else(|| missing("query_plan"))?.try_into()?,
+            query_plan: it.query_plan.ok_or_else(|| missing_field_error("query_plan"))?.try_into()?,
             hits: try_into_all(it.hits)?,
             answer_summary: it.answer_summary,
             answer: it.answer.map(TryInto::try_into).transpose()?,
@@ -182,7 +182,7 @@ impl TryFrom<wire::AskEvent> for model::AskEvent {
 
     fn try_from(it: wire::AskEvent) -> Result<model::AskEvent> {
         use wire::ask_event::Event;
-        Ok(match it.event.ok_or_else(|| missing("event"))? {
+        Ok(match it.event.ok_or_else(|| missing_field_error("event"))? {
             Event::Plan(plan) => model::AskEvent::Plan(Box::new(plan.try_into()?)),
             Event::Hits(hits) => model::AskEvent::Hits(try_into_all(hits.hits)?),
             Event::Text(text) => model::AskEvent::Text(text),

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model;
-use crate::proto::convert::{WireEnum, decode_path, encode_path, into_all, missing, try_into_all};
+use crate::proto::convert::{WireEnum, decode_path, encode_path, into_all, missing_field_error, try_into_all};
 use crate::proto::wire;
 
 impl From<model::FoundFile> for wire::FoundFile {
@@ -78,7 +78,7 @@ impl TryFrom<wire::FileRecord> for model::FileRecord {
             id: it.id,
             root_id: it.root_id,
             root: decode_path(it.root, it.root_bytes),
-            found: it.found.ok_or_else(|| missing("found"))?.try_into()?,
+            found: it.found.ok_or_else(|| missing_field_error("found"))?.try_into()?,
             extension: it.extension,
             kind: WireEnum::require(it.kind)?,
             media_type: it.media_type,

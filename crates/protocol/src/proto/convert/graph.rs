@@ -16,7 +16,7 @@ impl TryFrom<wire::CallGraphToolRequest> for GraphRequest {
         let args = if it.args_json.is_empty() {
             Value::Object(serde_json::Map::new())
         } else {
-            json::inner("args_json", &it.args_json, MAX_JSON)?
+            json::json_field("args_json", &it.args_json, MAX_JSON)?
         };
         Ok(GraphRequest::Tool { name: it.name, args })
     }
@@ -30,7 +30,7 @@ impl TryFrom<wire::QueryGraphRequest> for GraphRequest {
         let mut question = GraphQuestion { elaborate: it.elaborate, explain: it.explain, ..GraphQuestion::default() };
         match it.query {
             Some(Query::Axql(text)) => question.axql = Some(text),
-            Some(Query::IrJson(text)) => question.ir = Some(json::inner("ir_json", &text, MAX_JSON)?),
+            Some(Query::IrJson(text)) => question.ir = Some(json::json_field("ir_json", &text, MAX_JSON)?),
             None => {}
         }
         Ok(GraphRequest::Query(question))
@@ -41,7 +41,7 @@ impl TryFrom<wire::ImportGraphRequest> for GraphRequest {
     type Error = Error;
 
     fn try_from(it: wire::ImportGraphRequest) -> Result<GraphRequest> {
-        let format = format(it.format())?;
+        let format = decode_format(it.format())?;
         Ok(GraphRequest::Import(GraphImport { name: it.name, format, text: it.text }))
     }
 }
@@ -58,7 +58,7 @@ impl TryFrom<wire::ApplyGraphRequest> for GraphRequest {
     type Error = Error;
 
     fn try_from(it: wire::ApplyGraphRequest) -> Result<GraphRequest> {
-        let format = format(it.format())?;
+        let format = decode_format(it.format())?;
         Ok(GraphRequest::Apply(GraphChange { format, text: it.text, write: it.write }))
     }
 }
@@ -79,7 +79,7 @@ impl TryFrom<wire::DrawGraphRequest> for GraphRequest {
     }
 }
 
-fn format(format: wire::GraphFormat) -> Result<GraphFormat> {
+fn decode_format(format: wire::GraphFormat) -> Result<GraphFormat> {
     match format {
         wire::GraphFormat::Json => Ok(GraphFormat::Json),
         wire::GraphFormat::Text => Ok(GraphFormat::Text),
@@ -110,7 +110,7 @@ impl TryFrom<wire::GraphTool> for ToolSpec {
     type Error = Error;
 
     fn try_from(it: wire::GraphTool) -> Result<ToolSpec> {
-        let parameters = json::inner("parameters_json", &it.parameters_json, MAX_JSON)?;
+        let parameters = json::json_field("parameters_json", &it.parameters_json, MAX_JSON)?;
         Ok(ToolSpec { name: it.name, description: it.description, parameters })
     }
 }
@@ -118,14 +118,14 @@ impl TryFrom<wire::GraphTool> for ToolSpec {
 /// Maximum size of a request, in bytes: a graph of a million edges as JSON, with little more than their ends.
 pub const MAX_GRAPH: usize = 64 << 20;
 /// Reserve for the rest of the message, such as the name.
-const AROUND_GRAPH: usize = 64 << 10;
+const MESSAGE_OVERHEAD: usize = 64 << 10;
 
 /// Checks that a graph of this size, read from `place`, fits into a request.
 ///
 /// # Errors
 /// `ResourceExhausted`, with a hint.
 pub fn check_size(bytes: u64, place: &str) -> Result<()> {
-    let most = (MAX_GRAPH - AROUND_GRAPH) as u64;
+    let most = (MAX_GRAPH - MESSAGE_OVERHEAD) as u64;
     if bytes <= most {
         return Ok(());
     }
@@ -136,7 +136,7 @@ pub fn check_size(bytes: u64, place: &str) -> Result<()> {
 }
 
 /// Builds the request for a drawing.
-pub fn drawing(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
+pub fn draw_request(shape: GraphShape, it: GraphExtent) -> wire::DrawGraphRequest {
     let shape = match shape {
         GraphShape::Json => wire::GraphShape::Json,
         GraphShape::Text => wire::GraphShape::Text,

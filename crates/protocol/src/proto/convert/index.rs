@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model;
-use crate::proto::convert::{WireEnum, decode_path, encode_path, into_all, missing, try_into_all};
+use crate::proto::convert::{WireEnum, decode_path, encode_path, into_all, missing_field_error, try_into_all};
 use crate::proto::wire;
 
 impl From<model::IndexRequest> for wire::IndexRequest {
@@ -97,7 +97,7 @@ impl TryFrom<wire::JobSnapshot> for model::JobSnapshot {
             job_id: it.job_id,
             state: WireEnum::require(it.state)?,
             phase: WireEnum::require(it.phase)?,
-            request: it.request.ok_or_else(|| missing("request"))?.try_into()?,
+            request: it.request.ok_or_else(|| missing_field_error("request"))?.try_into()?,
             created_ms: it.created_ms,
             started_ms: it.started_ms,
             finished_ms: it.finished_ms,
@@ -181,7 +181,7 @@ impl TryFrom<wire::Status> for model::Status {
             chunks: it.chunks,
             store_bytes: it.store_bytes,
             roots: into_all(it.roots),
-            coverage: it.coverage.ok_or_else(|| missing("coverage"))?.into(),
+            coverage: it.coverage.ok_or_else(|| missing_field_error("coverage"))?.into(),
             running_jobs: try_into_all(it.running_jobs)?,
             degraded: it.degraded,
             auth_enabled: it.auth_enabled,

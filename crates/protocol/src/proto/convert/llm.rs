@@ -5,26 +5,26 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::model::agent::{AgentRequest, BackendKind, Bounds, CommandLine, Override};
-use crate::model::llm::{Guardrails, LlmRequest, Message, Patience, RetryPolicy, Role, ToolCall, WorkloadKind};
+use crate::model::llm::{Guardrails, LlmRequest, Message, RetryPolicy, Role, Timeouts, ToolCall, WorkloadKind};
 use crate::model::{PrivacyMode, ToolSpec};
 use crate::proto::convert::{WireEnum, wire};
 use crate::proto::json::{self, MAX_JSON};
 
 /// Hint for an unknown workload.
-const WORKLOADS: &str = "use `chat`, `completion`, `tool` or `vision`";
+const WORKLOADS_HINT: &str = "use `chat`, `completion`, `tool` or `vision`";
 /// Hint for an unknown role.
-const ROLES: &str = "use `user`, `assistant` or `tool`";
+const ROLES_HINT: &str = "use `user`, `assistant` or `tool`";
 /// Maximum size of the parameters of all tools of a request, in bytes. A hundred tools have a fifth of it.
-const MAX_TOOLS: usize = 1 << 20;
+const MAX_TOOL_PARAMETERS_BYTES: usize = 1 << 20;
 /// Maximum size of a model name, in bytes. It is stored with the client created for it.
-const MAX_MODEL: usize = 1 << 10;
+const MAX_MODEL_NAME: usize = 1 << 10;
 /// Maximum size of a program or folder, in bytes: the longest path.
 const MAX_PATH: usize = 4 << 10;
 /// Maximum number of arguments of a command, and their total size in bytes. A prompt of 100 KB fits in an argument.
 const MAX_ARGS: usize = 256;
 const MAX_ARGS_BYTES: usize = 256 << 10;
 /// Maximum timeout that a caller can set, in seconds.
-const MAX_SECONDS: u32 = 3_600;
+const MAX_TIMEOUT_SECONDS: u32 = 3_600;
 
 impl TryFrom<wire::LlmBackend> for Override {
     type Error = Error;
@@ -57,7 +57,7 @@ fn check_backend(it: &wire::LlmBackend) -> Result<()> {
         let text = format!("`{field}` has {bytes} bytes; the limit is {most}");
         Err(Error::invalid(text).field(field).hint("use a shorter name, e.g. of a link or a script"))
     };
-    short("backend.model", it.model.len(), MAX_MODEL)?;
+    short("backend.model", it.model.len(), MAX_MODEL_NAME)?;
     short("backend.command", it.command.len(), MAX_PATH)?;
     short("backend.folder", it.folder.len(), MAX_PATH)?;
     if it.args.len() > MAX_ARGS {
@@ -103,28 +103,34 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
         let rules = Guardrails::default();
         let guardrails = Guardrails {
             stop: it.stop,
-            retry: it.attempts.map(RetryPolicy::attempts),
+            retry: it.attempts.map(RetryPolicy::with_attempts),
             max_tool_rounds: it.max_tool_rounds.unwrap_or(rules.max_tool_rounds),
         };
         let workload = match it.workload.as_str() {
             "" => WorkloadKind::default(),
-            name => WorkloadKind::from_name(name).ok_or_else(|| unknown("workload", name, WORKLOADS))?,
+            name => {
+                WorkloadKind::from_name(name).ok_or_else(|| unknown_name_error("workload", name, WORKLOADS_HINT))?
+            }
         };
         let patience = match it.timeout_seconds {
-            None => Patience::default(),
-            Some(seconds @ 1..=MAX_SECONDS) => {
-                Patience { overall: Duration::from_secs(seconds.into()), ..Patience::default() }
+            None => Timeouts::default(),
+            Some(seconds @ 1..=MAX_TIMEOUT_SECONDS) => {
+                Timeouts { overall: Duration::from_secs(seconds.into()), ..Timeouts::default() }
             }
             Some(other) => {
-                let text = format!("`timeout_seconds` {other} is not between 1 and {MAX_SECONDS}");
+                let text = format!("`timeout_seconds` {other} is not between 1 and {MAX_TIMEOUT_SECONDS}");
                 return Err(Error::invalid(text).field("timeout_seconds"));
             }
         };
         let schema = match it.schema_json.trim() {
             "" => None,
-            text => Some(json::inner("schema_json", text, MAX_JSON)?),
+            text => Some(json::json_field("schema_json", text, MAX_JSON)?),
         };
-        json::fits("tools", it.tools.iter().map(|tool| tool.parameters_json.len()).sum(), MAX_TOOLS)?;
+        json::check_size(
+            "tools",
+            it.tools.iter().map(|tool| tool.parameters_json.len()).sum(),
+            MAX_TOOL_PARAMETERS_BYTES,
+        )?;
         Ok(LlmRequest {
             workload,
             context_tokens: it.context_tokens,
@@ -137,7 +143,7 @@ impl TryFrom<wire::LlmRequest> for LlmRequest {
             seed: it.seed.or(usual.seed),
             metadata: it.metadata.into_iter().collect(),
             guardrails: Some(guardrails),
-            patience,
+            timeouts: patience,
             ..usual
         })
     }
@@ -149,11 +155,11 @@ pub fn privacy_mode(number: i32) -> Result<PrivacyMode> {
 }
 
 /// Builds an embedding request.
-pub fn embedding(texts: Vec<String>, mode: PrivacyMode, over: Override) -> wire::LlmEmbedRequest {
+pub fn embed_request(texts: Vec<String>, mode: PrivacyMode, over: Override) -> wire::LlmEmbedRequest {
     wire::LlmEmbedRequest { backend: Some(over.into()), texts, privacy_mode: mode.encode() }
 }
 
-fn unknown(field: &str, name: &str, hint: &str) -> Error {
+fn unknown_name_error(field: &str, name: &str, hint: &str) -> Error {
     let what = field.rsplit('.').next().unwrap_or(field);
     let text = format!("unknown {what} `{}`", name.chars().take(40).collect::<String>());
     Error::invalid(text).field(field).hint(hint)
@@ -174,7 +180,7 @@ impl From<LlmRequest> for wire::LlmRequest {
             tools: it.tools.into_iter().map(Into::into).collect(),
             stop,
             metadata: it.metadata.into_iter().collect(),
-            timeout_seconds: Some(u32::try_from(it.patience.overall.as_secs()).unwrap_or(u32::MAX)),
+            timeout_seconds: Some(u32::try_from(it.timeouts.overall.as_secs()).unwrap_or(u32::MAX)),
             privacy_mode: it.privacy_mode.encode(),
             attempts: retry.map(|policy| policy.attempts),
             use_vic_tools: false,
@@ -210,7 +216,7 @@ impl TryFrom<wire::LlmTool> for ToolSpec {
     type Error = Error;
 
     fn try_from(it: wire::LlmTool) -> Result<ToolSpec> {
-        let parameters = json::inner("tools.parameters_json", &it.parameters_json, MAX_JSON)?;
+        let parameters = json::json_field("tools.parameters_json", &it.parameters_json, MAX_JSON)?;
         Ok(ToolSpec { name: it.name, description: it.description, parameters })
     }
 }
@@ -219,7 +225,8 @@ impl TryFrom<wire::LlmMessage> for Message {
     type Error = Error;
 
     fn try_from(it: wire::LlmMessage) -> Result<Message> {
-        let role = Role::from_name(&it.role).ok_or_else(|| unknown("messages.role", &it.role, ROLES))?;
+        let role =
+            Role::from_name(&it.role).ok_or_else(|| unknown_name_error("messages.role", &it.role, ROLES_HINT))?;
         let call = |it: wire::LlmToolCall| ToolCall { id: it.id, name: it.name, arguments_json: it.arguments_json };
         Ok(Message {
             tool_calls: it.tool_calls.into_iter().map(call).collect(),

@@ -5,7 +5,7 @@ use crate::model::llm::{
     CapabilitySnapshot, FinishReason, LlmStreamEvent, ModelCapability, ProofRecord, TaskId, ToolError, ToolFault,
     Usage, WorkloadKind,
 };
-use crate::proto::convert::{missing, wire};
+use crate::proto::convert::{missing_field_error, wire};
 
 impl From<CapabilitySnapshot> for wire::CapabilitySnapshot {
     fn from(it: CapabilitySnapshot) -> wire::CapabilitySnapshot {
@@ -39,7 +39,8 @@ impl TryFrom<wire::ModelCapability> for ModelCapability {
     type Error = Error;
 
     fn try_from(it: wire::ModelCapability) -> Result<ModelCapability> {
-        let workload = |name: &String| WorkloadKind::from_name(name).ok_or_else(|| newer("workload", name));
+        let workload =
+            |name: &String| WorkloadKind::from_name(name).ok_or_else(|| unknown_name_error("workload", name));
         Ok(ModelCapability {
             id: it.id.as_str().into(),
             max_context_tokens: it.max_context_tokens,
@@ -51,7 +52,7 @@ impl TryFrom<wire::ModelCapability> for ModelCapability {
     }
 }
 
-fn newer(what: &str, name: &str) -> Error {
+fn unknown_name_error(what: &str, name: &str) -> Error {
     Error::invalid(format!("unknown {what} `{}`", name.chars().take(40).collect::<String>()))
         .hint("client and daemon have different versions: update the older one")
 }
@@ -129,7 +130,7 @@ impl TryFrom<wire::LlmEvent> for LlmStreamEvent {
 
     fn try_from(it: wire::LlmEvent) -> Result<LlmStreamEvent> {
         use wire::llm_event::Event;
-        Ok(match it.event.ok_or_else(|| missing("event"))? {
+        Ok(match it.event.ok_or_else(|| missing_field_error("event"))? {
             Event::Started(it) => {
                 LlmStreamEvent::Started { task_id: TaskId(it.task_id), accepted_at: it.accepted_at_ms }
             }
@@ -141,7 +142,7 @@ impl TryFrom<wire::LlmEvent> for LlmStreamEvent {
             },
             Event::ToolResult(it) => LlmStreamEvent::ToolResult { invocation_id: it.id, payload_json: it.payload_json },
             Event::ToolError(it) => {
-                let kind = ToolFault::from_name(&it.kind).ok_or_else(|| newer("kind", &it.kind))?;
+                let kind = ToolFault::from_name(&it.kind).ok_or_else(|| unknown_name_error("kind", &it.kind))?;
                 LlmStreamEvent::ToolError { invocation_id: it.id, error: ToolError { kind, message: it.message } }
             }
             Event::Retrying(it) => {
@@ -154,11 +155,12 @@ impl TryFrom<wire::LlmEvent> for LlmStreamEvent {
             }
             Event::Completed(it) => {
                 let name = &it.finish_reason;
-                let finish_reason = FinishReason::from_name(name).ok_or_else(|| newer("finish_reason", name))?;
+                let finish_reason =
+                    FinishReason::from_name(name).ok_or_else(|| unknown_name_error("finish_reason", name))?;
                 LlmStreamEvent::Completed { finish_reason }
             }
             Event::Error(it) => LlmStreamEvent::Error {
-                code: ErrorCode::from_name(&it.code).ok_or_else(|| newer("code", &it.code))?,
+                code: ErrorCode::from_name(&it.code).ok_or_else(|| unknown_name_error("code", &it.code))?,
                 message: it.message,
                 hint: Some(it.hint).filter(|it| !it.is_empty()),
                 retriable: it.retriable,

@@ -11,10 +11,10 @@ use crate::error::ErrorCode;
 use crate::model::ToolSpec;
 use crate::model::agent::Override;
 use crate::model::llm::{
-    FinishReason, Guardrails, LlmRequest, LlmStreamEvent, Message, ModelCapability, Patience, ProofRecord, RetryPolicy,
-    Role, TaskId, ToolCall, ToolError, ToolFault, Usage, WorkloadKind,
+    FinishReason, Guardrails, LlmRequest, LlmStreamEvent, Message, ModelCapability, ProofRecord, RetryPolicy, Role,
+    TaskId, Timeouts, ToolCall, ToolError, ToolFault, Usage, WorkloadKind,
 };
-use crate::proto::convert::tests::{check, privacy};
+use crate::proto::convert::tests::{check_round_trip, privacy};
 use crate::proto::convert::wire;
 
 const WORKLOADS: [WorkloadKind; 4] =
@@ -47,9 +47,9 @@ prop_compose! {
             seed: Some(seed),
             schema: is_asked.then(|| json!({"type": "string"})),
             tools: if is_asked { vec![tool] } else { vec![] },
-            patience: Patience { overall: Duration::from_secs(seconds), ..Patience::default() },
+            timeouts: Timeouts { overall: Duration::from_secs(seconds), ..Timeouts::default() },
             metadata: [("tag".to_string(), tag)].into(),
-            guardrails: Some(Guardrails { stop, retry: attempts.map(RetryPolicy::attempts), max_tool_rounds }),
+            guardrails: Some(Guardrails { stop, retry: attempts.map(RetryPolicy::with_attempts), max_tool_rounds }),
             ..LlmRequest::new(privacy_mode, &system, "")
         }
     }
@@ -106,7 +106,7 @@ fn last() -> impl Strategy<Value = LlmStreamEvent> {
 proptest! {
     #[test]
     fn llm_request_round_trips(request in request()) {
-        check::<LlmRequest, wire::LlmRequest>(request);
+        check_round_trip::<LlmRequest, wire::LlmRequest>(request);
     }
 
     #[test]
@@ -114,12 +114,12 @@ proptest! {
         event in event(), id in ".{0,8}", context in of(any::<u32>()), max_tokens in any::<u32>(),
         workloads in prop::collection::vec(workload(), 0..4), passed_on_to in of(".{0,8}"),
     ) {
-        check::<LlmStreamEvent, wire::LlmEvent>(event);
+        check_round_trip::<LlmStreamEvent, wire::LlmEvent>(event);
         let model = ModelCapability {
             max_context_tokens: context, max_tokens, workloads, passed_on_to,
-            ..ModelCapability::unknown(id.as_str().into())
+            ..ModelCapability::with_defaults(id.as_str().into())
         };
-        check::<ModelCapability, wire::ModelCapability>(model);
+        check_round_trip::<ModelCapability, wire::ModelCapability>(model);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod llm;
 mod llm_events;
 mod table;
 
-pub use crate::proto::convert::llm::{embedding, privacy_mode};
+pub use crate::proto::convert::llm::{embed_request, privacy_mode};
 
 /// Implements both directions for messages with the same fields on both sides.
 macro_rules! mirror {
@@ -70,7 +70,7 @@ trait WireEnum: Sized {
     fn decode(number: i32) -> Result<Option<Self>>;
 
     fn require(number: i32) -> Result<Self> {
-        Self::decode(number)?.ok_or_else(|| missing(Self::NAME))
+        Self::decode(number)?.ok_or_else(|| missing_field_error(Self::NAME))
     }
 }
 
@@ -136,7 +136,7 @@ fn decode_path(text: String, bytes: Vec<u8>) -> PathBuf {
     if bytes.is_empty() { PathBuf::from(text) } else { PathBuf::from(OsString::from_vec(bytes)) }
 }
 
-fn missing(field: &str) -> Error {
+fn missing_field_error(field: &str) -> Error {
     Error::invalid(format!("`{field}` is missing"))
 }
 

@@ -9,7 +9,7 @@ use crate::model::{samples, *};
 use crate::proto::convert::*;
 
 /// Encodes and decodes a value, and expects it unchanged.
-pub(super) fn check<M, W>(value: M)
+pub(super) fn check_round_trip<M, W>(value: M)
 where
     M: Clone + PartialEq + Debug + Into<W> + TryFrom<W>,
     M::Error: Debug,
@@ -256,7 +256,7 @@ proptest! {
 
     #[test]
     fn answers_round_trip(it in response()) {
-        check::<AskResponse, wire::AskResponse>(it);
+        check_round_trip::<AskResponse, wire::AskResponse>(it);
     }
 
     #[test]
@@ -265,7 +265,7 @@ proptest! {
         explain in any::<bool>(), plan in of(plan()),
     ) {
         let it = AskRequest { query, privacy_mode: mode, warehouse_root: root, limit, filters, explain, plan };
-        check::<AskRequest, wire::AskRequest>(it);
+        check_round_trip::<AskRequest, wire::AskRequest>(it);
     }
 
     #[test]
@@ -276,18 +276,18 @@ proptest! {
             AskEvent::Text("piece".into()),
             AskEvent::Done(Box::new(it)),
         ] {
-            check::<AskEvent, wire::AskEvent>(event);
+            check_round_trip::<AskEvent, wire::AskEvent>(event);
         }
     }
 
     #[test]
     fn jobs_round_trip(it in job()) {
-        check::<JobSnapshot, wire::JobSnapshot>(it);
+        check_round_trip::<JobSnapshot, wire::JobSnapshot>(it);
     }
 
     #[test]
     fn status_round_trips(it in status()) {
-        check::<Status, wire::Status>(it);
+        check_round_trip::<Status, wire::Status>(it);
     }
 
     #[test]
@@ -295,20 +295,20 @@ proptest! {
         let mut file = samples::file();
         file.root = root;
         file.found.path = path;
-        check::<FileRecord, wire::FileRecord>(file);
-        check::<FileFilter, wire::FileFilter>(FileFilter { under, ..FileFilter::default() });
+        check_round_trip::<FileRecord, wire::FileRecord>(file);
+        check_round_trip::<FileFilter, wire::FileFilter>(FileFilter { under, ..FileFilter::default() });
     }
 }
 
 #[test]
 fn files_documents_and_filters_round_trip() {
-    check::<Document, wire::Document>(samples::document());
+    check_round_trip::<Document, wire::Document>(samples::document());
     for reason in Reason::ALL {
         let mut file = samples::file();
         (file.found.skip, file.reason, file.hash, file.found.created_ns) = (Some(reason), Some(reason), None, None);
-        check::<FileRecord, wire::FileRecord>(file);
+        check_round_trip::<FileRecord, wire::FileRecord>(file);
     }
-    check::<FileFilter, wire::FileFilter>(FileFilter {
+    check_round_trip::<FileFilter, wire::FileFilter>(FileFilter {
         under: Some("/w".into()),
         extensions: vec!["pdf".into()],
         path_glob: Some("a/**".into()),
@@ -321,20 +321,20 @@ fn files_documents_and_filters_round_trip() {
         mail_dates: false,
         with_inner_names: false,
         state: Some(FileState::Pending),
-        within: Scope::All,
+        scope: Scope::All,
     });
 }
 
 #[test]
 fn greps_similars_and_audits_round_trip() {
     let filters = L0Filters { extensions: vec![".pdf".into()], ..L0Filters::default() };
-    check::<SimilarRequest, wire::SimilarRequest>(SimilarRequest {
+    check_round_trip::<SimilarRequest, wire::SimilarRequest>(SimilarRequest {
         path: "/w/a.md".into(),
         warehouse_root: Some("/w".into()),
         limit: Some(3),
         filters: filters.clone(),
     });
-    check::<GrepRequest, wire::GrepRequest>(GrepRequest {
+    check_round_trip::<GrepRequest, wire::GrepRequest>(GrepRequest {
         pattern: "a+".into(),
         ignore_case: true,
         fixed: true,
@@ -355,13 +355,13 @@ fn greps_similars_and_audits_round_trip() {
         before: vec!["b".into()],
         after: vec!["c".into(), "d".into()],
     };
-    check::<GrepResponse, wire::GrepResponse>(GrepResponse {
+    check_round_trip::<GrepResponse, wire::GrepResponse>(GrepResponse {
         matches: vec![hit],
         files_searched: 4,
         truncated: true,
         warnings: vec!["w".into()],
     });
-    check::<AuditRecord, wire::AuditRecord>(AuditRecord {
+    check_round_trip::<AuditRecord, wire::AuditRecord>(AuditRecord {
         time_ms: 1,
         destination: "https://example.com:443".into(),
         bytes: 7,
@@ -374,7 +374,7 @@ fn greps_similars_and_audits_round_trip() {
 #[test]
 fn tables_round_trip() {
     let aggregate = |function| TableAggregate { function, column: Some("x".into()) };
-    check::<TableRequest, wire::TableRequest>(TableRequest {
+    check_round_trip::<TableRequest, wire::TableRequest>(TableRequest {
         path: "/w/a.csv".into(),
         sheet: Some("Q1".into()),
         table: Some(2),
@@ -389,7 +389,7 @@ fn tables_round_trip() {
         decimal: Some(",".into()),
         head_rows: Some(0),
     });
-    check::<TableResponse, wire::TableResponse>(samples::table("/w/a.csv"));
+    check_round_trip::<TableResponse, wire::TableResponse>(samples::table("/w/a.csv"));
 }
 
 #[test]

@@ -5,10 +5,10 @@
 
 use std::arch::asm;
 
-use crate::embed::bert::kernels::{Line, PANEL, Rows, STEP, TILE, panel_lines};
+use crate::embed::bert::kernels::{PANEL, PanelLine, Rows, STEP, TILE, panel_lines};
 
 /// See [`crate::embed::bert::kernels::Kernels::dot`].
-pub(super) fn dot(rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usize) {
+pub(super) fn dot(rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize) {
     let Rows { data, count, depth, .. } = rows;
     if count == 0 || depth == 0 {
         return;
@@ -29,7 +29,7 @@ struct Tile {
     rows: *const u8,
     stride: usize,
     depth: usize,
-    panel: *const Line,
+    panel: *const PanelLine,
 }
 
 /// The address of a row's next inputs: each base register covers three rows.

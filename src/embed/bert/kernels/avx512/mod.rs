@@ -9,7 +9,7 @@ mod norm;
 mod row_ops;
 mod softmax;
 
-use super::{Coded, HeadRow, Kernels, Keys, Line, Normal, Product, Rows};
+use super::{HeadRow, Kernels, KeyParameters, LayerNorm, LayerSums, PanelLine, QuantisedRows, Rows};
 
 /// Proof that the processor supports the instructions.
 pub(super) struct Avx512(());
@@ -35,27 +35,27 @@ impl Kernels for Avx512 {
         "avx512-vnni"
     }
 
-    fn dot(&self, rows: Rows<'_>, panel: &[Line], sums: &mut [i32], stride: usize) {
+    fn dot(&self, rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize) {
         dot::dot(rows, panel, sums, stride);
     }
 
-    fn norm(&self, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+    fn norm(&self, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
         unsafe { norm::norm(normal, rows, coded) }
     }
 
-    fn add_norm(&self, product: Product<'_>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+    fn add_norm(&self, product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
         unsafe { norm::add_norm(product, normal, rows, coded) }
     }
 
-    fn gelu(&self, product: Product<'_>, work: &mut [f32], coded: Coded<'_>) {
+    fn gelu(&self, product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>) {
         unsafe { row_ops::gelu(product, work, coded) }
     }
 
-    fn heads(&self, product: Product<'_>, width: usize, row: HeadRow<'_>) {
+    fn quantise_heads(&self, product: LayerSums<'_>, width: usize, row: HeadRow<'_>) {
         unsafe { row_ops::heads(product, width, row) }
     }
 
-    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[Keys], factors: &mut [f32], shares: &mut [u8]) {
+    fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]) {
         unsafe { softmax::softmax(sums, stride, keys, factors, shares) }
     }
 
@@ -63,11 +63,11 @@ impl Kernels for Avx512 {
         unsafe { row_ops::scale(sums, factor, row) }
     }
 
-    fn code(&self, rows: &[f32], coded: Coded<'_>) {
+    fn quantise(&self, rows: &[f32], coded: QuantisedRows<'_>) {
         unsafe { row_ops::code(rows, coded) }
     }
 
-    fn weave(&self, rows: [&[u8]; 4], lines: &mut [Line]) {
+    fn interleave(&self, rows: [&[u8]; 4], lines: &mut [PanelLine]) {
         unsafe { row_ops::weave(rows, lines) }
     }
 }

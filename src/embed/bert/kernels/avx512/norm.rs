@@ -6,27 +6,27 @@ use std::arch::x86_64::{
 };
 
 use crate::embed::bert::kernels::avx512::registers::{load, store};
-use crate::embed::bert::kernels::avx512::row_ops::{Bounds, Scale};
-use crate::embed::bert::kernels::{Coded, Coding, LANES, Normal, Product};
+use crate::embed::bert::kernels::avx512::row_ops::{Dequantiser, RowBounds};
+use crate::embed::bert::kernels::{LANES, LayerNorm, LayerSums, Quantisation, QuantisedRows};
 
 /// Rows processed together: each waits several times for a reduction over its lanes, and the others fill that time.
 const GROUP: usize = 4;
 
 /// See [`crate::embed::bert::kernels::Kernels::norm`].
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn norm(normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+pub(super) fn norm(normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
     normalise(None, normal, rows, coded);
 }
 
 /// See [`crate::embed::bert::kernels::Kernels::add_norm`].
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn add_norm(product: Product<'_>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+pub(super) fn add_norm(product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
     normalise(Some(product), normal, rows, coded);
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn normalise(product: Option<Product<'_>>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+fn normalise(product: Option<LayerSums<'_>>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
     let width = normal.groups.len() * LANES;
     let (mut rows, mut bytes, mut codings) = (rows, coded.bytes, coded.codings);
     let mut product = product;
@@ -36,24 +36,29 @@ fn normalise(product: Option<Product<'_>>, normal: Normal<'_>, rows: &mut [f32],
         (row, rows) = rows.split_at_mut(count * width);
         (bytes_of, bytes) = bytes.split_at_mut(count * width);
         (codings_of, codings) = codings.split_at_mut(count);
-        let head = product.map(|it| Product { sums: &it.sums[..count * width], codings: &it.codings[..count], ..it });
-        let coded = Coded { bytes: bytes_of, codings: codings_of };
+        let head = product.map(|it| LayerSums { sums: &it.sums[..count * width], codings: &it.codings[..count], ..it });
+        let coded = QuantisedRows { bytes: bytes_of, codings: codings_of };
         match count {
-            GROUP => group::<GROUP>(head, normal, row, coded),
-            _ => group::<1>(head, normal, row, coded),
+            GROUP => normalise_group::<GROUP>(head, normal, row, coded),
+            _ => normalise_group::<1>(head, normal, row, coded),
         }
-        product = product.map(|it| Product { sums: &it.sums[count * width..], codings: &it.codings[count..], ..it });
+        product = product.map(|it| LayerSums { sums: &it.sums[count * width..], codings: &it.codings[count..], ..it });
     }
 }
 
 /// Normalises and quantises `ROWS` rows in lockstep.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, rows: &mut [f32], coded: Coded<'_>) {
+fn normalise_group<const ROWS: usize>(
+    product: Option<LayerSums<'_>>,
+    normal: LayerNorm<'_>,
+    rows: &mut [f32],
+    coded: QuantisedRows<'_>,
+) {
     let (groups, rows) = (normal.groups.len(), rows.as_chunks_mut::<LANES>().0);
     let mut totals = match product {
-        Some(product) => add::<ROWS>(product, rows),
-        None => sums::<ROWS>(rows),
+        Some(product) => add_products::<ROWS>(product, rows),
+        None => row_sums::<ROWS>(rows),
     };
     let count = (groups * LANES) as f32;
     for totals in &mut totals {
@@ -73,7 +78,7 @@ fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, ro
         *squares = _mm512_set1_ps(1.0 / (variance + normal.epsilon).sqrt());
     }
     let factors = squares;
-    let mut bounds = [Bounds::new(); ROWS];
+    let mut bounds = [RowBounds::new(); ROWS];
     for (at, norm) in normal.groups.iter().enumerate() {
         let (scale, shift) = (load(&norm.scale), load(&norm.shift));
         for row in 0..ROWS {
@@ -95,11 +100,11 @@ fn group<const ROWS: usize>(product: Option<Product<'_>>, normal: Normal<'_>, ro
 /// Adds products to rows and returns the row sums, per lane.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn add<const ROWS: usize>(product: Product<'_>, rows: &mut [[f32; LANES]]) -> [__m512; ROWS] {
+fn add_products<const ROWS: usize>(product: LayerSums<'_>, rows: &mut [[f32; LANES]]) -> [__m512; ROWS] {
     let (groups, sums) = (product.outputs.len(), product.sums.as_chunks().0);
-    let mut scales = [Scale::new(Coding::default()); ROWS];
+    let mut scales = [Dequantiser::new(Quantisation::default()); ROWS];
     for (scale, coding) in scales.iter_mut().zip(product.codings) {
-        *scale = Scale::new(*coding);
+        *scale = Dequantiser::new(*coding);
     }
     let mut totals = [_mm512_setzero_ps(); ROWS];
     for (at, outputs) in product.outputs.iter().enumerate() {
@@ -116,7 +121,7 @@ fn add<const ROWS: usize>(product: Product<'_>, rows: &mut [[f32; LANES]]) -> [_
 /// Returns the row sums, per lane.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn sums<const ROWS: usize>(rows: &[[f32; LANES]]) -> [__m512; ROWS] {
+fn row_sums<const ROWS: usize>(rows: &[[f32; LANES]]) -> [__m512; ROWS] {
     let groups = rows.len() / ROWS;
     let mut totals = [_mm512_setzero_ps(); ROWS];
     for (row, total) in rows.chunks_exact(groups).zip(&mut totals) {

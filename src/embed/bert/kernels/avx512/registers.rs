@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
-use crate::embed::bert::kernels::{LANES, Line};
+use crate::embed::bert::kernels::{LANES, PanelLine};
 
 /// Polynomial of `2^x` for x in 0 to 1, coefficients from the lowest power up.
 const EXP2: [f32; 4] = [0.999_925_26, 0.695_833_15, 0.226_067_9, 0.078_024_11];
@@ -94,7 +94,7 @@ pub(super) fn store_four(bytes: &mut [[u8; LANES]; 4], values: [__m512i; 4]) {
 /// Stores a line.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn store_line(line: &mut Line, values: __m512i) {
+pub(super) fn store_line(line: &mut PanelLine, values: __m512i) {
     #[expect(unsafe_code, reason = "a store by address")]
     // SAFETY: the line is as long as the register.
     unsafe {

@@ -10,29 +10,31 @@ use std::arch::x86_64::{
 use crate::embed::bert::kernels::avx512::registers::{
     self, load, load_integers, store, store_bytes, store_four, store_line,
 };
-use crate::embed::bert::kernels::{Coded, Coding, HeadRow, LANES, Line, Outputs, PANEL, Product};
+use crate::embed::bert::kernels::{
+    HeadRow, LANES, LayerSums, OutputScales, PANEL, PanelLine, Quantisation, QuantisedRows,
+};
 
 /// Offset that makes a signed byte unsigned.
 const OFFSET: i32 = 128;
 
 /// Parameters that dequantise the sums of a row.
 #[derive(Clone, Copy)]
-pub(super) struct Scale {
+pub(super) struct Dequantiser {
     step: __m512,
     low: __m512,
 }
 
-impl Scale {
+impl Dequantiser {
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
-    pub(super) fn new(coding: Coding) -> Scale {
-        Scale { step: _mm512_set1_ps(coding.step), low: _mm512_set1_ps(coding.low) }
+    pub(super) fn new(coding: Quantisation) -> Dequantiser {
+        Dequantiser { step: _mm512_set1_ps(coding.step), low: _mm512_set1_ps(coding.low) }
     }
 
     /// Dequantises 16 sums.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
-    pub(super) fn numbers(self, sums: &[i32; LANES], outputs: &Outputs) -> __m512 {
+    pub(super) fn numbers(self, sums: &[i32; LANES], outputs: &OutputScales) -> __m512 {
         let value = _mm512_mul_ps(_mm512_cvtepi32_ps(load_integers(sums)), self.step);
         let rest = _mm512_fmadd_ps(self.low, load(&outputs.sum), load(&outputs.bias));
         _mm512_fmadd_ps(value, load(&outputs.step), rest)
@@ -41,16 +43,16 @@ impl Scale {
 
 /// The minimum and maximum of a row, per lane.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct RowBounds {
     low: __m512,
     high: __m512,
 }
 
-impl Bounds {
+impl RowBounds {
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
-    pub(super) fn new() -> Bounds {
-        Bounds { low: _mm512_set1_ps(f32::MAX), high: _mm512_set1_ps(f32::MIN) }
+    pub(super) fn new() -> RowBounds {
+        RowBounds { low: _mm512_set1_ps(f32::MAX), high: _mm512_set1_ps(f32::MIN) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -63,7 +65,7 @@ impl Bounds {
     /// Quantises the row with these bounds.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
-    pub(super) fn code(self, row: &[[f32; LANES]], coded: &mut [[u8; LANES]]) -> Coding {
+    pub(super) fn code(self, row: &[[f32; LANES]], coded: &mut [[u8; LANES]]) -> Quantisation {
         let low = _mm512_reduce_min_ps(self.low);
         let step = (_mm512_reduce_max_ps(self.high) - low) / 255.0;
         let inverse = if step > 0.0 { 1.0 / step } else { 0.0 };
@@ -75,18 +77,18 @@ impl Bounds {
             }
             store_four(coded, steps);
         }
-        Coding { step, low }
+        Quantisation { step, low }
     }
 }
 
 /// See [`crate::embed::bert::kernels::Kernels::code`].
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn code(rows: &[f32], coded: Coded<'_>) {
+pub(super) fn code(rows: &[f32], coded: QuantisedRows<'_>) {
     let width = rows.len() / coded.codings.len().max(1);
     let rows = rows.chunks_exact(width).zip(coded.bytes.chunks_exact_mut(width));
     for ((row, bytes), coding) in rows.zip(coded.codings) {
         let row = row.as_chunks().0;
-        let mut bounds = Bounds::new();
+        let mut bounds = RowBounds::new();
         for values in row {
             bounds.add(load(values));
         }
@@ -96,13 +98,13 @@ pub(super) fn code(rows: &[f32], coded: Coded<'_>) {
 
 /// See [`crate::embed::bert::kernels::Kernels::gelu`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-pub(super) fn gelu(product: Product<'_>, work: &mut [f32], coded: Coded<'_>) {
+pub(super) fn gelu(product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>) {
     let width = product.width();
     let rows = product.sums.chunks_exact(width).zip(product.codings);
     let coded = coded.bytes.chunks_exact_mut(width).zip(coded.codings);
     for ((sums, old), (bytes, coding)) in rows.zip(coded) {
-        let (scale, work) = (Scale::new(*old), work[..width].as_chunks_mut().0);
-        let mut bounds = Bounds::new();
+        let (scale, work) = (Dequantiser::new(*old), work[..width].as_chunks_mut().0);
+        let mut bounds = RowBounds::new();
         for ((sums, outputs), work) in sums.as_chunks().0.iter().zip(product.outputs).zip(work.iter_mut()) {
             let values = registers::gelu(scale.numbers(sums, outputs));
             bounds.add(values);
@@ -114,17 +116,17 @@ pub(super) fn gelu(product: Product<'_>, work: &mut [f32], coded: Coded<'_>) {
 
 /// See [`crate::embed::bert::kernels::Kernels::heads`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-pub(super) fn heads(product: Product<'_>, width: usize, row: HeadRow<'_>) {
+pub(super) fn heads(product: LayerSums<'_>, width: usize, row: HeadRow<'_>) {
     let size = row.queries.len();
-    let scale = Scale::new(product.codings[0]);
+    let scale = Dequantiser::new(product.codings[0]);
     let parts = [(row.queries, OFFSET), (row.keys, 0), (row.values, 0)];
     let numbers = product.sums.chunks_exact(size).zip(product.outputs.chunks_exact(size / LANES));
     let steps = row.steps.chunks_exact_mut(size / width);
     for (((coded, offset), (sums, outputs)), steps) in parts.into_iter().zip(numbers).zip(steps) {
         let (sums, coded) = (sums.as_chunks().0, coded.as_chunks_mut().0);
         match width / LANES {
-            2 => code_heads::<2>(scale, sums, outputs, steps, (coded, offset)),
-            _ => code_heads::<4>(scale, sums, outputs, steps, (coded, offset)),
+            2 => quantise_heads_of::<2>(scale, sums, outputs, steps, (coded, offset)),
+            _ => quantise_heads_of::<4>(scale, sums, outputs, steps, (coded, offset)),
         }
     }
 }
@@ -132,10 +134,10 @@ pub(super) fn heads(product: Product<'_>, width: usize, row: HeadRow<'_>) {
 /// Quantises heads of `N` registers each and adds an offset to the bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 #[inline]
-fn code_heads<const N: usize>(
-    scale: Scale,
+fn quantise_heads_of<const N: usize>(
+    scale: Dequantiser,
     sums: &[[i32; LANES]],
-    outputs: &[Outputs],
+    outputs: &[OutputScales],
     steps: &mut [f32],
     (coded, offset): (&mut [[u8; LANES]], i32),
 ) {
@@ -169,9 +171,9 @@ pub(super) fn scale(sums: &[i32], factor: f32, row: &mut [f32]) {
 
 /// See [`crate::embed::bert::kernels::Kernels::weave`].
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn weave(rows: [&[u8]; 4], lines: &mut [Line]) {
+pub(super) fn weave(rows: [&[u8]; 4], lines: &mut [PanelLine]) {
     for (half, line) in lines[..PANEL / LANES].iter_mut().enumerate() {
-        let [a, b, c, d] = rows.map(|row| sixteen(row, half * LANES));
+        let [a, b, c, d] = rows.map(|row| load_bytes(row, half * LANES));
         // Interleaves pairs of rows byte by byte, then pairs of those.
         let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
         let low = _mm512_castsi128_si512(_mm_unpacklo_epi16(ab, cd));
@@ -184,7 +186,7 @@ pub(super) fn weave(rows: [&[u8]; 4], lines: &mut [Line]) {
 
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-fn sixteen(row: &[u8], start: usize) -> __m128i {
+fn load_bytes(row: &[u8], start: usize) -> __m128i {
     let bytes = &row[start..start + LANES];
     #[expect(unsafe_code, reason = "a load by address")]
     // SAFETY: the slice is as long as the register, and the load needs no alignment.

@@ -9,36 +9,36 @@ use std::arch::x86_64::{
 use crate::embed::bert::kernels::avx512::registers::{
     exp2, load, load_integers, store_bytes, store_four, store_integers,
 };
-use crate::embed::bert::kernels::{Keys, LANES};
+use crate::embed::bert::kernels::{KeyParameters, LANES};
 
 /// The binary logarithm of the largest share, 255.
-const LARGEST: f32 = 7.994_353_4;
+const LOG2_MAX_SHARE: f32 = 7.994_353_4;
 
 /// Rows processed together: they share the loads of the keys, and their reductions overlap.
 const GROUP: usize = 4;
 
 /// See [`crate::embed::bert::kernels::Kernels::softmax`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn softmax(sums: &mut [i32], stride: usize, keys: &[Keys], factors: &mut [f32], shares: &mut [u8]) {
+pub(super) fn softmax(sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]) {
     let across = keys.len() * LANES;
     let whole = factors.len() / GROUP * GROUP;
     for (group, factors) in factors.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
         let row = group * GROUP;
-        share::<GROUP>(&mut sums[row * stride..], stride, keys, factors, &mut shares[row * across..]);
+        share_rows::<GROUP>(&mut sums[row * stride..], stride, keys, factors, &mut shares[row * across..]);
     }
     for (row, factor) in factors.iter_mut().enumerate().skip(whole) {
         let factor = std::array::from_mut(factor);
-        share::<1>(&mut sums[row * stride..], stride, keys, factor, &mut shares[row * across..]);
+        share_rows::<1>(&mut sums[row * stride..], stride, keys, factor, &mut shares[row * across..]);
     }
 }
 
 /// Processes `ROWS` rows in two passes over the keys: first the scores, which overwrite the sums, then the shares.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
-fn share<const ROWS: usize>(
+fn share_rows<const ROWS: usize>(
     sums: &mut [i32],
     stride: usize,
-    keys: &[Keys],
+    keys: &[KeyParameters],
     factors: &mut [f32; ROWS],
     shares: &mut [u8],
 ) {
@@ -56,7 +56,7 @@ fn share<const ROWS: usize>(
         }
     }
     for most in &mut most {
-        *most = _mm512_set1_ps(_mm512_reduce_max_ps(*most) - LARGEST);
+        *most = _mm512_set1_ps(_mm512_reduce_max_ps(*most) - LOG2_MAX_SHARE);
     }
     let mut total = [_mm512_setzero_ps(); ROWS];
     let (fours, rest) = keys.as_chunks::<4>();

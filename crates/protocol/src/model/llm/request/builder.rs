@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::guardrails::Guardrails;
-use crate::model::llm::request::{LlmRequest, ModelId, Patience, Prompt, WorkloadKind};
+use crate::model::llm::request::{LlmRequest, ModelId, Prompt, Timeouts, WorkloadKind};
 use crate::model::{PrivacyMode, ToolSpec};
 
 /// Builds a request step by step.
@@ -84,8 +84,8 @@ impl LlmRequestBuilder {
     }
 
     /// Sets the timeouts.
-    pub fn patience(mut self, patience: Patience) -> Self {
-        self.request.patience = patience;
+    pub fn timeouts(mut self, patience: Timeouts) -> Self {
+        self.request.timeouts = patience;
         self
     }
 
@@ -121,7 +121,7 @@ impl LlmRequestBuilder {
                 let text = format!("`model` is not `{}`, to which the given limits belong", model.id.0);
                 return Err(Error::invalid(text).field("model"));
             }
-            self.request.check_against(model)?;
+            self.request.validate_for_model(model)?;
         }
         Ok(self.request)
     }

@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// Default limit of an answer in tokens.
 const MAX_TOKENS: u32 = 1024;
 /// Maximum bytes of a model name. Capabilities are cached under any name that a caller sends.
-pub const MAX_MODEL: usize = 1 << 10;
+pub const MAX_MODEL_NAME: usize = 1 << 10;
 /// Longest tool name that common servers accept.
 const MAX_TOOL_NAME: usize = 64;
 
@@ -73,7 +73,7 @@ impl WorkloadKind {
 
 /// The timeouts of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// Until the first piece: a server may have to load a model of several gigabytes.
     pub first: Duration,
     /// Between two pieces.
@@ -82,9 +82,9 @@ pub struct Patience {
     pub overall: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { first: Duration::from_secs(120), idle: Duration::from_secs(30), overall: Duration::from_secs(300) }
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts { first: Duration::from_secs(120), idle: Duration::from_secs(30), overall: Duration::from_secs(300) }
     }
 }
 
@@ -120,7 +120,7 @@ pub struct LlmRequest {
     /// Maximum bytes of the answer.
     pub max_answer_bytes: usize,
     /// The timeouts of a request.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Tags for the event log.
     pub metadata: BTreeMap<String, String>,
     /// Guardrails of this request; `None` uses the client's.
@@ -144,7 +144,7 @@ impl LlmRequest {
             seed: Some(0),
             context_tokens: None,
             max_answer_bytes: MAX_ANSWER_BYTES,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             metadata: BTreeMap::new(),
             guardrails: None,
         }
@@ -174,8 +174,8 @@ impl LlmRequest {
         if self.model.as_ref().is_some_and(|it| it.0.trim().is_empty()) {
             return wrong("model", "is empty".into());
         }
-        if let Some(bytes) = self.model.as_ref().map(|it| it.0.len()).filter(|it| *it > MAX_MODEL) {
-            return wrong("model", format!("has {bytes} bytes; at most {MAX_MODEL} are allowed"));
+        if let Some(bytes) = self.model.as_ref().map(|it| it.0.len()).filter(|it| *it > MAX_MODEL_NAME) {
+            return wrong("model", format!("has {bytes} bytes; at most {MAX_MODEL_NAME} are allowed"));
         }
         let mut names: Vec<&str> = self.tools.iter().map(|it| it.name.as_str()).collect();
         if let Some(name) = names.iter().find(|it| !is_tool_name(it)) {
@@ -186,7 +186,7 @@ impl LlmRequest {
             return wrong("tools", format!("names `{}` twice", twice[0]));
         }
         self.check_schemas()?;
-        self.guardrails.as_ref().map_or(Ok(()), Guardrails::check)
+        self.guardrails.as_ref().map_or(Ok(()), Guardrails::validate)
     }
 
     fn check_schemas(&self) -> Result<()> {
@@ -207,7 +207,7 @@ impl LlmRequest {
     ///
     /// # Errors
     /// `InvalidArgument` with the field and the limit.
-    pub fn check_against(&self, model: &ModelCapability) -> Result<()> {
+    pub fn validate_for_model(&self, model: &ModelCapability) -> Result<()> {
         let name = &model.id.0;
         let wrong = |field: &str, what: String| Err(Error::invalid(format!("`{field}` {what}")).field(field));
         if self.max_tokens > model.max_tokens {
@@ -265,7 +265,7 @@ mod tests {
             (builder().temperature(-0.1), "temperature"),
             (builder().temperature(f32::NAN), "temperature"),
             (builder().model(" "), "model"),
-            (builder().model("m".repeat(MAX_MODEL + 1).as_str()), "model"),
+            (builder().model("m".repeat(MAX_MODEL_NAME + 1).as_str()), "model"),
             (builder().tools(vec![tool("a b")]), "tools"),
             (builder().tools(vec![tool("a"), tool("a")]), "tools"),
             (builder().tools(vec![ToolSpec { parameters: json!({ "type": 7 }), ..tool("a") }]), "tools.a"),
@@ -299,7 +299,7 @@ mod tests {
         let limits = ModelCapability {
             max_tokens: 100,
             max_context_tokens: Some(2_048),
-            ..ModelCapability::unknown("small".into())
+            ..ModelCapability::with_defaults("small".into())
         };
         let begun = || super::builder().prompt(Prompt::user("who?")).limits(&limits);
         assert_eq!(begun().max_tokens(100).build().unwrap().model, Some("small".into()));
@@ -320,11 +320,11 @@ mod tests {
             max_temperature: 1.0,
             max_context_tokens: Some(4_096),
             workloads: vec![WorkloadKind::Chat],
-            ..ModelCapability::unknown("small".into())
+            ..ModelCapability::with_defaults("small".into())
         };
         let mut wide = builder().build().unwrap();
         wide.max_tokens = 100;
-        wide.check_against(&limits).unwrap();
+        wide.validate_for_model(&limits).unwrap();
         wide.context_tokens = Some(8_192);
         let mut seeing = builder().max_tokens(9).build().unwrap();
         seeing.images = vec![vec![1]];
@@ -336,7 +336,7 @@ mod tests {
             (seeing, "attachments"),
             (builder().max_tokens(9).workload(WorkloadKind::Completion).build().unwrap(), "workload"),
         ] {
-            let error = request.check_against(&limits).unwrap_err();
+            let error = request.validate_for_model(&limits).unwrap_err();
             assert_eq!(error.field.as_deref(), Some(field), "{error}");
             assert!(error.message.contains("small"), "{error}");
         }

@@ -16,7 +16,7 @@ const COMPILED_BYTES: usize = 256 << 10;
 /// Bytes of a path that are kept: ten thousand nodes may lie below a name of a hundred KB.
 const PLACE_BYTES: usize = 200;
 /// Keywords without effect on validation.
-const NOTES: [&str; 14] = [
+const ANNOTATION_KEYWORDS: [&str; 14] = [
     "$schema",
     "$id",
     "$comment",
@@ -81,8 +81,8 @@ pub(super) struct Node {
     pub(super) allowed: Option<Vec<Value>>,
     pub(super) minimum: Option<f64>,
     pub(super) maximum: Option<f64>,
-    pub(super) above: Option<f64>,
-    pub(super) below: Option<f64>,
+    pub(super) exclusive_minimum: Option<f64>,
+    pub(super) exclusive_maximum: Option<f64>,
     pub(super) multiple_of: Option<f64>,
     pub(super) min_length: Option<usize>,
     pub(super) max_length: Option<usize>,
@@ -107,7 +107,7 @@ pub(super) struct Node {
 }
 
 /// A path in the schema and its problem.
-pub(super) type Wrong = (String, String);
+pub(super) type SchemaProblem = (String, String);
 
 /// A compiled schema.
 #[derive(Debug)]
@@ -121,28 +121,28 @@ pub(super) struct Compiled {
 }
 
 /// Compiles a schema.
-pub(super) fn compile(schema: &Value) -> Result<Compiled, Wrong> {
+pub(super) fn compile(schema: &Value) -> Result<Compiled, SchemaProblem> {
     let (nodes, known, open) = (Vec::new(), HashMap::new(), Vec::new());
-    let mut compiler = Compiler { whole: schema, nodes, known, open, patterns: 0 };
-    let root = compiler.node("#", schema)?;
+    let mut compiler = Compiler { root: schema, nodes, indices: known, pending: open, patterns: 0 };
+    let root = compiler.intern_node("#", schema)?;
     // Iterative instead of recursive: a chain of references may be arbitrarily long and would overflow the stack.
-    while let Some(Open { at, place, schema }) = compiler.open.pop() {
-        compiler.nodes[at] = compiler.read(&place, schema)?;
+    while let Some(PendingNode { at, place, schema }) = compiler.pending.pop() {
+        compiler.nodes[at] = compiler.compile_node(&place, schema)?;
     }
     Ok(Compiled { nodes: compiler.nodes, root, patterns: compiler.patterns })
 }
 
 struct Compiler<'a> {
-    whole: &'a Value,
+    root: &'a Value,
     nodes: Vec<Node>,
     /// Nodes by schema address, so that a schema may refer to itself.
-    known: HashMap<*const Value, usize>,
+    indices: HashMap<*const Value, usize>,
     /// Nodes with an index that are still to be compiled.
-    open: Vec<Open<'a>>,
+    pending: Vec<PendingNode<'a>>,
     patterns: usize,
 }
 
-struct Open<'a> {
+struct PendingNode<'a> {
     at: usize,
     place: String,
     schema: &'a Value,
@@ -150,8 +150,8 @@ struct Open<'a> {
 
 impl<'a> Compiler<'a> {
     /// Returns the node of a schema, which is compiled later.
-    fn node(&mut self, place: &str, schema: &'a Value) -> Result<usize, Wrong> {
-        if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
+    fn intern_node(&mut self, place: &str, schema: &'a Value) -> Result<usize, SchemaProblem> {
+        if let Some(known) = self.indices.get(&std::ptr::from_ref(schema)) {
             return Ok(*known);
         }
         if self.nodes.len() >= MAX_NODES {
@@ -159,12 +159,12 @@ impl<'a> Compiler<'a> {
         }
         let at = self.nodes.len();
         self.nodes.push(Node::default());
-        self.known.insert(schema, at);
-        self.open.push(Open { at, place: place.into(), schema });
+        self.indices.insert(schema, at);
+        self.pending.push(PendingNode { at, place: place.into(), schema });
         Ok(at)
     }
 
-    fn read(&mut self, place: &str, schema: &'a Value) -> Result<Node, Wrong> {
+    fn compile_node(&mut self, place: &str, schema: &'a Value) -> Result<Node, SchemaProblem> {
         match schema {
             Value::Bool(allows) => Ok(Node { never: !allows, ..Node::default() }),
             Value::Object(map) => self.keywords(place, map),
@@ -172,96 +172,120 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn keywords(&mut self, place: &str, map: &'a Map<String, Value>) -> Result<Node, Wrong> {
+    fn keywords(&mut self, place: &str, map: &'a Map<String, Value>) -> Result<Node, SchemaProblem> {
         let mut node = Node::default();
         for (keyword, value) in map {
-            let at = below(place, keyword);
+            let at = append_path(place, keyword);
             let taken = self.value_keyword(&mut node, keyword, value, &at)?
                 || self.object_keyword(&mut node, keyword, value, &at)?
                 || self.array_keyword(&mut node, keyword, value, &at)?
                 || self.combining_keyword(&mut node, keyword, value, &at)?
-                || NOTES.contains(&keyword.as_str());
+                || ANNOTATION_KEYWORDS.contains(&keyword.as_str());
             if !taken {
-                return Err((at, format!("`{}` is not supported", shortened(keyword))));
+                return Err((at, format!("`{}` is not supported", truncate_path(keyword))));
             }
         }
         Ok(node)
     }
 
-    fn value_keyword(&mut self, node: &mut Node, keyword: &str, value: &Value, at: &str) -> Result<bool, Wrong> {
+    fn value_keyword(
+        &mut self,
+        node: &mut Node,
+        keyword: &str,
+        value: &Value,
+        at: &str,
+    ) -> Result<bool, SchemaProblem> {
         match keyword {
-            "type" => node.types = types(value, at)?,
-            "enum" => node.allowed = Some(list(value, at)?.clone()),
+            "type" => node.types = parse_types(value, at)?,
+            "enum" => node.allowed = Some(expect_array(value, at)?.clone()),
             "const" => node.allowed = Some(vec![value.clone()]),
-            "minimum" => node.minimum = Some(number(value, at)?),
-            "maximum" => node.maximum = Some(number(value, at)?),
-            "exclusiveMinimum" => node.above = Some(number(value, at)?),
-            "exclusiveMaximum" => node.below = Some(number(value, at)?),
-            "multipleOf" => match number(value, at)? {
+            "minimum" => node.minimum = Some(expect_number(value, at)?),
+            "maximum" => node.maximum = Some(expect_number(value, at)?),
+            "exclusiveMinimum" => node.exclusive_minimum = Some(expect_number(value, at)?),
+            "exclusiveMaximum" => node.exclusive_maximum = Some(expect_number(value, at)?),
+            "multipleOf" => match expect_number(value, at)? {
                 step if step > 0.0 => node.multiple_of = Some(step),
                 _ => return Err((at.into(), "not above 0".into())),
             },
-            "minLength" => node.min_length = Some(count(value, at)?),
-            "maxLength" => node.max_length = Some(count(value, at)?),
-            "pattern" => node.pattern = Some(self.pattern(value.as_str(), at)?),
+            "minLength" => node.min_length = Some(expect_count(value, at)?),
+            "maxLength" => node.max_length = Some(expect_count(value, at)?),
+            "pattern" => node.pattern = Some(self.compile_pattern(value.as_str(), at)?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn object_keyword(&mut self, node: &mut Node, keyword: &str, value: &'a Value, at: &str) -> Result<bool, Wrong> {
+    fn object_keyword(
+        &mut self,
+        node: &mut Node,
+        keyword: &str,
+        value: &'a Value,
+        at: &str,
+    ) -> Result<bool, SchemaProblem> {
         match keyword {
             "required" => {
-                let name = |it: &Value| it.as_str().map(String::from).ok_or_else(|| wrong(at, "not a list of names"));
-                node.required = list(value, at)?.iter().map(name).collect::<Result<_, _>>()?;
+                let name = |it: &Value| it.as_str().map(String::from).ok_or_else(|| problem(at, "not a list of names"));
+                node.required = expect_array(value, at)?.iter().map(name).collect::<Result<_, _>>()?;
             }
             "properties" => {
-                for (name, it) in object(value, at)? {
-                    node.properties.insert(name.clone(), self.node(&below(at, name), it)?);
+                for (name, it) in expect_object(value, at)? {
+                    node.properties.insert(name.clone(), self.intern_node(&append_path(at, name), it)?);
                 }
             }
             "patternProperties" => {
-                for (name, it) in object(value, at)? {
-                    let names = self.pattern(Some(name), at)?;
-                    node.patterns.push((names, self.node(&below(at, name), it)?));
+                for (name, it) in expect_object(value, at)? {
+                    let names = self.compile_pattern(Some(name), at)?;
+                    node.patterns.push((names, self.intern_node(&append_path(at, name), it)?));
                 }
             }
-            "additionalProperties" => node.other_properties = Some(self.node(at, value)?),
-            "propertyNames" => node.names = Some(self.node(at, value)?),
-            "minProperties" => node.min_properties = Some(count(value, at)?),
-            "maxProperties" => node.max_properties = Some(count(value, at)?),
+            "additionalProperties" => node.other_properties = Some(self.intern_node(at, value)?),
+            "propertyNames" => node.names = Some(self.intern_node(at, value)?),
+            "minProperties" => node.min_properties = Some(expect_count(value, at)?),
+            "maxProperties" => node.max_properties = Some(expect_count(value, at)?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn array_keyword(&mut self, node: &mut Node, keyword: &str, value: &'a Value, at: &str) -> Result<bool, Wrong> {
+    fn array_keyword(
+        &mut self,
+        node: &mut Node,
+        keyword: &str,
+        value: &'a Value,
+        at: &str,
+    ) -> Result<bool, SchemaProblem> {
         match keyword {
-            "items" => node.items = Some(self.node(at, value)?),
-            "prefixItems" => node.first_items = self.nodes_of(value, at)?,
-            "contains" => node.contains = Some(self.node(at, value)?),
-            "minItems" => node.min_items = Some(count(value, at)?),
-            "maxItems" => node.max_items = Some(count(value, at)?),
-            "uniqueItems" => node.unique = value.as_bool().ok_or_else(|| wrong(at, "neither true nor false"))?,
+            "items" => node.items = Some(self.intern_node(at, value)?),
+            "prefixItems" => node.first_items = self.intern_nodes(value, at)?,
+            "contains" => node.contains = Some(self.intern_node(at, value)?),
+            "minItems" => node.min_items = Some(expect_count(value, at)?),
+            "maxItems" => node.max_items = Some(expect_count(value, at)?),
+            "uniqueItems" => node.unique = value.as_bool().ok_or_else(|| problem(at, "neither true nor false"))?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn combining_keyword(&mut self, node: &mut Node, keyword: &str, value: &'a Value, at: &str) -> Result<bool, Wrong> {
+    fn combining_keyword(
+        &mut self,
+        node: &mut Node,
+        keyword: &str,
+        value: &'a Value,
+        at: &str,
+    ) -> Result<bool, SchemaProblem> {
         match keyword {
             "allOf" => {
-                let all = self.nodes_of(value, at)?;
+                let all = self.intern_nodes(value, at)?;
                 node.all_of.extend(all);
             }
-            "anyOf" => node.any_of = self.nodes_of(value, at)?,
-            "oneOf" => node.one_of = self.nodes_of(value, at)?,
-            "not" => node.not = Some(self.node(at, value)?),
+            "anyOf" => node.any_of = self.intern_nodes(value, at)?,
+            "oneOf" => node.one_of = self.intern_nodes(value, at)?,
+            "not" => node.not = Some(self.intern_node(at, value)?),
             "$ref" => {
-                let target = value.as_str().ok_or_else(|| wrong(at, "not a reference"))?;
-                let found = target.strip_prefix('#').and_then(|it| self.whole.pointer(it));
-                let found = found.ok_or_else(|| wrong(at, "refers to nothing in this schema"))?;
-                let referred = self.node(shortened(target), found)?;
+                let target = value.as_str().ok_or_else(|| problem(at, "not a reference"))?;
+                let found = target.strip_prefix('#').and_then(|it| self.root.pointer(it));
+                let found = found.ok_or_else(|| problem(at, "refers to nothing in this schema"))?;
+                let referred = self.intern_node(truncate_path(target), found)?;
                 node.all_of.push(referred);
             }
             _ => return Ok(false),
@@ -270,8 +294,8 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a pattern. Patterns cost time before the first value is checked, so their number and size are limited.
-    fn pattern(&mut self, text: Option<&str>, at: &str) -> Result<Regex, Wrong> {
-        let text = text.ok_or_else(|| wrong(at, "not a pattern"))?;
+    fn compile_pattern(&mut self, text: Option<&str>, at: &str) -> Result<Regex, SchemaProblem> {
+        let text = text.ok_or_else(|| problem(at, "not a pattern"))?;
         self.patterns += 1;
         if self.patterns > MAX_PATTERNS {
             return Err((at.into(), format!("more than {MAX_PATTERNS} patterns")));
@@ -280,61 +304,61 @@ impl<'a> Compiler<'a> {
             return Err((at.into(), format!("a pattern of more than {PATTERN_BYTES} bytes")));
         }
         RegexBuilder::new(text).size_limit(COMPILED_BYTES).build().map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => wrong(at, "a pattern that is too large once compiled"),
-            _ => wrong(at, "an invalid pattern"),
+            regex::Error::CompiledTooBig(_) => problem(at, "a pattern that is too large once compiled"),
+            _ => problem(at, "an invalid pattern"),
         })
     }
 
-    fn nodes_of(&mut self, value: &'a Value, at: &str) -> Result<Vec<usize>, Wrong> {
-        let all = list(value, at)?;
+    fn intern_nodes(&mut self, value: &'a Value, at: &str) -> Result<Vec<usize>, SchemaProblem> {
+        let all = expect_array(value, at)?;
         if all.is_empty() {
-            return Err(wrong(at, "an empty list"));
+            return Err(problem(at, "an empty list"));
         }
-        all.iter().enumerate().map(|(number, it)| self.node(&below(at, &number.to_string()), it)).collect()
+        all.iter().enumerate().map(|(number, it)| self.intern_node(&append_path(at, &number.to_string()), it)).collect()
     }
 }
 
-fn wrong(at: &str, what: &str) -> Wrong {
+fn problem(at: &str, what: &str) -> SchemaProblem {
     (at.into(), what.into())
 }
 
 /// Appends a name to a path, up to the length limit.
-fn below(place: &str, name: &str) -> String {
+fn append_path(place: &str, name: &str) -> String {
     if place.len() >= PLACE_BYTES {
         return place.into();
     }
-    let name = shortened(name).replace('~', "~0").replace('/', "~1");
+    let name = truncate_path(name).replace('~', "~0").replace('/', "~1");
     format!("{place}/{name}")
 }
 
-fn shortened(text: &str) -> &str {
+fn truncate_path(text: &str) -> &str {
     &text[..text.floor_char_boundary(PLACE_BYTES)]
 }
 
-fn list<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, Wrong> {
-    value.as_array().ok_or_else(|| wrong(at, "not a list"))
+fn expect_array<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, SchemaProblem> {
+    value.as_array().ok_or_else(|| problem(at, "not a list"))
 }
 
-fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, Wrong> {
-    value.as_object().ok_or_else(|| wrong(at, "not an object"))
+fn expect_object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, SchemaProblem> {
+    value.as_object().ok_or_else(|| problem(at, "not an object"))
 }
 
-fn number(value: &Value, at: &str) -> Result<f64, Wrong> {
-    value.as_f64().ok_or_else(|| wrong(at, "not a number"))
+fn expect_number(value: &Value, at: &str) -> Result<f64, SchemaProblem> {
+    value.as_f64().ok_or_else(|| problem(at, "not a number"))
 }
 
-fn count(value: &Value, at: &str) -> Result<usize, Wrong> {
+fn expect_count(value: &Value, at: &str) -> Result<usize, SchemaProblem> {
     let whole =
         value.as_u64().or_else(|| value.as_f64().filter(|it| it.fract() == 0.0 && *it >= 0.0).map(|it| it as u64));
-    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| wrong(at, "not a whole number of 0 or more"))
+    whole.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| problem(at, "not a whole number of 0 or more"))
 }
 
-fn types(value: &Value, at: &str) -> Result<Vec<Type>, Wrong> {
+fn parse_types(value: &Value, at: &str) -> Result<Vec<Type>, SchemaProblem> {
     let names = match value {
         Value::Array(all) => all.iter().collect(),
         one => vec![one],
     };
-    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| wrong(at, "not a type"));
+    let known = |it: &Value| it.as_str().and_then(Type::from_name).ok_or_else(|| problem(at, "not a type"));
     let types: Vec<Type> = names.into_iter().map(known).collect::<Result<_, _>>()?;
-    if types.is_empty() { Err(wrong(at, "not a type")) } else { Ok(types) }
+    if types.is_empty() { Err(problem(at, "not a type")) } else { Ok(types) }
 }

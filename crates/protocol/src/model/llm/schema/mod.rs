@@ -19,7 +19,7 @@ pub use crate::model::llm::schema::check::Violation;
 /// Maximum patterns of one schema, and of all schemas of a request together.
 pub const MAX_PATTERNS: usize = 100;
 /// Maximum violations in one error message.
-const TOLD: usize = 3;
+const MAX_REPORTED: usize = 3;
 
 /// A schema to validate values against. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Schema {
 
     /// Returns the first violations of a value; empty if the value is valid.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        check::check(&self.compiled.nodes, self.compiled.root, value)
+        check::validate(&self.compiled.nodes, self.compiled.root, value)
     }
 
     /// Validates a value.
@@ -55,8 +55,8 @@ impl Schema {
     pub fn check(&self, value: &Value) -> Result<()> {
         let violations = self.violations(value);
         let Some(first) = violations.first() else { return Ok(()) };
-        let told: Vec<String> = violations.iter().take(TOLD).map(ToString::to_string).collect();
-        let more = match violations.len().saturating_sub(TOLD) {
+        let told: Vec<String> = violations.iter().take(MAX_REPORTED).map(ToString::to_string).collect();
+        let more = match violations.len().saturating_sub(MAX_REPORTED) {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
