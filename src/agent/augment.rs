@@ -71,7 +71,7 @@ pub(super) async fn augment_proposals(
 /// Validates and bounds a task for a reasoner. Returns it with notes about what was left out. Other tasks pass unchanged.
 ///
 /// # Errors
-/// See [`check_proposals`].
+/// See [`validate_proposals`].
 pub(super) fn validate_task(task: PluginTask) -> Result<(PluginTask, Vec<String>)> {
     let PluginTask::AugmentProposals { proposals, evidence_chunks, max_new_proposals } = task else {
         return Ok((task, Vec::new()));

@@ -1,7 +1,7 @@
 //! Answers questions with a language model. The model proposes, vic executes, and vic trusts a claim of the model only after
 //! a check.
 //!
-//! [`Assistant`] is the entry point: it knows the chosen backend ([`Choice`]), the caller's scope, and the tools. A
+//! [`Assistant`] is the entry point: it knows the chosen backend ([`BackendChoice`]), the caller's scope, and the tools. A
 //! [`Reasoner`] runs one task of the plugin protocol: a command, a language model behind [`crate::llm::LlmClient`], or the
 //! stub, which is deterministic and needs no model. [`tool_loop`] lets it take steps, [`citations`] verifies its answer, and
 //! [`plain()`] turns the answer into plain text.

@@ -114,7 +114,7 @@ async fn find_rows(
     Err(Error::internal("no query was asked for"))
 }
 
-/// Runs [`ask`], and describes the rows in words. The reasoner may call tools first, see [`Guest`].
+/// Runs [`query_question`], and describes the rows in words. The reasoner may call tools first, see [`PluginTools`].
 pub(super) async fn answer_question(
     reasoner: &dyn Reasoner,
     model: Option<String>,

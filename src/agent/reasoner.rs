@@ -18,7 +18,7 @@ pub trait Reasoner: Send + Sync {
         Redaction::None
     }
 
-    /// Returns the size limit of a request. The caller cuts the task to it, see [`Room`].
+    /// Returns the size limit of a request. The caller cuts the task to it, see [`ContextBudget`].
     async fn context_budget(&self, _request: &PluginRequest) -> ContextBudget {
         ContextBudget::Unlimited
     }

@@ -168,7 +168,7 @@ pub(super) fn no_answer() -> FinalAnswer {
     FinalAnswer { answer: NO_ANSWER.into(), ..FinalAnswer::default() }
 }
 
-/// Returns whether an answer is that there is none: without citations, and empty or [`NOTHING`].
+/// Returns whether an answer is that there is none: without citations, and empty or [`NO_ANSWER`].
 pub(super) fn is_no_answer(answer: &FinalAnswer) -> bool {
     let said = answer.answer.trim();
     answer.citations.is_empty() && (said.is_empty() || said == NO_ANSWER)

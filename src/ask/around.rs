@@ -52,7 +52,7 @@ impl SearchFolder {
 
 impl Asker {
     /// Returns the folder to search: the one in the request, else the configured one, else none for all roots.
-    /// [`Asker::around`] checks that it lies in a root.
+    /// [`Asker::read_index_state`] checks that it lies in a root.
     pub(super) async fn resolve_search_folder(&self, wanted: Option<&str>) -> Option<SearchFolder> {
         let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
         let named = wanted.map(parse_path).or_else(configured)?;

@@ -13,7 +13,7 @@ const SHINGLE: usize = 4;
 /// Jaccard similarity of the shingle sets from which two passages count as copies.
 const MIN_COPY_SIMILARITY: f64 = 0.85;
 
-/// Moves files with a shown passage copied from a better file's passage behind all others. Lists them in [`Fused::copies`]
+/// Moves files with a shown passage copied from a better file's passage behind all others. Lists them in [`FusedFile::copies`]
 /// of the better file. Does nothing if every file has a place anyway.
 pub(super) fn demote_copies(
     files: &mut Vec<FusedFile>,

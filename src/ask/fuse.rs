@@ -7,12 +7,12 @@
 //! across questions: nonsense scores low. Min-max scaling of both legs per question orders no better (measured) and scores
 //! the best answer to nonsense near 1. Reciprocal rank fusion orders worse.
 //!
-//! [`feed_back`] then scores the best files again (pseudo-relevance feedback), with the question moved towards the best
-//! passages `b`, one from each of the two best files: `(cos(q, d) + 0.7 * mean of cos(q, b) * cos(b, d)) / 1.7`. A passage
+//! [`apply_feedback`] then scores the best files again (pseudo-relevance feedback), with the question moved towards the best
+//! passages `b`, one from each of the two best files: `(cos(q, d) + 0.7 * mean without_legs cos(q, b) * cos(b, d)) / 1.7`. A passage
 //! similar to a good answer is more likely an answer too, even with other words. The factor `cos(q, b)` gives little weight
 //! to a passage `b` far from the question, which keeps nonsense low; a moved vector normalised to length 1 again would not.
 //!
-//! [`lift_named`] raises a file with words of the question in its names: `score + (1 - score) * 0.9 * share^2`. The share is
+//! [`boost_named_files`] raises a file with words of the question in its names: `score + (1 - score) * 0.9 * share^2`. The share is
 //! the part of the question's words that the names hold. Words rare in names weigh more, and words in no name weigh most, so
 //! that one common word of a long question is worth nothing.
 //!
@@ -70,7 +70,7 @@ pub struct FusedFile {
     pub vector: Option<(usize, f32)>,
     /// Cosine of the chunk with the question, also where the vector leg ended above it.
     pub similarity: Option<f32>,
-    /// Cosine with the question moved by [`feed_back`].
+    /// Cosine with the question moved by [`apply_feedback`].
     pub feedback_similarity: Option<f32>,
     /// Share of the question's words that the file's names hold.
     pub name_share: Option<f32>,

@@ -10,7 +10,7 @@
 //! Three digits after a single separator are thousands. That is wrong for some decimals (`1.234`), but harmless for
 //! comparison: both sides are read the same way. Dates, versions, addresses and model names stay unchanged.
 //!
-//! The keyword index holds the words as written. [`keywords`] returns the words of the other notations.
+//! The keyword index holds the words as written. [`alternative_keywords`] returns the words of the other notations.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -36,11 +36,11 @@ const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
 const MAX_PHONE_DIGITS: usize = 15;
 /// Most groups of three digits in one number.
 const MAX_THOUSANDS_GROUPS: usize = 12;
-/// Most words that [`keywords`] returns.
+/// Most words that [`alternative_keywords`] returns.
 const MAX_KEYWORDS: usize = 64;
 /// Shortest model name, in letters and digits, that is also searched in parts.
 const MIN_MODEL_NAME_CHARS: usize = 5;
-/// Most leading letters that [`model_parts`] strips from a model name.
+/// Most leading letters that [`push_model_parts`] strips from a model name.
 const MAX_STRIPPED_LETTERS: usize = 4;
 
 /// A number in a text.

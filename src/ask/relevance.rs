@@ -4,16 +4,16 @@
 use crate::ask::Question;
 use crate::ask::hit::{Evidence, RankedHit};
 
-/// A passage with this share of the question's words and [`NEAR`] similarity is relevant.
+/// A passage with this share of the question's words and [`NEAR_SIMILARITY`] similarity is relevant.
 const MIN_WORD_SHARE: f64 = 0.5;
-/// See [`MOST_WORDS`]. Unrelated passages stay below 0.25 with the default model.
+/// See [`MIN_WORD_SHARE`]. Unrelated passages stay below 0.25 with the default model.
 const NEAR_SIMILARITY: f32 = 0.3;
-/// A passage with so many of the words and [`NEARLY_ALL_WORDS`] of them is relevant at [`FAR`] similarity: vectors of code
+/// A passage with so many of the words and [`NEARLY_ALL_WORD_SHARE`] of them is relevant at [`FAR_SIMILARITY`] similarity: vectors of code
 /// and of long passages say little about a single sentence in them.
 const MANY_WORDS_COUNT: usize = 4;
-/// See [`MANY_WORDS`].
+/// See [`MANY_WORDS_COUNT`].
 const NEARLY_ALL_WORD_SHARE: f64 = 0.8;
-/// See [`MANY_WORDS`].
+/// See [`MANY_WORDS_COUNT`].
 const FAR_SIMILARITY: f32 = 0.2;
 /// A passage with this similarity is relevant without any words.
 const VERY_NEAR_SIMILARITY: f32 = 0.55;

@@ -73,7 +73,7 @@ pub async fn tune(
     Ok((found, rows.into_iter().map(|it| it.1).collect()))
 }
 
-/// Measures each setting [`TURNS`] times in rotation; returns the median row of each.
+/// Measures each setting [`RUNS_PER_SETTING`] times in rotation; returns the median row of each.
 async fn measure_in_turns(
     config: &Config,
     texts: &[String],

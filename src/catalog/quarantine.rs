@@ -19,7 +19,7 @@ pub(super) fn open_or_replace(path: &Path, format: &Format) -> Result<Database> 
     Ok(database)
 }
 
-/// As [`open_or_begin_anew`], with a custom `open`. Also returns the new path of the corrupt file.
+/// As [`open_or_replace`], with a custom `open`. Also returns the new path of the corrupt file.
 pub(super) fn replace_if_corrupt<T>(path: &Path, open: impl Fn() -> Result<T>) -> Result<(T, Option<PathBuf>)> {
     match open() {
         Err(error) if error.code == ErrorCode::DataLoss => {

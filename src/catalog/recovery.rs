@@ -69,7 +69,7 @@ impl Catalog {
         self.write_root_list_of(&self.named_roots()?)
     }
 
-    /// As [`Catalog::keep_list_of_roots`], with the roots that will be left after a change.
+    /// As [`Catalog::write_root_list`], with the roots that will be left after a change.
     pub(super) fn write_root_list_of(&self, roots: &[Root]) -> Result<()> {
         let line = |root: &Root| format!("{}\n", percent_encode(path_bytes(&root.path), ESCAPED));
         let text: String = roots.iter().map(line).collect();

@@ -39,7 +39,7 @@ impl Memory {
     }
 }
 
-/// Shuts the daemon down in order on SIGTERM and SIGINT, immediately on the second signal, and in any case [`END`] after
+/// Shuts the daemon down in order on SIGTERM and SIGINT, immediately on the second signal, and in any case [`SHUTDOWN_LIMIT`] after
 /// the shutdown request. Runs on its own thread, so it responds while all other threads are busy.
 pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
     let (shutdown, (ready, is_ready)) = (shutdown.clone(), std::sync::mpsc::channel());

@@ -21,7 +21,7 @@ struct BatchingEmbedder {
     embedder: Arc<dyn Embedder>,
 }
 
-/// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least [`TEXTS_A_CALL`].
+/// Sets the batch size of an embedder to `setting` texts; 0 keeps the embedder's own, but at least [`MIN_TEXTS_PER_CALL`].
 /// Also redacts: file texts were redacted when indexed, unless redaction was off then; queries were not.
 pub(super) fn with_batch_size(setting: usize, redaction: Redaction, embedder: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
     let texts = if setting == 0 { embedder.batch_size().max(MIN_TEXTS_PER_CALL) } else { setting };

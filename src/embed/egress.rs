@@ -1,11 +1,11 @@
 //! Controls all outgoing network traffic of the daemon: enforces the privacy mode, creates the only HTTP clients, and
-//! sends every request ([`Outbound::send`]).
+//! sends every request ([`HttpClient::send`]).
 //!
 //! File content goes to embedding servers on other machines only in mode `cloud_embedding_ok`. Questions and excerpts
 //! go to remote language models also in mode `cloud_reasoning_ok`. Model downloads send no user data and happen only on
 //! request.
 //!
-//! After [`keep_log`], the audit log records every refusal, every download, and, in modes other than `local_only`,
+//! After [`set_audit_log`], the audit log records every refusal, every download, and, in modes other than `local_only`,
 //! every request. Requests are logged before they are sent; if logging fails, the request is not sent.
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -228,7 +228,7 @@ pub fn check_allowed(url: &str, mode: PrivacyMode, purpose: Purpose) -> Result<(
 /// lookup.
 ///
 /// # Errors
-/// As [`check`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
+/// As [`check_allowed`], and [`ErrorCode::Unavailable`] if the name does not resolve in time.
 pub(crate) async fn open_client(
     url: &str,
     mode: PrivacyMode,

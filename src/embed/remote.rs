@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{PrivacyMode, TokenCounter};
 
 /// Token budget of one request. Each text counts as long as the longest in the request, because many servers pad. The counts
-/// come from [`crate::embed::tokenizer::Estimate`], because servers do not expose their tokenizer. Sixteen full-length texts
+/// come from [`crate::embed::tokenizer::TokenEstimate`], because servers do not expose their tokenizer. Sixteen full-length texts
 /// take a server without a graphics card about a second, so a failure costs little and other clients do not wait long.
 const BATCH_TOKENS: usize = 16 * MAX_TOKENS;
 

@@ -166,7 +166,7 @@ fn collapse_white_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An open table; `None` in [`Walk::tables`] stands for a layout table.
+/// An open table; `None` in [`HtmlWalker::tables`] stands for a layout table.
 #[derive(Default)]
 struct Table {
     rows: Vec<String>,

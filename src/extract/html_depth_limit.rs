@@ -34,7 +34,7 @@ struct TagScanner<'t> {
     /// The output up to `copied`; both are empty while nothing was dropped.
     kept: String,
     copied: usize,
-    /// Names of the open counted elements, at most [`MOST_DEPTH`].
+    /// Names of the open counted elements, at most [`MAX_DEPTH`].
     open: Vec<String>,
     /// Number of dropped tags with their end tags still to come.
     dropped: usize,

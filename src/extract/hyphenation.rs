@@ -67,7 +67,7 @@ const SHORT_WORDS: &str = "
     tor us van was we were what when where who why with you your
 ";
 
-/// Joins the words that were cut at [`CUT`] in the texts of one document. Takes time linear in their length.
+/// Joins the words that were cut at [`CUT_MARK`] in the texts of one document. Takes time linear in their length.
 pub(crate) fn join_cut_words<'t>(texts: impl Iterator<Item = &'t mut String>) {
     let mut texts: Vec<&mut String> = texts.collect();
     let cut: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].contains(CUT_MARK)).collect();

@@ -25,7 +25,7 @@ const PARAGRAPH_GAP_FACTOR: f32 = 1.45;
 /// A paragraph is cut at this size even without a gap, unless it would split a key: whole pages have no gaps.
 const MAX_PARAGRAPH_BYTES: usize = 4 << 10;
 
-/// Groups lines into paragraphs, with line breaks between lines. A word cut at a line end contains [`CUT`] until the whole
+/// Groups lines into paragraphs, with line breaks between lines. A word cut at a line end contains [`CUT_MARK`] until the whole
 /// document decides whether a hyphen belongs there.
 pub(crate) fn group_paragraphs(lines: &[Line]) -> Vec<String> {
     let usual = usual_gap(lines);

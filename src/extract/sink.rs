@@ -285,7 +285,7 @@ impl Sink {
         self.limits.inflated_bytes.saturating_sub(self.inflated_bytes)
     }
 
-    /// Enters an archive member or attachment; pair with [`Sink::leave`]. Fails beyond the limits of depth and number.
+    /// Enters an archive member or attachment; pair with [`Sink::leave_member`]. Fails beyond the limits of depth and number.
     pub(crate) fn enter_member(&mut self, name: &str) -> ReadResult {
         self.members += 1;
         if self.members > self.limits.members {

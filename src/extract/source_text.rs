@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Adds the text of a range verbatim, in pieces of at most [`BLOCK_BYTES`]. Returns false if the sink is full.
+    /// Adds the text of a range verbatim, in pieces of at most [`MAX_BLOCK_BYTES`]. Returns false if the sink is full.
     pub(crate) fn push(&self, sink: &mut Sink, kind: BlockKind, range: Range<usize>) -> bool {
         self.push_symbol(sink, kind, range, None)
     }
@@ -182,7 +182,7 @@ fn newline_offsets(text: &str) -> Vec<usize> {
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
 }
 
-/// Cuts a range into pieces of at most [`BLOCK_BYTES`]: after a nearby line end, else after a space, else between any two
+/// Cuts a range into pieces of at most [`MAX_BLOCK_BYTES`]: after a nearby line end, else after a space, else between any two
 /// characters, but never inside a secret.
 pub(crate) fn split_pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut rest = range;

@@ -26,7 +26,7 @@ const MAX_DESCRIPTORS: u64 = 32;
 /// that size, with 50 MiB of XML or a million cells, need less. Including libraries and code, the process grows by at most
 /// 256 MiB.
 pub(crate) const MIN_MEMORY_BYTES: u64 = 240 << 20;
-/// See [`LEAST_MEMORY_BYTES`].
+/// See [`MIN_MEMORY_BYTES`].
 pub(crate) const SMALL_FILE_BYTES: u64 = 10 << 20;
 /// Additional memory per byte beyond a small file: a reader may hold this many copies or forms of it.
 pub(crate) const MEMORY_PER_BYTE: u64 = 4;

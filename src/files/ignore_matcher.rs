@@ -16,7 +16,7 @@ use ignore::overrides::Override;
 
 use crate::files::open::{ReadRefusal, read_regular};
 
-/// Rule files of a folder, the stronger first. The file of [`excluded_by_git`] is weaker than all of them.
+/// Rule files of a folder, the stronger first. The file of [`git_exclude_file`] is weaker than all of them.
 pub(super) const RULE_FILES: [&str; 3] = [".vicignore", ".ignore", ".gitignore"];
 
 /// Bytes read of a rule file: a thousand times more than most have.

@@ -142,7 +142,7 @@ impl Folder {
 /// Returns the BLAKE3 of all bytes of `file`, independent of its cursor.
 ///
 /// # Errors
-/// Those of reading, and `FileTooLarge` beyond [`MOST_FILE_BYTES`]: hashing a disk image, or a file that grows for ever,
+/// Those of reading, and `FileTooLarge` beyond [`MAX_FILE_BYTES`]: hashing a disk image, or a file that grows for ever,
 /// would take too long.
 pub fn hash(file: &File) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();

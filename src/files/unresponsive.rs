@@ -31,7 +31,7 @@ pub(crate) fn is_unresponsive(path: &Path) -> bool {
     unresponsive_set().iter().any(|place| path.starts_with(place))
 }
 
-/// As [`holds`], for a path below a root.
+/// As [`is_unresponsive`], for a path below a root.
 pub(crate) fn is_unresponsive_beneath(root: &Path, relative: &Path) -> bool {
     // The common case, an empty set, needs no join.
     !unresponsive_set().is_empty() && is_unresponsive(&root.join(relative))

@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     inputs: Option<GraphInputs>,
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
-    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see `show::Turn`.
+    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see `publish::Turn`.
     pending: Mutex<Option<publish::PendingChanges>>,
     /// Whether the sync with the index has started.
     sync_started: AtomicBool,
@@ -145,7 +145,7 @@ impl GraphService {
         }
     }
 
-    /// Answers a query with `{vars, rows, truncated}`, or elaborates it without running it.
+    /// Answers a query with `{vars, run_query, truncated}`, or elaborates it without running it.
     ///
     /// # Errors
     /// As [`GraphService::request`].

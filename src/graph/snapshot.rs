@@ -219,7 +219,7 @@ impl Snapshot {
         words * 4 + halves * 2 + self.is_fact_of.capacity() + rows + few + origins + confidences + self.symbols.bytes()
     }
 
-    /// Returns whether unused strings outnumber used ones by more than [`WORN`].
+    /// Returns whether unused strings outnumber used ones by more than [`MAX_UNUSED_STRINGS`].
     pub(super) fn has_excess_strings(&self) -> bool {
         let mut is_used = vec![false; self.symbols.len()];
         let mut mark = |it: Symbol| is_used[it as usize] = true;

@@ -55,7 +55,7 @@ impl DiskSpace {
     /// much space is left.
     ///
     /// # Errors
-    /// As [`Space::check`].
+    /// As [`DiskSpace::check`].
     pub(crate) fn admit(&self, scope: &Scope) -> Result<()> {
         self.check().map_err(|error| {
             if !scope.is_all() {

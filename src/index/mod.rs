@@ -388,7 +388,7 @@ impl IndexState {
         self.report_outcome(part, what, outcome)
     }
 
-    /// As [`Inner::note_outcome`], for work that free disk space does not resume.
+    /// As [`IndexState::note_outcome`], for work that free disk space does not resume.
     fn report_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         let problem = outcome.err().map(|error| format!("{what}: {}", error.message_with_hint()));
         if let Some(problem) = problem.as_ref().filter(|it| self.problems().get(part) != Some(*it)) {

@@ -41,7 +41,7 @@ pub(crate) async fn blocking_at_file<T: Send + 'static>(
     unresponsive::timeout_if_unresponsive(&record.absolute(), OPEN_TIMEOUT, blocking(work)).await.transpose()
 }
 
-/// As [`at_file`], for a path given by a caller.
+/// As [`blocking_at_file`], for a path given by a caller.
 ///
 /// # Errors
 /// Errors of the work. Also that the disk does not respond, which only callers with the path in their scope learn.

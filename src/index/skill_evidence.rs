@@ -1,7 +1,7 @@
 //! Adds skill results to the index beside the file's own text, so that the next query finds them at L1.
 //!
 //! A result belongs to one content of the file. Rewriting the file drops it with the other chunks. If the content is
-//! unchanged, [`known`] restores it from the cache without running the skill.
+//! unchanged, [`cached_chunks`] restores it from the cache without running the skill.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -63,7 +63,7 @@ struct Heartbeat {
 
 impl Watching {
     /// Starts the watcher without roots, and returns the receiver of its changes. It stays empty if watching is
-    /// disabled. If no watcher can be started, roots are walked instead, and [`Watching::tend`] tries again.
+    /// disabled. If no watcher can be started, roots are walked instead, and [`Watching::check_heartbeat`] tries again.
     pub(crate) fn start(enabled: bool, rules: &Rules) -> (Watching, mpsc::Receiver<Batch>) {
         let (sender, receiver) = mpsc::channel(CHANGE_QUEUE_CAPACITY);
         let watching = Watching {

@@ -27,7 +27,7 @@ impl MemoryReservation {
     /// Counts the memory of a request.
     ///
     /// # Errors
-    /// As [`Load::of_bytes`].
+    /// As [`MemoryReservation::reserve`].
     pub(super) fn for_request(request: &LlmRequest) -> Result<MemoryReservation> {
         MemoryReservation::reserve(request_bytes(request))
     }

@@ -192,7 +192,7 @@ impl RequestTask {
 
     async fn emit(&mut self, event: LlmStreamEvent) {
         self.record(|shared, task_id| ProofEvent::Event { task_id, at: shared.clock.now_ms(), event: event.clone() });
-        // Ignores a closed channel: `go` detects it too.
+        // Ignores a closed channel: `run` detects it too.
         tokio::select! {
             biased;
             _gone = self.events.send(event) => (),

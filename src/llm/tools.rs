@@ -43,7 +43,7 @@ impl ToolRegistry {
     /// Adds a tool with the default timeout.
     ///
     /// # Errors
-    /// As [`ToolRegistry::register_within`].
+    /// As [`ToolRegistry::register_with_timeout`].
     pub fn register<F>(self, spec: ToolSpec, handler: impl Fn(Value) -> F + Send + Sync + 'static) -> Result<Self>
     where
         F: Future<Output = Result<Value>> + Send + 'static,

@@ -1,8 +1,8 @@
 //! What vic controls on a shared machine: CPU and I/O priority, a CPU share, and whether mains power is present.
-//! [`Machine`] describes the hardware; [`Shares`] divides slots fairly among callers.
+//! [`Machine`] describes the hardware; [`FairSlots`] divides slots fairly among callers.
 //!
-//! Questions run at the priority that the daemon was started with. Indexing threads lower theirs ([`step_back`]); threads
-//! that only compute lower it further ([`stand_aside`]). The [`Session`] lowers the whole process while no answer is
+//! Questions run at the priority that the daemon was started with. Indexing threads lower theirs ([`lower_priority`]); threads
+//! that only compute lower it further ([`minimize_priority`]). The [`AutogroupPriority`] lowers the whole process while no answer is
 //! pending.
 
 mod budget;

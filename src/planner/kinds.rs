@@ -155,7 +155,7 @@ pub(super) fn language_extensions(name: &str) -> Option<&'static [&'static str]>
     LANGUAGES.iter().find(|(known, _)| *known == name).map(|(_, extensions)| *extensions)
 }
 
-/// All names that [`language`] accepts.
+/// All names that [`language_extensions`] accepts.
 pub(super) fn language_names() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().map(|(name, _)| *name)
 }
@@ -221,7 +221,7 @@ fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
         if typed != *name && !plural {
             continue;
         }
-        // `mail` is also a plural.
+        // `mail_extensions` is also a plural.
         let plural = plural || typed == "mail";
         let file = words.get(length).filter(|_| (!plural || typed == "mail") && length == 1);
         let (length, plural, clear) = match file {
@@ -235,7 +235,7 @@ fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
     best
 }
 
-/// `rust code`, `python scripts`, `source code`.
+/// `rust parse_code_noun`, `python scripts`, `source parse_code_noun`.
 fn parse_code_noun(words: &[&str]) -> Option<FileTypeNoun> {
     let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
     if joined(2).as_deref() == Some("source code") {

@@ -58,7 +58,7 @@ impl Redactor {
         self.redact_with_known(text, Vec::new())
     }
 
-    /// As [`Censor::clean`], with secret ranges that are known already.
+    /// As [`Redactor::redact`], with secret ranges that are known already.
     pub(super) fn redact_with_known<'t>(&mut self, text: &'t str, known: Vec<Range<usize>>) -> Cow<'t, str> {
         match self.secret_ranges_with_known(text, known) {
             places if places.is_empty() => Cow::Borrowed(text),

@@ -1,9 +1,9 @@
-//! Detects secrets: files by name ([`judge`]), and keys, tokens and numbers by form ([`Censor`]).
+//! Detects secrets: files by name ([`judge_path`]), and keys, tokens and numbers by form ([`Redactor`]).
 //!
-//! Pure: reads no files. `warehouse` never opens a file that [`judge`] calls secret. `extract` redacts the findings of
-//! a [`Censor`] before a text leaves the worker, in tables also by column heads ([`Columns`]). `llm` redacts again
+//! Pure: reads no files. `warehouse` never opens a file that [`judge_path`] calls secret. `extract` redacts the findings of
+//! a [`Redactor`] before a text leaves the worker, in tables also by column heads ([`SecretColumns`]). `llm` redacts again
 //! before it sends text to a server. A password that looks like a word is not detected. Code that splits a text before
-//! redaction asks [`whole_at`] whether the split cuts a secret.
+//! redaction asks [`unsplittable_range`] whether the split cuts a secret.
 
 mod content;
 mod cut;

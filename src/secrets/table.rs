@@ -105,8 +105,8 @@ impl SecretColumns {
 }
 
 impl Redactor {
-    /// As [`Censor::clean`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
-    /// updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`WIDEST_GAP`] bars stand for any
+    /// As [`Redactor::clean`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
+    /// updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`MAX_GAP_BARS`] bars stand for any
     /// number of bars.
     pub fn redact_rows<'t>(
         &mut self,

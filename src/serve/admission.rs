@@ -105,7 +105,7 @@ impl Admission {
         work.await
     }
 
-    /// Like [`Desk::question`], for a streamed answer: it keeps its place until the last event.
+    /// Like [`Admission::run_question`], for a streamed answer: it keeps its place until the last event.
     pub(crate) async fn run_streamed_question(
         self: &Arc<Admission>,
         holder: &Principal,

@@ -30,7 +30,7 @@ pub(crate) struct FakeService {
     pub(crate) job: watch::Sender<JobSnapshot>,
     /// Cancelled by [`Service::shutdown`].
     pub(crate) shutdown: CancellationToken,
-    /// The last scope given to [`Service::within`].
+    /// The last scope given to [`Service::scoped`].
     pub(crate) last_scope: Arc<Mutex<Option<Scope>>>,
     /// All corpus calls, in any scope.
     pub(crate) corpus_calls: Arc<Mutex<Vec<CorpusRequest>>>,

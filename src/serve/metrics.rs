@@ -45,15 +45,15 @@ pub(crate) struct Metrics {
     answered: AtomicU64,
     /// Indexed as [`ErrorCode::ALL`].
     failed: [AtomicU64; ErrorCode::ALL.len()],
-    /// Indexed as [`BOUNDS`]; slower questions are only in the total.
+    /// Indexed as [`LATENCY_BUCKETS`]; slower questions are only in the total.
     buckets: [AtomicU64; LATENCY_BUCKETS.len()],
     microseconds: AtomicU64,
-    /// Indexed as [`Refused::ALL`].
+    /// Indexed as [`RejectionReason::ALL`].
     refused: [AtomicU64; RejectionReason::ALL.len()],
 }
 
 impl Metrics {
-    /// Starts to count a question. It counts as cancelled if dropped before [`Asked::ended`].
+    /// Starts to count a question. It counts as cancelled if dropped before [`QuestionTimer::finish`].
     pub(crate) fn start_question(&self) -> QuestionTimer<'_> {
         QuestionTimer { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
     }

@@ -5,7 +5,7 @@
 //! Wire types are private to this module and to [`crate::client`].
 //!
 //! Only the user of the daemon may use the Unix socket. On TCP, requests need a key, and requests of web pages are
-//! rejected. Order of processing: `incoming` accepts the connection, `connection` serves it, `http::gate` checks host,
+//! rejected. Order of processing: `incoming` accepts the connection, `connection` serves it, `http::pause` checks host,
 //! origin and key and creates the `caller`. The caller's services are restricted to its scope and pass the admission
 //! control of `desk`.
 

@@ -1,5 +1,5 @@
 //! Crash counter: counts how often a skill's worker hung or crashed on a file. Each time costs a question its whole budget,
-//! so after [`MOST`] of them the file is skipped for a day, or until its content or the skill changes. The counts are kept
+//! so after [`MAX_CRASHES`] of them the file is skipped for a day, or until its content or the skill changes. The counts are kept
 //! in the evidence cache, so that they survive a restart.
 
 use std::time::{SystemTime, UNIX_EPOCH};

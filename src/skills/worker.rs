@@ -1,7 +1,7 @@
 //! Worker side of the skills: turns pages of PDFs and pictures into a document.
 //!
 //! Every page first becomes text with positions: from the PDF if it has a text layer, by OCR if it is a picture. The same
-//! search for tables, facts and signatures then runs on both, see [`crate::skills::layout::structure`]. Work stops before the
+//! search for tables, facts and signatures then runs on both, see [`crate::skills::layout::find_structure`]. Work stops before the
 //! time is up and returns what it has; [`Document::pages_without_text`] names the pages that were not reached.
 
 use std::io::Cursor;

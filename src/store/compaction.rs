@@ -8,7 +8,7 @@ use lancedb::table::{CompactionOptions, OptimizeAction};
 /// Small fragments above which compaction runs.
 const MAX_SMALL_FRAGMENTS: usize = 32;
 
-/// The same limit for a small table, with fewer than [`ROWS_A_FRAGMENT`] rows per fragment. The disk overhead of a
+/// The same limit for a small table, with fewer than [`MIN_ROWS_PER_FRAGMENT`] rows per fragment. The disk overhead of a
 /// fragment (5 KiB) soon exceeds its rows (2 KiB each).
 const MAX_SCATTERED_FRAGMENTS: u64 = 8;
 

@@ -23,7 +23,7 @@ impl LanceStore {
         self.commit_with(|_| Ok(())).await
     }
 
-    /// As [`LanceStore::settle`], together with a change in memory.
+    /// As [`LanceStore::commit_durable`], together with a change in memory.
     pub(super) async fn commit_with(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
         if !recovery::is_recorded_durable(&self.table, &self.place, &self.durable).await? {
             fsync::sync(&self.dir).await?;
@@ -33,7 +33,7 @@ impl LanceStore {
         self.publish(change).await
     }
 
-    /// As [`LanceStore::settle`], for rows that compaction moved.
+    /// As [`LanceStore::commit_durable`], for rows that compaction moved.
     pub(super) async fn commit_compacted(&self) -> Result<()> {
         let addresses = self.read_row_ids().await;
         self.commit_with(|hot| {

@@ -2,7 +2,7 @@
 //!
 //! No query returns a deleted row, but its bytes stay in its fragment, in the keyword index and in all earlier
 //! versions. Maintenance removes them when it pays off. A purge rewrites everything that holds deleted rows at once and
-//! rebuilds the keyword index. Then [`prune`] drops the earlier versions as soon as no read holds them.
+//! rebuilds the keyword index. Then [`prune_unread`] drops the earlier versions as soon as no read holds them.
 
 use lancedb::Table;
 

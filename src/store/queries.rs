@@ -278,7 +278,7 @@ pub(super) async fn scan(
     Ok(())
 }
 
-/// Returns a superset of the rows of these chunks; [`keep_asked`] drops the others.
+/// Returns a superset of the rows of these chunks; [`retain_requested`] drops the others.
 pub(super) async fn rows_by_id(
     store: &LanceStore,
     ids: &[(FileId, ChunkId)],

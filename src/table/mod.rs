@@ -1,6 +1,6 @@
 //! Tables of a document: filters, groups, exact aggregates and their evidence. Pure.
 //!
-//! [`of_document`] returns the tables of a document, [`run`] executes a request on them, and [`answer::answer`] answers
+//! [`tables_of_document`] returns the tables of a document, [`run_request`] executes a request on them, and [`answer::answer`] answers
 //! a question in words if it is certain. One file per step: `read` joins the blocks into which readers split tables,
 //! `head` detects the heads, `column` the type of a column, `number` and `date` parse cells, `condition` filters rows,
 //! `aggregate` computes exact values, and `query` combines the steps.

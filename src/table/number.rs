@@ -1,7 +1,7 @@
 //! Parses cells as exact numbers: `1,234.56`, `1.234,56`, `1 234,56`, `1'234.56`, `(12.50)`, `−3 °C`, `€ 5`, `12,5 %`.
 //!
 //! A sign can group thousands in one country and mark decimals in another. An ambiguous cell such as `1,234` is decided
-//! by the rest of its column; otherwise it stays [`Cell::Ambiguous`].
+//! by the rest of its column; otherwise it stays [`CellNumber::Ambiguous`].
 
 use bigdecimal::BigDecimal;
 

@@ -189,7 +189,7 @@ fn restore_outer_spaces(line: &str) -> Cow<'_, str> {
     if is_cut { Cow::Owned(format!(" {line} ")) } else { Cow::Borrowed(line) }
 }
 
-/// Cells of a line from [`spaced`].
+/// Cells of a line from [`restore_outer_spaces`].
 fn split_cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(" | ").map(str::trim)
 }

@@ -10,7 +10,7 @@ use crate::torture::Rng;
 const CALLS: &str = "trace=openat,open,creat,write,pwrite64,writev,pwritev,lseek,ftruncate,fallocate,copy_file_range,\
     fsync,fdatasync,syncfs,sync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close";
 
-/// Returns the command prefix that records a program in a form that [`Disk`] can read, one file per thread.
+/// Returns the command prefix that records a program in a form that [`DiskRecording`] can read, one file per thread.
 pub(crate) fn recording_command(prefix: &Path) -> Vec<String> {
     let prefix = prefix.to_str().unwrap();
     let strace = ["strace", "-D", "-ff", "-q", "-y", "-ttt", "-xx", "-s", "100000000", "--seccomp-bpf"];

@@ -153,7 +153,7 @@ fn send_oversized(world: &World, request: &str) -> (u16, Duration) {
     (status.unwrap_or_else(|| panic!("no answer: `{told}`")), begun.elapsed())
 }
 
-/// Like [`refusal`], for a gRPC message with an announced size of 1 GiB. Returns the gRPC code.
+/// Like [`send_oversized`], for a gRPC message with an announced size of 1 GiB. Returns the gRPC code.
 fn send_oversized_grpc(world: &World) -> (u16, Duration) {
     let begun = Instant::now();
     let key = format!("Bearer {}", key(world));

@@ -10,7 +10,7 @@ use crate::h2;
 use crate::harness::World;
 use crate::http::{Response, connect, key, key_line, send, send_raw};
 
-/// Host names that are not the server's but resemble it. `PORT` is its port.
+/// Host names that are not the server's but resemble it. `DEFAULT_PORT` is its port.
 const FOREIGN_HOSTS: &[&str] = &[
     "evil.example",
     "evil.example:PORT",

@@ -122,7 +122,7 @@ fn is_running(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|it| !it.is_empty())
 }
 
-/// Number of files that a worker reads before it is replaced; see `JOBS_PER_WORKER`.
+/// Number of files that a worker reads before it is replaced; see `MAX_JOBS_PER_WORKER`.
 const FILES_PER_WORKER: usize = 1_000;
 
 #[test]

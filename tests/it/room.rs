@@ -297,7 +297,7 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
 }
 
 /// Saves files repeatedly and checks the disk usage at the end: the index at most `times` the live data, the data directory
-/// at most [`FLOOR`] beyond that. Old versions are kept for six quiet minutes. Returns the p95 of questions before, right
+/// at most [`FIXED_BYTES`] beyond that. Old versions are kept for six quiet minutes. Returns the p95 of questions before, right
 /// after, and when quiet.
 fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
     let world = World::new().start();

@@ -43,7 +43,7 @@ impl TestIndex {
         TestIndex::open(samples, true).await
     }
 
-    /// As [`House::with`]. Without models, OCR is not available.
+    /// As [`TestIndex::with_samples`]. Without models, OCR is not available.
     async fn open(samples: &[&str], with_models: bool) -> TestIndex {
         let fill = |files: &Path| {
             for path in samples {

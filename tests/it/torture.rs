@@ -1,7 +1,7 @@
 //! Shared parts of the long tests: sizes, a random generator, and the table of figures.
 //!
 //! A long test is `#[ignore]`d and has a name with the prefix `torture_`. It prints its results with [`figure`], or with
-//! [`Promises`] for promised numbers. `make torture` runs all long tests and shows the lines as a table. CI runs the same
+//! [`PromiseChecks`] for promised numbers. `make torture` runs all long tests and shows the lines as a table. CI runs the same
 //! code with smaller sizes.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ impl PromiseChecks {
         }
     }
 
-    /// Like [`Promises::at_most`], for times: the bound is three times the promise.
+    /// Like [`PromiseChecks::at_most`], for times: the bound is three times the promise.
     pub(crate) fn within_time(&mut self, what: &str, found: Duration, promised: Duration) {
         self.at_most(what, found, promised, 3 * promised);
     }
@@ -46,14 +46,14 @@ impl PromiseChecks {
     }
 }
 
-/// Prints and checks one number; see [`Promises::at_most`].
+/// Prints and checks one number; see [`PromiseChecks::at_most`].
 pub(crate) fn check_at_most<T: PartialOrd + Debug>(what: &str, found: T, promised: T, bound: T) {
     let mut promises = PromiseChecks::default();
     promises.at_most(what, found, promised, bound);
     promises.check();
 }
 
-/// Prints and checks one time; see [`Promises::soon`].
+/// Prints and checks one time; see [`PromiseChecks::soon`].
 pub(crate) fn check_within_time(what: &str, found: Duration, promised: Duration) {
     check_at_most(what, found, promised, 3 * promised);
 }

@@ -279,7 +279,7 @@ async fn run_agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Res
     ending_error(&report).map_or(Ok(()), Err)
 }
 
-/// Returns the error of a report without an answer, see [`ENDINGS`].
+/// Returns the error of a report without an answer, see [`AGENT_EXIT_CODES`].
 fn ending_error(report: &Value) -> Option<Error> {
     let ended = text_field(report, "ended");
     let (code, hint) = match ended {

@@ -1,6 +1,6 @@
 //! Prints all output. Standard output carries results, standard error progress and errors.
 //!
-//! File names and file contents are untrusted: control characters are escaped, see [`crate::text::visible`]. A closed pipe,
+//! File names and file contents are untrusted: control characters are escaped, see [`crate::text::escape_controls`]. A closed pipe,
 //! as with `head`, is not an error.
 
 use std::io::{self, BufWriter, IsTerminal, Write};

@@ -12,7 +12,7 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// Escapes like [`visible`], but keeps line breaks and tabs.
+/// Escapes like [`escape_controls`], but keeps line breaks and tabs.
 pub fn escape_controls_in_lines(text: &str) -> Cow<'_, str> {
     escape(text, |it| matches!(it, '\n' | '\t'))
 }

@@ -82,10 +82,10 @@ pub async fn resolve_path(client: &Client, path: &Path) -> Result<String> {
     }
 }
 
-/// Runs [`named`] on an optional path.
+/// Runs [`resolve_path`] on an optional path.
 ///
 /// # Errors
-/// See [`named`].
+/// See [`resolve_path`].
 pub async fn resolve_root(client: &Client, path: Option<&Path>) -> Result<Option<String>> {
     match path {
         Some(path) => resolve_path(client, path).await.map(Some),
@@ -93,10 +93,10 @@ pub async fn resolve_root(client: &Client, path: Option<&Path>) -> Result<Option
     }
 }
 
-/// Resolves a path like [`named`], with an optional place after it, as in `lease.pdf, page 3`. Returns both.
+/// Resolves a path like [`resolve_path`], with an optional place after it, as in `lease.pdf, page 3`. Returns both.
 ///
 /// # Errors
-/// See [`named`].
+/// See [`resolve_path`].
 pub async fn resolve_place(client: &Client, path: &Path) -> Result<(String, Place)> {
     let Some(text) = path.to_str() else { return Ok((absolute_path(path)?, Place::default())) };
     let roots = client.roots().await?;

@@ -31,7 +31,7 @@ pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
     parse_moment_in(text, &Local)
 }
 
-/// As [`moment`], in a given time zone.
+/// As [`parse_moment`], in a given time zone.
 pub fn parse_moment_in<Z: TimeZone>(text: &str, zone: &Z) -> Option<DateTime<Utc>> {
     if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
         return Some(zoned.to_utc());

@@ -1,7 +1,7 @@
 //! Classifies the kind of thing that a question asks for. Pure. `value` checks whether a text has one.
 //!
 //! Question words and month names cover ten languages: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish,
-//! Russian and Turkish. An unrecognised question is [`Kind::Other`], and any text may answer it.
+//! Russian and Turkish. An unrecognised question is [`QuestionKind::Other`], and any text may answer it.
 
 use crate::ask::stop_words;
 

@@ -14,12 +14,12 @@ use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reas
 /// Marks an unknown status-change time: a rename changed it, and the next scan stores the new one.
 pub(in crate::catalog) const UNKNOWN_CHANGED_NS: i64 = 0;
 
-/// The columns that [`record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
+/// The columns that [`read_record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
 pub(in crate::catalog) const RECORD_COLUMNS: &str = "f.id, f.root_id, r.path, f.path, f.size, f.modified_ns, f.changed_ns, f.created_ns, \
      f.inode, f.device, f.mode, f.uid, f.skip, f.extension, f.kind, f.media_type, f.hash, f.state, f.reason, f.detail, \
      f.chunks, f.tries";
 
-/// Reads a row of [`RECORD`].
+/// Reads a row of [`RECORD_COLUMNS`].
 pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRecord> {
     let uid = row.get(11)?;
     Ok(FileRecord {

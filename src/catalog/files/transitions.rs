@@ -54,7 +54,7 @@ impl FileStamp {
     }
 }
 
-/// [`AsRead::is_true_of`] as SQL, restricted to pending files; the values are those of [`AsRead::values`].
+/// [`FileStamp::matches`] as SQL, restricted to pending files; the values are those of [`FileStamp::values`].
 const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
@@ -349,7 +349,7 @@ impl Catalog {
 }
 
 /// Marks one file, and updates its names in the index if those inside it changed. The statement takes the six values of the
-/// file, six of the mark and those of [`CONTENTS`].
+/// file, six of the mark and those of [`SET_CONTENTS`].
 fn mark_file(
     db: &Transaction<'_>,
     sql: &str,

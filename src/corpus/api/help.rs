@@ -25,7 +25,7 @@ pub fn text(verb: Option<&str>, form: Option<&str>) -> Result<String, (ErrorCode
     help_text(verb, form).map_err(|it| (it.code, envelope::wrap_error(None, "HELP", &Value::Null, it.value())))
 }
 
-/// Like [`text`], but returns the [`Refusal`] itself.
+/// Like [`text`], but returns the [`ApiError`] itself.
 pub(crate) fn help_text(verb: Option<&str>, form: Option<&str>) -> ApiResult<String> {
     let Some(name) = verb else { return Ok(overview()) };
     if name.eq_ignore_ascii_case(FIELDS_TOPIC) {

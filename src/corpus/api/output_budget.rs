@@ -21,7 +21,7 @@ const METHOD_AND_UNKNOWNS_TOKENS: usize = 200;
 const MIN_PROSE_WORDS: usize = 6;
 
 /// Token caps for one text of an answer, tried in order. The first cap is used that lets at least one object of each
-/// list fit. Under the last cap no text has [`FEWEST_WORDS`].
+/// list fit. Under the last cap no text has [`MIN_PROSE_WORDS`].
 const CAPS: [usize; 6] = [200, 100, 50, 25, 12, MIN_PROSE_WORDS - 1];
 
 /// A token counts at least this many characters. Tokenizers count a word of a thousand letters as one unknown token,

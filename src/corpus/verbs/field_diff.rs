@@ -37,7 +37,7 @@ struct DocumentState<'s> {
 /// The field of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum FieldReference<'r> {
-    /// A name in [`PARTS`].
+    /// A name in [`TEXT_FIELDS`].
     Part(&'static str),
     /// A metadata field that filters know.
     Metadata(&'static FilterField),

@@ -74,7 +74,7 @@ impl CorpusApi {
         self.finish_run(request, going.run).await
     }
 
-    /// Like [`Contract::ingest`], in a job. Continues a run that the caller started, so that no page is fetched twice.
+    /// Like [`CorpusApi::ingest`], in a job. Continues a run that the caller started, so that no page is fetched twice.
     pub(crate) async fn ingest_in_job(
         &self,
         request: &ValidRequest,

@@ -79,7 +79,7 @@ impl CorpusApi {
         }
     }
 
-    /// Like [`Contract::query`], in a job.
+    /// Like [`CorpusApi::query`], in a job.
     pub(crate) async fn query_in_job(&self, request: &ValidRequest) -> ApiResult<VerbOutcome> {
         let unread = self.unparsed_files(request).await?;
         self.read_and_filter(request, unread).await

@@ -36,7 +36,7 @@ pub(crate) fn matching_files(known: &[(FileId, &str)], given: &Value) -> Vec<Fil
 /// Returns the only document that matches a name.
 ///
 /// # Errors
-/// [`Cause::Ambiguous`] with the numbers to choose from, [`Cause::UnknownFile`] with the nearest path.
+/// [`ApiErrorKind::Ambiguous`] with the numbers to choose from, [`ApiErrorKind::UnknownFile`] with the nearest path.
 pub(crate) fn find_file(known: &[(FileId, &str)], given: &Value, field: &str) -> ApiResult<FileId> {
     match matching_files(known, given).as_slice() {
         [one] => Ok(*one),

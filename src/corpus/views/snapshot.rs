@@ -103,7 +103,7 @@ pub(crate) fn serialize_documents(files: &[SessionFile]) -> String {
     serde_json::to_string(&files.iter().map(BaselineDocument::new).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// Like [`remembered`], for a loaded view.
+/// Like [`serialize_documents`], for a loaded view.
 pub(crate) fn serialize_corpus(corpus: &Corpus) -> String {
     serialize_documents(&corpus.documents.iter().map(to_session_file).collect::<Vec<_>>())
 }

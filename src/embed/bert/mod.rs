@@ -15,7 +15,7 @@
 //!
 //! [`kernels`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and `pass` run the
 //! layers. Start reading at `pass`. Models of other shapes, and processors without the instructions, use ONNX
-//! Runtime: see [`Shape::obstacle`] and [`Processor::fastest`]. This module reads no files.
+//! Runtime: see [`Shape::obstacle`] and [`ProcessorKernels::fastest`]. This module reads no files.
 
 mod attention;
 mod kernels;

@@ -3,7 +3,7 @@
 //! A session's own arena doubles as it grows and never shrinks: recognising a page took 600 MiB instead of 430. Without
 //! an arena, each tensor is allocated from the system, and a page takes three times as long. This arena allocates one
 //! large chunk at a time; only used pages become resident. A run can release the chunk at its end if no long-lived data
-//! lies in it: see [`ends_without_memory`].
+//! lies in it: see [`shrink_after_run`].
 
 use std::sync::{Mutex, PoisonError};
 

@@ -68,7 +68,7 @@ pub(crate) fn reject_if_refused(network: &Network, precision: Precision) -> Resu
     }
 }
 
-/// Records the outcome for [`heed`].
+/// Records the outcome for [`reject_if_refused`].
 pub(super) fn record_outcome(network: &Network, checked: &Result<f32>) -> Result<()> {
     match checked {
         Ok(_) => network

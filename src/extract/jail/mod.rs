@@ -1,9 +1,9 @@
 //! The jail of a worker: before it reads the first untrusted byte, it loses nearly all rights except computing and
 //! answering.
 //!
-//! Two kernel mechanisms; neither needs privileges. Landlock ([`lock_files`]) allows read-only access to
+//! Two kernel mechanisms; neither needs privileges. Landlock ([`restrict_files`]) allows read-only access to
 //! libraries, models and fonts. It is set before anything is loaded, because it binds only the calling thread and threads
-//! started later, and libraries start threads. Seccomp ([`lock_calls`]) allows only the system calls of a computing
+//! started later, and libraries start threads. Seccomp ([`restrict_system_calls`]) allows only the system calls of a computing
 //! program. It is set afterwards, because loading needs more calls than reading. `calls` holds the rules, `escape` tests
 //! them. The worker limits memory and time itself.
 

@@ -51,7 +51,7 @@ fn read_cell(cell: &Value, sink: &mut Sink) {
     }
 }
 
-/// Returns the text of a cell's outputs, at most [`OUTPUT_BYTES`].
+/// Returns the text of a cell's outputs, at most [`MAX_OUTPUT_BYTES`].
 fn output_text(cell: &Value) -> String {
     let mut text = String::new();
     for output in cell.get("outputs").and_then(Value::as_array).into_iter().flatten() {

@@ -62,7 +62,7 @@ pub(crate) fn parse_in_parts(name: &str, text: &str, take: TakePart<'_>) -> Resu
 /// Parses a small graph at once.
 ///
 /// # Errors
-/// As [`each`].
+/// As [`parse_in_parts`].
 pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<GraphPart>> {
     let mut parts = Vec::new();
     parse_in_parts(name, text, &mut |part| {

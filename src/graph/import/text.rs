@@ -22,7 +22,7 @@ static ARROW: LazyLock<Regex> =
 /// Parses a whole text.
 ///
 /// # Errors
-/// As [`each`].
+/// As [`parse_in_parts`].
 pub(crate) fn parse(text: &str) -> Result<GraphPart> {
     let mut whole = GraphPart::default();
     parse_in_parts(text, &mut |part| {
@@ -105,7 +105,7 @@ fn split_quoted(text: &str) -> Option<(String, &str)> {
     Some((held, &text[strings.byte_offset()..]))
 }
 
-/// Writes an id or a relation for [`read`]. A single node needs quotes in more cases than the end of an edge.
+/// Writes an id or a relation for [`parse`]. A single node needs quotes in more cases than the end of an edge.
 pub(crate) fn quote_id(text: &str, is_alone: bool) -> Cow<'_, str> {
     let is_odd = text.trim() != text
         || text.is_empty()
@@ -119,7 +119,7 @@ pub(crate) fn quote_id(text: &str, is_alone: bool) -> Cow<'_, str> {
     }
 }
 
-/// Writes a relation for [`read`].
+/// Writes a relation for [`parse`].
 pub(crate) fn quote_relation(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_whitespace) {
         true => Cow::Owned(serde_json::Value::from(text).to_string()),

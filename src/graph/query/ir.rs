@@ -1,4 +1,4 @@
-//! `query_ir_v1`, queries as JSON. [`read`] and [`write()`] are inverses on the syntax tree shared with AxQL.
+//! `query_ir_v1`, queries as JSON. [`parse`] and [`write()`] are inverses on the syntax tree shared with AxQL.
 //!
 //! Parsed by hand instead of by derived types: errors for an unknown kind or field name the nearest known one and the place
 //! in the JSON.

@@ -58,7 +58,7 @@ pub(in crate::graph) struct NewEntity {
     pub(in crate::graph) name: Symbol,
     pub(in crate::graph) label: u16,
     pub(in crate::graph) fact: bool,
-    /// Its attributes, as a range of [`Said::attributes`].
+    /// Its attributes, as a range of [`Changes::attributes`].
     pub(in crate::graph) attributes: (usize, usize),
 }
 

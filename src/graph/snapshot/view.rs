@@ -80,12 +80,12 @@ impl View {
         self.visible_edges(self.snapshot.incoming_edges(node).iter().copied(), Snapshot::source)
     }
 
-    /// As [`View::leaving`], of one relation.
+    /// As [`View::outgoing`], of one relation.
     pub(crate) fn outgoing_by_relation(&self, node: NodeIx, relation: u16) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
         self.visible_edges(self.snapshot.outgoing_by_relation(node, relation), Snapshot::target)
     }
 
-    /// As [`View::reaching`], of one relation.
+    /// As [`View::incoming`], of one relation.
     pub(crate) fn incoming_by_relation(&self, node: NodeIx, relation: u16) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
         self.visible_edges(self.snapshot.incoming_by_relation(node, relation).iter().copied(), Snapshot::source)
     }

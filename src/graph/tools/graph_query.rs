@@ -138,7 +138,7 @@ pub(crate) fn node_by_id(view: &View, id: &str) -> Result<NodeIx> {
     })
 }
 
-/// Makes an answer with at most [`MOST`] items, marked as truncated when there are more.
+/// Makes an answer with at most [`MAX_ITEMS`] items, marked as truncated when there are more.
 fn list_answer(name: &str, count: usize, items: Vec<Value>) -> Value {
     let cut = count > items.len();
     let mut answer = json!({"count": count, name: items});

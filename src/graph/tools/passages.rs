@@ -199,7 +199,7 @@ fn stored_chunk_id(view: &View, node: NodeIx) -> Option<(FileId, ChunkId)> {
 }
 
 /// Adds file and place to the evidence of an entity's edges, and quotes the first texts, each once, so that an answer can
-/// cite them. Covers the first [`MOST_EVIDENCE`] chunks.
+/// cite them. Covers the first [`MAX_EVIDENCE`] chunks.
 pub(crate) async fn add_evidence(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
     let Some(reads) = service.shared.inputs.as_ref() else { return Ok(()) };
     let mut chunks: Vec<(FileId, ChunkId)> = Vec::new();

@@ -1,6 +1,6 @@
 //! OCR queue: reads the text in images beside the pipeline, one file at a time.
 //!
-//! [`Pictures`] holds the files to OCR and who requested each. Cancelling a job drops its requests; requests of the
+//! [`OcrQueue`] holds the files to OCR and who requested each. Cancelling a job drops its requests; requests of the
 //! watcher stay, even for a file that a job read first. An entry leaves only when its text is indexed: failed files,
 //! and files that a failed job did not reach, stay queued. [`crate::index::ocr::merge`] merges the text.
 

@@ -130,7 +130,7 @@ fn embed_failed(mut group: Vec<ReadFile>, message: &str) -> EmbeddedFile {
     }
 }
 
-/// Waits until the run is cancelled and [`IN_HAND`] has passed.
+/// Waits until the run is cancelled and [`CANCEL_GRACE`] has passed.
 async fn cancelled_past_grace(run: &Run) {
     run.cancel.cancelled().await;
     tokio::time::sleep(CANCEL_GRACE).await;

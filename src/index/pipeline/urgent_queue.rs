@@ -25,7 +25,7 @@ pub(crate) const URGENT_RUNS: usize = 2;
 /// at once.
 const BUCKET_CAPACITY: f64 = 64.0;
 
-/// Tokens refilled per second. With [`BYTES_A_UNIT`] this pays for about 30 chunks a second, a fifth of what two cores
+/// Tokens refilled per second. With [`BYTES_PER_TOKEN`] this pays for about 30 chunks a second, a fifth of what two cores
 /// embed: the rest is the job's.
 const REFILL_PER_SECOND: f64 = 4.0;
 
@@ -53,7 +53,7 @@ const FILES_PER_RUN: usize = 64;
 /// Maximum files examined per change: more are bulk in any case.
 pub(crate) const MAX_FILES_PER_CHANGE: usize = BUCKET_CAPACITY as usize + 1;
 
-/// How often [`Urgent::settle`] checks.
+/// How often [`UrgentQueue::wait_idle`] checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The files queued and in progress.
@@ -64,7 +64,7 @@ pub(crate) struct UrgentQueue {
 
 struct State {
     tokens: f64,
-    /// Whether the bucket was empty for a small file since it last reached [`RECOVERED`].
+    /// Whether the bucket was empty for a small file since it last reached [`RESUME_THRESHOLD`].
     is_spent: bool,
     refilled: Instant,
     queued: BTreeSet<FileId>,
@@ -189,7 +189,7 @@ impl State {
     }
 }
 
-/// Runs the pipeline for urgent files until the daemon ends. [`LANES`] of these loops run.
+/// Runs the pipeline for urgent files until the daemon ends. [`URGENT_RUNS`] of these loops run.
 pub(crate) async fn urgent_loop(inner: Arc<IndexState>) {
     while inner.shutdown.run_until_cancelled(inner.urgent.arrived.notified()).await.is_some() {
         let _running = inner.urgent_runs.read().await;

@@ -231,7 +231,7 @@ async fn any_excluded(catalog: &Catalog, table: &TableWriter, removed: &[FileId]
     }
 }
 
-/// As [`are_left_out`], for files that the catalog no longer has, by path.
+/// As [`any_excluded`], for files that the catalog no longer has, by path.
 pub(in crate::index) async fn any_excluded_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
     let reader = catalog.clone();
     let places = blocking(move || {

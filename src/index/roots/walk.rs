@@ -26,7 +26,7 @@ impl IndexState {
         self.scan_accepting_losses(root, within, false, cancel).await
     }
 
-    /// As [`Inner::scan`]; `accept_losses` accepts all deletions.
+    /// As [`IndexState::scan`]; `accept_losses` accepts all deletions.
     pub(crate) async fn scan_accepting_losses(
         &self,
         root: &Root,
@@ -38,13 +38,13 @@ impl IndexState {
         self.scan_locked(root, within, accept_losses, cancel).await
     }
 
-    /// As [`Inner::scan`], for many paths of a root at once.
+    /// As [`IndexState::scan`], for many paths of a root at once.
     pub(in crate::index) async fn scan_paths(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let _scanning = self.scanning.lock().await;
         self.scan_paths_locked(root, places).await
     }
 
-    /// As [`Inner::scan_places`]; the caller holds the `scanning` lock.
+    /// As [`IndexState::scan_paths`]; the caller holds the `scanning` lock.
     async fn scan_paths_locked(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
         let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
         let looking = move |leash: &WalkToken| scan::scan_paths(&catalog, &rules, &of, places, leash);
@@ -57,7 +57,7 @@ impl IndexState {
         Ok(())
     }
 
-    /// As [`Inner::scan_and_believe`]; the caller holds the `scanning` lock.
+    /// As [`IndexState::scan_accepting_losses`]; the caller holds the `scanning` lock.
     pub(in crate::index) async fn scan_locked(
         &self,
         root: &Root,

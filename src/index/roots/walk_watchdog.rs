@@ -100,7 +100,7 @@ fn problem_key(id: RootId) -> String {
     format!("walk of {id}")
 }
 
-/// A running walk holds its `Leash`.
+/// A running walk holds its `WalkToken`.
 fn is_running(lost: &AbandonedWalk) -> bool {
     lost.leash.strong_count() > 0
 }

@@ -36,7 +36,7 @@ impl HashedFile {
     /// the command's working directory.
     ///
     /// # Errors
-    /// As [`seal_file`].
+    /// As [`hash_argument_file`].
     pub(super) fn hash_all(program: &Path, args: &[String], folder: &Path) -> Result<Vec<HashedFile>> {
         let named = args.iter().map(|it| Path::new(option_value(it))).filter(|it| it.is_absolute()).map(Path::to_owned);
         let script = interpreter_script(program, args, folder).map(|it| folder.join(it));
@@ -54,7 +54,7 @@ impl HashedFile {
     /// Checks that the file is unchanged.
     ///
     /// # Errors
-    /// As [`seal_file`]; `PermissionDenied` if it has changed.
+    /// As [`hash_argument_file`]; `PermissionDenied` if it has changed.
     pub(super) fn check(&self) -> Result<()> {
         require_same_hash(&self.path, "file", &self.seal, hash_argument_file(&self.path))
     }
@@ -116,7 +116,7 @@ pub(super) fn hash_program(program: &Path) -> Result<String> {
     hash_owned_file(program, &metadata)
 }
 
-/// As [`seal_program`], for an argument file.
+/// As [`hash_program`], for an argument file.
 ///
 /// # Errors
 /// `NotFound`; `PermissionDenied`: it is a link or not a file, or other users may change it.

@@ -20,7 +20,7 @@ const MAX_ERROR_CHARS: usize = 500;
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginRequest {
-    /// [`V2`] or [`V3`], depending on the task.
+    /// [`PROTOCOL_V2`] or [`PROTOCOL_V3`], depending on the task.
     pub protocol: String,
     /// The model for the plugin to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]

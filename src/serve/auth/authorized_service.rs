@@ -1,6 +1,6 @@
 //! The caller of a request, and the services it may use.
 //!
-//! Handlers reach a [`Service`] only through the [`Caller`] of the request, so no route can forget an authorization check.
+//! Handlers reach a [`Service`] only through the [`AuthorizedService`] of the request, so no route can forget an authorization check.
 //! A new method of [`Service`] does not compile until it is authorized here.
 
 use std::sync::Arc;

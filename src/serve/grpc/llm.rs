@@ -25,7 +25,7 @@ const MAX_RUNS: u32 = 10_000;
 type Reply<T> = Result<Response<T>, Status>;
 type EventStream = BoxStream<'static, Result<wire::LlmEvent, Status>>;
 
-/// Serves the [`Assistant`] of each [`Caller`] over gRPC.
+/// Serves the [`Assistant`] of each [`AuthorizedService`] over gRPC.
 pub(crate) struct Adapter {
     /// Ends the streams, which would otherwise delay the shutdown.
     shutdown: CancellationToken,

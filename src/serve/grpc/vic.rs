@@ -26,7 +26,7 @@ type Reply<T> = Result<Response<T>, Status>;
 type AnswerStream = BoxStream<'static, Result<wire::AskEvent, Status>>;
 type JobStream = BoxStream<'static, Result<wire::JobSnapshot, Status>>;
 
-/// Serves the [`Service`] of each [`Caller`] over gRPC.
+/// Serves the [`Service`] of each [`AuthorizedService`] over gRPC.
 pub(crate) struct Adapter {
     /// Ends the streams, which would otherwise delay the shutdown.
     shutdown: CancellationToken,

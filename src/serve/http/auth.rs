@@ -1,5 +1,5 @@
 //! Checks every request of the TCP port, in this order: host and origin (403), key (401), rate (429), media type (415).
-//! The body is not read before. An accepted request carries its [`Caller`] until the key is revoked.
+//! The body is not read before. An accepted request carries its [`AuthorizedService`] until the key is revoked.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! HTTP API for programs without gRPC, on the same TCP port: thin adapters over [`Service`], JSON in and out.
 //!
-//! [`router`] lists the paths. Every request first passes the `gate`: host and origin, then the key, then the rate
-//! limit. The gate adds the [`Caller`] to the request, the only way for a handler to reach a service. [`body`] checks
+//! [`router`] lists the paths. Every request first passes the `authenticate_request`: host and origin, then the key, then the rate
+//! limit. The gate adds the [`AuthorizedService`] to the request, the only way for a handler to reach a service. [`body`] checks
 //! sizes and types of bodies, [`crate::serve::validate`] checks values, the service does the rest. Every error response is a
-//! `refusal::Refusal`. gRPC requests pass the same gate; their routes are those of the Unix socket.
+//! `refusal::ErrorResponse`. gRPC requests pass the same gate; their routes are those of the Unix socket.
 
 mod ask;
 mod body;

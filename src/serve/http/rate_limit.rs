@@ -5,7 +5,7 @@
 //! boundary lets twice the limit through. Rejected requests do not count, so a client that waits as told is admitted.
 //! Memory is bounded by the limit and by [`MAX_CLIENTS`].
 //!
-//! The [`Bucket`] limits public requests: more than any monitor needs, and cheap.
+//! The [`TokenBucket`] limits public requests: more than any monitor needs, and cheap.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};

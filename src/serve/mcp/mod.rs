@@ -122,7 +122,7 @@ pub(crate) struct McpServer {
 enum BackendSource {
     /// One backend for all requests: standard input and output have one client.
     Fixed(Arc<dyn Backend>),
-    /// The [`Caller`] in each request.
+    /// The [`AuthorizedService`] in each request.
     Request,
 }
 
@@ -211,7 +211,7 @@ fn to_error_data(error: Error) -> ErrorData {
     }
 }
 
-/// Serves streamable HTTP. `serve::http` has checked host, origin and key and created the [`Caller`] of each request.
+/// Serves streamable HTTP. `serve::http` has checked host, origin and key and created the [`AuthorizedService`] of each request.
 pub(crate) fn http(
     max_body: usize,
     shutdown: CancellationToken,

@@ -30,7 +30,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// Time before expiry at which a warning starts.
 const WARNING_PERIOD: TimeDelta = TimeDelta::days(14);
 
-/// Fraction of the validity period: for short-lived certificates, the warning starts when 1/`NOTICE_PART` of it remains.
+/// Fraction of the validity period: for short-lived certificates, the warning starts when 1/`WARNING_FRACTION` of it remains.
 const WARNING_FRACTION: i32 = 3;
 
 /// Returns a TLS acceptor that always serves the current certificate of these files, and that certificate.

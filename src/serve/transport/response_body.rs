@@ -47,7 +47,7 @@ impl ConnectionResponses {
         self.lock().open == 0
     }
 
-    /// Returns when a response has stalled for `patience`, or for [`BESIDE`] times as long if others were read meanwhile.
+    /// Returns when a response has stalled for `patience`, or for [`OTHER_READS_FACTOR`] times as long if others were read meanwhile.
     pub(crate) async fn stalled(&self, patience: Duration) {
         while !self.lock().is_stalled(patience) {
             tokio::time::sleep(patience / 4).await;

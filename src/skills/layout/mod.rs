@@ -2,7 +2,7 @@
 //!
 //! `page` and [`mod@render`] call the PDF library. Everything else is pure geometry on [`Page`], which OCR pages use too:
 //! `order` groups pieces into rows and columns; [`table`], `pairs`, [`signature`] and [`heading`] each find one kind of
-//! structure; [`structure`] puts the results in reading order. Running text is ignored: extraction has it already.
+//! structure; [`find_structure`] puts the results in reading order. Running text is ignored: extraction has it already.
 
 mod heading;
 mod reading_order;

@@ -90,7 +90,7 @@ fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMa
     (cells.len() >= 2 && filled >= 4).then(|| to_match(&cells, area, pieces))
 }
 
-/// Sorts edges and merges those closer than [`TOUCH`].
+/// Sorts edges and merges those closer than [`TOUCH_DISTANCE`].
 fn merge_edges(edges: impl Iterator<Item = f32>) -> Vec<f32> {
     let mut edges: Vec<f32> = edges.collect();
     edges.sort_by(f32::total_cmp);

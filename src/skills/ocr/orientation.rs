@@ -26,7 +26,7 @@ const MAX_CHARACTER_RATIO: f32 = 2.5;
 /// Confidence above which a narrow character stands upright.
 const CHARACTER_CONFIDENCE: f32 = 0.8;
 
-/// A piece of text with its reading; the `along` of its box is the direction in which it was read.
+/// A piece of text with its reading; the `direction` of its box is the direction in which it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct TextPiece {
     pub(crate) slab: TextBox,

@@ -22,7 +22,7 @@ const WORD: usize = u64::BITS as usize;
 /// Bits per number of the query.
 const QUERY_BITS: usize = 4;
 
-/// The largest number of [`PLANES`] bits.
+/// The largest number of [`QUERY_BITS`] bits.
 const QUERY_STEPS: f32 = ((1 << QUERY_BITS) - 1) as f32;
 
 /// Blocks prefetched ahead.

@@ -139,7 +139,7 @@ impl MemoryIndex {
         files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
     }
 
-    /// Reserves space for this many rows; they are complete at [`Hot::filled`].
+    /// Reserves space for this many rows; they are complete at [`MemoryIndex::end_load`].
     pub(super) fn begin_load(&mut self, rows: u64) {
         if let Some(vectors) = &mut self.vectors {
             vectors.begin_load(usize::try_from(rows).unwrap_or_default());
@@ -153,7 +153,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Adds rows of the table with at least the columns of [`Hot::columns`].
+    /// Adds rows of the table with at least the columns of [`MemoryIndex::columns`].
     ///
     /// # Errors
     /// A column holds a value that vic never writes.

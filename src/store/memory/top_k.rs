@@ -35,7 +35,7 @@ impl TopK {
         }
     }
 
-    /// Offers rows from `first` on. Usually none of [`FEW`] is among the best, and together they cost one comparison.
+    /// Offers rows from `first` on. Usually none of [`SCORES_AT_ONCE`] is among the best, and together they cost one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
         for (first, numbers) in (first..).step_by(SCORES_AT_ONCE).zip(numbers.chunks(SCORES_AT_ONCE)) {

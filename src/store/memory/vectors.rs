@@ -1,7 +1,7 @@
 //! Vectors in memory, with exact vector search over them.
 //!
 //! A number takes one byte, in steps of 1/127 of the vector's largest number. This changes a cosine by about 0.002, and
-//! quarters the data that a memory-bound scan reads. With many rows, a [`Sketch`] selects the candidates to compare.
+//! quarters the data that a memory-bound scan reads. With many rows, a [`BinaryCodes`] selects the candidates to compare.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,12 +34,12 @@ pub(in crate::store) fn row_bytes(dimension: usize) -> usize {
 /// Rows up to which all are compared. With more, binary codes select the candidates.
 const MAX_COMPARED_ROWS: usize = 16_384;
 
-/// One row in this many is compared, at least [`FEWEST_COMPARED`] and at most [`COMPARED_ROWS`]. Recall at 10, measured
+/// One row in this many is compared, at least [`MIN_COMPARED_ROWS`] and at most [`MAX_COMPARED_ROWS`]. Recall at 10, measured
 /// on synthetic vectors in unequal clusters: at 100,000 rows 1.00 with 2,000 compared; at 1,000,000 rows 0.98 with
 /// 2,000, 0.99 with 8,000, 1.00 with 16,000.
 const ROWS_PER_CANDIDATE: usize = 64;
 
-/// See [`COMPARED_PART`].
+/// See [`ROWS_PER_CANDIDATE`].
 const MIN_COMPARED_ROWS: usize = 4_000;
 
 /// Minimum rows compared per requested hit.
@@ -90,14 +90,14 @@ impl Vectors {
         self.rows.len()
     }
 
-    /// Reserves space for this many vectors, and delays the binary codes until [`Vectors::filled`].
+    /// Reserves space for this many vectors, and delays the binary codes until [`Vectors::end_load`].
     pub(in crate::store) fn begin_load(&mut self, rows: usize) {
         self.rows.reserve_exact(rows);
         self.steps.reserve_exact(rows);
         (self.codes, self.rebuild_codes_at) = (None, usize::MAX);
     }
 
-    /// Builds the binary codes of all vectors added since [`Vectors::filling`].
+    /// Builds the binary codes of all vectors added since [`Vectors::begin_load`].
     pub(in crate::store) fn end_load(&mut self) {
         if self.rows.len() > MAX_COMPARED_ROWS {
             self.rebuild_codes();

@@ -22,7 +22,7 @@ const BUSY_LIMIT: Duration = Duration::from_secs(8);
 const SLOW_FILES: [&str; 1] = ["more-glyphs.pdf"];
 /// Memory limit of a worker for any file.
 pub(super) const MAX_MIB: u64 = 512;
-/// Memory limit for a file of at most [`SMALL`] bytes, above the baseline of a worker for a small file.
+/// Memory limit for a file of at most [`SMALL_FILE_BYTES`] bytes, above the baseline of a worker for a small file.
 const SMALL_FILE_EXTRA_MIB: u64 = 256;
 const SMALL_FILE_BYTES: usize = 10 << 20;
 

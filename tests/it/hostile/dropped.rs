@@ -38,7 +38,7 @@ fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
         }
     }
     let found = count + good.len() as u64;
-    // `Caller::status` also asserts that the counts add up.
+    // `SyncClient::status` also asserts that the counts add up.
     let all = |it: &SyncClient| {
         let coverage = it.status().coverage;
         coverage.found == found && coverage.pending == 0

@@ -2,7 +2,7 @@
 //! only reader of the environment and the home directory.
 //!
 //! Keys of `config.toml` are the names of the variables in lower case without `VIC_`: `VIC_PRIVACY_MODE` is
-//! `privacy_mode`. [`NAMES`] lists them all; an unknown key is an error that names the key.
+//! `privacy_mode`. [`VARIABLES`] lists them all; an unknown key is an error that names the key.
 
 mod bridge;
 mod foreign;

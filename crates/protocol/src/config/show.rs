@@ -39,7 +39,7 @@ pub struct Setting {
     pub description: &'static str,
 }
 
-/// Returns all settings of this process, in the order of [`NAMES`].
+/// Returns all settings of this process, in the order of [`VARIABLES`].
 ///
 /// # Errors
 /// As [`Config::load`].

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// The format of everything below the data directory. Raise it when an older vic cannot work with newly written data, and
-/// define in [`check`] how older formats are handled.
+/// define in [`check_directory`] how older formats are handled.
 pub const FORMAT: u32 = 1;
 
 /// The text before the number.
@@ -73,7 +73,7 @@ pub fn check_directory(config: &Config) -> Result<()> {
 /// Creates the directory, accessible only to its owner, unless it exists and is ours. For writers without a daemon.
 ///
 /// # Errors
-/// Those of [`check`], or the directory cannot be created.
+/// Those of [`check_directory`], or the directory cannot be created.
 pub fn create_checked(config: &Config) -> Result<()> {
     check_directory(config)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&config.data_dir).io_context("create", &config.data_dir)

@@ -22,7 +22,7 @@ const UNESCAPED: &AsciiSet =
 /// Maximum number of candidates that an error names.
 const MAX_CANDIDATES: usize = 8;
 
-/// Formats an absolute path; [`path_of`] parses it.
+/// Formats an absolute path; [`parse_path`] parses it.
 pub fn display_path(path: &Path) -> Cow<'_, str> {
     match path.to_str() {
         Some(text) => text.into(),

@@ -73,7 +73,7 @@ pub struct Anchor {
     /// Path inside an archive, levels joined by `!/`; the hit is then `archive.zip!/member`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Symbol of source code, e.g. `impl Parser::next`.
+    /// Symbol of source code, e.g. `impl Parser::next_element`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
     /// Rectangle on the page, where layout was analysed.

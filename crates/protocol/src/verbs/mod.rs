@@ -70,7 +70,7 @@ pub struct Form {
     pub name: &'static str,
     /// A description of its answer.
     pub about: &'static str,
-    /// Its own fields, in addition to [`COMMON`].
+    /// Its own fields, in addition to [`COMMON_FIELDS`].
     pub fields: &'static [Field],
 }
 

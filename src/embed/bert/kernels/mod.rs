@@ -68,7 +68,7 @@ pub(super) struct Quantisation {
 pub(super) struct OutputScales {
     /// The quantisation step of the weights.
     pub(super) step: [f32; LANES],
-    /// The sum of the weights, to be multiplied by [`Coding::low`].
+    /// The sum of the weights, to be multiplied by [`Quantisation::low`].
     pub(super) sum: [f32; LANES],
     pub(super) bias: [f32; LANES],
 }
@@ -106,7 +106,7 @@ pub(super) struct NormParameters {
     pub(super) shift: [f32; LANES],
 }
 
-/// The outputs of [`Kernels::heads`]: the three parts of a row.
+/// The outputs of [`Kernels::quantise_heads`]: the three parts of a row.
 pub(super) struct HeadRow<'a> {
     /// Offset by 128 to be unsigned.
     pub(super) queries: &'a mut [u8],

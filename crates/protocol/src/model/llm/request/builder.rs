@@ -112,7 +112,7 @@ impl LlmRequestBuilder {
     /// Returns the request if it is valid, also for its model if the limits are known.
     ///
     /// # Errors
-    /// As [`LlmRequest::check`] and [`LlmRequest::check_against`]; `InvalidArgument` if the limits belong to another model.
+    /// As [`LlmRequest::check`] and [`LlmRequest::validate_for_model`]; `InvalidArgument` if the limits belong to another model.
     pub fn build(self) -> Result<LlmRequest> {
         self.request.check()?;
         if let Some(model) = &self.limits {
