@@ -7,20 +7,20 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::Value;
 
-use crate::agent::augment::{self, Augmented};
-use crate::agent::by_command::CommandReasoner;
-use crate::agent::by_model::ModelReasoner;
-use crate::agent::choice::BackendChoice;
+use crate::agent::backend::BackendChoice;
 use crate::agent::citations::PassageVerifier;
+use crate::agent::graph_query::{AnsweredQuery, QueryResult};
 use crate::agent::limits::{self, TimeLimit};
-use crate::agent::nameless::RedactedReasoner;
-use crate::agent::query::{self, AnsweredQuery, QueryResult};
-use crate::agent::reasoner::Reasoner;
-use crate::agent::room;
+use crate::agent::proposals::augment::{self, Augmented};
+use crate::agent::reasoners::Reasoner;
+use crate::agent::reasoners::command::CommandReasoner;
+use crate::agent::reasoners::model::ModelReasoner;
+use crate::agent::reasoners::redacted::RedactedReasoner;
+use crate::agent::reasoners::rules::RuleReasoner;
 use crate::agent::status::UNREADY_PROBLEM;
-use crate::agent::stub::RuleReasoner;
 use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
 use crate::agent::tools::{self, ToolProvider};
+use crate::agent::{context_budget, graph_query};
 use crate::catalog::TranscriptLog;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};
@@ -121,7 +121,7 @@ impl Assistant {
         let (reasoner, model) = self.open_reasoner(over, allowed.time)?;
         let _place = self.take_task_slot()?;
         let tools = tools::register_tools(&self.shared.tools, &self.scope)?;
-        let mut asked = allowed.run_within(query::query_question(&*reasoner, model, &tools, question)).await?;
+        let mut asked = allowed.run_within(graph_query::query_question(&*reasoner, model, &tools, question)).await?;
         asked.notes.extend(allowed.note);
         Ok(asked)
     }
@@ -136,7 +136,8 @@ impl Assistant {
         let (reasoner, model) = self.open_reasoner(over, allowed.time)?;
         let _place = self.take_task_slot()?;
         let tools = tools::register_tools(&self.shared.tools, &self.scope)?;
-        let mut answered = allowed.run_within(query::answer_question(&*reasoner, model, &tools, question)).await?;
+        let mut answered =
+            allowed.run_within(graph_query::answer_question(&*reasoner, model, &tools, question)).await?;
         answered.asked.notes.extend(allowed.note);
         Ok(answered)
     }
@@ -185,7 +186,8 @@ impl Assistant {
             let _place = self.take_task_slot()?;
             let think = async {
                 let (task, notes) = block_in_place(|| augment::validate_task(request.task))?;
-                let (request, cuts) = room::fit_request(&*reasoner, PluginRequest { task, ..request }).await?;
+                let (request, cuts) =
+                    context_budget::fit_request(&*reasoner, PluginRequest { task, ..request }).await?;
                 let mut response = reasoner.run_task(&request).await?;
                 response.notes.extend(notes.into_iter().chain(cuts.into_iter().map(String::from)));
                 Ok(response)

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::agent::evidence::{Citable, CitableIndex};
+use crate::agent::citable::{Citable, CitableIndex};
 use crate::model::{Anchor, Scope};
 
 /// A verified citation.

@@ -10,46 +10,39 @@
 //! the network. An answer has no active link and no image.
 
 mod assistant;
-mod augment;
-mod by_command;
-mod by_model;
-mod choice;
+mod backend;
 mod citations;
-mod discreet;
-mod evidence;
-mod guest;
+mod proposals;
+mod redact;
+mod citable;
+mod plugin_tools;
 mod limits;
-mod nameless;
-mod over_graph;
-mod plain;
-mod promote;
-mod prompts;
-mod propose;
-mod query;
-mod reasoner;
-mod record;
-mod room;
+mod graph_tools;
+mod sanitize;
+mod graph_query;
+mod reasoners;
+mod run_log;
+mod context_budget;
 mod status;
-mod stub;
 mod tool_loop;
 mod tools;
 #[cfg(test)]
-mod testing;
+mod test_doubles;
 #[cfg(test)]
 mod tests;
 
+pub use crate::agent::backend::BackendChoice;
+pub use crate::agent::context_budget::ContextBudget;
+pub use crate::agent::graph_query::{AnsweredQuery, QueryResult};
+pub use crate::agent::graph_tools::GraphTools;
+pub use crate::agent::proposals::augment::{Augmented, validate_proposals};
+pub use crate::agent::proposals::promote::{Promotion, promote_proposals};
+pub use crate::agent::proposals::propose::{Proposer, chunk_text};
+pub use crate::agent::reasoners::Reasoner;
+pub use crate::agent::sanitize::sanitize;
 pub use crate::model::agent::{AgentRequest, BackendKind, Bounds, CommandLine, Override};
 pub use assistant::Assistant;
-pub use augment::{Augmented, validate_proposals};
-pub use choice::BackendChoice;
 pub use citations::{PassageVerifier, VerifiedCitation};
-pub use over_graph::GraphTools;
-pub use plain::sanitize;
-pub use promote::{Promotion, promote_proposals};
-pub use propose::{Proposer, chunk_text};
-pub use query::{AnsweredQuery, QueryResult};
-pub use reasoner::Reasoner;
-pub use room::ContextBudget;
 pub use status::LlmStatus;
 pub use tool_loop::{AgentReport, Ending, Problem};
 pub use tools::ToolProvider;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::agent::assistant::Assistant;
-use crate::agent::choice::BackendChoice;
+use crate::agent::backend::BackendChoice;
 use crate::error::{Error, Result};
 use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;

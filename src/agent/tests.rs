@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::testing::{FakeTools, FakeWitness, ObedientReasoner, ScriptedReasoner};
 use super::tool_loop::ToolLoop;
 use super::tools::register_tools;
-use super::{query, *};
+use super::*;
+use crate::agent::graph_query;
+use crate::agent::test_doubles::{FakeTools, FakeWitness, ObedientReasoner, ScriptedReasoner};
 use crate::config::Config;
 use crate::error::ErrorCode;
 use crate::model::Scope;
@@ -258,7 +259,7 @@ async fn question_yields_query_rows_and_answer() {
     let ir = json!({ "version": 1, "select": ["?x"], "where": [{ "kind": "type", "term": "?x", "type": "Node" }] });
     let scripted =
         ScriptedReasoner::new(vec![json!({ "query_ir_v1": ir }), json!({ "answer": "It is [b](http://e)." })]);
-    let answered = query::answer_question(&scripted, Some("m".into()), &tools, "which node?").await.unwrap();
+    let answered = graph_query::answer_question(&scripted, Some("m".into()), &tools, "which node?").await.unwrap();
     assert_eq!(
         answered.asked.query,
         json!({ "kind": "axql", "axql": "select ?x where ?x is Node", "query_ir_v1": ir })
@@ -282,7 +283,7 @@ async fn plugin_may_call_offered_tools_before_answering() {
         call("shell", json!({ "cmd": "x" })),
         end("31 kg, see [x](http://e).", &[]),
     ]);
-    let answered = query::answer_question(&scripted, None, &tools, "how heavy?").await.unwrap();
+    let answered = graph_query::answer_question(&scripted, None, &tools, "how heavy?").await.unwrap();
     assert_eq!(answered.answer, "31 kg, see [x] (http[:]//e).");
     for said in ["searched with 'semantic_search'", "'shell' was not run"] {
         assert!(answered.asked.notes.iter().any(|it| it.contains(said)), "{:?}", answered.asked.notes);
@@ -300,7 +301,7 @@ async fn plugin_may_call_offered_tools_before_answering() {
     // A plugin that never answers is stopped.
     let again = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
     let endless = ScriptedReasoner::new(std::iter::once(query).chain((0..50).map(again)).collect());
-    let error = query::answer_question(&endless, None, &tools, "how heavy?").await.unwrap_err();
+    let error = graph_query::answer_question(&endless, None, &tools, "how heavy?").await.unwrap_err();
     assert_eq!(error.code, ErrorCode::ResourceExhausted);
     assert!(endless.asked.lock().unwrap().len() < 15);
 }
@@ -310,11 +311,11 @@ async fn failed_query_is_sent_back_once() {
     let shared: Arc<dyn ToolProvider> = hive();
     let tools = register_tools(&shared, &Scope::All).unwrap();
     let once = ScriptedReasoner::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "select ?x where ?x is Node" })]);
-    let asked = query::query_question(&once, None, &tools, "which node?").await.unwrap();
+    let asked = graph_query::query_question(&once, None, &tools, "which node?").await.unwrap();
     assert_eq!(asked.query["axql"], "select ?x where ?x is Node");
     assert!(serde_json::to_string(&once.asked.lock().unwrap()[1]).unwrap().contains("expected `select`"));
     let twice = ScriptedReasoner::new(vec![json!({ "axql": "wrong" }), json!({ "axql": "wrong" })]);
-    let error = query::query_question(&twice, None, &tools, "which node?").await.unwrap_err();
+    let error = graph_query::query_question(&twice, None, &tools, "which node?").await.unwrap_err();
     assert!(error.code == ErrorCode::FailedPrecondition && error.message.contains("expected `select`"), "{error}");
 }
 

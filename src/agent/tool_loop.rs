@@ -9,12 +9,12 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::agent::citable::CitableIndex;
 use crate::agent::citations::{self, PassageVerifier, VerifiedCitation};
-use crate::agent::evidence::CitableIndex;
-use crate::agent::plain::sanitize;
-use crate::agent::query::schema_names;
-use crate::agent::reasoner::Reasoner;
-use crate::agent::{limits, room, stub};
+use crate::agent::graph_query::schema_names;
+use crate::agent::reasoners::{Reasoner, rules};
+use crate::agent::sanitize::sanitize;
+use crate::agent::{context_budget, limits};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{
@@ -182,9 +182,9 @@ impl ToolLoop<'_> {
             let summary = self.call(state, SUMMARY_TOOL, json!({})).await;
             state.hints = schema_names(&summary);
         }
-        if self.tools.contains(stub::SEARCH_TOOL) {
+        if self.tools.contains(rules::SEARCH_TOOL) {
             let query = json!({ "query": state.question });
-            self.call(state, stub::SEARCH_TOOL, query).await;
+            self.call(state, rules::SEARCH_TOOL, query).await;
         }
         // The prefetch does not count as steps.
         state.failures = 0;
@@ -221,7 +221,8 @@ impl ToolLoop<'_> {
             tools: state.offers.clone(),
             transcript: state.transcript.clone(),
         };
-        let (request, cuts) = room::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
+        let (request, cuts) =
+            context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
         state.tokens += limits::estimate_tokens(&request);
         // The same cut may occur in many steps, and is noted once.
         let new: Vec<String> = cuts.into_iter().map(String::from).filter(|it| !state.notes.contains(it)).collect();
@@ -270,7 +271,7 @@ impl ToolLoop<'_> {
             return StepOutcome::Answer(answer, cited);
         }
         // Without any finding, an answer is made up.
-        if stub::is_no_answer(&answer) || found_nothing(&state.transcript) {
+        if rules::is_no_answer(&answer) || found_nothing(&state.transcript) {
             return StepOutcome::End(Ending::NothingFound);
         }
         if std::mem::replace(&mut state.sent_back, true) {
@@ -286,9 +287,9 @@ impl ToolLoop<'_> {
     /// Reports the best passages instead of an answer.
     async fn report_without_answer(&self, mut state: LoopState, ending: Ending) -> AgentReport {
         if ending == Ending::NothingFound {
-            return self.build_report(state, stub::no_answer(), Vec::new(), ending);
+            return self.build_report(state, rules::no_answer(), Vec::new(), ending);
         }
-        let quoted = stub::quote_passages(&state.question, &state.transcript);
+        let quoted = rules::quote_passages(&state.question, &state.transcript);
         let offered = CitableIndex::from_transcript(&state.transcript);
         let (cited, _) = citations::verify_citations(&quoted.citations, &offered, self.witness, self.scope).await;
         let why = match ending {

@@ -12,9 +12,9 @@ use std::path::Path;
 
 use regex::{Regex, RegexBuilder};
 
-use crate::ask::around::SearchFolder;
 use crate::ask::citation::CitationStatus;
-use crate::ask::context::ContextLines;
+use crate::ask::grep_context::ContextLines;
+use crate::ask::index_state::SearchFolder;
 use crate::ask::{Asker, FILE_CHECK_TIMEOUT, citation, hit};
 use crate::error::{Error, Result};
 use crate::files;

@@ -5,29 +5,29 @@
 //! builds hits, `answer` builds the summary, `citation` checks the current file, `around` reads the index state.
 
 mod answer;
-mod around;
+mod index_state;
 mod citation;
-mod context;
-mod deep;
-mod events;
+mod grep_context;
+mod l2;
+mod answer_events;
 mod excerpt;
-mod filter;
-mod fold;
+mod file_filter;
+mod near_duplicates;
 pub mod fuse;
-mod generate;
+mod llm_summary;
 mod grep;
 mod hit;
-mod named;
+mod names;
 mod numbers;
-mod phrase;
-mod present;
+mod word_runs;
+mod hits;
 mod relevance;
 mod retrieve;
 mod similar;
 mod stop_words;
 mod terms;
-mod window;
-mod wording;
+mod document_part;
+mod rerank;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -35,9 +35,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ask::answer::ComposedAnswer;
-use crate::ask::around::SearchFolder;
-use crate::ask::events::Events;
+use crate::ask::answer_events::Events;
 use crate::ask::hit::RankedHit;
+use crate::ask::index_state::SearchFolder;
 use crate::ask::terms::Terms;
 use crate::catalog::Catalog;
 use crate::config::Config;
@@ -53,7 +53,7 @@ use crate::planner::{self, Planner};
 use crate::skills::Skills;
 use crate::store::FileSet;
 
-pub use filter::resolve as resolve_filters;
+pub use crate::ask::file_filter::resolve as resolve_filters;
 
 /// Hits when the request sets no limit.
 const DEFAULT_LIMIT: u32 = 10;
@@ -299,7 +299,7 @@ impl Asker {
 
     /// Builds the file filter from the request's filters, the searched folder and the scope.
     fn file_filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
-        Ok(FileFilter { scope: self.scope.clone(), ..filter::resolve(filters, root)? })
+        Ok(FileFilter { scope: self.scope.clone(), ..file_filter::resolve(filters, root)? })
     }
 
     /// Returns the files that pass the filter, before any leg runs.

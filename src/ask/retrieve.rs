@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 
 use crate::ask::fuse::{self, FusedFile, Weights};
 use crate::ask::hit::{self, RankedHit};
-use crate::ask::named::NameMatches;
-use crate::ask::present::PresentedHits;
-use crate::ask::{Asker, Question, SearchOutcome, numbers, present, relevance, terms};
+use crate::ask::hits::PresentedHits;
+use crate::ask::names::NameMatches;
+use crate::ask::{Asker, Question, SearchOutcome, hits, numbers, relevance, terms};
 use crate::error::{Error, Result};
 use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, LegHit};
@@ -129,8 +129,8 @@ impl Asker {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
         }
         if let Some(query) = &query {
-            let best = present::reranked_count(question.limit).min(fused.len());
-            let passages: Vec<_> = fused[..best].iter().flat_map(present::passage_keys).collect();
+            let best = hits::reranked_count(question.limit).min(fused.len());
+            let passages: Vec<_> = fused[..best].iter().flat_map(hits::passage_keys).collect();
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
             fuse::apply_feedback(&mut fused[..best], query, &vectors, &Weights::default());
         }

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::ask::around::SearchFolder;
 use crate::ask::fuse::{self, Weights};
 use crate::ask::hit::RankedHit;
+use crate::ask::index_state::SearchFolder;
 use crate::ask::{Asker, Question, hit, retrieve};
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::ServingTable;

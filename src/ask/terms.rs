@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ask::{numbers, phrase};
+use crate::ask::{numbers, word_runs};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::index::blocking;
@@ -32,7 +32,7 @@ impl Terms {
     pub(crate) fn parse(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
         let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
-            texts.map(|it| phrase::words(it)).filter(|it| !it.is_empty()).collect()
+            texts.map(|it| word_runs::words(it)).filter(|it| !it.is_empty()).collect()
         };
         let terms = Terms {
             required: runs(&mut syntax.phrases.iter().chain(&syntax.must)),
@@ -63,7 +63,7 @@ impl Terms {
 
     /// Returns one bit for each required run in the text, and whether an excluded run is in it.
     fn match_text(&self, text: &str) -> (u64, bool) {
-        let words = phrase::words(text);
+        let words = word_runs::words(text);
         let stands = |run: &Vec<String>| words.windows(run.len()).any(|it| it == &run[..]);
         let bits = (0..).zip(&self.required).filter(|(_, run)| stands(run)).fold(0, |bits, (bit, _)| bits | 1 << bit);
         (bits, self.excluded.iter().any(stands))

@@ -12,14 +12,14 @@ use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::bench::durations::Durations;
 use crate::bench::figures::{
     BATCHES, CPU_PERCENT, PADDING_IF_SQUARE, PADDING_WASTE, PEAK_RSS_MIB, PEAK_SHARE, SECONDS_READY, TEXTS,
     TEXTS_PER_SECOND, TOKENS, TOKENS_PER_SECOND,
 };
-use crate::bench::peak::MatmulPeak;
+use crate::bench::matmul_peak::MatmulPeak;
 use crate::bench::report::Row;
-use crate::bench::times::Durations;
-use crate::bench::usage::ResourceUsage;
+use crate::bench::resource_usage::ResourceUsage;
 use crate::config::{Config, EmbedBackend, EmbedDevice};
 use crate::daemon::Memory;
 use crate::embed::models::ModelStore;

@@ -145,8 +145,8 @@ fn pretty_json(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::durations::Durations;
     use crate::bench::report::tests::sample;
-    use crate::bench::times::Durations;
     use crate::error::Error;
 
     #[test]

@@ -10,8 +10,8 @@ use crate::bench::figures::{
     CHUNKS, FILES, FILES_PER_SECOND, PEAK_RSS_MIB, SECONDS_COLD, SECONDS_READY, SECONDS_RESCAN, TOKENS,
     TOKENS_PER_SECOND, UNREAD,
 };
+use crate::bench::input_texts::TextLengths;
 use crate::bench::report::Row;
-use crate::bench::texts::TextLengths;
 use crate::client::{self, Client};
 use crate::config::{Config, EmbedBackend, tuned_path};
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -191,7 +191,7 @@ fn generate_files(folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::folder::tests::config;
+    use crate::bench::input_files::tests::config;
 
     #[tokio::test]
     async fn invalid_path_fails_with_hint_before_daemon_starts() {

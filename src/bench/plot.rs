@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::bench::times::HistogramBar;
+use crate::bench::durations::HistogramBar;
 
 /// Width of a plot in SVG units; the page scales it.
 const WIDTH: f64 = 760.0;

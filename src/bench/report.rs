@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::bench::durations::HistogramBar;
 use crate::bench::figures::{Direction, FIGURES, Figure};
-use crate::bench::times::HistogramBar;
 use crate::error::Error;
 use crate::machine::Machine;
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::bench::durations::Durations;
 use crate::bench::figures::{
     ANSWERED, CHUNKS, DUE, FAILED, OFFERED_PER_SECOND, PEAK_RSS_MIB, QUERIES_PER_SECOND, SECONDS, SERVICE_P50_MS,
     SERVICE_P99_MS, UNSENT,
 };
-use crate::bench::load::{Load, LoadResult, offer_load};
+use crate::bench::open_loop::{Load, LoadResult, offer_load};
 use crate::bench::report::Row;
-use crate::bench::times::Durations;
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, Result};

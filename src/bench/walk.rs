@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::bench::durations::Durations;
 use crate::bench::figures::{FILES, FILES_PER_SECOND, SECONDS_COLD, SECONDS_RESCAN};
-use crate::bench::folder::problem_sentences;
+use crate::bench::input_files::problem_sentences;
 use crate::bench::report::Row;
-use crate::bench::times::Durations;
-use crate::bench::usage::ResourceUsage;
+use crate::bench::resource_usage::ResourceUsage;
 use crate::catalog::{Catalog, DeletionPolicy};
 use crate::config::Config;
 use crate::error::{Error, ErrorCode, IoContext, Result};
@@ -81,7 +81,7 @@ fn walk(root: &Path, rules: &Rules) -> Result<WalkReport> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::folder::tests::config;
+    use crate::bench::input_files::tests::config;
 
     #[test]
     fn walk_counts_files_and_times_cold_scan_and_rescan() {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::chunk::section::{Outline, one_line};
 use crate::chunk::segment::Segment;
-use crate::model::place::{self, HEADING_SEPARATOR, LineCounts, line_breaks};
+use crate::model::chunk_places::{self, HEADING_SEPARATOR, LineCounts, line_breaks};
 use crate::model::{Anchor, Block, BlockKind, Chunk, ChunkId, ChunkPiece, Document, EncodedPieces, Tier, TokenCounter};
 
 /// Builds the chunks of one document.
@@ -202,7 +202,7 @@ impl<'a> Builder<'a> {
                 ChunkPiece { range, anchor: it.anchor(block, self.breaks[it.block]) }
             }));
         }
-        let parts = place::join_contiguous(&text, parts);
+        let parts = chunk_places::join_contiguous(&text, parts);
         (text, parts)
     }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::model::place::line_breaks;
+use crate::model::chunk_places::line_breaks;
 use crate::model::{BlockKind, Document, TokenCounter};
 use crate::text;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::place::line_breaks;
+use crate::model::chunk_places::line_breaks;
 use crate::model::{Anchor, Block, BlockKind};
 
 /// Makes tokens of up to six characters like a word-piece tokenizer; a word over 100 bytes is one unknown token.

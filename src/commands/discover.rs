@@ -14,7 +14,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::model::{Document, FileFilter, FileState, GraphFormat, Place};
 use vic_cli::llm::{OverArgs, TimeArgs};
 use vic_cli::output::{Printer, print_note};
-use vic_cli::{graph, text, values};
+use vic_cli::{graph, text, value_parsers};
 
 /// Files per request.
 const PAGE_SIZE: u32 = 500;
@@ -118,7 +118,7 @@ async fn write_proposals(
     config: &Config,
     printer: &mut Printer,
 ) -> Result<()> {
-    let under = root.map(values::absolute_path).transpose()?;
+    let under = root.map(value_parsers::absolute_path).transpose()?;
     let client = Client::connect_or_start(config).await?;
     let filter = FileFilter {
         under: under.as_ref().map(PathBuf::from),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::extract::{ReadResult, new_failure};
-use crate::model::place::line_breaks;
+use crate::model::chunk_places::line_breaks;
 use crate::model::{Anchor, Block, BlockKind, Document, Reason, Redaction};
 use crate::secrets::{REDACTED, Redactor, SecretColumns};
 

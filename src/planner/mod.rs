@@ -13,28 +13,28 @@
 //! [`syntax::parse`], and detects requests for attachments with [`asks_for_attachments`]. This module reads neither
 //! the index nor files.
 
-mod attachments;
-mod by_model;
-mod check;
-mod conditions;
+mod attachment_questions;
+mod model_planner;
+mod validate;
+mod filters;
 mod dates;
-mod evidence;
-mod head;
-mod kinds;
-mod quotes;
+mod l2_skills;
+mod question_type;
+mod file_types;
+mod quotations;
 mod rules;
 mod sizes;
 pub mod syntax;
-mod synthetic;
+mod synthetic_plans;
 mod words;
 
 #[cfg(test)]
-mod published;
+mod published_tests;
 
 use chrono::NaiveDate;
 
-pub use crate::planner::check::{MAX_L2_TOP_K, validate, validate_filters};
-pub use crate::planner::synthetic::{Example, synthetic_plans};
+pub use crate::planner::synthetic_plans::{Example, synthetic_plans};
+pub use crate::planner::validate::{MAX_L2_TOP_K, validate, validate_filters};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ impl Planner {
             _ => block_in_place(|| plan_by_rules(request, self.privacy, today))?,
         };
         match &self.llm {
-            Some(llm) if request.plan.is_none() => Ok(by_model::plan_with_model(llm, request, rules, today).await),
+            Some(llm) if request.plan.is_none() => Ok(model_planner::plan_with_model(llm, request, rules, today).await),
             _ => Ok(PlanOutcome::without_warnings(rules)),
         }
     }
@@ -112,12 +112,12 @@ impl Planner {
 
 /// Whether a question asks for mail attachments. This is a condition on words, not a metadata filter.
 pub(crate) fn asks_for_attachments(question: &str) -> bool {
-    attachments::find_attachment_request(&Words::new(&syntax::split_operators(question).1)).is_some()
+    attachment_questions::find_attachment_request(&Words::new(&syntax::split_operators(question).1)).is_some()
 }
 
 /// Whether only mail has these extensions. The date of mail is when it was sent, not when its file was written.
 pub(crate) fn is_mail(extensions: &[String]) -> bool {
-    kinds::is_mail(extensions)
+    file_types::is_mail(extensions)
 }
 
 /// Plans a question by rules. Relative dates such as `yesterday` and `last week` count from `today`.

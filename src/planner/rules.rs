@@ -7,9 +7,9 @@
 use chrono::NaiveDate;
 
 use crate::model::L0Filters;
-use crate::planner::head::{Head, Opening, POLITE_PHRASES, parse_head};
+use crate::planner::question_type::{Head, Opening, POLITE_PHRASES, parse_head};
 use crate::planner::words::{Words, is_in_list};
-use crate::planner::{attachments, conditions, evidence, kinds};
+use crate::planner::{attachment_questions, file_types, filters, l2_skills};
 
 /// The result of the rules, without operators.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,7 +102,7 @@ const ARTICLES: &str = "the a an";
 pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     let mut filters = L0Filters::default();
     let mut head = parse_head(&words, today, &mut filters);
-    let attached = attachments::find_attachment_request(&words);
+    let attached = attachment_questions::find_attachment_request(&words);
     if let Some(span) = attached {
         restrict_to_mail(&mut head, span);
     }
@@ -110,10 +110,10 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
     if filters.extensions.is_empty() {
         filters.extensions = file_type_of_place(&words);
     }
-    conditions::read_filters(&mut words, today, head.noun.is_some(), &mut filters);
+    filters::read_filters(&mut words, today, head.noun.is_some(), &mut filters);
     attached.into_iter().for_each(|it| words.mark_used(it.start, it.end));
     let threshold = take_threshold(&mut words);
-    let skills = evidence::needed_skills(&words, &mut filters);
+    let skills = l2_skills::needed_skills(&words, &mut filters);
     let text = search_text(&words, &head, &filters.extensions);
     let intent = intent(&head, text.as_deref(), &skills);
     let listed = matches!(intent, "list" | "count");
@@ -126,11 +126,11 @@ pub(super) fn apply_rules(mut words: Words, today: NaiveDate) -> RuleResult {
 }
 
 /// A question for an attachment is answered by its mail: makes mail the file type.
-fn restrict_to_mail(head: &mut Head, span: attachments::AttachmentSpan) {
-    head.extensions = kinds::mail_extensions();
+fn restrict_to_mail(head: &mut Head, span: attachment_questions::AttachmentSpan) {
+    head.extensions = file_types::mail_extensions();
     if span.names_mail {
         // The file to find is the mail, even if the question names its attachment first.
-        *head = Head { opening: Opening::Find, extensions: kinds::mail_extensions(), ..Head::default() };
+        *head = Head { opening: Opening::Find, extensions: file_types::mail_extensions(), ..Head::default() };
         head.noun = (span.start == 0).then_some((0, span.end));
     }
 }
@@ -154,7 +154,7 @@ fn file_type_of_place(words: &Words) -> Vec<String> {
     for at in 1..words.len() {
         let determiner =
             matches!(words.normalized_at(at - 1), "the" | "my" | "our" | "all" | "these" | "those" | "any");
-        let Some(kind) = determiner.then(|| kinds::parse_noun(&words.lookahead(at))).flatten() else { continue };
+        let Some(kind) = determiner.then(|| file_types::parse_noun(&words.lookahead(at))).flatten() else { continue };
         let mine = words.normalized_at(at - 1) != "the";
         if !(kind.is_unambiguous || mine && kind.is_plural) {
             continue;
@@ -242,7 +242,7 @@ fn search_text(words: &Words, head: &Head, extensions: &[String]) -> Option<Stri
         start += 1;
     }
     // `scanned` has become a filter.
-    if left.normalized_at(start) == "scanned" && extensions == kinds::scan_extensions() {
+    if left.normalized_at(start) == "scanned" && extensions == file_types::scan_extensions() {
         start += 1;
     }
     let mut end = left.len();

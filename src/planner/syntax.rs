@@ -18,8 +18,8 @@
 //! addresses (`http://`), a key followed by a blank (`parse_size: large`), an unbalanced quote.
 
 use crate::error::Error;
-use crate::planner::kinds;
-use crate::planner::quotes::QuoteIndex;
+use crate::planner::file_types;
+use crate::planner::quotations::QuoteIndex;
 use crate::units;
 
 /// The operators of a question.
@@ -189,11 +189,11 @@ impl Operators {
 
     fn add_language(&mut self, value: &str) -> Result<(), Error> {
         let name = value.to_lowercase();
-        if kinds::language_extensions(&name).is_some() {
+        if file_types::language_extensions(&name).is_some() {
             self.langs.push(name);
             return Ok(());
         }
-        let known = kinds::language_names().collect::<Vec<_>>().join(", ");
+        let known = file_types::language_names().collect::<Vec<_>>().join(", ");
         Err(Error::invalid(format!("`lang:{value}` is not a known programming language"))
             .hint(format!("texts have no known language; programming languages are: {known}")))
     }
@@ -225,7 +225,7 @@ impl Operators {
     pub fn all_extensions(&self) -> Vec<String> {
         let mut all = self.extensions.clone();
         for language in &self.langs {
-            all.extend(kinds::language_extensions(language).unwrap_or_default().iter().map(|it| format!(".{it}")));
+            all.extend(file_types::language_extensions(language).unwrap_or_default().iter().map(|it| format!(".{it}")));
         }
         let mut seen = std::collections::HashSet::new();
         all.retain(|it| seen.insert(it.clone()));

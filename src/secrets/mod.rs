@@ -5,17 +5,17 @@
 //! before it sends text to a server. A password that looks like a word is not detected. Code that splits a text before
 //! redaction asks [`unsplittable_range`] whether the split cuts a secret.
 
-mod content;
-mod cut;
-mod document;
-mod names;
-mod numbers;
+mod redact;
+mod split_points;
+mod json;
+mod file_names;
+mod card_numbers;
 mod table;
 mod tokens;
-mod values;
+mod named_values;
 
-pub use content::{REDACTED, RULES_VERSION, Redactor};
-pub use cut::{MAX_SECRET_BYTES, unsplittable_range};
-pub use document::redact_json;
-pub use names::{PathVerdict, judge_path};
+pub use crate::secrets::file_names::{PathVerdict, judge_path};
+pub use crate::secrets::json::redact_json;
+pub use crate::secrets::redact::{REDACTED, RULES_VERSION, Redactor};
+pub use crate::secrets::split_points::{MAX_SECRET_BYTES, unsplittable_range};
 pub use table::{MAX_GAP_BARS, SecretColumns, redact_json_rows};

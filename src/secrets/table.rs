@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::model::Redaction;
 use crate::secrets::Redactor;
-use crate::secrets::content::REDACTED;
-use crate::secrets::values::leading_value;
+use crate::secrets::named_values::leading_value;
+use crate::secrets::redact::REDACTED;
 
 /// Upper limit of a head in bytes; longer cells are sentences.
 const MAX_HEAD_BYTES: usize = 48;

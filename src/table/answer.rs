@@ -4,7 +4,7 @@ use bigdecimal::BigDecimal;
 
 use crate::model::{TableFunction, TablePeriod, TableRequest, TableResponse, TableRow, TableValue};
 use crate::table::column::Column;
-use crate::table::recognise::{Intent, Label, MONTHS, ParsedQuestion, parse_question};
+use crate::table::question::{Intent, Label, MONTHS, ParsedQuestion, parse_question};
 use crate::table::{Table, query};
 
 /// Upper limit of proving rows in an answer.

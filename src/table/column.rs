@@ -6,7 +6,7 @@ use bigdecimal::BigDecimal;
 
 use crate::table::Table;
 use crate::table::date::{CellDate, DayMonthOrder};
-use crate::table::head::is_blank;
+use crate::table::header::is_blank;
 use crate::table::number::{self, CellNumber, NumberFormat};
 
 /// Rows sampled to detect the type when no aggregate needs the column.

@@ -11,25 +11,25 @@
 mod aggregate;
 pub mod answer;
 mod column;
-mod condition;
+mod row_filter;
 mod date;
 mod grid;
-mod head;
-mod names;
+mod header;
+mod column_names;
 mod number;
 mod query;
-mod read;
-mod recognise;
-mod words;
+mod from_document;
+mod question;
+mod question_words;
 #[cfg(test)]
 mod tests;
 
 use crate::model::{Anchor, TableRow};
 use crate::table::grid::Grid;
 
+pub use crate::table::from_document::tables_of_document;
+pub use crate::table::question::{may_ask_table, parse_request};
 pub use query::run_request;
-pub use read::tables_of_document;
-pub use recognise::{may_ask_table, parse_request};
 
 /// A table of a document, with detected heads.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl Table {
         if place.row == 0 {
             return anchor;
         }
-        match anchor.cell.as_deref().map(read::column_letters_of_range) {
+        match anchor.cell.as_deref().map(from_document::column_letters_of_range) {
             Some((left, right)) => {
                 let cell = |column: &str| format!("{column}{}", place.row);
                 let cells = if left == right { cell(left) } else { format!("{}:{}", cell(left), cell(right)) };

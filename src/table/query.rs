@@ -9,8 +9,8 @@ use crate::model::{
 };
 use crate::table::aggregate::{self, AggregateResult, Aggregation, SortValue, total_rows};
 use crate::table::column::{Column, ColumnType};
-use crate::table::condition::{MatchedRows, RowFilter};
-use crate::table::{Table, names};
+use crate::table::row_filter::{MatchedRows, RowFilter};
+use crate::table::{Table, column_names};
 
 /// Default number of rows in an answer.
 const DEFAULT_ROWS: u32 = 20;
@@ -79,7 +79,10 @@ pub fn run_request(tables: &[Table], request: &TableRequest) -> Result<TableResp
 /// The requested table, and how many there are.
 fn select_table<'t>(tables: &'t [Table], request: &TableRequest) -> Result<(&'t Table, u32)> {
     let fits = |it: &&Table| {
-        request.sheet.as_ref().is_none_or(|sheet| it.is_sheet && names::normalize(&it.name) == names::normalize(sheet))
+        request
+            .sheet
+            .as_ref()
+            .is_none_or(|sheet| it.is_sheet && column_names::normalize(&it.name) == column_names::normalize(sheet))
     };
     let found: Vec<&Table> = tables.iter().filter(fits).collect();
     if let (Some(sheet), true) = (&request.sheet, found.is_empty()) {
@@ -131,7 +134,8 @@ impl<'q> Query<'q> {
             return Err(Error::invalid(format!("more than {MAX_VALUES} values requested")).field("aggregates"));
         }
         let column = |it: &TableAggregate| {
-            let found = it.column.as_ref().map(|name| names::resolve_column(table, name, "aggregates")).transpose()?;
+            let found =
+                it.column.as_ref().map(|name| column_names::resolve_column(table, name, "aggregates")).transpose()?;
             Ok((it.function, found.map(|it| Column::analyze(table, it, decimal))))
         };
         let aggregates = request.aggregates.iter().map(column).collect::<Result<_>>()?;
@@ -146,7 +150,7 @@ impl<'q> Query<'q> {
     }
 
     fn column(&self, name: &str, field: &'static str) -> Result<Column> {
-        Ok(Column::analyze(self.table, names::resolve_column(self.table, name, field)?, self.decimal))
+        Ok(Column::analyze(self.table, column_names::resolve_column(self.table, name, field)?, self.decimal))
     }
 
     fn columns(&self) -> Vec<TableColumn> {
@@ -307,7 +311,7 @@ impl<'q> Query<'q> {
             return Err(Error::invalid("`top` of groups needs a value, e.g. the sum of a column").field("aggregates"));
         }
         let Some(name) = &self.request.by else { return Ok(0) };
-        let column = names::resolve_column(self.table, name, "by")?;
+        let column = column_names::resolve_column(self.table, name, "by")?;
         let found = self.aggregates.iter().position(|it| it.1.as_ref().is_some_and(|it| it.index == column));
         let head = &self.table.heads[column];
         found.ok_or_else(|| {

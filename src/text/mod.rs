@@ -4,9 +4,9 @@
 //! splits each group by the mark, the word before it (`abbreviation` lists words that end in a full stop) and the text
 //! after it. The language need not be known.
 
-mod abbreviation;
-mod context;
-mod lines;
+mod abbreviations;
+mod full_stop;
+mod line_groups;
 mod sentence;
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::text::context::{TextAfter, TextBefore, is_sentence_end};
-use crate::text::lines;
+use crate::text::full_stop::{TextAfter, TextBefore, is_sentence_end};
+use crate::text::line_groups;
 
 /// Sentence-ending marks of UAX 29, with the ellipsis and the Greek question marks.
 const STOP_CLASS: &str = r"[\p{sb=STerm}\p{sb=ATerm}\u{2026}\u{37E};]";
@@ -31,7 +31,7 @@ static STOPS: LazyLock<Regex> = LazyLock::new(|| {
 /// prose does not end a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    for unit in lines::line_units(text) {
+    for unit in line_groups::line_units(text) {
         let mut start = unit.start;
         for stop in STOPS.find_iter(&text[unit.clone()]) {
             let (at, end) = (unit.start + stop.start(), unit.start + stop.end());

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::filter::FilterArgs;
+use crate::filter_args::FilterArgs;
 use crate::output::{Format, Printer};
-use crate::{compact, text, values};
+use crate::{compact_output, text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["format", "explain"])]
     compact: bool,
     /// Most characters of the compact output
-    #[arg(long, value_name = "N", requires = "compact", default_value_t = compact::MAX_CHARS)]
+    #[arg(long, value_name = "N", requires = "compact", default_value_t = compact_output::MAX_CHARS)]
     max_chars: usize,
     /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
     #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     let request = AskRequest {
         query,
         privacy_mode: args.privacy_mode,
-        warehouse_root: values::resolve_root(&client, args.root.as_deref()).await?,
+        warehouse_root: value_parsers::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
         explain: args.explain,
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     };
     let response = client.ask(request).await?;
     if args.compact {
-        return printer.raw(&compact::compact_answer(&response, args.max_chars));
+        return printer.raw(&compact_output::compact_answer(&response, args.max_chars));
     }
     let format = args.format.unwrap_or(if printer.terminal { Format::Human } else { Format::Json });
     print_answer(&response, format, printer)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::output::Printer;
 use crate::text::escape_controls_in_json;
-use crate::{engine, values};
+use crate::{value_parsers, vicd_command};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, Result};
@@ -32,8 +32,8 @@ impl Args {
     }
 
     /// Returns the words for a command of `vicd`.
-    pub(crate) fn passed_on(&self) -> engine::Args {
-        engine::Args { arguments: self.words.iter().map(OsString::from).collect() }
+    pub(crate) fn passed_on(&self) -> vicd_command::Args {
+        vicd_command::Args { arguments: self.words.iter().map(OsString::from).collect() }
     }
 
     fn asks_for_help(&self) -> bool {
@@ -153,7 +153,7 @@ fn absolute_path(text: &str) -> Result<Value> {
         // An empty path must not become the working directory.
         return Ok(Value::String(text.into()));
     }
-    Ok(Value::String(values::absolute_path(Path::new(text))?))
+    Ok(Value::String(value_parsers::absolute_path(Path::new(text))?))
 }
 
 /// Converts an item of a list.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use chrono::{DateTime, Local, Utc};
 use clap::ValueEnum;
 
-use crate::filter::FilterArgs;
+use crate::filter_args::FilterArgs;
 use crate::output::{Format, FormatArgs, Printer, print_note};
-use crate::{text, values};
+use crate::{text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -63,7 +63,7 @@ impl From<State> for FileState {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let under = values::resolve_root(&client, args.root.as_deref()).await?.map(|it| parse_path(&it));
+    let under = value_parsers::resolve_root(&client, args.root.as_deref()).await?.map(|it| parse_path(&it));
     let filter =
         FileFilter { under, name_words: args.words, state: args.state.map(Into::into), ..args.filter.file_filter()? };
     let mut rows = FilePage::default();

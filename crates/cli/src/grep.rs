@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::filter::FilterArgs;
+use crate::filter_args::FilterArgs;
 use crate::output::{Format, FormatArgs, Printer, print_note};
-use crate::{text, values};
+use crate::{text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         pattern: args.pattern,
         ignore_case: args.ignore_case,
         fixed: args.fixed_strings,
-        warehouse_root: values::resolve_root(&client, args.root.as_deref()).await?,
+        warehouse_root: value_parsers::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         before: args.before_context.unwrap_or(args.context),
         after: args.after_context.unwrap_or(args.context),

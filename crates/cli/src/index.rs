@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::progress::Progress;
-use crate::{jobs, status, text, values};
+use crate::{jobs, status, text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, Result};
@@ -51,7 +51,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     let client = Client::connect_or_start(config).await?;
     let mut paths = Vec::with_capacity(args.paths.len());
     for path in &args.paths {
-        paths.push(values::resolve_path(&client, path).await?);
+        paths.push(value_parsers::resolve_path(&client, path).await?);
     }
     let request = IndexRequest {
         paths,

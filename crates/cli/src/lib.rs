@@ -15,15 +15,15 @@ use vic_protocol::error::{Error, Result};
 mod ask;
 mod audit;
 mod bridge;
-mod compact;
+mod compact_output;
 mod config;
 mod corpus;
 mod daemon;
 mod demo;
 mod doctor;
-mod engine;
+mod vicd_command;
 mod files;
-mod filter;
+mod filter_args;
 pub mod graph;
 mod grep;
 pub mod index;
@@ -41,7 +41,7 @@ mod status;
 mod sync;
 mod table;
 pub mod text;
-pub mod values;
+pub mod value_parsers;
 mod view;
 
 use output::Printer;
@@ -90,7 +90,7 @@ enum Command {
     Jobs(jobs::Args),
     /// Lists, downloads and verifies embedding models
     #[command(disable_help_flag = true)]
-    Models(engine::Args),
+    Models(vicd_command::Args),
     /// Checks all data of vic, and repairs it with --fix
     Doctor(doctor::Args),
     /// Starts, stops and inspects the daemon
@@ -103,27 +103,27 @@ enum Command {
     Llm(llm::Args),
     /// Proposes entities and relations, lets a model add to them, and makes a graph of the accepted ones
     #[command(disable_help_flag = true)]
-    Discover(engine::Args),
+    Discover(vicd_command::Args),
     /// Reads commands line by line, with history and completion
     Repl(repl::Args),
     /// Serves the Model Context Protocol over standard input and output
     #[command(disable_help_flag = true)]
-    Mcp(engine::Args),
+    Mcp(vicd_command::Args),
     /// Lists requests to other machines, sent or refused
     Audit(audit::Args),
     /// Shows the settings
     Config(config::Args),
     /// Prints the JSON Schema of a published type
     #[command(disable_help_flag = true)]
-    Schema(engine::Args),
+    Schema(vicd_command::Args),
     /// Indexes a sample warehouse and asks a few questions through every tier
     Demo(demo::Args),
     /// Benchmarks parts of vic on this machine
     #[command(disable_help_flag = true)]
-    Bench(engine::Args),
+    Bench(vicd_command::Args),
     /// Writes questions with their plans as training data for a planner
     #[command(disable_help_flag = true)]
-    SyntheticPlans(engine::Args),
+    SyntheticPlans(vicd_command::Args),
     /// Prints a completion script
     Completions {
         /// The shell
@@ -145,9 +145,9 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         // These work without a valid configuration.
         Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
-        Command::Schema(args) => return engine::run_in_vicd("schema", args, printer),
+        Command::Schema(args) => return vicd_command::run_in_vicd("schema", args, printer),
         Command::Corpus(args) if args.needs_no_daemon() => {
-            return engine::run_in_vicd("corpus", &args.passed_on(), printer);
+            return vicd_command::run_in_vicd("corpus", &args.passed_on(), printer);
         }
         _ => (),
     }
@@ -176,21 +176,21 @@ async fn dispatch(command: Command, config: &Config, printer: &mut Printer) -> R
         Command::Resume(args) => pause::resume(args, config, printer).await,
         Command::Roots(args) => roots::run(args, config, printer).await,
         Command::Jobs(args) => jobs::run(args, config, printer).await,
-        Command::Models(args) => engine::run_in_vicd("models", &args, printer),
+        Command::Models(args) => vicd_command::run_in_vicd("models", &args, printer),
         Command::Doctor(args) => doctor::run(&args, config, printer),
         Command::Daemon(args) => daemon::run(args, config, printer).await,
         Command::Demo(args) => demo::run(args, config, printer).await,
-        Command::Bench(args) => engine::run_in_vicd("bench", &args, printer),
+        Command::Bench(args) => vicd_command::run_in_vicd("bench", &args, printer),
         Command::Bridge(args) => bridge::run(args, config, printer).await,
         Command::Keys(args) => keys::run(args, config, printer),
-        Command::Mcp(args) => engine::run_in_vicd("mcp", &args, printer),
+        Command::Mcp(args) => vicd_command::run_in_vicd("mcp", &args, printer),
         Command::Audit(args) => audit::run(args, config, printer).await,
-        Command::SyntheticPlans(args) => engine::run_in_vicd("synthetic-plans", &args, printer),
+        Command::SyntheticPlans(args) => vicd_command::run_in_vicd("synthetic-plans", &args, printer),
         Command::Llm(args) => llm::run(args, config, printer).await,
-        Command::Discover(args) => engine::run_in_vicd("discover", &args, printer),
+        Command::Discover(args) => vicd_command::run_in_vicd("discover", &args, printer),
         Command::Repl(args) => repl::run(args, config, printer).await,
         Command::Config(args) => config::run(&args, printer),
-        Command::Schema(args) => engine::run_in_vicd("schema", &args, printer),
+        Command::Schema(args) => vicd_command::run_in_vicd("schema", &args, printer),
         Command::Completions { shell } => completions(shell, printer),
     }
 }

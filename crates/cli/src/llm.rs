@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::output::{Format, FormatArgs, Printer};
-use crate::{engine, text};
+use crate::{text, vicd_command};
 use vic_protocol::client::{AssistWork, Client};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
@@ -103,7 +103,7 @@ pub enum BackendArgs {
 
 impl BackendArgs {
     /// Returns the arguments for the command that `vicd` runs.
-    fn passed_on(self) -> engine::Args {
+    fn passed_on(self) -> vicd_command::Args {
         let arguments = match self {
             BackendArgs::Mock => vec!["mock".to_string()],
             BackendArgs::Ollama { model } => std::iter::once("ollama".to_string()).chain(model).collect(),
@@ -112,7 +112,7 @@ impl BackendArgs {
                 ["command".to_string(), program].into_iter().chain(args).collect()
             }
         };
-        engine::Args { arguments: arguments.into_iter().map(Into::into).collect() }
+        vicd_command::Args { arguments: arguments.into_iter().map(Into::into).collect() }
     }
 }
 
@@ -221,9 +221,9 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
             let status = send_work(config, AssistWork::Status, over, TimeArgs::default()).await?;
             print_result(printer, output, &status, format_status)
         }
-        Command::Use { backend } => engine::run_in_vicd("llm-use", &backend.passed_on(), printer),
+        Command::Use { backend } => vicd_command::run_in_vicd("llm-use", &backend.passed_on(), printer),
         Command::Model { name } => {
-            engine::run_in_vicd("llm-model", &engine::Args { arguments: vec![name.into()] }, printer)
+            vicd_command::run_in_vicd("llm-model", &vicd_command::Args { arguments: vec![name.into()] }, printer)
         }
         Command::Ask(it) => {
             let found = send_work(config, AssistWork::Ask(it.question.join(" ")), it.over, it.time).await?;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Local};
 
 use crate::output::{Format, FormatArgs, Printer};
-use crate::values;
+use crate::value_parsers;
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -13,7 +13,7 @@ use vic_protocol::model::{Pause, PauseReason, PauseRequest, PauseState};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Resume after this time: `90s`, `30m`, `1h`, `2d`
-    #[arg(long = "for", value_name = "TIME", value_parser = values::parse_seconds)]
+    #[arg(long = "for", value_name = "TIME", value_parser = value_parsers::parse_seconds)]
     seconds: Option<u64>,
     #[command(flatten)]
     output: FormatArgs,

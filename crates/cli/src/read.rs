@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::output::{Format, FormatArgs, Printer, print_note};
-use crate::{text, values};
+use crate::{text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let (path, said) = values::resolve_place(&client, &args.path).await?;
+    let (path, said) = value_parsers::resolve_place(&client, &args.path).await?;
     let Args { page, lines, sheet, cell, part, member, .. } = args;
     let document = client.read(&path, &Place { page, lines, sheet, cell, part, member }.or(said)).await?;
     match args.output.format {

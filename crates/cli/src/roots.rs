@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::output::{Format, FormatArgs, Printer};
-use crate::{status, text, values};
+use crate::{status, text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -65,14 +65,14 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
             }
         }
         Command::Add { path, output } => {
-            let root = client.add_root(&values::absolute_path(&path)?).await?;
+            let root = client.add_root(&value_parsers::absolute_path(&path)?).await?;
             match output.format {
                 Format::Json => printer.json(&root.with_printable_path()),
                 Format::Human => printer.line(&format!("added {}", status::root_line(&root))),
             }
         }
         Command::Remove { path } => {
-            let path = values::absolute_path(&path)?;
+            let path = value_parsers::absolute_path(&path)?;
             client.remove_root(&path).await?;
             printer.line(&removal_message(&path, &client.roots().await?))
         }

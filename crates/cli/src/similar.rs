@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::filter::FilterArgs;
+use crate::filter_args::FilterArgs;
 use crate::output::{FormatArgs, Printer};
-use crate::{ask, values};
+use crate::{ask, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -30,10 +30,10 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let (path, _) = values::resolve_place(&client, &args.path).await?;
+    let (path, _) = value_parsers::resolve_place(&client, &args.path).await?;
     let request = SimilarRequest {
         path,
-        warehouse_root: values::resolve_root(&client, args.root.as_deref()).await?,
+        warehouse_root: value_parsers::resolve_root(&client, args.root.as_deref()).await?,
         limit: Some(args.limit),
         filters: args.filter.l0(),
     };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::output::{Format, FormatArgs, Printer, print_note};
-use crate::{text, values};
+use crate::{text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// A folder or file [default: all roots]
     path: Option<PathBuf>,
     /// Longest wait: `30`, `90s`, `5m`
-    #[arg(long, value_name = "TIME", default_value = "60", value_parser = values::parse_seconds)]
+    #[arg(long, value_name = "TIME", default_value = "60", value_parser = value_parsers::parse_seconds)]
     timeout: u64,
     #[command(flatten)]
     output: FormatArgs,
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
-    let path = values::resolve_root(&client, args.path.as_deref()).await?;
+    let path = value_parsers::resolve_root(&client, args.path.as_deref()).await?;
     let timeout_seconds = Some(u32::try_from(args.timeout).unwrap_or(u32::MAX));
     let report = client.sync(SyncRequest { path, timeout_seconds }).await?;
     match args.output.format {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::output::{Format, FormatArgs, Printer, print_note};
-use crate::{text, values};
+use crate::{text, value_parsers};
 use vic_protocol::client::Client;
 use vic_protocol::config::Config;
 use vic_protocol::error::Result;
@@ -95,7 +95,7 @@ impl AggregateArgs {
 /// Runs the command.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = TableRequest {
-        path: values::absolute_path(&args.path)?,
+        path: value_parsers::absolute_path(&args.path)?,
         sheet: args.sheet,
         table: args.table,
         filter: args.filter,

@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::ask::answer::evidence::{self, Features, ParsedQuestion, UnitContext, WordMatch};
-use crate::ask::answer::scale::CosineScale;
+use crate::ask::answer::cosine_scale::CosineScale;
+use crate::ask::answer::features::{Features, ParsedQuestion, UnitContext, WordMatch};
 use crate::ask::answer::units::{self, Unit, UnitForm};
-use crate::ask::answer::{value, weights};
+use crate::ask::answer::{features, scoring, value_check};
 use crate::ask::hit::{Passage, RankedHit};
 use crate::ask::stop_words;
 use crate::embed::Embedder;
@@ -127,7 +127,7 @@ fn add_candidates(
         let beside = [index.checked_sub(1), Some(index + 1)];
         let beside = beside.into_iter().flatten().filter_map(|it| held.get(it));
         let context = UnitContext {
-            above: asked.match_text(&evidence::heading_context(lines_above, body, unit.heading.as_ref())),
+            above: asked.match_text(&features::heading_context(lines_above, body, unit.heading.as_ref())),
             beside: beside.fold(WordMatch::default(), |all, it| all.union(*it)),
             passage: compared.whole,
             file,
@@ -148,7 +148,7 @@ fn add_candidates(
             features: numbers,
             has_cosine: false,
             bonus,
-            score: weights::unit_score(&numbers, false) + bonus,
+            score: scoring::unit_score(&numbers, false) + bonus,
         });
     }
 }
@@ -171,7 +171,7 @@ fn cannot_answer(asked: &ParsedQuestion, compared: &ComparedPassage<'_>, index: 
     let is_first = index == 0 && passage.chunk.ordinal == 0 && compared.units.len() > 1;
     let is_heading = passage.chunk.heading_path.iter().any(|it| it == text);
     let is_title = (is_first && may_be_title) || asked.is_unrequested_title(unit, text);
-    is_question || is_title || is_heading || (unit.form == UnitForm::Fragment && value::is_page_number(text))
+    is_question || is_title || is_heading || (unit.form == UnitForm::Fragment && value_check::is_page_number(text))
 }
 
 /// Joins the lines of evidence from a skill: the lines of a form, a table or a signature belong together.
@@ -207,7 +207,7 @@ pub(super) async fn rerank_by_meaning(
             for (candidate, unit) in candidates.iter_mut().zip(&vectors) {
                 candidate.features[0] = scale.normalize(vector.iter().zip(unit).map(|(a, b)| a * b).sum());
                 candidate.has_cosine = true;
-                candidate.score = weights::unit_score(&candidate.features, true) + candidate.bonus;
+                candidate.score = scoring::unit_score(&candidate.features, true) + candidate.bonus;
             }
             sort_by_score(candidates);
         }

@@ -5,27 +5,27 @@
 //! the units, and `choose` selects the quotes and the outcome.
 
 mod candidates;
-mod choose;
-mod evidence;
-mod kind;
-mod scale;
+mod select_quotes;
+mod features;
+mod question_kind;
+mod cosine_scale;
 mod tables;
 mod units;
-mod value;
-mod weights;
+mod value_check;
+mod scoring;
 mod windows;
 
-pub(super) use scale::CosineScaleCache;
+pub(super) use crate::ask::answer::cosine_scale::CosineScaleCache;
 
 use serde_json::{Value, json};
 
 use crate::ask::answer::candidates::Candidate;
-use crate::ask::answer::choose::QuoteSelection;
-use crate::ask::answer::evidence::ParsedQuestion;
-use crate::ask::events::Events;
-use crate::ask::generate::{self, GeneratedSummary};
+use crate::ask::answer::features::ParsedQuestion;
+use crate::ask::answer::select_quotes::QuoteSelection;
+use crate::ask::answer_events::Events;
 use crate::ask::hit::RankedHit;
-use crate::ask::{Asker, FILE_CHECK_TIMEOUT, Question, SearchOutcome, citation};
+use crate::ask::llm_summary::GeneratedSummary;
+use crate::ask::{Asker, FILE_CHECK_TIMEOUT, Question, SearchOutcome, citation, llm_summary};
 use crate::error::Result;
 use crate::index::ServingTable;
 use crate::model::{Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, FileRecord};
@@ -147,7 +147,7 @@ impl Asker {
         if let (Some((embedder, vector)), Some(scale)) = (embedder, scale) {
             candidates::rerank_by_meaning(embedder.as_ref(), vector, scale, &outcome.hits, &mut candidates).await;
         }
-        let choice = choose::select_quotes(&asked, &question_parts(question, outcome), &candidates);
+        let choice = select_quotes::select_quotes(&asked, &question_parts(question, outcome), &candidates);
         (candidates, choice)
     }
 
@@ -165,7 +165,7 @@ impl Asker {
                 .push(format!("the summary is quoted, not written by `{}`, which was unavailable", llm.name()));
             return None;
         }
-        match generate::generate_summary(llm, question.privacy, question, &outcome.hits, events).await {
+        match llm_summary::generate_summary(llm, question.privacy, question, &outcome.hits, events).await {
             Ok(written) => {
                 if written.cut {
                     outcome.warnings.push(format!("the answer of `{}` was cut at its token limit", llm.name()));
@@ -219,7 +219,7 @@ fn parse_question(question: &Question, outcome: &SearchOutcome) -> ParsedQuestio
 
 /// Returns the parts of a question with two parts; empty for all others.
 fn question_parts(question: &Question, outcome: &SearchOutcome) -> Vec<ParsedQuestion> {
-    let parts = kind::split_question(&question.plan.raw_user_text);
+    let parts = question_kind::split_question(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
     if parts.len() < 2 {
         Vec::new()
@@ -293,7 +293,7 @@ fn explain(outcome: &mut SearchOutcome, candidates: &[Candidate]) {
         let own = candidates.iter().take(MAX_EXPLAINED_CANDIDATES).filter(|it| it.hit == number);
         let shown: Vec<Value> = own
             .map(|it| {
-                let numbers = evidence::FEATURE_NAMES.iter().zip(it.features);
+                let numbers = features::FEATURE_NAMES.iter().zip(it.features);
                 let numbers: serde_json::Map<String, Value> =
                     numbers.map(|(name, value)| ((*name).to_string(), json!(value))).collect();
                 json!({ "text": it.text, "score": it.score, "numbers": numbers })

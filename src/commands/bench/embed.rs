@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::bench::embed::{CallSettings, CallSize, MeasureLimits, config_label, failed_row, measure};
 use crate::bench::figures::TOKENS_PER_SECOND;
 use crate::bench::tune::{self, CONCURRENT_CALLS, Candidates, TunedSetting};
-use crate::bench::{MatmulPeak, Report, Row, TextLengths, device, texts};
+use crate::bench::{MatmulPeak, Report, Row, TextLengths, device, input_texts};
 use crate::commands::bench::output::{OutputArgs, print_report};
 use crate::commands::bench::search::parse_positive;
 use crate::config::{self, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
@@ -15,7 +15,7 @@ use crate::data_dir::directory;
 use crate::embed;
 use crate::error::{Error, Result};
 use vic_cli::output::{Printer, print_note};
-use vic_cli::values;
+use vic_cli::value_parsers;
 
 /// Default seconds per measurement of `--autotune`.
 const DEFAULT_TUNE_SECONDS: f64 = 4.0;
@@ -70,7 +70,7 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     seconds: Option<f64>,
     /// Memory limit of this process after each call, e.g. 600M; a setting that exceeds it fails
-    #[arg(long, value_name = "SIZE", value_parser = values::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_size)]
     max_memory: Option<u64>,
     /// Skips the measurement of the CPU's matrix-multiply peak
     #[arg(long)]
@@ -229,7 +229,7 @@ impl EmbedArgs {
     /// The texts and their mix.
     fn corpora(&self) -> Result<Vec<(Option<TextLengths>, Vec<String>)>> {
         match &self.texts {
-            Some(path) => Ok(vec![(None, texts::read_json_lines(path, &["text"])?)]),
+            Some(path) => Ok(vec![(None, input_texts::read_json_lines(path, &["text"])?)]),
             None => Ok(self.mix.iter().map(|it| (Some(*it), it.generate())).collect()),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::bench;
 use crate::bench::search::SearchPlan;
-use crate::bench::{self, Report, texts};
+use crate::bench::{Report, input_texts};
 use crate::commands::bench::output::{OutputArgs, print_report};
 use crate::config::Config;
 use crate::error::Result;
@@ -41,7 +42,7 @@ pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: &SearchArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let plan = SearchPlan {
-        queries: texts::read_json_lines(&args.queries, &["query", "question", "text"])?,
+        queries: input_texts::read_json_lines(&args.queries, &["query", "question", "text"])?,
         clients: args.clients.into(),
         rate: args.rate,
         seconds: args.seconds,

@@ -70,7 +70,7 @@ pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> R
 pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("extract", NO_RANKING);
-    (report.rows, report.warnings) = bench::reading::measure_extraction(config, &args.path, args.runs).await?;
+    (report.rows, report.warnings) = bench::extraction::measure_extraction(config, &args.path, args.runs).await?;
     print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Prin
 pub(crate) async fn ocr(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("ocr", NO_RANKING);
-    (report.rows, report.warnings) = bench::reading::measure_ocr(config, &args.path, args.runs).await?;
+    (report.rows, report.warnings) = bench::extraction::measure_ocr(config, &args.path, args.runs).await?;
     print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 

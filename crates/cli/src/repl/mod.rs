@@ -1,6 +1,6 @@
 //! `vic repl`: runs vic commands line by line, with history and completion.
 
-mod line;
+mod line_editor;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,9 +11,9 @@ use clap::{CommandFactory, Parser};
 use console::Term;
 
 use crate::output::{self, Printer};
+use crate::repl::line_editor::{History, KeyResult, LineEditor};
 use crate::text::escape_controls;
 use crate::{Cli, Command, dispatch};
-use line::{History, KeyResult, LineEditor};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use http::uri::Authority;
 
-use crate::config::source::Settings;
+use crate::config::sources::Settings;
 use crate::error::{Error, Result};
 
 /// Upper limit of the rate limit per minute: that many timestamps are kept per address.

@@ -5,26 +5,26 @@
 //! `privacy_mode`. [`VARIABLES`] lists them all; an unknown key is an error that names the key.
 
 mod bridge;
-mod foreign;
-mod names;
-mod ollama;
-mod places;
+mod foreign_variables;
+mod variables;
+mod ollama_host;
+mod paths;
 mod resolve;
-mod show;
-mod source;
+mod describe;
+mod sources;
 mod tuned;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use crate::config::describe::{Origin, Setting, config_template, settings, unknown_variables};
+pub use crate::config::variables::VARIABLES;
 pub use bridge::{AuthMode, BridgeConfig, TlsFiles};
-pub use names::VARIABLES;
-pub use show::{Origin, Setting, config_template, settings, unknown_variables};
 pub use tuned::{remove_tuned, tuned_path, write_tuned};
 
-use crate::config::places::{absolute, platform_data_dir};
-use crate::config::source::{Settings, read_file};
+use crate::config::paths::{absolute, platform_data_dir};
+use crate::config::sources::{Settings, read_file};
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, OcrMode, PrivacyMode};
 

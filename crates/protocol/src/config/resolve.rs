@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::config::source::Settings;
+use crate::config::sources::Settings;
 use crate::config::{
     BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, LlmBackend, LlmConfig,
-    MAX_EMBED_THREADS, OLLAMA_HOST, VectorConfig, WalkConfig, foreign, ollama,
+    MAX_EMBED_THREADS, OLLAMA_HOST, VectorConfig, WalkConfig, foreign_variables, ollama_host,
 };
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
@@ -75,7 +75,7 @@ impl Settings<'_> {
                 Some(_) => Some(self.parse("VIC_DISK_RESERVE_BYTES", 0)?),
             },
             servers_ca: self.path("VIC_SERVERS_CA")?,
-            foreign: foreign::set_variables(self.lookup),
+            foreign: foreign_variables::set_variables(self.lookup),
             data_dir,
             db_path,
             job_db_path,
@@ -141,7 +141,7 @@ impl Settings<'_> {
 
     /// The address in Ollama's own variable, or its default.
     fn ollama_address(&self) -> String {
-        ollama::client_address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
+        ollama_host::client_address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
 
     fn llm(&self) -> Result<LlmConfig> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::source::{file_key, read_toml};
+use crate::config::sources::{file_key, read_toml};
 use crate::error::{Error, IoContext, Result};
 
 /// Tunable variables. None of them affects a vector.

@@ -4,7 +4,7 @@
 //! program. The answer types ([`QueryPlan`], [`SearchHit`], [`AskResponse`], [`ResponseStats`]) are a published
 //! contract: their field names and types do not change.
 
-mod address;
+mod paths;
 pub mod agent;
 mod background;
 mod chunk;
@@ -13,22 +13,30 @@ mod doctor;
 mod document;
 mod file;
 mod graph;
-mod holder;
+mod principal;
 mod job;
-mod kind;
-mod listing;
+mod file_kind;
+mod json_views;
 pub mod llm;
-pub mod place;
-mod place_text;
+pub mod chunk_places;
+mod place_parser;
 mod query;
-mod safety;
+mod extract_policy;
 #[doc(hidden)]
 pub mod samples;
 mod scope;
 mod table;
 mod tool;
 
-pub use address::{MEMBER_SEPARATOR, display_path, display_relative, parse_path, resolve_in_roots};
+pub use crate::model::chunk_places::{ChunkPiece, EncodedPieces, PlaceIndex};
+pub use crate::model::extract_policy::{JailMode, Redaction};
+pub use crate::model::file_kind::CODE_EXTENSIONS;
+pub use crate::model::json_views::{
+    FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock,
+};
+pub use crate::model::paths::{MEMBER_SEPARATOR, display_path, display_relative, parse_path, resolve_in_roots};
+pub use crate::model::place_parser::{Place, parse_cells, parse_span, split_path_and_place};
+pub use crate::model::principal::Principal;
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
 pub use chunk::{Chunk, ChunkId, Embedded, FileChunks, LegHit, StoredChunk, Tier, TokenCounter, has_unit_norm};
 pub use corpus::{CorpusReply, CorpusRequest};
@@ -44,18 +52,12 @@ pub use graph::{
     AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
     GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
 };
-pub use holder::Principal;
 pub use job::{Coverage, IndexRequest, JobSnapshot, JobState, OcrMode, Phase, Status, Upkeep};
-pub use kind::CODE_EXTENSIONS;
-pub use listing::{FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock};
-pub use place::{ChunkPiece, EncodedPieces, PlaceIndex};
-pub use place_text::{Place, parse_cells, parse_span, split_path_and_place};
 pub use query::{
     Answer, AnswerOutcome, AnswerQuote, AskEvent, AskRequest, AskResponse, AuditRecord, GrepMatch, GrepRequest,
     GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,
     SKILLS, SearchHit, SimilarRequest,
 };
-pub use safety::{JailMode, Redaction};
 pub use scope::Scope;
 pub use table::{
     TableAggregate, TableCell, TableColumn, TableFunction, TableGroup, TableLeftOut, TablePeriod, TableRequest,

@@ -4,7 +4,7 @@
 //! references within the schema. Compilation rejects an unsupported keyword by name, so that no value passes unchecked.
 //! References to other documents are rejected too: this module reads no files and makes no requests.
 
-mod check;
+mod validate;
 mod compile;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::schema::compile::Compiled;
 
-pub use crate::model::llm::schema::check::Violation;
+pub use crate::model::llm::schema::validate::Violation;
 
 /// Maximum patterns of one schema, and of all schemas of a request together.
 pub const MAX_PATTERNS: usize = 100;
@@ -45,7 +45,7 @@ impl Schema {
 
     /// Returns the first violations of a value; empty if the value is valid.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        check::validate(&self.compiled.nodes, self.compiled.root, value)
+        validate::validate(&self.compiled.nodes, self.compiled.root, value)
     }
 
     /// Validates a value.

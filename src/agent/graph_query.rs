@@ -1,0 +1,216 @@
+//! Turns a question into a query, its rows, and an answer from the rows.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::agent::context_budget;
+use crate::agent::plugin_tools::PluginTools;
+use crate::agent::reasoners::Reasoner;
+use crate::agent::sanitize::sanitize;
+use crate::agent::tool_loop::SUMMARY_TOOL;
+use crate::error::{Error, ErrorCode, Result};
+use crate::graph;
+use crate::llm::RegisteredTools;
+use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHints};
+
+/// The tool that runs queries.
+pub(super) const RUN_TOOL: &str = "axql_run";
+/// Most names of each kind for a reasoner.
+const MAX_NAMES: usize = 200;
+
+/// A question with its query and results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueryResult {
+    /// The question.
+    pub question: String,
+    /// The query that was run: `{"kind": "axql", "axql": ...}`, with `query_ir_v1` if it was written so.
+    pub query: Value,
+    /// The `vars`, `rows` and `truncated` of the results.
+    pub results: Value,
+    /// Notes for the caller.
+    pub notes: Vec<String>,
+    /// Name of the reasoner that wrote the query.
+    pub model: String,
+}
+
+/// A question with its query, results and an answer in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AnsweredQuery {
+    /// Question, query and results.
+    #[serde(flatten)]
+    pub asked: QueryResult,
+    /// The answer, as plain text.
+    pub answer: String,
+}
+
+/// A reasoner with its model, and the notes to collect.
+pub(super) struct ReasonerHandle<'a> {
+    pub(super) reasoner: &'a dyn Reasoner,
+    pub(super) model: Option<String>,
+    pub(super) notes: &'a mut Vec<String>,
+}
+
+impl ReasonerHandle<'_> {
+    /// Cuts a task to the reasoner's limits and runs it. Collects its notes, and notes about what was cut.
+    pub(super) async fn think(&mut self, task: PluginTask) -> Result<PluginResponse> {
+        let (request, cuts) =
+            context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
+        let response = self.reasoner.run_task(&request).await?;
+        let told = cuts.into_iter().map(String::from).chain(response.notes.iter().map(|it| sanitize(it)));
+        for note in told {
+            // Several tasks may cause the same note.
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        Ok(response)
+    }
+}
+
+/// Asks the reasoner for a query and runs it. A query that fails is sent back once, with the reason.
+pub(super) async fn query_question(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    tools: &RegisteredTools,
+    question: &str,
+) -> Result<QueryResult> {
+    let schema = read_schema(tools).await;
+    let mut notes = Vec::new();
+    let thinker = ReasonerHandle { reasoner, model, notes: &mut notes };
+    let (query, results) = find_rows(thinker, tools, question, &schema).await?;
+    Ok(QueryResult { question: question.into(), query, results, notes, model: reasoner.name() })
+}
+
+/// Returns a query for a question, and its results.
+async fn find_rows(
+    mut thinker: ReasonerHandle<'_>,
+    tools: &RegisteredTools,
+    question: &str,
+    schema: &SchemaHints,
+) -> Result<(Value, Value)> {
+    if !tools.contains(RUN_TOOL) {
+        return Err(Error::new(ErrorCode::FailedPrecondition, "there is no graph to query")
+            .hint("`vic llm agent` searches the files instead"));
+    }
+    let mut asked_for = question.to_string();
+    for attempt in 1.. {
+        let task = PluginTask::ToQuery { question: asked_for.clone(), schema: schema.clone() };
+        let (query, args) = chosen_query(thinker.think(task).await?);
+        match tools.run(RUN_TOOL, args).await {
+            Ok(results) => {
+                let told = results["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                thinker.notes.extend(told.map(sanitize));
+                return Ok((query, protocol_rows(&results)));
+            }
+            Err(error) if attempt == 1 => {
+                thinker.notes.push(sanitize(&format!("the first query failed: {error}")));
+                asked_for = format!("{question}\n\n(This query was wrong: {query}: {error})");
+            }
+            Err(error) => {
+                let text = format!("{} gave no query that can be run: {error}", thinker.reasoner.name());
+                return Err(Error::new(ErrorCode::FailedPrecondition, text).hint("rephrase the question"));
+            }
+        }
+    }
+    Err(Error::internal("no query was asked for"))
+}
+
+/// Runs [`query_question`], and describes the rows in words. The reasoner may call tools first, see [`PluginTools`].
+pub(super) async fn answer_question(
+    reasoner: &dyn Reasoner,
+    model: Option<String>,
+    tools: &RegisteredTools,
+    question: &str,
+) -> Result<AnsweredQuery> {
+    let mut asked = query_question(reasoner, model.clone(), tools, question).await?;
+    let (query, results) = (asked.query.clone(), asked.results.clone());
+    let task = PluginTask::Answer { question: question.into(), query, results };
+    let mut thinker = ReasonerHandle { reasoner, model, notes: &mut asked.notes };
+    let response = thinker.think(task).await?;
+    let schema = if response.tool_call.is_some() { read_schema(tools).await } else { SchemaHints::default() };
+    let guest = PluginTools { tools, question, schema: &schema };
+    let answer = guest.answer_calls(&mut thinker, response, &asked.query, &asked.results).await?;
+    Ok(AnsweredQuery { asked, answer })
+}
+
+/// Returns the query of a response, once for the protocol, as AxQL, and once as the tool's arguments. Prefers a typed query,
+/// which the protocol shows beside its text.
+fn chosen_query(response: PluginResponse) -> (Value, Value) {
+    let Some(ir) = response.query_ir_v1 else {
+        let axql = response.axql.unwrap_or_default();
+        return (json!({ "kind": "axql", "axql": axql }), json!({ "axql": axql }));
+    };
+    // The tool rejects an invalid query, with the place of the error.
+    let axql = graph::query::ir::parse(&ir).map_or_else(|_| response.axql.unwrap_or_default(), |it| it.to_string());
+    (json!({ "kind": "axql", "axql": axql, "query_ir_v1": ir }), json!({ "query_ir_v1": ir }))
+}
+
+/// Returns the fields of the protocol, without other fields of the tool's result.
+fn protocol_rows(results: &Value) -> Value {
+    let or = |name: &str, value: Value| results.get(name).cloned().unwrap_or(value);
+    json!({ "vars": or("vars", json!([])), "rows": or("rows", json!([])), "truncated": or("truncated", false.into()) })
+}
+
+/// Returns the schema names from the summary tool, if there is one.
+pub(super) async fn read_schema(tools: &RegisteredTools) -> SchemaHints {
+    match tools.contains(SUMMARY_TOOL) {
+        true => {
+            tools.run(SUMMARY_TOOL, json!({})).await.map_or_else(|_| SchemaHints::default(), |it| schema_names(&it))
+        }
+        false => SchemaHints::default(),
+    }
+}
+
+/// Returns the names in a summary. Each kind is a list of names, a list of objects with a name, or a map from names to
+/// numbers.
+pub(super) fn schema_names(summary: &Value) -> SchemaHints {
+    let inner = summary.get("schema").filter(|it| it.is_object()).unwrap_or(summary);
+    let list = |field: &str| names(inner.get(field).or_else(|| summary.get(field)));
+    SchemaHints {
+        types: list("types"),
+        relations: list("relations"),
+        schemas: list("schemas"),
+        relation_signatures: list("relation_signatures"),
+        relation_constraints: list("relation_constraints"),
+        contexts: list("contexts"),
+        times: list("times"),
+    }
+    .truncate(MAX_NAMES)
+}
+
+fn names(value: Option<&Value>) -> Vec<String> {
+    let name = |it: &Value| match it {
+        Value::String(name) => Some(name.clone()),
+        Value::Object(map) => name_of_object(map),
+        _ => None,
+    };
+    match value {
+        Some(Value::Array(all)) => all.iter().filter_map(name).collect(),
+        Some(Value::Object(map)) => map.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn name_of_object(map: &Map<String, Value>) -> Option<String> {
+    ["name", "type", "relation"].iter().find_map(|it| map.get(*it)?.as_str()).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_reads_names_in_every_shape() {
+        let summary = json!({
+            "types": { "Node": 5, "File": 2 }, "relations": [{ "name": "rel_0", "edges": 3 }, "rel_1"],
+            "schema": { "schemas": ["S"] }, "times": 7,
+        });
+        let found = schema_names(&summary);
+        assert_eq!(
+            (found.types, found.relations, found.schemas),
+            (vec!["Node".to_string(), "File".into()], vec!["rel_0".to_string(), "rel_1".into()], vec!["S".to_string()],)
+        );
+        assert!(found.times.is_empty());
+        assert_eq!(schema_names(&json!([])), SchemaHints::default());
+    }
+}

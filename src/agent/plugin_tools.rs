@@ -1,0 +1,79 @@
+//! Runs the tool calls of a plugin during an answer task: an agent's read-only tools, with validated arguments, and a
+//! limited number of calls.
+//!
+//! A plugin with version 3 of the protocol may find the rows insufficient for an answer, and name a tool instead. It then
+//! gets tool loop steps, with the rows as the first result, until it answers. A plugin with only version 2 never calls a
+//! tool and is not affected.
+
+use serde_json::{Value, json};
+
+use crate::agent::graph_query::{RUN_TOOL, ReasonerHandle};
+use crate::agent::sanitize::sanitize;
+use crate::error::{Error, ErrorCode, Result};
+use crate::llm::RegisteredTools;
+use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep};
+
+/// Most calls of a plugin for one answer.
+const MAX_CALLS: usize = 8;
+
+/// A plugin's answer task.
+pub(super) struct PluginTools<'a> {
+    pub(super) tools: &'a RegisteredTools,
+    pub(super) question: &'a str,
+    pub(super) schema: &'a SchemaHints,
+}
+
+impl PluginTools<'_> {
+    /// Runs the calls of a plugin until it answers. `query` and `results` are those of its task.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` after too many calls, and errors of the plugin.
+    pub(super) async fn answer_calls(
+        &self,
+        thinker: &mut ReasonerHandle<'_>,
+        mut response: PluginResponse,
+        query: &Value,
+        results: &Value,
+    ) -> Result<String> {
+        let mut transcript = vec![TranscriptStep {
+            tool: RUN_TOOL.into(),
+            args: json!({ "axql": query["axql"] }),
+            result: results.clone(),
+        }];
+        for _call in 0..=MAX_CALLS {
+            let Some(call) = response.tool_call.take() else {
+                let end = response.final_answer.map(|it| it.answer).or(response.answer);
+                return Ok(sanitize(&end.unwrap_or_default()));
+            };
+            if transcript.len() > MAX_CALLS {
+                break;
+            }
+            transcript.push(self.run_call(call, thinker.notes).await);
+            let task = PluginTask::ToolLoopStep {
+                question: self.question.into(),
+                schema: self.schema.clone(),
+                tools: self.tools.bindings().iter().map(ToolOffer::from).collect(),
+                transcript: transcript.clone(),
+            };
+            response = thinker.think(task).await?;
+        }
+        let text = format!("no answer after {MAX_CALLS} tool calls");
+        Err(Error::new(ErrorCode::ResourceExhausted, text).hint("`vic llm agent` allows more: --max-steps"))
+    }
+
+    async fn run_call(&self, call: ToolInvocation, notes: &mut Vec<String>) -> TranscriptStep {
+        let ToolInvocation { name, args } = call;
+        let shown: String = name.chars().take(60).collect();
+        let result = match self.tools.run(&name, args.clone()).await {
+            Ok(result) => {
+                notes.push(sanitize(&format!("it searched with '{shown}'")));
+                result
+            }
+            Err(error) => {
+                notes.push(sanitize(&format!("'{shown}' was not run or failed: {}", error.message)));
+                error.payload()
+            }
+        };
+        TranscriptStep { tool: name, args, result }
+    }
+}

@@ -1,0 +1,88 @@
+//! Chooses the units to quote, and decides how far they answer. Pure.
+
+use crate::ask::answer::candidates::Candidate;
+use crate::ask::answer::features::ParsedQuestion;
+use crate::ask::answer::scoring;
+use crate::model::AnswerOutcome;
+
+/// Most quotes of an answer.
+const MAX_QUOTES: usize = 3;
+/// Most characters of all quotes together; the first quote may be longer.
+const MAX_QUOTE_CHARS: usize = 490;
+/// Largest score distance to the best for a further quote of the same hit.
+const MAX_SCORE_GAP_SAME_HIT: f32 = 2.5;
+/// The same for a quote of another hit.
+const MAX_SCORE_GAP_OTHER_HIT: f32 = 0.7;
+/// Least probability of a right quote for `answered`; below it the quotes are only pointers.
+const MIN_ANSWERED_PROBABILITY: f32 = 0.14;
+/// Least probability of an answerable question; below it nothing is quoted.
+const MIN_ANSWERABLE_PROBABILITY: f32 = 0.15;
+
+/// The chosen quotes.
+pub(super) struct QuoteSelection {
+    pub(super) outcome: AnswerOutcome,
+    pub(super) confidence: f32,
+    /// Indices of the candidates, best first.
+    pub(super) quotes: Vec<usize>,
+}
+
+impl QuoteSelection {
+    fn nothing(confidence: f32) -> QuoteSelection {
+        QuoteSelection { outcome: AnswerOutcome::Nothing, confidence, quotes: Vec::new() }
+    }
+}
+
+/// Chooses among candidates, best first. `parts` holds the parts of a question with two parts, else nothing.
+pub(super) fn select_quotes(
+    asked: &ParsedQuestion,
+    parts: &[ParsedQuestion],
+    candidates: &[Candidate],
+) -> QuoteSelection {
+    let Some(best) = candidates.first() else { return QuoteSelection::nothing(0.0) };
+    let known = candidates.iter().fold(0, |all, it| all | it.known_words);
+    if asked.has_unknown_code(known) {
+        return QuoteSelection::nothing(0.0);
+    }
+    let confidence = scoring::right_probability(&best.features, best.has_cosine);
+    if scoring::answerable_probability(&best.features, best.has_cosine) < MIN_ANSWERABLE_PROBABILITY {
+        return QuoteSelection::nothing(confidence);
+    }
+    let outcome = if confidence >= MIN_ANSWERED_PROBABILITY { AnswerOutcome::Answered } else { AnswerOutcome::Passage };
+    QuoteSelection { outcome, confidence, quotes: quote_indices(parts, candidates) }
+}
+
+fn quote_indices(parts: &[ParsedQuestion], candidates: &[Candidate]) -> Vec<usize> {
+    let best = &candidates[0];
+    let mut chosen: Vec<usize> = parts.iter().filter_map(|it| best_of_part(it, candidates)).collect();
+    chosen.dedup();
+    if chosen.is_empty() {
+        chosen.push(0);
+    }
+    let mut chars: usize = chosen.iter().map(|it| candidates[*it].text.chars().count()).sum();
+    for (index, candidate) in candidates.iter().enumerate() {
+        if chosen.len() == MAX_QUOTES {
+            break;
+        }
+        let least = if candidate.hit == best.hit { MAX_SCORE_GAP_SAME_HIT } else { MAX_SCORE_GAP_OTHER_HIT };
+        let length = candidate.text.chars().count();
+        if chosen.contains(&index) {
+            continue;
+        }
+        let is_new = chosen.iter().all(|it: &usize| candidates[*it].text != candidate.text);
+        if is_new && candidate.score >= best.score - least && chars + length <= MAX_QUOTE_CHARS {
+            chosen.push(index);
+            chars += length;
+        }
+    }
+    chosen
+}
+
+/// Returns the candidate that answers one part of a question, from the file of the best candidate.
+fn best_of_part(part: &ParsedQuestion, candidates: &[Candidate]) -> Option<usize> {
+    let merit = |candidate: &Candidate| {
+        let words = part.word_share(part.match_text(&candidate.text).words);
+        candidate.score + 2.0 * part.kind_match(&candidate.text) + 2.0 * words
+    };
+    let same_file = candidates.iter().enumerate().filter(|(_, it)| it.hit == candidates[0].hit);
+    same_file.max_by(|a, b| merit(a.1).total_cmp(&merit(b.1)).then(b.0.cmp(&a.0))).map(|it| it.0)
+}

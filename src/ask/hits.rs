@@ -1,0 +1,263 @@
+//! Turns fused files into hits: reads passages and records, compares their wording, folds copies, and checks each file on
+//! disk.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::ask::citation::{self, CitationStatus};
+use crate::ask::fuse::{FusedFile, Weights};
+use crate::ask::hit::{self, Passage, RankedHit};
+use crate::ask::rerank::{PassageWords, QuestionWords};
+use crate::ask::{Asker, FILE_CHECK_TIMEOUT, Question, excerpt, near_duplicates, rerank};
+use crate::error::{ErrorCode, Result};
+use crate::index::ServingTable;
+use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
+
+/// Timeout of the first check of an answer's files. An unresponsive root is detected after nine seconds, and the second
+/// check then skips it.
+const FIRST_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Files checked beyond the limit, to replace files that are gone or folded.
+const EXTRA_FILES: usize = 10;
+/// Fewest files that are reranked by wording; more order no better (measured).
+const MIN_RERANKED_FILES: usize = 30;
+/// Passages read of each of the best files: any of them may have the answer.
+const MAX_PASSAGES_OF_BEST: usize = 16;
+/// Hits that keep their passages for an answer.
+const MAX_QUOTED_FILES: usize = 4;
+/// Passages of each file that are compared by wording.
+const MAX_PASSAGES_PER_FILE: usize = 5;
+
+/// Passages by file and chunk id.
+type PassageMap = HashMap<(FileId, ChunkId), StoredChunk>;
+
+/// The result of a check of the files.
+#[derive(Default)]
+struct CheckedFiles {
+    found: Vec<RankedHit>,
+    /// Paths of files that have changed since they were indexed.
+    changed: Vec<String>,
+    gone: usize,
+    /// Whether a write replaced passages during the search.
+    is_stale: bool,
+    /// Weight of each content word of the question, by word key.
+    word_weights: HashMap<String, f32>,
+}
+
+/// Hits, best first.
+pub(super) struct PresentedHits {
+    pub(super) found: Vec<RankedHit>,
+    /// Whether a write replaced passages between the search and their reading. The files of missing passages are left out.
+    pub(super) is_stale: bool,
+    /// Weight of each content word of the question, by word key.
+    pub(super) word_weights: HashMap<String, f32>,
+}
+
+impl Asker {
+    /// Builds hits, best first, and adds warnings about files that are gone or changed.
+    pub(super) async fn build_hits(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        fused: Vec<FusedFile>,
+        warnings: &mut Vec<String>,
+    ) -> Result<PresentedHits> {
+        let top: Vec<FusedFile> = fused.into_iter().take(reranked_count(question.limit)).collect();
+        let looked = match self.read_and_check(served, question, top.clone(), FIRST_CHECK_TIMEOUT).await {
+            // Tries again: if a root does not respond, that is known by now, and its files are left out.
+            Err(error) if error.code == ErrorCode::Unavailable => {
+                self.read_and_check(served, question, top, FILE_CHECK_TIMEOUT).await?
+            }
+            looked => looked?,
+        };
+        if looked.gone > 0 {
+            let gone = looked.gone;
+            warnings
+                .push(format!("{gone} files that match were left out: they are gone, or their folder is unavailable"));
+        }
+        let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
+        warnings.extend(looked.changed.iter().map(old));
+        Ok(PresentedHits { found: looked.found, is_stale: looked.is_stale, word_weights: looked.word_weights })
+    }
+
+    async fn read_and_check(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        mut top: Vec<FusedFile>,
+        most: Duration,
+    ) -> Result<CheckedFiles> {
+        let best = top.iter().take(MAX_QUOTED_FILES).flat_map(|it| it.chunks().take(MAX_PASSAGES_OF_BEST));
+        let best = best.map(|it| (it.file_id, it.chunk_id.clone()));
+        let wanted: Vec<(FileId, ChunkId)> =
+            best.chain(top.iter().skip(MAX_QUOTED_FILES).flat_map(passage_keys)).collect();
+        let version = served.store.version();
+        let chunks = served.store.chunks(&wanted).await?;
+        let (catalog, question, store) = (self.catalog.clone(), question.clone(), served.store.clone());
+        // Reads the records in the same call: a call of their own would cost one more hand-over between threads.
+        crate::index::blocking_with_timeout(most, move || {
+            let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
+            let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
+            let chunks: PassageMap = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
+            // A record may belong to a newer version of the file than these passages, which would then pass as unchanged.
+            let is_torn = store.version() != version || wanted.iter().any(|it| !chunks.contains_key(it));
+            let compared = rerank(&question, &mut top, &records, &chunks);
+            if question.plan.requires_l2 {
+                show_l2_evidence(&question, &mut top, &records, &chunks);
+            }
+            near_duplicates::demote_copies(&mut top, &records, &chunks, question.limit);
+            let word_weights = compared.weights;
+            Ok(CheckedFiles {
+                is_stale: is_torn,
+                word_weights,
+                ..check_files(&question, &top, &records, &chunks, &compared.scores)
+            })
+        })
+        .await
+    }
+}
+
+/// Checks each file until there are enough hits.
+fn check_files(
+    question: &Question,
+    top: &[FusedFile],
+    records: &HashMap<FileId, FileRecord>,
+    chunks: &PassageMap,
+    scores: &HashMap<(FileId, ChunkId), f32>,
+) -> CheckedFiles {
+    let mut looked = CheckedFiles::default();
+    for fused in top {
+        let key = (fused.file_id, fused.chunk_id.clone());
+        let (Some(record), Some(stored)) = (records.get(&fused.file_id), chunks.get(&key)) else { continue };
+        if looked.found.len() == question.limit {
+            break;
+        }
+        let standing = citation::check_passage(record, &stored.chunk.anchor, stored.chunk.body());
+        match standing {
+            CitationStatus::Gone => {
+                looked.gone += 1;
+                continue;
+            }
+            CitationStatus::Changed => looked.changed.push(hit::shown_path(record, None)),
+            CitationStatus::Verified | CitationStatus::Unchanged => (),
+        }
+        let words = words_in_file(question, record, fused, chunks);
+        let mut found = hit::from_chunk(question, record, &stored.chunk, fused, words, standing);
+        if let Some(evidence) = found.evidence.as_mut().filter(|_| looked.found.len() < MAX_QUOTED_FILES) {
+            evidence.passages = quotable_passages(fused, chunks, scores);
+        }
+        looked.found.push(found);
+    }
+    looked
+}
+
+/// Returns the best passages of a file, best first, as material for an answer.
+fn quotable_passages(fused: &FusedFile, chunks: &PassageMap, scores: &HashMap<(FileId, ChunkId), f32>) -> Vec<Passage> {
+    let passage = |it: &FusedFile| {
+        let key = (it.file_id, it.chunk_id.clone());
+        let chunk = chunks.get(&key)?.chunk.clone();
+        Some(Passage { chunk, similarity: it.similarity, score: scores.get(&key).copied().unwrap_or(it.score) })
+    };
+    let mut passages: Vec<Passage> = fused.chunks().take(MAX_PASSAGES_OF_BEST).filter_map(passage).collect();
+    passages.sort_by(|a, b| b.score.total_cmp(&a.score));
+    passages
+}
+
+/// Returns how many of the question's words are in the path or the best passages of a file: the signer's name may be in one
+/// passage, and the subject in the title.
+fn words_in_file(question: &Question, record: &FileRecord, fused: &FusedFile, chunks: &PassageMap) -> usize {
+    let mut text = record.found.path.to_string_lossy().into_owned();
+    for stored in passage_keys(fused).filter_map(|key| chunks.get(&key)) {
+        text.push('\n');
+        text.push_str(&stored.chunk.text);
+    }
+    excerpt::words_present(&question.words, &text).len()
+}
+
+/// Returns the number of files that are reranked; the best of them become hits.
+pub(super) fn reranked_count(limit: usize) -> usize {
+    MIN_RERANKED_FILES.max(limit + EXTRA_FILES)
+}
+
+/// Returns the keys of a file's best passages.
+pub(super) fn passage_keys(fused: &FusedFile) -> impl Iterator<Item = (FileId, ChunkId)> {
+    fused.chunks().take(MAX_PASSAGES_PER_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
+}
+
+/// Shows evidence from a skill rather than plain text, if both matched. Chooses the evidence with most words that the file's
+/// name does not have: a question about `idr-contract.pdf` is about the signer, not about the contract's name.
+fn show_l2_evidence(
+    question: &Question,
+    files: &mut [FusedFile],
+    records: &HashMap<FileId, FileRecord>,
+    chunks: &PassageMap,
+) {
+    for file in files {
+        let Some(record) = records.get(&file.file_id) else { continue };
+        let named = excerpt::words_present(&question.words, &record.found.path.to_string_lossy());
+        let rest: Vec<String> = question.words.iter().filter(|it| !named.contains(&it.as_str())).cloned().collect();
+        let mut best: Option<((usize, Reverse<usize>), ChunkId)> = None;
+        for key in passage_keys(file) {
+            let Some(found) = chunks.get(&key).filter(|it| it.chunk.tier == Tier::L2) else { continue };
+            let body = found.chunk.body();
+            // With equal words the shorter evidence is clearer: a signature block rather than its page.
+            let merit = (excerpt::words_present(&rest, body).len(), Reverse(body.len()));
+            if best.as_ref().is_none_or(|(most, _)| merit > *most) {
+                best = Some((merit, key.1));
+            }
+        }
+        if let Some((_, chunk_id)) = best {
+            file.show_chunk(&chunk_id);
+        }
+    }
+}
+
+/// The result of a comparison of passages.
+#[derive(Default)]
+struct RerankResult {
+    /// The score of each passage, from both legs and its wording.
+    scores: HashMap<(FileId, ChunkId), f32>,
+    /// Weight of each content word of the question among these passages.
+    weights: HashMap<String, f32>,
+}
+
+/// Raises the scores of files by the wording of their passages, shows each file's best passage, and sorts again.
+fn rerank(
+    question: &Question,
+    files: &mut [FusedFile],
+    records: &HashMap<FileId, FileRecord>,
+    chunks: &PassageMap,
+) -> RerankResult {
+    let Some(text) = question.text() else { return RerankResult::default() };
+    let wording = QuestionWords::parse(&question.plan.raw_user_text, text);
+    let read = |key: (FileId, ChunkId)| {
+        let (chunk, record) = (&chunks.get(&key)?.chunk, records.get(&key.0)?);
+        let name = record.found.path.file_name().unwrap_or_default().to_string_lossy();
+        let title = format!("{} {name}", &chunk.text[..chunk.body_start as usize]);
+        Some((key, wording.read_passage(&chunk.text, &title)))
+    };
+    let readings: HashMap<(FileId, ChunkId), PassageWords> =
+        files.iter().flat_map(passage_keys).filter_map(read).collect();
+    let weights = wording.word_weights(readings.values());
+    let mut scores = HashMap::new();
+    for file in files.iter_mut() {
+        let mut best = 0.0f32;
+        let mut shown: Option<(f32, ChunkId)> = None;
+        for passage in file.chunks().take(MAX_PASSAGES_PER_FILE) {
+            let Some(reading) = readings.get(&(passage.file_id, passage.chunk_id.clone())) else { continue };
+            let merit = wording.wording_merit(&weights, reading);
+            let own = rerank::boost_score(passage.own_score(&Weights::default()), merit);
+            best = best.max(merit);
+            scores.insert((passage.file_id, passage.chunk_id.clone()), own);
+            if shown.as_ref().is_none_or(|(it, _)| own > *it) {
+                shown = Some((own, passage.chunk_id.clone()));
+            }
+        }
+        file.score = rerank::boost_score(file.score, best);
+        if let Some((_, shown)) = shown {
+            file.show_chunk(&shown);
+        }
+    }
+    files.sort_by(|a, b| b.score.total_cmp(&a.score));
+    RerankResult { scores, weights: wording.keys().map(str::to_string).zip(weights).collect() }
+}

@@ -1,0 +1,255 @@
+//! The name leg: finds files by their own names and by inner names (attachments, members of archives, sheets), with or
+//! without text. [`crate::ask::fuse`] defines the weight of a name beside text.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, SecondsFormat};
+use serde_json::json;
+
+use crate::ask::fuse::{self, FusedFile, Weights};
+use crate::ask::hit::{self, RankedHit};
+use crate::ask::hits::reranked_count;
+use crate::ask::retrieve::LEG_DEPTH;
+use crate::ask::{Asker, Question, excerpt};
+use crate::catalog::{NameMatch, NameWord, name_words};
+use crate::error::Result;
+use crate::index::{ServingTable, blocking};
+use crate::model::{ChunkId, Contents, FileFilter, FileId, FileKind, FileRecord, FileState};
+use crate::store::FileSet;
+
+/// Most files without text that compete by name with relevant passages.
+const MAX_FILES_WITHOUT_TEXT: usize = 3;
+/// Share of the question that names must hold for a file with text to be found by name alone.
+const MIN_NAME_SHARE: f32 = 0.3;
+/// The same share for a file without text, which has no other evidence.
+const MIN_NAME_SHARE_WITHOUT_TEXT: f32 = 0.5;
+/// Most inner names that a hit lists.
+const MAX_INNER_NAMES: usize = 20;
+
+/// The result of the name leg.
+#[derive(Default)]
+pub(super) struct NameMatches {
+    words: Vec<NameWord>,
+    /// Best first.
+    matches: Vec<NameMatch>,
+}
+
+impl NameMatches {
+    /// Returns the share of the question's words that the names of a file hold.
+    pub(super) fn share(&self, file: FileId) -> Option<f32> {
+        self.get(file).map(|it| it.share)
+    }
+
+    fn get(&self, file: FileId) -> Option<&NameMatch> {
+        self.matches.iter().find(|it| it.file_id == file)
+    }
+
+    /// Returns the words that the names of a file hold.
+    fn matched_words(&self, named: &NameMatch) -> Vec<String> {
+        named.matched_words.iter().map(|it| self.words[*it].whole.clone()).collect()
+    }
+
+    /// Returns the files with at least this share in their names, best first.
+    fn files_above(&self, least: f32) -> Vec<FileId> {
+        self.matches.iter().filter(|it| it.share >= least).map(|it| it.file_id).collect()
+    }
+}
+
+impl Asker {
+    /// Searches the names of these files for the words of a question.
+    pub(super) async fn search_names(&self, question: &Question, files: &FileSet) -> Result<NameMatches> {
+        let mut words = name_words(question.text().unwrap_or(&question.plan.raw_user_text));
+        if words.iter().any(|it| !excerpt::is_function_word(&it.whole)) {
+            words.retain(|it| !excerpt::is_function_word(&it.whole));
+        }
+        let mut seen = HashSet::new();
+        words.retain(|it| seen.insert(it.whole.clone()));
+        let (catalog, files) = (self.catalog.clone(), files.clone());
+        blocking(move || {
+            let among = match &files {
+                FileSet::All => None,
+                FileSet::Only(files) => Some(files.as_slice()),
+            };
+            let named = catalog.find_by_name(&words, among, LEG_DEPTH)?;
+            Ok(NameMatches { words, matches: named })
+        })
+        .await
+    }
+
+    /// Adds files with text that only their names found, each with its passage nearest to the question. Raises the scores of
+    /// all files by their names.
+    pub(super) async fn add_name_matches(
+        &self,
+        served: &ServingTable,
+        question: &Question,
+        query: Option<&[f32]>,
+        names: &NameMatches,
+        fused: &mut Vec<FusedFile>,
+    ) -> Result<()> {
+        let known: HashSet<FileId> = fused.iter().map(|it| it.file_id).collect();
+        let mut missing = names.files_above(MIN_NAME_SHARE);
+        missing.truncate(reranked_count(question.limit));
+        missing.retain(|it| !known.contains(it));
+        missing.sort_unstable();
+        if !missing.is_empty() && question.plan.l1_threshold.is_none() {
+            fused.extend(self.nearest_passages(served, query, missing).await?);
+        }
+        fuse::boost_named_files(fused, |file| names.share(file));
+        Ok(())
+    }
+
+    /// Returns one passage of each of these files: the nearest, or the first read if there are no vectors.
+    async fn nearest_passages(
+        &self,
+        served: &ServingTable,
+        query: Option<&[f32]>,
+        files: Vec<FileId>,
+    ) -> Result<Vec<FusedFile>> {
+        let (count, set) = (files.len(), FileSet::Only(Arc::new(files.clone())));
+        let near = match query {
+            Some(query) => self.vector_leg_files(served, query, &set, LEG_DEPTH, count).await?,
+            None => Vec::new(),
+        };
+        let mut found = fuse::fuse(&[], &near, &[], &Weights::default());
+        // These ranks count only few files, so they are dropped.
+        found.iter_mut().for_each(|it| it.vector = None);
+        let mut rest = files;
+        rest.retain(|it| !found.iter().any(|found| found.file_id == *it));
+        let mut any: HashMap<FileId, (u32, ChunkId)> = HashMap::new();
+        let wanted = rest.len();
+        let rest = FileSet::Only(Arc::new(rest));
+        served
+            .store
+            .scan(&rest, &mut |it| {
+                let (ordinal, id) = (it.chunk.ordinal, it.chunk.id);
+                let first = any.entry(it.file_id).or_insert_with(|| (ordinal, id.clone()));
+                if ordinal < first.0 {
+                    *first = (ordinal, id);
+                }
+                any.len() < wanted
+            })
+            .await?;
+        found.extend(any.into_iter().map(|(file, (_, chunk))| FusedFile::without_legs(file, chunk)));
+        Ok(found)
+    }
+
+    /// Returns hits of files without text: those with enough of the question in their names. With a metadata filter, also files
+    /// that pass it, as far as the limit allows.
+    pub(super) async fn hits_without_text(
+        &self,
+        question: &Question,
+        names: &NameMatches,
+        hits: usize,
+        speaks: bool,
+    ) -> Result<Vec<RankedHit>> {
+        let room = question.limit.saturating_sub(hits);
+        let most = if speaks { MAX_FILES_WITHOUT_TEXT } else { room.max(MAX_FILES_WITHOUT_TEXT) };
+        let mut found = self.hits_by_name(question, names, MIN_NAME_SHARE_WITHOUT_TEXT).await?;
+        found.retain(|it| it.record.state != FileState::Indexed && it.record.chunks == 0);
+        found.truncate(most);
+        if question.filter.is_only_scope() || !question.terms.describe().is_empty() {
+            return Ok(found);
+        }
+        for state in [FileState::Skipped, FileState::Failed, FileState::Pending] {
+            let filter = FileFilter { state: Some(state), ..question.filter.clone() };
+            let (catalog, room) = (self.catalog.clone(), room.saturating_sub(found.len()));
+            if room == 0 {
+                break;
+            }
+            // Files found by name may come again, so the search asks for that many more.
+            let most = room + found.len();
+            let (records, _) = blocking(move || catalog.search(&filter, most, 0)).await?;
+            for record in records {
+                if found.len() < most && record.chunks == 0 && !found.iter().any(|it| it.record.id == record.id) {
+                    found.push(hit::from_filter(question, &record));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns hits of files with at least this share of the question in their names.
+    pub(super) async fn hits_by_name(
+        &self,
+        question: &Question,
+        names: &NameMatches,
+        least: f32,
+    ) -> Result<Vec<RankedHit>> {
+        let ids = names.files_above(least);
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let catalog = self.catalog.clone();
+        let records = blocking(move || catalog.records(&ids)).await?;
+        let hit = |record: &FileRecord| {
+            let named = names.get(record.id)?;
+            let score = f64::from(fuse::name_score(named.share));
+            Some(hit::from_name(question, record, &names.matched_words(named), score))
+        };
+        Ok(records.iter().filter_map(hit).collect())
+    }
+
+    /// Adds the matched names to each hit, and for mail the sent date and the attachments.
+    pub(super) async fn annotate_names(&self, names: &NameMatches, hits: &mut [RankedHit]) -> Result<()> {
+        let is_told = |it: &RankedHit| it.record.kind == FileKind::Mail || names.get(it.record.id).is_some();
+        let ids: Vec<FileId> = hits.iter().filter(|it| is_told(it)).map(|it| it.record.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let catalog = self.catalog.clone();
+        let contents = blocking(move || catalog.inner_contents(&ids)).await?;
+        let none = Contents::default();
+        for found in hits.iter_mut().filter(|it| is_told(it)) {
+            let inside = contents.get(&found.record.id).unwrap_or(&none);
+            if let Some(named) = names.get(found.record.id) {
+                annotate_name_match(found, &names.matched_words(named), inside);
+            }
+            if found.record.kind == FileKind::Mail {
+                annotate_mail(found, inside);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn annotate_name_match(found: &mut RankedHit, held: &[String], inside: &Contents) {
+    let holds = |name: &&String| {
+        let words = name_words(name);
+        held.iter().any(|it| words.iter().any(|word| word.whole.starts_with(it) || word.parts.contains(it)))
+    };
+    let inner: Vec<&String> = inside.names.iter().filter(holds).take(MAX_INNER_NAMES).collect();
+    let mut facts = Vec::new();
+    if found.evidence.is_some() {
+        facts.push(format!("the name holds {}", held.join(", ")));
+    }
+    if !inner.is_empty() {
+        let names: Vec<String> = inner.iter().map(|it| format!("`{it}`")).collect();
+        facts.push(format!("in it: {}", names.join(", ")));
+        found.hit.metadata.insert("inner_names".into(), json!(inner));
+    }
+    found.hit.metadata.insert("name_words".into(), json!(held));
+    append_reasoning(found, &facts);
+}
+
+fn annotate_mail(found: &mut RankedHit, inside: &Contents) {
+    if let Some((first, last)) = inside.sent_ns {
+        let day = |it: i64| DateTime::from_timestamp_nanos(it).to_rfc3339_opts(SecondsFormat::Secs, true);
+        let value = if first == last { json!(day(first)) } else { json!([day(first), day(last)]) };
+        found.hit.metadata.insert("mail_date".into(), value);
+    }
+    if !inside.names.is_empty() {
+        let attached: Vec<&String> = inside.names.iter().take(MAX_INNER_NAMES).collect();
+        found.hit.metadata.insert("attachments".into(), json!(attached));
+        let names: Vec<&str> = attached.iter().map(|it| it.as_str()).collect();
+        append_reasoning(found, &[format!("attached: {}", names.join(", "))]);
+    }
+}
+
+fn append_reasoning(found: &mut RankedHit, facts: &[String]) {
+    for fact in facts {
+        let reasoning = &mut found.hit.reasoning;
+        reasoning.push_str(if reasoning.is_empty() { "" } else { "; " });
+        reasoning.push_str(fact);
+    }
+}

@@ -1,0 +1,258 @@
+//! Detects keys, tokens and numbers in texts by their form.
+//!
+//! Only forms made to be recognised: formats with a prefix or a checksum, private keys between their markers, and
+//! random-looking values after a word such as `api_key`. Hashes, identifiers and other base64 are kept. This file
+//! detects private keys; `tokens`, `values` and `numbers` detect the rest.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use regex::Regex;
+
+use crate::model::Redaction;
+use crate::secrets::card_numbers::find_numbers;
+use crate::secrets::named_values::{ends_with_name, leading_value, named_secrets};
+use crate::secrets::tokens::TOKENS;
+
+/// Replaces a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// Version of the redaction rules. Change it with the rules, so that files are indexed again.
+pub const RULES_VERSION: &str = "5";
+
+/// Upper limit of a private key: 16,384 bits of RSA take 13 KiB.
+pub(super) const MAX_KEY_BYTES: usize = 32 << 10;
+
+/// Marker before the kind of a key.
+pub(super) const KEY_BEGIN: &str = "-----BEGIN ";
+const KEY_END: &str = "-----END ";
+
+/// Compiles alternatives to one pattern.
+pub(super) fn compile_alternatives(alternatives: &[&str]) -> Regex {
+    Regex::new(&alternatives.join("|")).expect("the patterns are constants")
+}
+
+/// Redacts the texts of one document, in order. A private key may span texts, and a value may stand in the paragraph
+/// after its name.
+#[derive(Clone, Debug)]
+pub struct Redactor {
+    redaction: Redaction,
+    in_key: bool,
+    ends_with_name: bool,
+    found: u32,
+}
+
+impl Redactor {
+    /// Makes a censor for a new document.
+    pub fn new(redaction: Redaction) -> Redactor {
+        Redactor { redaction, in_key: false, ends_with_name: false, found: 0 }
+    }
+
+    /// Returns the number of redactions so far.
+    pub fn found(&self) -> u32 {
+        self.found
+    }
+
+    /// Redacts the next text; borrowed if it has no secrets.
+    pub fn redact<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        self.redact_with_known(text, Vec::new())
+    }
+
+    /// As [`Redactor::redact`], with secret ranges that are known already.
+    pub(super) fn redact_with_known<'t>(&mut self, text: &'t str, known: Vec<Range<usize>>) -> Cow<'t, str> {
+        match self.secret_ranges_with_known(text, known) {
+            places if places.is_empty() => Cow::Borrowed(text),
+            places => Cow::Owned(replace_ranges(text, &places)),
+        }
+    }
+
+    /// Returns the ranges of secrets in the next text, in order.
+    pub fn secret_ranges(&mut self, text: &str) -> Vec<Range<usize>> {
+        self.secret_ranges_with_known(text, Vec::new())
+    }
+
+    fn secret_ranges_with_known(&mut self, text: &str, known: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        if self.redaction == Redaction::None {
+            return Vec::new();
+        }
+        let mut places = self.private_keys(text);
+        places.extend(known);
+        places.extend(self.leading_value(text));
+        places.extend(secrets_with_context(text, self.redaction).map(|(_, secret)| secret));
+        let places = merge_ranges(places);
+        self.found += places.len() as u32;
+        places
+    }
+
+    /// Finds a value at the start of a text if the previous text ended with its name.
+    fn leading_value(&mut self, text: &str) -> Option<Range<usize>> {
+        let named = std::mem::replace(&mut self.ends_with_name, ends_with_name(text));
+        if named { leading_value(text) } else { None }
+    }
+
+    /// Finds private keys, including parts of keys that span texts.
+    fn private_keys(&mut self, text: &str) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        let mut at = 0;
+        if std::mem::take(&mut self.in_key) {
+            at = private_key_end(text, 0);
+            places.push(0..at);
+            self.in_key = at == text.len() && !text.contains(KEY_END);
+        }
+        while let Some(begin) = text[at..].find(KEY_BEGIN).map(|it| at + it) {
+            at = begin + KEY_BEGIN.len();
+            let Some(key) = private_key_at(text, begin) else { continue };
+            at = key.end;
+            places.push(key);
+            self.in_key = at == text.len() && !text[begin..].contains(KEY_END);
+        }
+        places.retain(|it| !it.is_empty());
+        places
+    }
+}
+
+/// Returns the private key with its marker at `begin`; `None` for other markers.
+pub(super) fn private_key_at(text: &str, begin: usize) -> Option<Range<usize>> {
+    let at = begin + KEY_BEGIN.len();
+    let label = text[at..].split("-----").next().unwrap_or_default();
+    if label.len() > 64 || !label.contains("PRIVATE KEY") {
+        return None;
+    }
+    Some(begin..private_key_end(text, at + label.len() + 5.min(text.len() - at - label.len())))
+}
+
+/// Returns the end of a private key that continues from `start`: after its end marker, or after the last line that can
+/// belong to a key.
+fn private_key_end(text: &str, start: usize) -> usize {
+    let limit = text.floor_char_boundary((start + MAX_KEY_BYTES).min(text.len()));
+    if let Some(place) = text[start..limit].find(KEY_END) {
+        let behind = start + place + KEY_END.len();
+        let rest = &text[behind..];
+        return behind + rest.find("-----").filter(|it| *it <= 64).map_or(0, |it| it + 5);
+    }
+    let mut end = start;
+    for line in text[start..limit].split_inclusive('\n') {
+        if !can_be_key_line(line.trim()) {
+            break;
+        }
+        end += line.len();
+    }
+    end
+}
+
+/// Whether a line can be part of a private key: base64, a header, or empty.
+fn can_be_key_line(line: &str) -> bool {
+    let base64 = line.bytes().all(|it| it.is_ascii_alphanumeric() || b"+/=\\".contains(&it));
+    let header = line.split_once(": ").is_some_and(|(name, _)| name.len() < 32 && !name.contains(' '));
+    base64 || header
+}
+
+/// Finds secrets within one text, except private keys: the range with its context, and the secret in it.
+pub(super) fn secrets_with_context(
+    text: &str,
+    redaction: Redaction,
+) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let tokens = TOKENS.find_iter(text).map(|it| (it.range(), it.range()));
+    let numbers = (redaction == Redaction::All).then(|| find_numbers(text).map(|it| (it.clone(), it)));
+    tokens.chain(named_secrets(text)).chain(numbers.into_iter().flatten())
+}
+
+/// Sorts ranges and merges those that touch.
+pub(super) fn merge_ranges(mut places: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    places.sort_unstable_by_key(|it| it.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(places.len());
+    for place in places {
+        match merged.last_mut() {
+            Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
+            _ => merged.push(place),
+        }
+    }
+    merged
+}
+
+fn replace_ranges(text: &str, places: &[Range<usize>]) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    let mut at = 0;
+    for place in places {
+        cleaned.push_str(&text[at..place.start]);
+        cleaned.push_str(REDACTED);
+        // A key that ends with its line must not consume the line end.
+        if text[place.clone()].ends_with('\n') {
+            cleaned.push('\n');
+        }
+        at = place.end;
+    }
+    cleaned.push_str(&text[at..]);
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(redaction: Redaction, text: &str, expected: &str) {
+        assert_eq!(Redactor::new(redaction).redact(text), expected, "{text}");
+    }
+
+    fn keys(text: &str, expected: &str) {
+        check(Redaction::Keys, text, expected);
+        check(Redaction::None, text, text);
+    }
+
+    #[test]
+    fn private_key_is_redacted_with_markers() {
+        let key =
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow+/=\nAAAA\n-----END RSA PRIVATE KEY-----";
+        keys(&format!("before\n{key}\nafter"), "before\n[redacted]\nafter");
+        keys(
+            "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+            "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+        );
+        keys(
+            "{\"key\": \"-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----\\n\"}",
+            "{\"key\": \"[redacted]\\n\"}",
+        );
+    }
+
+    #[test]
+    fn private_key_is_redacted_across_texts() {
+        let mut censor = Redactor::new(Redaction::Keys);
+        assert_eq!(censor.redact("note\n-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn"), "note\n[redacted]");
+        assert_eq!(censor.redact("NzaC1rZXk="), "[redacted]");
+        assert_eq!(censor.redact("QyNTUx\n-----END OPENSSH PRIVATE KEY-----\nmore"), "[redacted]\nmore");
+        assert_eq!(censor.redact("QyNTUx"), "QyNTUx");
+        assert_eq!(censor.found(), 3);
+    }
+
+    #[test]
+    fn value_after_text_ending_with_name_is_redacted() {
+        let mut censor = Redactor::new(Redaction::Keys);
+        for (text, cleaned) in [
+            ("Your API_KEY:", "Your API_KEY:"),
+            ("Zk3vQ9mX2pLr8TnB5wYs and so on", "[redacted] and so on"),
+            ("Zk3vQ9mX2pLr8TnB5wYs", "Zk3vQ9mX2pLr8TnB5wYs"),
+            ("The token", "The token"),
+            ("economy of Larkmouth", "economy of Larkmouth"),
+        ] {
+            assert_eq!(censor.redact(text), cleaned);
+        }
+    }
+
+    #[test]
+    fn mentioned_key_marker_does_not_redact_text() {
+        let mut censor = Redactor::new(Redaction::Keys);
+        let text = "A file that begins with -----BEGIN PRIVATE KEY----- is a key. Do not send it.";
+        assert_eq!(censor.redact(text), "A file that begins with [redacted] is a key. Do not send it.");
+        assert_eq!(censor.redact("The next paragraph."), "The next paragraph.");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn arbitrary_texts_are_redacted_without_panic(texts in proptest::collection::vec("(-----BEGIN |PRIVATE KEY|-----|-----END |[a-z0-9é\\n ]{0,5}){0,8}", 0..4)) {
+            let mut censor = Redactor::new(Redaction::All);
+            for text in &texts {
+                censor.redact(text);
+            }
+        }
+    }
+}

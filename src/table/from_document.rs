@@ -1,0 +1,292 @@
+//! Finds the tables of a document: readers split a table into blocks, and one sheet may hold several tables.
+
+use std::borrow::Cow;
+
+use crate::model::{Anchor, Block, BlockKind, Document};
+use crate::table::grid::Grid;
+use crate::table::{Place, Table, header};
+
+/// Rows of a block above which readers of text and web pages may have split the table; excludes the line below the head
+/// of a Markdown table.
+const FULL_BLOCK_ROWS: usize = 29;
+/// Upper limit of tables per document: documents that draw each frame as a table have thousands.
+const MAX_TABLES: usize = 1_000;
+/// Upper limit of columns. Cells are bounded by the rows, but each column is analysed.
+const MAX_COLUMNS: usize = 1_000;
+
+/// Rows of one table or of a part of it.
+#[derive(Default)]
+struct TablePart {
+    name: String,
+    grid: Grid,
+    places: Vec<Place>,
+    anchors: Vec<Anchor>,
+    /// Rows in the last blocks that share one anchor.
+    rows_of_last: usize,
+}
+
+/// Returns the tables of a document in order. A single column counts as a table only if no table is wider.
+pub fn tables_of_document(document: &Document) -> Vec<Table> {
+    let mut parts: Vec<TablePart> = Vec::new();
+    let (mut heading, mut is_open) = (String::new(), false);
+    for block in &document.blocks {
+        if block.kind != BlockKind::Table {
+            if let BlockKind::Heading(_) = block.kind {
+                heading.clone_from(&block.text);
+            }
+            is_open = false;
+            continue;
+        }
+        let goes_on = is_open && parts.last().is_some_and(|it| it.continues_with(block, &document.media_type));
+        if !goes_on {
+            if parts.len() >= MAX_TABLES {
+                break;
+            }
+            let name = block.anchor.sheet.clone().unwrap_or_else(|| heading.clone());
+            parts.push(TablePart { name, ..TablePart::default() });
+        }
+        add_block(block, &mut parts);
+        is_open = true;
+    }
+    let mut tables: Vec<Table> = Vec::new();
+    for part in parts {
+        finish_part(part, document, &mut tables);
+    }
+    if tables.iter().any(|it| it.width() > 1) {
+        tables.retain(|it| it.width() > 1);
+    }
+    for (table, number) in tables.iter_mut().zip(1..) {
+        table.number = number;
+    }
+    tables
+}
+
+/// The column letters of a cell range: `B` and `F` of `B7:F9`.
+pub(super) fn column_letters_of_range(cells: &str) -> (&str, &str) {
+    let letters = |cell: &'_ str| cell.find(|it: char| it.is_ascii_digit()).unwrap_or(cell.len());
+    let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
+    (&first[..letters(first)], &last[..letters(last)])
+}
+
+/// The column number, from 0, of column letters.
+fn column_number(letters: &str) -> usize {
+    let number = |sum: usize, it: u8| sum.saturating_mul(26).saturating_add(usize::from(it.saturating_sub(b'A')) + 1);
+    letters.bytes().fold(0, number).saturating_sub(1)
+}
+
+/// The letters of a column number, from 0.
+pub(super) fn column_letters(column: usize) -> String {
+    let mut letters = Vec::new();
+    let mut rest = column + 1;
+    while rest > 0 {
+        letters.push(char::from(b'A' + ((rest - 1) % 26) as u8));
+        rest = (rest - 1) / 26;
+    }
+    letters.into_iter().rev().collect()
+}
+
+/// The rows of a cell range: 7 and 9 of `B7:F9`.
+fn rows_of_cells(cells: &str) -> Option<(u32, u32)> {
+    let number = |cell: &str| cell.trim_start_matches(|it: char| it.is_ascii_uppercase()).parse::<u32>().ok();
+    let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
+    Some((number(first)?, number(last)?))
+}
+
+/// The line or row number of each line of a block; empty if unknown.
+fn row_numbers(block: &Block, lines: usize) -> Vec<u32> {
+    if block.rows.len() == lines {
+        return block.rows.clone();
+    }
+    let range = match (&block.anchor.cell, block.anchor.line_start, block.anchor.line_end) {
+        (Some(cells), ..) => rows_of_cells(cells),
+        (None, Some(first), Some(last)) => Some((first, last)),
+        _ => None,
+    };
+    match range {
+        Some((first, last)) if block.rows.is_empty() && (last.saturating_sub(first)) as usize + 1 == lines => {
+            (first..=last).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl TablePart {
+    /// Whether a block continues this table.
+    fn continues_with(&self, block: &Block, media_type: &str) -> bool {
+        let Some(last) = self.anchors.last() else { return false };
+        let anchor = &block.anchor;
+        let of = |it: &Anchor| (it.member.clone(), it.part.clone(), it.sheet.clone(), it.page);
+        if of(last) != of(anchor) {
+            return false;
+        }
+        let is_placed = anchor.line_start.is_some() || anchor.cell.is_some();
+        if is_placed && last == anchor {
+            return true;
+        }
+        if let Some(cells) = &anchor.cell {
+            let above = last.cell.as_deref().and_then(rows_of_cells);
+            let left =
+                |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(column_letters_of_range(cells).0));
+            let is_left = self.anchors.first().is_some_and(|it| left(it) > left(anchor));
+            let follows = |(above, own): ((u32, u32), (u32, u32))| above.1.checked_add(1) == Some(own.0);
+            return !is_left && above.zip(rows_of_cells(cells)).is_some_and(follows);
+        }
+        if anchor.line_start.is_some() {
+            return self.rows_of_last >= FULL_BLOCK_ROWS;
+        }
+        // Other formats write a table in one block of any length.
+        let widest =
+            block.text.lines().map(|it| split_cells(&restore_outer_spaces(it)).count()).max().unwrap_or_default();
+        media_type.contains("html") && self.rows_of_last > FULL_BLOCK_ROWS && widest <= self.grid.max_width()
+    }
+
+    fn push(&mut self, pad: usize, line: &str, block: u32, row: u32) {
+        let padded = std::iter::repeat_n("", pad);
+        let line = restore_outer_spaces(line);
+        let cells = padded.chain(split_cells(&line)).take(MAX_COLUMNS);
+        self.grid.push(cells);
+        self.places.push(Place { block, row });
+    }
+}
+
+/// Adds the rows of a block to the last part; blank rows of a sheet start a new part.
+fn add_block(block: &Block, parts: &mut Vec<TablePart>) {
+    let lines = block.text.split('\n').count();
+    let rows = row_numbers(block, lines);
+    let Some(part) = parts.last_mut() else { return };
+    let left = |it: &Anchor| it.cell.as_deref().map_or(0, |cells| column_number(column_letters_of_range(cells).0));
+    // Rows of a sheet start in the column of their block; rows of a table start in the leftmost column.
+    let mut pad = left(&block.anchor).saturating_sub(part.anchors.first().map_or(usize::MAX, left));
+    let is_same = part.anchors.last() == Some(&block.anchor);
+    part.rows_of_last = lines + if is_same { part.rows_of_last } else { 0 };
+    if !is_same {
+        part.anchors.push(block.anchor.clone());
+    }
+    let mut last = None;
+    for (index, line) in block.text.split('\n').enumerate() {
+        let row = rows.get(index).copied().unwrap_or_default();
+        let is_apart = block.anchor.cell.is_some() && last.is_some_and(|it: u32| row > it.saturating_add(1));
+        last = Some(row).filter(|it| *it > 0);
+        if is_apart && parts.len() < MAX_TABLES {
+            pad = 0;
+            let name = block.anchor.sheet.clone().unwrap_or_default();
+            parts.push(TablePart {
+                name,
+                anchors: vec![block.anchor.clone()],
+                rows_of_last: lines,
+                ..TablePart::default()
+            });
+        }
+        let Some(part) = parts.last_mut() else { return };
+        let block = u32::try_from(part.anchors.len() - 1).unwrap_or(u32::MAX);
+        part.push(pad, line, block, row);
+    }
+}
+
+/// Restores the spaces of empty cells at the ends of a line, which the reader trimmed.
+fn restore_outer_spaces(line: &str) -> Cow<'_, str> {
+    let is_cut = line.starts_with('|') || line.ends_with('|');
+    if is_cut { Cow::Owned(format!(" {line} ")) } else { Cow::Borrowed(line) }
+}
+
+/// Cells of a line from [`restore_outer_spaces`].
+fn split_cells(line: &str) -> impl Iterator<Item = &str> {
+    line.split(" | ").map(str::trim)
+}
+
+/// Detects the heads of a part and adds it as a new table, or as more rows of the last table if the part has no heads
+/// and lies below it on the same sheet.
+fn finish_part(part: TablePart, document: &Document, tables: &mut Vec<Table>) {
+    let found = header::detect_header(&part.grid, None);
+    let sheet = |it: &[Anchor]| it.first().and_then(|it| it.sheet.clone());
+    if let Some(above) = tables.last_mut()
+        && found.rows == 0
+        && above.head_rows > 0
+        && sheet(&part.anchors).is_some()
+        && sheet(&above.anchors) == sheet(&part.anchors)
+        && above.anchors.first().map(|it| &it.member) == part.anchors.first().map(|it| &it.member)
+        && part.grid.max_width() > 1
+        && part.grid.max_width() <= above.width()
+    {
+        return append_rows(part, above);
+    }
+    if part.grid.len() < 2 {
+        return;
+    }
+    let left = part
+        .anchors
+        .first()
+        .and_then(|it| it.cell.as_deref())
+        .map_or(0, |it| column_number(column_letters_of_range(it).0));
+    let heads = header::column_names(&part.grid, &found, left);
+    let is_sheet = part.anchors.first().is_some_and(|it| it.sheet.is_some());
+    tables.push(Table {
+        name: part.name,
+        is_sheet,
+        has_dots: is_sheet && !document.media_type.contains("opendocument"),
+        number: 0,
+        head_rows: found.rows,
+        heads,
+        is_whole: !document.truncated,
+        first: found.skip + found.rows as usize,
+        grid: part.grid,
+        places: part.places,
+        anchors: part.anchors,
+    });
+}
+
+fn append_rows(part: TablePart, above: &mut Table) {
+    let offset = u32::try_from(above.anchors.len()).unwrap_or(u32::MAX);
+    above.anchors.extend(part.anchors);
+    for (row, place) in part.places.iter().enumerate() {
+        above.grid.push((0..part.grid.width(row)).map(|it| part.grid.cell(row, it)));
+        above.places.push(Place { block: place.block.saturating_add(offset), row: place.row });
+    }
+}
+
+impl Table {
+    /// The same table with `rows` head rows, without detection.
+    pub(super) fn with_heads(&self, rows: u32) -> Table {
+        let found = header::detect_header(&self.grid, Some(rows));
+        let left = self
+            .anchors
+            .first()
+            .and_then(|it| it.cell.as_deref())
+            .map_or(0, |it| column_number(column_letters_of_range(it).0));
+        let heads = header::column_names(&self.grid, &found, left);
+        Table { head_rows: found.rows, heads, first: found.skip + found.rows as usize, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_cells_at_line_ends_are_kept() {
+        for (line, expected) in [
+            ("a | b", vec!["a", "b"]),
+            ("| b", vec!["", "b"]),
+            ("a |", vec!["a", ""]),
+            ("|  | b", vec!["", "", "b"]),
+            (" |  | b", vec!["", "", "b"]),
+            ("a |  |", vec!["a", "", ""]),
+            ("a |  | ", vec!["a", "", ""]),
+            ("a |  | b", vec!["a", "", "b"]),
+            ("|", vec!["", ""]),
+            ("a", vec!["a"]),
+            ("", vec![""]),
+            ("|a|b|", vec!["|a|b|"]),
+        ] {
+            assert_eq!(split_cells(&restore_outer_spaces(line)).collect::<Vec<_>>(), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn column_letters_match_spreadsheets() {
+        for (number, letters) in [(0, "A"), (25, "Z"), (26, "AA"), (701, "ZZ")] {
+            assert_eq!((column_letters(number).as_str(), column_number(letters)), (letters, number));
+        }
+        assert_eq!((column_letters_of_range("B7:AF9"), rows_of_cells("B7:AF9")), (("B", "AF"), Some((7, 9))));
+    }
+}
