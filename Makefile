@@ -55,14 +55,14 @@ torture: tools build models ## Runs the long tests (hours), with hostile files, 
 .PHONY: fuzz
 fuzz: build models ## Mutates files (FOLDER=data), requests, replies of servers and settings; N=20000 SEED=1
 	@source models/tools.env && VIC_MUTANTS=$(or $(N),20000) VIC_SEED=$(or $(SEED),1) VIC_MUTANTS_FROM=$(abspath $(FOLDER)) \
-	  cargo test --release --test it -- --nocapture hostile::mutants hostile::dropped hostile::looking::mutated \
-	  hostile::queries hostile::requests hostile::calls hostile::replies hostile::settings
+	  cargo test --release --test it -- --nocapture hostile::mutants hostile::daemon_mutants hostile::ocr_bombs::mutated \
+	  hostile::query_mutants hostile::request_mutants hostile::grpc_mutants hostile::model_reply_mutants hostile::settings_mutants
 
 .PHONY: test-models
 test-models: tools build models ## Builds a real language model server and runs the tests against it
 	@models/llama.sh
 	@source models/tools.env && VIC_TEST_LLAMA="$$VIC_MODELS_DIR/llama" \
-	  cargo test --release --test it -- --ignored --test-threads 1 models::
+	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
 
 .PHONY: check
 check: tools ## Checks format, lints and documentation

@@ -4,7 +4,7 @@
   answers.py measure SET...        indexes the files of each set and asks its questions. Prints how many answers are right, their
                                    length, their confidence, and the outcomes of questions without an answer.
   answers.py collect FILE SET...   saves the questions with the numbers of the units that vic compared.
-  answers.py fit FILE              fits the constants of src/ask/answer/weights.rs to the saved questions, and prints how well
+  answers.py fit FILE              fits the constants of src/ask/answer/scoring.rs to the saved questions, and prints how well
                                    they do on every second question, which the fit leaves out.
 
 A SET is FOLDER:QUESTIONS, a folder of files and a file of JSON lines. A line has `question` and either `answer`, alternatives
@@ -204,7 +204,7 @@ def fit_logistic(x, y, names, worth, l2=5e-3):
     return w[:-1] / deviation, w[-1] - (w[:-1] / deviation) @ mean
 
 
-# The constants of src/ask/answer/choose.rs.
+# The constants of src/ask/answer/select_quotes.rs.
 QUOTES, CHARS, BESIDE, BESIDE_OTHER = 3, 490, 2.5, 0.7
 
 

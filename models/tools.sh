@@ -2,7 +2,7 @@
 # Finds what the build needs besides Rust: a C compiler and the protobuf compiler with its includes. Installs missing tools
 # with apt where it may, and fetches the protobuf compiler with pip otherwise. Names what is still missing with the command
 # to type. Writes models/tools.env, which the Makefile sources. With --tests also installs the programs that tests observe
-# vic with (tests/it/means.rs says which may be missing) and the libraries of the example clients.
+# vic with (tests/it/support/capabilities.rs says which may be missing) and the libraries of the example clients.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 env_file=$here/tools.env

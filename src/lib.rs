@@ -18,7 +18,7 @@
 //! # Layout
 //!
 //! The crate `vic-protocol` holds what the daemon and its clients share; `vic-cli` is the command line. The modules of this
-//! crate in dependency order; each may use only those above it and `vic-protocol`, and `tests/it/layers.rs` enforces that.
+//! crate in dependency order; each may use only those above it and `vic-protocol`, and `tests/it/project/layers.rs` enforces that.
 //!
 //! - [`text`]: sentence boundaries in any language; pure.
 //! - [`filter`]: boolean filters, their grammar and evaluation; pure.

@@ -329,7 +329,7 @@ async fn commit_with_truncated_files_does_not_count() {
 fn forbidden_folder_is_same_error_twice_and_nothing_moves() {
     use std::os::unix::fs::PermissionsExt;
     if rustix::process::geteuid().is_root() {
-        // Permissions do not stop root: `tests/it/damage.rs` runs the same as another user.
+        // Permissions do not stop root: `tests/it/crash/damaged_data.rs` runs the same as another user.
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

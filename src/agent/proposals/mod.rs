@@ -1,4 +1,4 @@
-//! TODO_DOC
+//! Proposals of a model for the graph: made, checked against files, promoted to the graph.
 
 pub(in crate::agent) mod augment;
 pub(in crate::agent) mod promote;

@@ -10,7 +10,7 @@ use zip::write::SimpleFileOptions;
 
 use super::bombs::{Bomb, bomb, zip_with_large_part};
 use super::{extract_with, one_worker_pool, worker_program};
-use crate::torture::Rng;
+use crate::support::long_tests::Rng;
 
 const LIMIT: &[Reason] = &[Reason::DecompressionLimit];
 const DAMAGED: &[Reason] = &[Reason::Damaged];

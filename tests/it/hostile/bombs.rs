@@ -8,11 +8,12 @@ use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
 use zip::write::SimpleFileOptions;
 
 use super::archives::archive_bombs;
-use super::pdfs::{pdf_bombs, pdf_with_references_to};
-use super::pictures::picture_bombs;
 use super::{extract_with, one_worker_pool, worker_program};
-use crate::harness::World;
-use crate::torture::figure;
+use crate::hostile::pdf_bombs::pdf_bombs;
+use crate::hostile::pdf_bombs::pdf_with_references_to;
+use crate::hostile::picture_bombs::picture_bombs;
+use crate::support::harness::World;
+use crate::support::long_tests::figure;
 
 /// Promised time to a refusal, for a release build on an idle machine.
 const PROMISED_LIMIT: Duration = Duration::from_secs(2);

@@ -2,7 +2,7 @@
 //! reproducible; every file that kills a worker is kept.
 //!
 //! `VIC_MUTANTS` sets the number (`make torture`, `make fuzz`), `VIC_SEED` the first seed. `VIC_MUTANTS_FROM` names a folder
-//! of originals in place of `data/` and the [`crate::seeds`] of every format. `looking` runs OCR and layout on mutants,
+//! of originals in place of `data/` and the [`crate::support::seeds`] of every format. `looking` runs OCR and layout on mutants,
 //! `dropped` puts them into a daemon's folder. `queries`, `requests`, `calls`, `replies` and `settings` mutate requests,
 //! replies of other programs, and files written by the owner.
 
@@ -19,9 +19,10 @@ use zip::write::SimpleFileOptions;
 
 use super::bombs::MAX_MIB;
 use super::{model_store, worker_program};
-use crate::harness::sample_dir;
-use crate::seeds::seeds;
-use crate::torture::{figure, percentile};
+use crate::support::harness::sample_dir;
+use crate::support::long_tests::figure;
+use crate::support::long_tests::percentile;
+use crate::support::seeds::seeds;
 
 /// Number of mutants in a short run: a minute on two cores.
 pub(super) const DEFAULT_MUTANTS: u64 = 300;

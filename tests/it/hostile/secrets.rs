@@ -11,8 +11,8 @@ use futures::TryStreamExt;
 use lancedb::query::ExecutableQuery;
 use serde_json::json;
 
-use crate::harness::World;
-use crate::http;
+use crate::support::harness::World;
+use crate::support::http_client;
 
 /// Files that are secret by name. The text around the canary gives no hint.
 pub(super) const SECRET_NAMES: [&str; 54] = [
@@ -197,7 +197,7 @@ fn secrets_never_reach_index_answers_or_log() {
         let answer = match number % 4 {
             0 => world.json(&["ask", &question]).to_string(),
             1 => world.json(&["grep", &canary[6..]]).to_string(),
-            2 => http::post(&world, "/v1/search", &json!({ "query": question })).body,
+            2 => http_client::post(&world, "/v1/search", &json!({ "query": question })).body,
             _ => world.json(&["files"]).to_string(),
         };
         found.extend(found_in("an answer", answer.as_bytes(), &canaries));

@@ -1,0 +1,10 @@
+//! HTTP, gRPC and MCP: published fields, keys and scopes, TLS, the corpus verbs, graphs and tables.
+
+pub(crate) mod corpus;
+pub(crate) mod graph;
+pub(crate) mod origin;
+pub(crate) mod published;
+pub(crate) mod scopes;
+pub(crate) mod tables;
+pub(crate) mod tls;
+pub(crate) mod wire_contract;

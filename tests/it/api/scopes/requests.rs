@@ -1,0 +1,198 @@
+//! Every request that needs no knowledge of other users, in every API. The list is checked against the actual routes,
+//! methods, verbs and tools, so that none is missed.
+
+use serde_json::{Value, json};
+
+use crate::api::scopes::Team;
+use crate::api::scopes::corpus_objects;
+use crate::support::grpc_client;
+
+const QUESTION: &str = "who keeps the ladder of the orchard?";
+
+/// Methods that would remove something that later requests need. Skipped for keys that may call them.
+const DESTRUCTIVE_METHODS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
+
+/// One request in one of the APIs.
+pub(super) enum ScopedRequest {
+    Http(&'static str, String, Value),
+    Tool(String, Value),
+    Mcp(&'static str),
+    Grpc(String, Vec<u8>),
+}
+
+impl ScopedRequest {
+    /// Returns the route or method, and the request.
+    pub(super) fn name(&self) -> String {
+        match self {
+            ScopedRequest::Http(method, path, body) => format!("{method} {path} {body}"),
+            ScopedRequest::Tool(name, arguments) => format!("tool {name} {arguments}"),
+            ScopedRequest::Mcp(method) => format!("mcp {method}"),
+            ScopedRequest::Grpc(method, message) => format!("{method} {}", String::from_utf8_lossy(message)),
+        }
+    }
+
+    fn response_of(&self, team: &Team, key: &str) -> String {
+        match self {
+            ScopedRequest::Http(method, path, body) => team.send(key, method, path, body).body,
+            ScopedRequest::Tool(name, arguments) => team.tool(key, name, arguments.clone()),
+            ScopedRequest::Mcp(method) => team.mcp(key, method, json!({})),
+            ScopedRequest::Grpc(method, message) => {
+                let called = team.grpc(key, method, message);
+                format!("{} {}", called.headers, String::from_utf8_lossy(&called.body))
+            }
+        }
+    }
+}
+
+/// Sends every request with this key, which has the file `own` in its scope. Returns the requests with the responses.
+pub(super) fn send_all(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
+    let own = team.world.files().join(own);
+    let started = team.send(key, "POST", "/v1/index/start", &json!({"root": own.parent()})).body;
+    let started: Value = serde_json::from_str(&started).unwrap();
+    let job = started["job_id"].as_str().unwrap_or("no-such-job");
+    let is_kept =
+        |it: &ScopedRequest| key == team.owner && DESTRUCTIVE_METHODS.iter().any(|end| it.name().starts_with(end));
+    let asked = all_requests(own.to_str().unwrap(), job).into_iter().filter(|it| !is_kept(it));
+    asked.map(|it| (it.name(), it.response_of(team, key))).collect()
+}
+
+/// Returns all requests of a user with this file and this job.
+pub(super) fn all_requests(own: &str, job: &str) -> Vec<ScopedRequest> {
+    let mut all: Vec<ScopedRequest> =
+        http_posts(own).into_iter().map(|(path, body)| ScopedRequest::Http("POST", path, body)).collect();
+    let paths = ["/v1/status", "/health", "/", "/metrics", "/openapi.json"].map(String::from);
+    let of_job = ["status", "events"].map(|it| format!("/v1/index/{it}?job_id={job}"));
+    all.extend(paths.into_iter().chain(of_job).map(|it| ScopedRequest::Http("GET", it, Value::Null)));
+    all.extend(tool_calls(own, job).into_iter().map(|(name, arguments)| ScopedRequest::Tool(name, arguments)));
+    all.extend(["tools/list", "resources/list", "resources/templates/list", "prompts/list"].map(ScopedRequest::Mcp));
+    for method in grpc_client::methods() {
+        let messages = grpc_messages(method.rsplit_once('.').unwrap().1, own, job);
+        all.extend(messages.into_iter().map(|it| ScopedRequest::Grpc(method.clone(), it)));
+    }
+    all
+}
+
+fn http_posts(own: &str) -> Vec<(String, Value)> {
+    let fixed = [
+        ("/v1/ask", json!({"query": QUESTION, "limit": 100, "explain": true})),
+        ("/v1/ask", json!({"query": "who keeps the ladder?", "plan": plan()})),
+        ("/v1/ask", json!({"query": "files larger than 1 byte"})),
+        ("/v1/ask", json!({"query": "count the pdf files"})),
+        ("/v1/ask", json!({"query": "ladder", "filters": {"path_glob": "**"}})),
+        ("/v1/ask", json!({"query": "ladder", "warehouse_root": "/"})),
+        ("/v1/search", json!({"query": "orchard ladder", "limit": 1000})),
+        ("/v1/grep", json!({"pattern": "canary", "limit": 1000})),
+        ("/v1/grep", json!({"pattern": "ladder", "warehouse_root": "/"})),
+        ("/v1/similar", json!({"path": own})),
+        ("/v1/read", json!({"path": own})),
+        ("/v1/table", json!({"path": own})),
+        ("/v1/files", json!({"limit": 1000})),
+        ("/v1/files", json!({"words": ["canary"], "warehouse_root": "/"})),
+        ("/v1/index/start", json!({})),
+        ("/v1/index/start", json!({"db_path": "/elsewhere"})),
+        ("/v1/sync", json!({"timeout_seconds": 5})),
+        ("/v1/pause", json!({"seconds": 1})),
+        ("/v1/resume", Value::Null),
+    ];
+    let corpus =
+        corpus_objects::verb_requests(own).into_iter().map(|(verb, body)| (format!("/v1/corpus/{verb}"), body));
+    fixed.into_iter().map(|(path, body)| (path.to_string(), body)).chain(corpus).collect()
+}
+
+/// A plan that requires OCR and layout.
+fn plan() -> Value {
+    json!({
+        "intent": "search", "l1_query_text": "ladder", "requires_l2": true, "l2_skills": ["pdf_layout", "ocr_image"],
+        "privacy_mode": "local_only", "raw_user_text": "who keeps the ladder?",
+    })
+}
+
+fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
+    let everything = "select ?x where ?x is File or ?x is Chunk or ?x is Folder or ?x is Person limit 200";
+    let fixed = [
+        ("ask", json!({"query": QUESTION, "limit": 50})),
+        ("search", json!({"query": "orchard ladder"})),
+        ("files", json!({})),
+        ("read", json!({"path": own})),
+        ("table", json!({"path": own})),
+        ("status", json!({})),
+        ("status", json!({"job_id": job})),
+        ("index", json!({})),
+        ("db_summary", json!({})),
+        ("semantic_search", json!({"query": QUESTION, "limit": 50})),
+        ("axql_run", json!({"axql": everything})),
+        ("axql_run", json!({"axql": "select ?x where fts(?x, \"text\", \"ladder orchard\")"})),
+        ("axql_elaborate", json!({"axql": everything})),
+        ("lookup_entity", json!({"name": "canary", "limit": 100})),
+        ("describe_entity", json!({"entity": "canary"})),
+        ("describe_entity", json!({"entity": "1"})),
+        ("lookup_type", json!({"name": "File"})),
+        ("lookup_relation", json!({"name": "contains"})),
+        ("docchunk_get", json!({"chunk": "1"})),
+        ("quality_report", json!({})),
+        ("viz_render", json!({"limit": 500})),
+        ("viz_render", json!({"around": ["canary"]})),
+        ("graph_query", json!({"queryType": "edges"})),
+        ("graph_query", json!({"queryType": "nodes"})),
+        ("fts_chunks", json!({"query": "ladder", "limit": 50})),
+        (
+            "propose_relation_proposals",
+            json!({"relations": [{"rel_type": "mentions", "source": "canary", "target": "File#1"}]}),
+        ),
+    ];
+    let corpus =
+        corpus_objects::verb_requests(own).into_iter().map(|(verb, body)| (corpus_objects::tool_name(verb), body));
+    fixed.into_iter().map(|(name, arguments)| (name.to_string(), arguments)).chain(corpus).collect()
+}
+
+/// Returns the messages for a method, at least an empty one.
+pub(crate) fn grpc_messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
+    let within = |number: u8, inner: &[u8]| grpc_client::string_field(number, std::str::from_utf8(inner).unwrap());
+    let user = [grpc_client::string_field(1, "user"), grpc_client::string_field(2, QUESTION)].concat();
+    match method {
+        "Vic/Ask" | "Vic/Search" | "Vic/AskStream" => vec![grpc_client::string_field(1, QUESTION)],
+        "Vic/Grep" => vec![grpc_client::string_field(1, "canary")],
+        "Vic/Similar" | "Vic/ReadFile" | "Vic/Table" | "Vic/Embed" => vec![grpc_client::string_field(1, own)],
+        "Vic/GetJob" | "Vic/WatchJob" | "Vic/CancelJob" => vec![grpc_client::string_field(1, job)],
+        "Vic/Corpus" => {
+            let one = |(verb, body): (&str, Value)| {
+                [grpc_client::string_field(1, verb), grpc_client::string_field(2, &body.to_string())].concat()
+            };
+            corpus_objects::verb_requests(own).into_iter().map(one).collect()
+        }
+        "Graph/CallGraphTool" => vec![grpc_client::string_field(1, "db_summary")],
+        "Graph/QueryGraph" => {
+            vec![grpc_client::string_field(1, "select ?x ?y where ?x -contains|links_to|mentions-> ?y")]
+        }
+        "Graph/DrawGraph" => vec![vec![8, 1]],
+        "Llm/Stream" => vec![[within(3, &user), vec![120, 1]].concat()],
+        // Status, query, answer, agent, and the history of questions.
+        "Llm/Assist" => vec![
+            within(2, &[]),
+            grpc_client::string_field(3, QUESTION),
+            grpc_client::string_field(4, QUESTION),
+            within(5, &grpc_client::string_field(1, QUESTION)),
+            within(8, &[8, 50]),
+        ],
+        _ => vec![Vec::new()],
+    }
+}
+
+/// Returns every HTTP route from the route table.
+pub(super) fn routes() -> Vec<String> {
+    let table = include_str!("../../../../src/serve/http/mod.rs");
+    let routes: Vec<String> = table.split(".route(\"").skip(1).filter_map(one_route).collect();
+    assert!(routes.len() > 15 && routes.len() == table.matches(".route(").count(), "{routes:?}");
+    routes
+}
+
+/// `/v1/ask", post(...` -> `POST /v1/ask`
+fn one_route(text: &str) -> Option<String> {
+    let (path, rest) = text.split_once("\", ")?;
+    let (method, rest) = rest.split_once('(')?;
+    assert!(
+        !rest.lines().next()?.contains(").get(") && !rest.lines().next()?.contains(").post("),
+        "{path}: two methods"
+    );
+    Some(format!("{} {path}", method.to_uppercase()))
+}

@@ -1,0 +1,3 @@
+//! Commands of `vic` that need no running daemon.
+
+pub(crate) mod bench;

@@ -1,0 +1,388 @@
+//! A failing disk affects only writes. Any writing call may fail, once or persistently, as on a full disk (`ENOSPC`) or a
+//! broken one (`EIO`): the daemon survives, answers, and indexes everything once the disk works again.
+//!
+//! `strace_command` injects the failures and counts calls per thread: the first `fsync` of every thread fails, or the second. The
+//! daemon is either started under `strace_command`, or `strace_command` is attached to a running daemon: a start makes more calls than the
+//! work after it, and may fail at the first of them.
+//!
+//! `write` also wakes threads, answers requests and writes the log. Its failures come from a preloaded library (`faults.c`),
+//! limited to files of the data directory and counted for the whole daemon.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::crash::kills::change_for;
+use crate::crash::kills::check_after_death;
+use crate::support::capabilities;
+use crate::support::crash_oracle::CrashOracle;
+use crate::support::harness::World;
+use crate::support::long_tests::Rng;
+use crate::support::long_tests::figure;
+use crate::support::long_tests::size_from_env;
+
+/// The call that the preloaded library fails.
+const WRITE: &str = "write";
+
+/// Calls that create, change and sync data on disk, as used by SQLite, the table and vic itself. A `?` marks calls that some
+/// processors do not have.
+const CALL_FAMILIES: [&str; 9] = [
+    WRITE,
+    "pwrite64",
+    "fsync",
+    "fdatasync,syncfs",
+    "linkat,?link",
+    "renameat,?rename,renameat2",
+    "ftruncate,fallocate",
+    "unlinkat,?unlink,?rmdir",
+    "mkdirat,?mkdir",
+];
+
+/// The errors of a full disk and a broken disk.
+const ERRORS: [&str; 2] = ["ENOSPC", "EIO"];
+
+/// Number of files before the first failure.
+const FILES: u64 = 40;
+
+/// How long files change while the disk fails.
+const WORK_TIME: Duration = Duration::from_millis(400);
+
+/// Within this time, a daemon on a failing disk is ready, has refused to start or has ended.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Number of questions asked while the disk fails.
+const QUESTIONS: usize = 3;
+
+/// Which calls fail, and when.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    calls: &'static str,
+    error: &'static str,
+    /// The index of the first failing call: per thread, for [`WRITE`] per process.
+    number: u64,
+    /// Whether all later calls fail too.
+    persists: bool,
+    /// Whether the daemon is already running.
+    at_work: bool,
+}
+
+/// What happened to the daemon.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    /// No call failed: the daemon made fewer calls.
+    NotReached,
+    /// The daemon became or stayed ready, and answered.
+    Answered,
+    /// The daemon refused to start with a reason.
+    Refused,
+}
+
+/// Compiles a library to preload into a daemon from a source next to this file.
+pub(crate) fn compile_preload(source: &str, to: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(source);
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
+    assert!(compiled.unwrap().success());
+    to.to_owned()
+}
+
+impl Fault {
+    /// The command that injects the failures and logs them to `seen`.
+    fn strace_command(&self, seen: &Path) -> Vec<String> {
+        let Fault { calls, error, number, .. } = self;
+        let on = if self.persists { "+" } else { "" };
+        let inject = format!("inject={calls}:error={error}:when={number}{on}");
+        let trace = format!("trace={calls}");
+        let words = ["strace", "-f", "-q", "-e", &trace, "-e", &inject, "-o", seen.to_str().unwrap()];
+        words.map(String::from).to_vec()
+    }
+
+    /// The command that preloads the library. Writes fail while the file `switch` exists.
+    fn preload_command(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
+        let library = compile_preload("crash/faults.c", &seen.with_extension("so"));
+        let last = if self.persists { i64::MAX } else { self.number.cast_signed() };
+        let number = if self.error == "EIO" { libc::EIO } else { libc::ENOSPC };
+        vec![
+            "env".to_owned(),
+            format!("LD_PRELOAD={}", library.display()),
+            format!("FAULTS_BELOW={}", data.display()),
+            format!("FAULTS_SWITCH={}", switch.display()),
+            format!("FAULTS_SEEN={}", seen.display()),
+            format!("FAULTS_NUMBER={}", self.number),
+            format!("FAULTS_LAST={last}"),
+            format!("FAULTS_ERRNO={number}"),
+        ]
+    }
+
+    /// Runs a daemon into the fault, then restarts it on a healthy disk and checks that nothing is missing.
+    fn check(&self, world: &mut World, oracle: &mut CrashOracle) -> Outcome {
+        let place = tempfile::tempdir().unwrap();
+        let seen = place.path().join("seen");
+        let begun = world.log().len();
+        let tracer = self.start_or_attach(world, &seen);
+        let outcome = if self.at_work || gets_ready(world, begun, self) {
+            change_for(oracle, world, WORK_TIME);
+            // Each job ends with maintenance. This job may fail.
+            vic_with_timeout(world, 20, &["index", world.files().to_str().unwrap()]);
+            check_answers(world, oracle, self);
+            self.stop(world, oracle, &seen);
+            Outcome::Answered
+        } else {
+            check_refusal(world, begun, self);
+            Outcome::Refused
+        };
+        drop(tracer);
+        let refused = std::fs::read_to_string(&seen).is_ok_and(|it| it.contains("(INJECTED)"));
+        check_after_death(world, oracle, &format!("{self:?}"));
+        check_complete(world, self);
+        // Also covers the log of the restart.
+        assert!(!world.log()[begun..].contains("panicked"), "{self:?}\n{}", &world.log()[begun..]);
+        assert!(refused || outcome == Outcome::Answered, "{self:?}: nothing failed\n{}", &world.log()[begun..]);
+        if refused { outcome } else { Outcome::NotReached }
+    }
+
+    /// Starts a daemon under the fault, or attaches to the running one.
+    fn start_or_attach(&self, world: &mut World, seen: &Path) -> Option<Tracer> {
+        if self.calls == WRITE {
+            self.start_preloaded(world, seen);
+            return None;
+        }
+        let words = self.strace_command(seen);
+        if self.at_work {
+            return Some(Tracer::attach(&words, world.pid()).expect("attaching worked before"));
+        }
+        world.kill();
+        // `-D` keeps the daemon as the direct child.
+        world.spawn_with_launcher(&[&words[..1], &["-D".to_owned()], &words[1..]].concat());
+        None
+    }
+
+    /// Starts a daemon with the library. With `at_work`, failures begin only after the daemon is ready.
+    fn start_preloaded(&self, world: &mut World, seen: &Path) {
+        let switch = seen.with_extension("switch");
+        let loader = self.preload_command(&world.data().canonicalize().unwrap(), seen, &switch);
+        world.kill();
+        if !self.at_work {
+            File::create(&switch).unwrap();
+        }
+        let begun = world.log().len();
+        world.spawn_with_launcher(&loader);
+        if self.at_work {
+            assert!(gets_ready(world, begun, self), "{}", world.log());
+            File::create(&switch).unwrap();
+        }
+    }
+
+    /// Stops the running daemon, alternating between SIGTERM and SIGKILL.
+    fn stop(&self, world: &mut World, oracle: &mut CrashOracle, seen: &Path) {
+        if let Some(ended) = world.exit_status() {
+            // The tracer also logs signals and their senders.
+            let seen = std::fs::read_to_string(seen).unwrap_or_default();
+            let seen: Vec<&str> = seen.lines().filter(|it| it.contains("INJECTED") || it.contains("---")).collect();
+            panic!("{self:?}: {ended}, after\n{}\n{}", seen.join("\n"), world.log());
+        }
+        if oracle.draw(0..2) == 0 {
+            let asked = Command::new("kill").args(["-TERM", &world.pid().to_string()]).status();
+            assert!(asked.unwrap().success());
+            let begun = Instant::now();
+            let ended = loop {
+                if let Some(ended) = world.exit_status() {
+                    break ended;
+                }
+                assert!(begun.elapsed() < PATIENCE, "{self:?}: the daemon does not end\n{}", world.log());
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            assert!(ended.code().is_some(), "{self:?}: {ended}\n{}", world.log());
+        }
+        world.kill();
+    }
+}
+
+/// A running tracer, killed on drop.
+struct Tracer(Child);
+
+impl Tracer {
+    /// Attaches to every thread of a process. Returns None if that is not permitted.
+    fn attach(words: &[String], pid: u32) -> Option<Tracer> {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(["-p", &pid.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut tracer = Tracer(command.spawn().ok()?);
+        let begun = Instant::now();
+        while !is_traced(pid) {
+            assert!(begun.elapsed() < PATIENCE, "strace neither attaches nor ends");
+            if tracer.0.try_wait().unwrap().is_some() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(tracer)
+    }
+
+    /// Returns whether this process may trace programs that it starts.
+    fn is_possible() -> bool {
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let words = ["strace", "-q", "-o", "/dev/null"].map(String::from);
+        let tracer = Tracer::attach(&words, sleeper.id());
+        let possible = tracer.is_some();
+        drop(tracer);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        possible
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Returns whether all threads of a process are traced.
+fn is_traced(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let is_free = |thread: std::io::Result<std::fs::DirEntry>| {
+        let status = thread.and_then(|it| std::fs::read_to_string(it.path().join("status")));
+        status.is_ok_and(|it| it.lines().any(|line| line == "TracerPid:\t0"))
+    };
+    !threads.into_iter().any(is_free)
+}
+
+/// Waits until the daemon is ready (true) or has ended (false). Runs no command: it could start another daemon.
+fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
+    let waits = Instant::now();
+    while !world.log()[begun..].contains("vicd is ready") {
+        if world.exit_status().is_some() {
+            return false;
+        }
+        assert!(waits.elapsed() < PATIENCE, "{fault:?}: neither ready nor ended\n{}", &world.log()[begun..]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// Runs `vic` with a time limit in seconds.
+fn vic_with_timeout(world: &World, seconds: u64, arguments: &[&str]) -> Output {
+    let seconds = seconds.to_string();
+    world.run("timeout", &[&[&seconds, crate::support::harness::vic_program()], arguments].concat())
+}
+
+/// Asserts that indexed, unchanged files are found while the disk fails.
+fn check_answers(world: &World, oracle: &mut CrashOracle, fault: &Fault) {
+    oracle.note_acknowledged(world);
+    for (path, version) in oracle.present().into_iter().take(QUESTIONS) {
+        let output = vic_with_timeout(world, 20, &["ask", &version.token, "--format", "json"]);
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{fault:?}: no answer, {output:?}\n{}", world.log()));
+        let hits = answer["hits"].as_array().unwrap();
+        let found = hits.iter().filter(|it| it["path"] == path.to_str().unwrap()).count();
+        assert_eq!(found, 1, "{fault:?}: {} for {}\n{}", path.display(), version.token, world.log());
+    }
+}
+
+/// Asserts that a daemon that refuses to start names the path and a remedy.
+fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
+    let log = world.log();
+    let (said, ended) = (&log[begun..], world.exit_status().unwrap());
+    let names_a_place = said.contains(&format!("`{}", world.data().display()));
+    let is_refusal = ended.code().is_some_and(|it| it != 0) && said.contains("error: ") && said.contains("hint: ");
+    assert!(is_refusal && names_a_place, "{fault:?}: {ended}\n{said}");
+    world.kill();
+}
+
+/// Asserts that every file is counted and that the doctor finds no problem.
+fn check_complete(world: &World, fault: &Fault) {
+    let coverage = &world.json(&["status"])["coverage"];
+    let count = |name: &str| coverage[name].as_u64().unwrap();
+    let sum: u64 = ["indexed", "skipped", "failed", "pending"].into_iter().map(count).sum();
+    assert_eq!(sum, count("found"), "{fault:?}: {coverage}");
+    let (_, report) = world.json_with_code(&["doctor"]);
+    let checks = report["checks"].as_array().unwrap();
+    let is_ours = |it: &&Value| !it["name"].as_str().unwrap().starts_with("model");
+    let wrong: Vec<_> = checks.iter().filter(is_ours).filter(|it| it["health"] != "ok").collect();
+    assert!(wrong.is_empty() && !checks.is_empty(), "{fault:?}: {wrong:?}\n{}", world.log());
+}
+
+/// Runs a daemon into all faults in turn, and prints the outcomes.
+fn check_all(what: &str, faults: &[Fault], seed: u64) {
+    if !capabilities::can_trace() || !capabilities::can_attach(Tracer::is_possible()) {
+        return;
+    }
+    let mut world = World::new().start();
+    let mut oracle = CrashOracle::new(&world, seed);
+    (0..FILES).for_each(|_| oracle.change_one());
+    world.index();
+    oracle.note_acknowledged(&world);
+    let mut outcomes = Vec::new();
+    for fault in faults {
+        let begun = Instant::now();
+        outcomes.push(fault.check(&mut world, &mut oracle));
+        println!("{fault:?}: {:?} in {:.1?}", outcomes[outcomes.len() - 1], begun.elapsed());
+    }
+    let count = |wanted: Outcome| outcomes.iter().filter(|it| **it == wanted).count();
+    let (answered, refused) = (count(Outcome::Answered), count(Outcome::Refused));
+    figure(
+        what,
+        format!(
+            "{} faults of seed {seed}, {} hit: {answered} answered, {refused} starts refused with a cure; 0 ends, {} \
+             acknowledged changes, 0 lost, 0 twice",
+            outcomes.len(),
+            answered + refused,
+            oracle.acknowledgements
+        ),
+    );
+    assert!(answered > 0, "no daemon answered: this shows nothing");
+    check_all_hit(faults, &outcomes);
+}
+
+/// Asserts that each kind of call failed for a starting and for a running daemon, if its first call was to fail: the first
+/// call always happens, later ones may not.
+fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
+    let mut hits = BTreeMap::<(&str, bool), usize>::new();
+    for (fault, outcome) in faults.iter().zip(outcomes) {
+        let is_hit = usize::from(*outcome != Outcome::NotReached);
+        if fault.number == 1 || is_hit > 0 {
+            *hits.entry((fault.calls, fault.at_work)).or_default() += is_hit;
+        }
+    }
+    let never: Vec<_> = hits.iter().filter(|it| *it.1 == 0).collect();
+    assert!(
+        never.is_empty(),
+        "these calls were never refused (at work, or else at the start), which shows nothing: {never:?}"
+    );
+}
+
+#[test]
+fn disk_failure_at_any_call_affects_only_writes() {
+    let seed = size_from_env("VIC_TORTURE_SEED", 1);
+    let mut dice = Rng::new(seed);
+    // The first six are what the index needs. Each fails with both errors, one of them at the first call.
+    let mut faults = Vec::new();
+    for (place, calls) in CALL_FAMILIES[..6].iter().enumerate() {
+        for (turn, error) in ERRORS.into_iter().enumerate() {
+            let (later, lasts) = (dice.in_range(1..4), dice.below(2) == 0);
+            let number = if turn == 0 { 1 } else { later };
+            faults.push(Fault { calls, error, number, persists: lasts, at_work: (place + turn) % 3 != 2 });
+        }
+    }
+    check_all("writes that fail", &faults, seed);
+}
+
+#[test]
+#[ignore = "an hour; make torture"]
+fn torture_failing_writes() {
+    let seed = size_from_env("VIC_TORTURE_SEED", 2);
+    let numbers = size_from_env("VIC_TORTURE_WRITES", 12);
+    for calls in CALL_FAMILIES {
+        let mut faults = Vec::new();
+        for (error, number) in ERRORS.into_iter().flat_map(|it| (1..=numbers).map(move |number| (it, number))) {
+            for (lasts, at_work) in [(false, true), (true, true), (false, false), (true, false)] {
+                faults.push(Fault { calls, error, number, persists: lasts, at_work });
+            }
+        }
+        check_all(&format!("the Nth {calls} fails"), &faults, seed);
+    }
+}

@@ -1,0 +1,277 @@
+//! OCR and layout workers hold large networks in memory. These tests give them picture and page bombs, pictures at the size
+//! limit, and mutated pictures.
+//!
+//! The number of mutants is a twentieth of `VIC_MUTANTS`: each takes as long as a page. See `mutants`.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use image::{GrayImage, ImageFormat, RgbImage, imageops};
+use vic::extract::{Purpose, SkillJob, Tools, WorkerPool};
+use vic::model::{Document, ExtractFailure, ExtractLimits, Reason};
+use vic::skills::{OCR_IMAGE, PDF_LAYOUT};
+
+use crate::hostile::bombs::Bomb;
+use crate::hostile::model_store;
+use crate::hostile::mutants::DEFAULT_MUTANTS;
+use crate::hostile::mutants::Original;
+use crate::hostile::mutants::keep_if_deadly;
+use crate::hostile::mutants::mutant;
+use crate::hostile::mutants::originals;
+use crate::hostile::mutants::rng_of_mutant;
+use crate::hostile::mutants::variable_or;
+use crate::hostile::pdf_bombs::pdf_bombs;
+use crate::hostile::picture_bombs::picture_bombs;
+use crate::hostile::worker_program;
+use crate::support::long_tests::figure;
+use crate::support::long_tests::percentile;
+
+/// Extra memory above the baseline scan for a refused picture.
+const REFUSED_EXTRA_MIB: u64 = 100;
+/// Overshoot of the worker limit until it is detected: the largest single allocation of the networks.
+const OVERSHOOT_MIB: u64 = 256;
+/// Extra memory above the largest network page for a picture that is downscaled row by row.
+const ROW_DECODER_EXTRA_MIB: u64 = 64;
+/// The same for a picture that is decoded as a whole first.
+const WHOLE_DECODER_EXTRA_MIB: u64 = 128;
+/// Threads of a worker on a machine with many cores. Each thread takes memory.
+const MAX_THREADS: usize = 4;
+/// Time limit of a bomb in seconds.
+const TIME_LIMIT_SECONDS: u32 = 10;
+/// When a bomb is over for certain: a hanging worker is killed.
+const KILL_LIMIT: Duration = Duration::from_secs(12);
+/// Side in pixels of the largest picture that is read.
+const LARGEST_SIDE: u32 = 9_999;
+/// Side in pixels of the largest page that the networks get.
+const PAGE_SIDE: u32 = 4_000;
+
+/// A pool of OCR workers with the daemon's settings.
+struct OcrWorkers {
+    pool: WorkerPool,
+    tools: Tools,
+    /// Memory limit of a worker.
+    max_mib: u64,
+}
+
+impl OcrWorkers {
+    fn new() -> OcrWorkers {
+        let mut settings = vic::skills::pool_settings(&model_store(), &ExtractLimits::default());
+        settings.tools.ocr.as_mut().expect("`make models` fetches the networks").threads = MAX_THREADS;
+        let (tools, max_mib) = (settings.tools.clone(), u64::from(settings.limits.memory_mib));
+        OcrWorkers { pool: WorkerPool::new(worker_program().into(), settings), tools, max_mib }
+    }
+
+    /// Returns the usual job for a file.
+    fn job(&self, name: &str, seconds: u32) -> SkillJob {
+        let skill = if name.ends_with(".pdf") { PDF_LAYOUT } else { OCR_IMAGE };
+        SkillJob { skill: skill.into(), seconds, tools: self.tools.clone(), ..SkillJob::default() }
+    }
+
+    /// Runs a job on a file. Returns the outcome and the time.
+    async fn run_job(&self, name: &str, bytes: &[u8], job: SkillJob) -> (Result<Document, ExtractFailure>, Duration) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let begun = Instant::now();
+        let outcome = self.pool.run_skill(file, name, job).await;
+        (outcome, begun.elapsed())
+    }
+
+    /// Reads a well-formed scan, which must succeed.
+    async fn read_scan(&self) -> Document {
+        let (outcome, took) = self.run_job("scan.png", &scan_bytes(), self.job("scan.png", 60)).await;
+        let document = outcome.unwrap_or_else(|failed| panic!("{failed:?} after {took:?}"));
+        assert!(document.problems.is_empty() && long_words(&document).len() > 10, "{document:?}");
+        document
+    }
+}
+
+fn scan_bytes() -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans/piano-receipt.png")).unwrap()
+}
+
+/// Returns the words of more than four letters.
+fn long_words(document: &Document) -> Vec<String> {
+    let text = document.text();
+    text.split(|it: char| !it.is_alphabetic()).filter(|it| it.len() > 4).map(str::to_lowercase).collect()
+}
+
+fn outcome_text(outcome: &Result<Document, ExtractFailure>) -> String {
+    match outcome {
+        Ok(document) => format!("{} bytes {:.100?}", document.text().len(), document.problems),
+        Err(failed) => failed.reason.name().to_string(),
+    }
+}
+
+/// Returns whether the outcome is an accepted reason or text. A refused picture is reported as a problem of its one page.
+fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
+    let ends_of_workers = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory, Reason::Io];
+    match outcome {
+        Ok(document) => {
+            let text = document.text();
+            let is_told = !document.problems.is_empty();
+            let is_as_told = bomb.name.ends_with(".pdf") || bomb.allowed_reasons.is_empty() || is_told;
+            is_as_told && text.len() < 20 << 20 && !text.contains("root:")
+        }
+        Err(failed) => bomb.allowed_reasons.contains(&failed.reason) || !ends_of_workers.contains(&failed.reason),
+    }
+}
+
+/// Reads the bombs in turn and the scan after each. Each may take `more_mib` MiB above the first scan.
+async fn check_bombs(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
+    let lookers = OcrWorkers::new();
+    lookers.read_scan().await;
+    let most = more_mib.map_or(lookers.max_mib + OVERSHOOT_MIB, |it| lookers.pool.peak_mib() + it);
+    let (mut wrong, mut slowest) = (Vec::new(), Duration::ZERO);
+    for bomb in bombs {
+        let (outcome, took) = lookers.run_job(bomb.name, &bomb.bytes, lookers.job(bomb.name, TIME_LIMIT_SECONDS)).await;
+        println!(
+            "{:16} {took:>9.1?}  {:>4} MiB so far  {}",
+            bomb.name,
+            lookers.pool.peak_mib(),
+            outcome_text(&outcome)
+        );
+        if !is_contained(bomb, &outcome) || took > KILL_LIMIT {
+            wrong.push(format!("{}: {outcome:.300?} in {took:?}", bomb.name));
+        }
+        slowest = slowest.max(took);
+        lookers.read_scan().await;
+    }
+    let peak = lookers.pool.peak_mib();
+    figure(what, format!("{}: at most {slowest:.1?}, {peak} MiB", bombs.len()));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(peak <= most, "{peak} MiB, and {most} may be");
+}
+
+#[tokio::test]
+async fn ocr_workers_survive_picture_and_page_bombs() {
+    check_bombs("picture bombs, OCR", &picture_bombs(), Some(REFUSED_EXTRA_MIB)).await;
+    check_bombs("page bombs, OCR and layout", &pdf_bombs(), None).await;
+}
+
+/// The scan, magnified six times, in the corner of a square of 100 million pixels.
+fn large_scan() -> GrayImage {
+    let scan = image::load_from_memory(&scan_bytes()).unwrap().into_luma8();
+    let mut large = GrayImage::from_pixel(LARGEST_SIDE, LARGEST_SIDE, image::Luma([255]));
+    let magnified = imageops::resize(&scan, scan.width() * 6, scan.height() * 6, imageops::FilterType::Nearest);
+    imageops::replace(&mut large, &magnified, 0, 0);
+    large
+}
+
+/// Encodes a PNG with these bytes per pixel, computed from its shade.
+fn png<const N: usize>(large: &GrayImage, depth: png::BitDepth, pixel: impl Fn(u8) -> [u8; N]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, large.width(), large.height());
+    let has_alpha = N == 4 || N == 8;
+    encoder.set_color(if has_alpha { png::ColorType::Rgba } else { png::ColorType::Rgb });
+    encoder.set_depth(depth);
+    encoder.set_compression(png::Compression::Fast);
+    let mut writer = encoder.write_header().unwrap();
+    // Row by row, so that this process does not hold the full picture either.
+    let mut rows = writer.stream_writer().unwrap();
+    for row in large.rows() {
+        let row: Vec<u8> = row.flat_map(|it| pixel(it.0[0])).collect();
+        rows.write_all(&row).unwrap();
+    }
+    rows.finish().unwrap();
+    drop(writer);
+    bytes
+}
+
+fn encoded(picture: impl Into<image::DynamicImage>, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    picture.into().write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+
+/// Reads a picture with the words of the scan. Returns the peak memory and the error, if any.
+async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Option<String>) {
+    let lookers = OcrWorkers::new();
+    let (outcome, took) = lookers.run_job(name, bytes, lookers.job(name, 120)).await;
+    let (peak, kib) = (lookers.pool.peak_mib(), bytes.len() >> 10);
+    figure(&format!("{name}, {kib} KiB, is read for its text"), format!("{peak} MiB in {took:.1?}"));
+    let read = outcome.as_ref().map(long_words).unwrap_or_default();
+    let known = expected.iter().filter(|it| read.contains(it)).count();
+    let wrong = format!("{name}: {known} of {} words, {outcome:.300?}", expected.len());
+    (peak, (known * 2 < expected.len()).then_some(wrong))
+}
+
+/// Creates a picture on demand: together they are large.
+type MakePicture<'m> = &'m dyn Fn() -> Vec<u8>;
+
+#[tokio::test]
+async fn largest_pictures_are_read_within_memory_limit() {
+    use png::BitDepth::{Eight, Sixteen};
+    let (usual, large) = (OcrWorkers::new(), large_scan());
+    let expected = long_words(&usual.read_scan().await);
+    figure("a scan of 1.6 million pixels is read for its text", format!("{} MiB", usual.pool.peak_mib()));
+    let page = imageops::thumbnail(&large, PAGE_SIDE, PAGE_SIDE);
+    let (as_page, wrong) = read_large("page.png", &png(&page, Eight, |it| [it; 3]), &expected).await;
+    let mut all_wrong = Vec::from_iter(wrong);
+    let shade = |x, y| image::Rgb([large.get_pixel(x, y).0[0]; 3]);
+    let in_colour = || RgbImage::from_fn(large.width(), large.height(), shade);
+    let made: [(&str, MakePicture, u64); 5] = [
+        ("rgb.png", &|| png(&large, Eight, |it| [it; 3]), ROW_DECODER_EXTRA_MIB),
+        ("rgba.png", &|| png(&large, Eight, |it| [it, it, it, 255 - it / 255]), ROW_DECODER_EXTRA_MIB),
+        ("rgba16.png", &|| png(&large, Sixteen, |it| [it, it, it, it, it, it, 255, 255]), ROW_DECODER_EXTRA_MIB),
+        ("grey.tiff", &|| encoded(large.clone(), ImageFormat::Tiff), ROW_DECODER_EXTRA_MIB),
+        ("rgb.jpg", &|| encoded(in_colour(), ImageFormat::Jpeg), WHOLE_DECODER_EXTRA_MIB),
+    ];
+    for (name, make, more) in made {
+        let bytes = make();
+        let (peak, wrong) = read_large(name, &bytes, &expected).await;
+        all_wrong.extend(wrong);
+        // The file itself is always in memory.
+        let file = bytes.len() as u64 >> 20;
+        let most = (as_page + more).min(usual.max_mib) + file;
+        if peak > most {
+            all_wrong.push(format!("{name}: {peak} MiB, and {most} may be"));
+        }
+    }
+    assert!(all_wrong.is_empty(), "{}", all_wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
+    let is_seen = |it: &Original| {
+        let extension = it.name.rsplit('.').next().unwrap_or_default().to_lowercase();
+        ["pdf", "png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff"].contains(&extension.as_str())
+    };
+    let originals: Vec<Original> = originals().into_iter().filter(is_seen).collect();
+    if originals.is_empty() {
+        println!("nothing is proved: the folder has no picture or page");
+        return;
+    }
+    let count = (variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 20).max(60);
+    let (lookers, mut outcomes, mut times) = (OcrWorkers::new(), BTreeMap::<String, u64>::new(), Vec::new());
+    for number in 0..count {
+        let mut dice = rng_of_mutant(number);
+        let Original { name, bytes } = dice.pick(&originals);
+        let bytes = mutant(bytes, &mut dice);
+        let mut job = lookers.job(name, 20);
+        if job.skill == PDF_LAYOUT && dice.index_below(2) == 0 {
+            // Otherwise pages with a text layer are never rendered.
+            job = SkillJob { skill: OCR_IMAGE.into(), purpose: Purpose::EveryText, pages: Some(vec![1]), ..job };
+        }
+        let (outcome, took) = lookers.run_job(name, &bytes, job).await;
+        times.push(took);
+        let came = match &outcome {
+            Ok(document) if document.problems.is_empty() => "read",
+            Ok(_) => "a page refused",
+            Err(failed) => {
+                keep_if_deadly(failed, number, name, &bytes);
+                failed.reason.name()
+            }
+        };
+        *outcomes.entry(came.to_string()).or_default() += 1;
+    }
+    lookers.read_scan().await;
+    let (peak, slowest) = (lookers.pool.peak_mib(), percentile(&times, 100));
+    figure("mutants read by OCR and layout", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
+    let of = |name: &str| outcomes.get(name).copied().unwrap_or(0);
+    let ends = of("worker_crash") + of("timeout") + of("out_of_memory");
+    assert!(ends * 50 <= count + 49, "more than one in fifty costs a worker: {outcomes:?}");
+    assert!(of("read") * 4 > count, "{outcomes:?}");
+    assert!(peak <= lookers.max_mib, "{peak} MiB");
+}

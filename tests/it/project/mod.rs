@@ -1,0 +1,5 @@
+//! Rules of the source tree: layers, dependencies, the map of adversarial cases.
+
+pub(crate) mod cases;
+pub(crate) mod dependencies;
+pub(crate) mod layers;

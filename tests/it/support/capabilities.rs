@@ -1,0 +1,159 @@
+//! Capabilities of the machine that a test needs: tracing programs, also running ones, private namespaces, other user ids,
+//! libraries that are fetched.
+//!
+//! Without its capability a test shows nothing. Capabilities that a package installs are required: the test fails with
+//! `cannot prove`. Capabilities that only the machine's owner can grant (namespaces and attaching are kernel settings, other
+//! users need root), or that come from the network, are optional: the test passes and reports that on standard error, past
+//! the harness, which hides the output of passing tests. `VIC_TESTS_MUST_PROVE=1`, set by `make torture`, makes it fail.
+//!
+//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets tests pass without the named capabilities.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::support::syscall_trace::SyscallTrace;
+
+/// A capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Capability {
+    /// `strace` and the permission to trace.
+    Strace,
+    /// The permission to trace a running program that is not a child of the tracer.
+    Attaching,
+    /// Unprivileged user namespaces with mounts inside.
+    Namespaces,
+    /// The permission to run programs under another user id.
+    OtherUsers,
+    /// A kernel that groups processor scheduling by session (autogroup).
+    Sessions,
+    /// The libraries of the example clients in `tests/clients`.
+    Clients,
+}
+
+const ALL: [Capability; 6] = [
+    Capability::Strace,
+    Capability::Attaching,
+    Capability::Namespaces,
+    Capability::OtherUsers,
+    Capability::Sessions,
+    Capability::Clients,
+];
+
+impl Capability {
+    /// Returns the name in `VIC_TESTS_WITHOUT`.
+    fn name(self) -> &'static str {
+        match self {
+            Capability::Strace => "strace",
+            Capability::Attaching => "attach",
+            Capability::Namespaces => "userns",
+            Capability::OtherUsers => "users",
+            Capability::Sessions => "autogroup",
+            Capability::Clients => "clients",
+        }
+    }
+
+    fn missing_hint(self) -> &'static str {
+        match self {
+            Capability::Strace => "strace is missing, or may not trace here; `models/tools.sh --tests` installs it",
+            Capability::Attaching => "running programs cannot be traced here; see kernel.yama.ptrace_scope",
+            Capability::Namespaces => "user namespaces are not permitted here; see kernel.unprivileged_userns_clone",
+            Capability::OtherUsers => "no other user id is available here; run as root, with setpriv",
+            Capability::Sessions => "this kernel does not schedule by session; see CONFIG_SCHED_AUTOGROUP",
+            Capability::Clients => "libraries of a client are missing; `models/clients.sh` fetches them",
+        }
+    }
+}
+
+/// The behavior of a test.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    Proves,
+    Passes,
+    Fails,
+}
+
+fn decide(means: Capability, is_there: bool, without: &str, must_prove: bool) -> Decision {
+    let mut names = without.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let known = |name: &str| ALL.iter().any(|it| it.name() == name);
+    assert!(
+        names.clone().all(known),
+        "VIC_TESTS_WITHOUT=`{without}`: known are {}",
+        ALL.map(Capability::name).join(", ")
+    );
+    match is_there {
+        true => Decision::Proves,
+        false if names.any(|it| it == means.name()) => Decision::Passes,
+        false if means == Capability::Strace || must_prove => Decision::Fails,
+        false => Decision::Passes,
+    }
+}
+
+/// Returns whether a test with this need proceeds. Fails the test if a required capability is missing.
+fn can_prove(means: Capability, is_there: bool) -> bool {
+    let set = |name: &str| std::env::var(name).unwrap_or_default();
+    match decide(means, is_there, &set("VIC_TESTS_WITHOUT"), !set("VIC_TESTS_MUST_PROVE").is_empty()) {
+        Decision::Proves => true,
+        Decision::Fails => panic!("cannot prove: {} (VIC_TESTS_WITHOUT={})", means.missing_hint(), means.name()),
+        Decision::Passes => {
+            let test = std::thread::current().name().unwrap_or("a test").to_string();
+            // Not with a macro: the harness captures the output of macros.
+            let said = format!("\nNOT PROVEN: {test}: {}\n", means.missing_hint());
+            std::io::stderr().write_all(said.as_bytes()).unwrap();
+            false
+        }
+    }
+}
+
+/// Returns whether a test that traces programs proceeds.
+pub(crate) fn can_trace() -> bool {
+    can_prove(Capability::Strace, SyscallTrace::is_possible())
+}
+
+/// Returns whether a test that attaches to running programs proceeds, given its own attempt.
+pub(crate) fn can_attach(is_possible: bool) -> bool {
+    can_prove(Capability::Attaching, is_possible)
+}
+
+/// Returns whether a test that runs programs under `unshare` with these arguments proceeds. Tries it with `true`.
+pub(crate) fn can_unshare(words: &[&str]) -> bool {
+    let tried = Command::new("unshare").args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    can_prove(Capability::Namespaces, tried.is_ok_and(|it| it.success()))
+}
+
+/// Returns whether a test that acts as another user proceeds, given its own attempt.
+pub(crate) fn can_switch_user(is_possible: bool) -> bool {
+    can_prove(Capability::OtherUsers, is_possible)
+}
+
+/// Returns whether a test of processor shares between sessions proceeds.
+pub(crate) fn can_check_autogroup(are_there: bool) -> bool {
+    can_prove(Capability::Sessions, are_there)
+}
+
+/// Returns whether a test of an example client proceeds, given that its libraries exist or not.
+pub(crate) fn can_run_clients(are_there: bool) -> bool {
+    can_prove(Capability::Clients, are_there)
+}
+
+#[test]
+fn missing_package_fails_and_missing_permission_fails_only_if_required() {
+    use Decision::{Fails, Passes, Proves};
+    for (means, without, must_prove, expected) in [
+        (Capability::Strace, "", false, Fails),
+        (Capability::Strace, "userns, users", true, Fails),
+        (Capability::Strace, "strace", false, Passes),
+        (Capability::Strace, "userns,strace", true, Passes),
+        (Capability::Attaching, "", false, Passes),
+        (Capability::Attaching, "", true, Fails),
+        (Capability::Namespaces, "", false, Passes),
+        (Capability::Namespaces, "", true, Fails),
+        (Capability::Namespaces, "userns", true, Passes),
+        (Capability::OtherUsers, "", true, Fails),
+        (Capability::OtherUsers, "strace", false, Passes),
+        (Capability::Clients, "", false, Passes),
+    ] {
+        assert_eq!(decide(means, false, without, must_prove), expected, "{means:?} without `{without}`");
+        assert_eq!(decide(means, true, without, must_prove), Proves);
+    }
+    assert!(std::panic::catch_unwind(|| decide(Capability::Strace, true, "stracy", false)).is_err(), "unknown name");
+}

@@ -1,0 +1,257 @@
+//! A real daemon with its own folder, and the real command line.
+
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Returns the path of `vic`, which `make build` puts beside `vicd`.
+pub(crate) fn vic_program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = Path::new(env!("CARGO_BIN_EXE_vicd")).with_file_name("vic");
+        assert!(program.is_file(), "`{}` is missing: run `make build`", program.display());
+        program.to_str().expect("a path in UTF-8").to_string()
+    })
+}
+
+/// A daemon with its data directory and an empty folder to fill and index. Stops with the test.
+pub(crate) struct World {
+    dir: TempDir,
+    daemon: Option<Child>,
+    variables: Vec<(String, String)>,
+    /// Command prefix of every program.
+    launcher: Vec<String>,
+}
+
+impl World {
+    /// Creates the folders. Starts no daemon.
+    pub(crate) fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("files")).unwrap();
+        World { dir, daemon: None, variables: Vec::new(), launcher: Vec::new() }
+    }
+
+    /// Sets a variable for the daemon and the commands.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> World {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts every program through this launcher, which must exec it.
+    pub(crate) fn under(mut self, launcher: Vec<String>) -> World {
+        self.launcher = launcher;
+        self
+    }
+
+    /// Drops root's right to bypass file permissions in every program.
+    pub(crate) fn without_root_override(self) -> World {
+        let launcher = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"].map(String::from).to_vec();
+        if rustix::process::geteuid().is_root() { self.under(launcher) } else { self }
+    }
+
+    /// Starts the daemon and waits until it answers.
+    pub(crate) fn start(mut self) -> World {
+        self.spawn_and_wait();
+        self
+    }
+
+    /// Starts the daemon through this launcher without waiting for it.
+    pub(crate) fn spawn_with_launcher(&mut self, launcher: &[String]) {
+        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        // A killed daemon leaves this file. A command that trusts it would start a competing daemon.
+        std::fs::remove_file(self.data().join("listen")).ok();
+        let own = std::mem::replace(&mut self.launcher, launcher.to_vec());
+        let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
+        self.launcher = own;
+        self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
+    }
+
+    /// Starts the daemon without waiting for it.
+    pub(crate) fn spawn_without_wait(&mut self) {
+        self.spawn_with_launcher(&self.launcher.clone());
+    }
+
+    /// Starts or restarts the daemon and waits until it answers.
+    pub(crate) fn spawn_and_wait(&mut self) {
+        self.spawn_without_wait();
+        self.wait_until("the daemon answers", Duration::from_secs(60), |world| {
+            world.data().join("listen").exists() && world.vic(&["status", "--format", "json"]).status.success()
+        });
+    }
+
+    /// Kills the daemon with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().unwrap();
+            daemon.wait().unwrap();
+        }
+    }
+
+    /// Stops the daemon with SIGTERM. Returns whether it exited successfully.
+    pub(crate) fn terminate(&mut self) -> bool {
+        let mut daemon = self.daemon.take().expect("a daemon runs");
+        let pid = daemon.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        daemon.wait().unwrap().success()
+    }
+
+    /// Returns the exit status of the daemon if it has ended.
+    pub(crate) fn exit_status(&mut self) -> Option<std::process::ExitStatus> {
+        self.daemon.as_mut().and_then(|it| it.try_wait().unwrap())
+    }
+
+    /// Returns the daemon's settings.
+    pub(crate) fn config(&self) -> vic::config::Config {
+        let data = self.data();
+        let own = |name: &str| self.variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
+        vic::config::Config::from_lookup(&|name| match name {
+            "VIC_DATA_DIR" => Some(data.clone().into_os_string()),
+            name => own(name),
+        })
+        .unwrap()
+    }
+
+    /// Returns the daemon's process, which then outlives the test.
+    pub(crate) fn release(&mut self) -> Child {
+        self.daemon.take().expect("a daemon runs")
+    }
+
+    /// Returns the daemon's process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.as_ref().expect("a daemon runs").id()
+    }
+
+    /// Returns the data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Returns the folder to index.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.dir.path().join("files")
+    }
+
+    /// Writes a file into the folder and creates its parents.
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.files().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Indexes the folder and waits for the job.
+    pub(crate) fn index(&self) {
+        self.ok(&["index", &self.files().display().to_string()]);
+    }
+
+    /// Runs `vic` with these arguments.
+    pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
+        self.run(crate::support::harness::vic_program(), arguments)
+    }
+
+    /// Runs a program in place of `vic` with these arguments.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = self.command(program);
+        // Into files: a daemon started by the command inherits its pipes and would keep them open.
+        let mut into = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+        command.args(arguments).stdin(Stdio::null());
+        command.stdout(into[0].try_clone().unwrap()).stderr(into[1].try_clone().unwrap());
+        let status = command.status().unwrap();
+        let [stdout, stderr] = into.each_mut().map(|file| {
+            let mut said = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut said).unwrap();
+            said
+        });
+        Output { status, stdout, stderr }
+    }
+
+    /// Runs `vic`, which must succeed. Returns its output.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.vic(arguments);
+        assert!(
+            output.status.success(),
+            "vic {arguments:?}: {}\n{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+            self.log()
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `vic` with `--format json`, which must succeed.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--format", "json"]);
+        serde_json::from_str(&self.ok(&arguments)).unwrap()
+    }
+
+    /// Runs `vic` with `--format json`. Returns its exit code and its output.
+    pub(crate) fn json_with_code(&self, arguments: &[&str]) -> (i32, Value) {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--format", "json"]);
+        let output = self.vic(&arguments);
+        let printed = serde_json::from_slice(&output.stdout);
+        (output.status.code().unwrap(), printed.unwrap_or_else(|error| panic!("{error}: {output:?}")))
+    }
+
+    /// Runs `vic`, which must fail. Returns its exit code and stderr.
+    pub(crate) fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.vic(arguments);
+        assert!(!output.status.success(), "vic {arguments:?} succeeded");
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Searches and returns the paths of the hits.
+    pub(crate) fn paths(&self, arguments: &[&str]) -> Vec<String> {
+        let mut all = vec!["ask"];
+        all.extend(arguments);
+        let answer = self.json(&all);
+        let hits = answer["hits"].as_array().unwrap();
+        hits.iter().map(|hit| hit["path"].as_str().unwrap().to_string()).collect()
+    }
+
+    /// Polls until `holds` returns true. Fails with the daemon's log after `limit`.
+    pub(crate) fn wait_until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(begun.elapsed() < limit, "not within {limit:?}: {what}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Returns the daemon's log.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut words = self.launcher.iter().map(String::as_str).chain([program]);
+        let mut command = Command::new(words.next().unwrap_or(program));
+        command.args(words);
+        command.env_clear().env("PATH", std::env::var("PATH").unwrap_or_default());
+        command.env("HOME", self.dir.path().join("home")).env("VIC_DATA_DIR", self.data());
+        command.env("VIC_LISTEN", "127.0.0.1:0").current_dir(self.dir.path());
+        if let Ok(models) = std::env::var("VIC_MODELS_DIR") {
+            command.env("VIC_MODELS_DIR", models);
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Returns the folder of the project's sample files.
+pub(crate) fn sample_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
+}

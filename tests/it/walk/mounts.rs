@@ -1,0 +1,119 @@
+//! Disks that come and go, such as sticks and network shares: their files stay in the index, and the disk can be unmounted.
+//!
+//! Each test reruns itself inside a namespace with mount permission, as an otherwise ignored test.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use vic::model::FileState;
+
+use crate::limits::disk_space::run_in_namespace;
+use crate::support::client::SyncClient;
+use crate::support::harness::World;
+use crate::watch::events::ROOT_NOTICED;
+use crate::watch::events::SOON;
+use crate::watch::events::index_in;
+use crate::watch::events::is_degraded;
+use crate::watch::events::table_versions;
+
+/// Files in the root's own file system.
+const HERE: [&str; 2] = ["a.md", "b/c.md"];
+
+/// Files on the disk.
+const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
+
+/// A daemon has noticed a mount in a new root after this time.
+const MOUNT_SEEN: Duration = Duration::from_secs(7);
+
+fn run_ok(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A private file system, mounted at `home` and bind-mounted at `place`.
+struct Disk {
+    home: String,
+    place: String,
+}
+
+impl Disk {
+    fn new(home: &Path, place: &Path) -> Disk {
+        let disk = Disk { home: home.display().to_string(), place: place.display().to_string() };
+        fs::create_dir_all(home).unwrap();
+        fs::create_dir_all(place).unwrap();
+        run_ok("mount", &["-t", "tmpfs", "tmpfs", &disk.home]);
+        disk.mount();
+        disk
+    }
+
+    fn mount(&self) {
+        run_ok("mount", &["--bind", &self.home, &self.place]);
+    }
+
+    /// Unmounts the disk as a user does: fails while a file on it is open.
+    fn unmount(&self) {
+        run_ok("umount", &[&self.place]);
+    }
+}
+
+/// Unmounts and remounts the disk. `is_away` must hold meanwhile, and nothing may be stored or dropped.
+fn check_unmount(world: &World, caller: &SyncClient, disk: &Disk, is_away: &dyn Fn(&SyncClient) -> bool) {
+    let (before, stored) = (caller.files(), table_versions(world));
+    // Mounts are checked every five seconds: the daemon must have seen this one.
+    std::thread::sleep(MOUNT_SEEN);
+    disk.unmount();
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, is_away), "{:?}", caller.status());
+    let away = caller.files();
+    assert!(before.iter().all(|(path, it)| away.get(path).is_some_and(|now| now.hash == it.hash)), "{away:?}");
+    disk.mount();
+    let is_back = |it: &SyncClient| it.status().roots[0].available && it.status().degraded.is_empty();
+    assert!(caller.poll_until(ROOT_NOTICED + SOON, is_back), "{:?}", caller.status());
+    caller.sync();
+    let back = caller.files();
+    let is_same = |path, now: &vic::model::FileRecord| {
+        let before: &vic::model::FileRecord = &before[path];
+        (before.id, before.hash, now.state) == (now.id, now.hash, FileState::Indexed)
+    };
+    assert!(back.len() == before.len() && back.iter().all(|(path, it)| is_same(path, it)), "{back:?}");
+    assert_eq!(table_versions(world), stored, "no file was embedded or stored again");
+    assert_eq!(caller.hits("the text of f.md").first().map(|it| it.path.ends_with("f.md")), Some(true));
+}
+
+#[test]
+fn a12_unmounted_root_keeps_index_and_recovers() {
+    run_in_namespace("walk::mounts::inside_root_on_disk");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_root_on_disk() {
+    let world = World::new();
+    let disk = Disk::new(&world.files().with_file_name("home"), &world.files());
+    let (world, caller) = index_in(world, &ON_DISK);
+    check_unmount(&world, &caller, &disk, &|it| !it.status().roots[0].available && !it.status().degraded.is_empty());
+    world.write("e/new.md", "Written when it was back: gentian.");
+    assert!(caller.poll_until(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "e/new.md")));
+}
+
+#[test]
+fn a12_unmounted_disk_below_root_keeps_index_and_recovers() {
+    run_in_namespace("walk::mounts::inside_root_with_disk");
+}
+
+#[test]
+#[ignore = "runs inside the test above"]
+fn inside_root_with_disk() {
+    let world = World::new();
+    let disk = Disk::new(&world.files().with_file_name("home"), &world.files().join("m"));
+    let on_disk = ON_DISK.map(|it| format!("m/{it}"));
+    let files: Vec<&str> = HERE.into_iter().chain(on_disk.iter().map(String::as_str)).collect();
+    let (world, caller) = index_in(world, &files);
+    check_unmount(&world, &caller, &disk, &|it| is_degraded(&it.status(), "not mounted"));
+    world.write("m/e/new.md", "Written when it was back: gentian.");
+    assert!(caller.poll_until(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "m/e/new.md")));
+    // Also a folder that was available all the time.
+    world.write("b/new.md", "Written beside it: saxifrage.");
+    assert!(caller.poll_until(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "b/new.md")));
+}
