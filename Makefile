@@ -65,7 +65,8 @@ test-models: tools build models ## Builds a real language model server and runs 
 	  cargo test --release --test it -- --ignored --test-threads 1 real_models::
 
 .PHONY: check
-check: tools ## Checks format, lints and documentation
+check: tools ## Checks names, format, lints and documentation
+	tests/check_names.py
 	cargo fmt --check
 	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings
 	@source models/tools.env && RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --no-deps --document-private-items

@@ -17,8 +17,9 @@
 //!
 //! # Layout
 //!
-//! The crate `vic-protocol` holds what the daemon and its clients share; `vic-cli` is the command line. The modules of this
-//! crate in dependency order; each may use only those above it and `vic-protocol`, and `tests/it/project/layers.rs` enforces that.
+//! The crate `vic-protocol` holds what the daemon and its clients share; `vic-cli` is the command line. All unsafe code is
+//! in `vic-kernels` (vector instructions) and `vic-system` (system calls). The modules of this crate in dependency order;
+//! each may use only those above it and these crates, and `tests/it/project/layers.rs` enforces that.
 //!
 //! - [`text`]: sentence boundaries in any language; pure.
 //! - [`filter`]: boolean filters, their grammar and evaluation; pure.
@@ -60,6 +61,8 @@
 //! - `indexed + skipped + failed + pending = found`, always.
 //! - An unreadable or suddenly empty root never deletes anything.
 //! - A text has the same vector in every batch.
+
+#![forbid(unsafe_code)]
 
 pub use vic_protocol::{client, config, data_dir, error, model, proto, units, verbs};
 

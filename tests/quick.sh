@@ -11,6 +11,8 @@ test_changed() {
   [ -z "$modules" ] || cargo test --release --package "$1" --lib -- $modules
 }
 
+test_changed vic-system crates/system/src
+test_changed vic-kernels crates/kernels/src
 test_changed vic-protocol crates/protocol/src
 test_changed vic-cli crates/cli/src
 test_changed vic src

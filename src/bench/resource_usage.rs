@@ -22,7 +22,8 @@ pub(super) struct ResourceUsage {
 impl ResourceUsage {
     /// Starts measuring. Resets the memory peak if the system allows it.
     pub(super) fn start() -> ResourceUsage {
-        return_free_memory();
+        // The freed memory of earlier rows must not count for the next row.
+        vic_system::malloc::trim();
         // 5 resets the peak resident memory of this process; refused on other systems and in some containers.
         let _kept = std::fs::write("/proc/self/clear_refs", "5");
         ResourceUsage { begun: Instant::now(), cpu_before: cpu_seconds() }
@@ -46,16 +47,6 @@ impl ResourceUsage {
         if peak > 0.0 {
             row.set(PEAK_RSS_MIB, peak);
         }
-    }
-}
-
-/// Returns the freed memory of earlier rows to the system, so that it does not count for the next row.
-fn return_free_memory() {
-    #[cfg(target_env = "gnu")]
-    #[expect(unsafe_code, reason = "the allocator has no safe interface")]
-    // SAFETY: it only returns unused pages to the system, under the allocator's own locks.
-    unsafe {
-        libc::malloc_trim(0);
     }
 }
 

@@ -1,20 +1,19 @@
-//! The daemon. `vicd` runs it, `vicd worker` is the extraction process, `vicd doctor` checks the data directory.
+//! The daemon. `vicd` runs it, `vicd doctor` checks the data directory.
 
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[path = "vicd/allocator.rs"]
-mod allocator;
+#![forbid(unsafe_code)]
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use vic::config::Config;
-use vic::error::{Error, Result};
+use vic::error::{Error, ErrorCode, Result};
 
 /// Other platforms use the system allocator everywhere.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
-static ALLOCATOR: allocator::Allocator = allocator::Allocator;
+static ALLOCATOR: vic_system::allocator::Jemalloc = vic_system::allocator::Jemalloc;
 
 /// How long threads that read or compute may take to end after all data is on disk.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -23,11 +22,10 @@ fn main() -> ExitCode {
     // Runs before any thread starts: ONNX Runtime reads the environment when it loads.
     vic::embed::disable_telemetry();
     vic::store::limit_library();
-    vic::daemon::return_memory_early();
+    vic_system::malloc::return_memory_early();
     let argument = std::env::args().nth(1);
     let outcome =
         match argument.as_deref() {
-            Some("worker") => vic::extract::run_worker(vic::skills::HANDLERS).map_err(Error::internal),
             Some("--version" | "-V") => {
                 write_stderr_line(&format!("vicd {}", env!("CARGO_PKG_VERSION")));
                 Ok(())
@@ -62,13 +60,23 @@ fn run() -> Result<()> {
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
         tracing::warn!(%error, "cannot start the allocator's background thread; freed memory returns late");
     }
-    let program = std::env::current_exe().map_err(Error::internal)?;
+    let worker = worker_program()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
-    let outcome = runtime.block_on(vic::daemon::run(config, program));
+    let outcome = runtime.block_on(vic::daemon::run(config, worker));
     // A short limit suffices: the remaining work has no consumer.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
+}
+
+/// Returns the path of `vic-worker`, which is installed beside this program.
+fn worker_program() -> Result<PathBuf> {
+    let worker = std::env::current_exe().map_err(Error::internal)?.with_file_name("vic-worker");
+    if worker.is_file() {
+        return Ok(worker);
+    }
+    Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is missing", worker.display()))
+        .hint("install vicd and vic-worker into the same folder; `make build` makes both"))
 }
 
 /// Prints the report as JSON, for `vic doctor`.

@@ -155,19 +155,11 @@ impl Database {
         Ok(reader)
     }
 
-    /// Memory of the pages in the writer's cache, in KiB.
+    /// The limit that SQLite applies to the pages in the writer's cache, in KiB.
     #[cfg(test)]
-    #[expect(unsafe_code, reason = "this number of SQLite's has no safe interface")]
-    pub(super) fn cache_used_kib(&self) -> u32 {
-        use rusqlite::ffi;
-        let writer = lock(&self.writer);
-        let (mut bytes, mut peak) = (0, 0);
-        // SAFETY: the connection is open and locked, and both out-parameters are valid.
-        let status = unsafe {
-            ffi::sqlite3_db_status(writer.handle(), ffi::SQLITE_DBSTATUS_CACHE_USED, &mut bytes, &mut peak, 0)
-        };
-        assert_eq!(status, ffi::SQLITE_OK);
-        u32::try_from(bytes).unwrap() / 1024
+    pub(super) fn cache_limit_kib(&self) -> i64 {
+        // Negative: KiB instead of pages.
+        -lock(&self.writer).pragma_query_value(None, "cache_size", |row| row.get::<_, i64>(0)).unwrap()
     }
 
     /// Turns an error of a transaction into one for the user.

@@ -39,7 +39,7 @@ use crate::{corpus, machine};
 
 pub use crate::daemon::doctor::doctor;
 use crate::daemon::endpoint_files::OwnFile;
-pub use crate::daemon::process::{Memory, return_memory_early, set_private_umask, start_logging};
+pub use crate::daemon::process::{Memory, set_private_umask, start_logging};
 use crate::daemon::service::{Daemon, DaemonFacts};
 pub use crate::data_dir::lock::holder_pid;
 

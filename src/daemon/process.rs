@@ -60,22 +60,13 @@ pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
                 _ = interrupt.recv() => tracing::warn!("exiting immediately on the second signal"),
                 () = tokio::time::sleep(SHUTDOWN_LIMIT) => tracing::warn!("exiting with unfinished work; the next start resumes it"),
             }
-            exit_now()
+            // All data on disk survives it, as it survives a kill.
+            vic_system::process::exit_now()
         })
     };
     let thread = std::thread::Builder::new().name("signals".into());
     thread.spawn(move || -> std::io::Result<()> { watch() }).map_err(Error::internal)?;
     is_ready.recv().map_err(|_| Error::internal("cannot listen for signals"))
-}
-
-/// Ends the process as a kill would, which all data on disk survives. No destructor runs, because one could wait for busy
-/// threads.
-fn exit_now() -> ! {
-    #[expect(unsafe_code, reason = "the standard library only has an exit that runs exit handlers")]
-    // SAFETY: `_exit` does not return and touches no memory.
-    unsafe {
-        libc::_exit(0)
-    }
 }
 
 /// Makes every new file of this process readable by its owner only; permissions of the directory do not matter.
@@ -133,23 +124,6 @@ pub(crate) fn disable_core_dumps() {
     let maximum = getrlimit(Resource::Core).maximum;
     if let Err(error) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum }) {
         tracing::warn!("core files cannot be switched off: {error}");
-    }
-}
-
-/// Makes the system allocator, used by workers and C libraries, return freed memory at once. By default it keeps such
-/// memory for reuse, which adds up over the threads of an idle daemon. Call it before a second thread starts.
-pub fn return_memory_early() {
-    /// Allocations from this size on are mapped, and unmapped when freed.
-    const MAPPED_FROM: libc::c_int = 256 << 10;
-    /// Arenas shared by all threads; each keeps its own free lists.
-    const HEAPS: libc::c_int = 2;
-    #[cfg(target_env = "gnu")]
-    #[expect(unsafe_code, reason = "the allocator's settings have no safe interface")]
-    // SAFETY: `mallopt` only sets numbers; no other thread runs yet.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, MAPPED_FROM);
-        libc::mallopt(libc::M_ARENA_MAX, HEAPS);
     }
 }
 

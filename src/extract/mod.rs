@@ -29,7 +29,6 @@ mod pdf;
 mod hyphenation;
 mod pdf_paragraphs;
 mod protocol;
-mod fd_passing;
 mod redact;
 mod panic_location;
 mod jail;

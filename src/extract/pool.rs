@@ -20,12 +20,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{AcquireError, OnceCell, Semaphore, oneshot};
 use tracing::{error, warn};
 
-use crate::extract::jail::probe::ESCAPE_PROBES;
 use crate::extract::pool::observer::NoObserver;
 use crate::extract::pool::process::{Cause, Death, Worker};
 use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, new_failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason, Redaction};
+use vic_system::jail::probe::ESCAPE_PROBES;
 
 pub use crate::extract::pool::observer::ReadObserver;
 

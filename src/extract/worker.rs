@@ -12,7 +12,10 @@ use std::os::unix::net::UnixStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup, SkillJob, Task};
-use crate::extract::{Tools, dispatch, extract_bytes, fd_passing, jail, new_failure, panic_location, pdf};
+use vic_system::{fd_passing, jail, process};
+
+use crate::extract::jail::readable_paths;
+use crate::extract::{Tools, dispatch, extract_bytes, new_failure, panic_location, pdf};
 use crate::machine::{self, IoClass};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MAX_FILE_BYTES, Reason};
 
@@ -70,7 +73,7 @@ pub struct SkillInput<'a> {
 ///
 /// Fails if the socket breaks or a limit cannot be set; the worker should then exit.
 pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
-    jail::close_inherited();
+    process::close_inherited_descriptors();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let setup: Setup = {
         let mut prefix = [0; PREFIX_BYTES];
@@ -81,7 +84,7 @@ pub fn run_worker(skills: &'static [SkillHandler]) -> io::Result<()> {
     panic_location::install_hook();
     let mut status = File::open("/proc/self/status")?;
     jail::drop_privileges();
-    let files_locked = jail::restrict_files(&setup.tools);
+    let files_locked = jail::restrict_files(readable_paths(&setup.tools));
     // Libraries must be loaded before the limits on descriptors, system calls and memory apply.
     pdf::preload(&setup.tools);
     skills.iter().for_each(|skill| (skill.prepare)(&setup.tools));

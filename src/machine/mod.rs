@@ -9,7 +9,6 @@ mod budget;
 mod computing;
 mod hardware;
 mod battery;
-mod priority;
 mod autogroup;
 mod fair_slots;
 
@@ -19,4 +18,4 @@ pub use crate::machine::fair_slots::{FairSlots, Slot};
 pub use crate::machine::hardware::{Machine, NVIDIA_CARDS, gpu_models};
 pub use budget::{ActiveQuestion, Budget, budget, cap_processors};
 pub(crate) use computing::block_in_place;
-pub use priority::{IoClass, lower_priority, minimize_priority};
+pub use vic_system::priority::{IoClass, lower_priority, minimize_priority};

@@ -56,8 +56,8 @@ pub(super) async fn compact_deleted(table: &Table) -> lancedb::Result<()> {
     rewrite(table, 0.0).await
 }
 
-/// Puts small fragments together, and rewrites those of which a larger part was deleted. One that hangs is given up and
-/// begun again without a bound on what is read ahead.
+/// Merges small fragments, and rewrites fragments with a larger part deleted than `deleted_part`. A run that hangs is
+/// cancelled and repeated without a limit on the bytes that are read ahead.
 async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     let rows = table.count_rows(None).await? as u64;
     let time = COMPACT_TIME + Duration::from_secs(rows / COMPACT_ROWS_A_SECOND);

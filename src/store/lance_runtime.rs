@@ -43,10 +43,8 @@ pub fn limit_library() {
     let threads = is_small.then_some((THREADS_VARIABLE, SMALL_MACHINE_THREADS as u64));
     let bounds = threads.into_iter().chain([(INDEXERS_VARIABLE, 1), (INDEXER_MEMORY_VARIABLE, KEYWORD_MEMORY_MIB)]);
     for (name, value) in bounds.filter(|it| std::env::var_os(it.0).is_none()) {
-        #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
-        // SAFETY: by this function's contract no other thread runs yet.
-        unsafe {
-            std::env::set_var(name, value.to_string());
+        if let Err(error) = vic_system::environment::set_variable_before_threads(name, &value.to_string()) {
+            tracing::warn!("{error}");
         }
     }
 }

@@ -5,6 +5,8 @@
 //! starts in milliseconds. Commands that need the engine in their own process, such as `vic bench`, run as `vicd command`,
 //! see [`engine`].
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -12,6 +12,8 @@
 //! - [`proto`]: the generated gRPC types, their conversions, and the size limits.
 //! - [`client`]: the typed gRPC client, which starts the daemon when none runs.
 
+#![forbid(unsafe_code)]
+
 pub mod error;
 pub mod config;
 pub mod model;

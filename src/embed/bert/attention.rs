@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use crate::embed::bert::kernels::{
+use crate::embed::bert::linear::Linear;
+use vic_kernels::encoder::{
     HeadRow, Kernels, KeyParameters, LANES, LayerSums, PANEL, PanelLine, Quantisation, Rows, STEP, TILE, panel_lines,
     weight_position,
 };
-use crate::embed::bert::linear::Linear;
 
 /// A query that consists only of the offset of query bytes.
 const OFFSETS: [u8; MAX_WIDTH] = [128; MAX_WIDTH];

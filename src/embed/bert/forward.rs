@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use crate::embed::bert::ProcessorKernels;
 use crate::embed::bert::attention::Attention;
-use crate::embed::bert::kernels::{
-    Kernels, LayerNorm, LayerSums, NormParameters, PANEL, Quantisation, QuantisedRows, Rows, TILE,
-};
 use crate::embed::bert::linear::Linear;
 use crate::embed::bert::network::{EncoderLayer, Network};
+use vic_kernels::encoder::{
+    Kernels, LayerNorm, LayerSums, NormParameters, PANEL, Quantisation, QuantisedRows, Rows, TILE,
+};
 
 /// Tiles per block: their rows and a panel fit into the L1 cache, their sums into the L2 cache.
 const TILES_PER_BLOCK: usize = 3;

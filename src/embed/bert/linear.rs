@@ -1,8 +1,8 @@
 //! A linear layer with 8-bit weights, laid out for [`Kernels::dot`].
 //!
-//! [`Kernels::dot`]: crate::embed::bert::kernels::Kernels::dot
+//! [`Kernels::dot`]: vic_kernels::encoder::Kernels::dot
 
-use crate::embed::bert::kernels::{LANES, OutputScales, PANEL, PanelLine, panel_lines, weight_position};
+use vic_kernels::encoder::{LANES, OutputScales, PANEL, PanelLine, panel_lines, weight_position};
 
 /// The largest quantised weight.
 const MAX_WEIGHT: f32 = 127.0;
@@ -16,7 +16,7 @@ pub(super) struct Linear {
 
 impl Linear {
     /// Quantises the weights of a layer, given output by output, as in the model file. The number of inputs must be a
-    /// multiple of [`STEP`](crate::embed::bert::kernels::STEP), the number of outputs a multiple of [`PANEL`].
+    /// multiple of [`STEP`](vic_kernels::encoder::STEP), the number of outputs a multiple of [`PANEL`].
     pub(super) fn new(weights: &[f32], bias: &[f32]) -> Linear {
         let inputs = weights.len() / bias.len();
         let lines = panel_lines(inputs);

@@ -13,18 +13,20 @@
 //!   +-- widen -> gelu -> narrow -> add_norm          once for each layer
 //! ```
 //!
-//! [`kernels`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and `pass` run the
+//! [`vic_kernels::encoder`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and `pass` run the
 //! layers. Start reading at `pass`. Models of other shapes, and processors without the instructions, use ONNX
 //! Runtime: see [`Shape::obstacle`] and [`ProcessorKernels::fastest`]. This module reads no files.
 
 mod attention;
-mod kernels;
+
 mod linear;
 mod network;
 mod forward;
 
 #[cfg(test)]
 mod tests;
+
+use vic_kernels::encoder::{self, Kernels};
 
 pub(crate) use crate::embed::bert::forward::ForwardPass;
 pub(crate) use network::{Network, Shape};
@@ -34,17 +36,17 @@ pub(crate) const VERSION: u32 = 1;
 
 /// The kernels for one kind of processor.
 #[derive(Clone, Copy)]
-pub(crate) struct ProcessorKernels(&'static dyn kernels::Kernels);
+pub(crate) struct ProcessorKernels(&'static dyn Kernels);
 
 impl ProcessorKernels {
     /// Returns the fast kernels, if this machine supports any.
     pub(crate) fn fastest() -> Option<ProcessorKernels> {
-        kernels::fastest().map(ProcessorKernels)
+        encoder::fastest().map(ProcessorKernels)
     }
 
     /// Returns the portable kernels: slow, and the reference for the fast ones.
     pub(crate) fn plain() -> ProcessorKernels {
-        ProcessorKernels(kernels::plain())
+        ProcessorKernels(encoder::plain())
     }
 
     /// Returns its name.

@@ -1,8 +1,8 @@
 //! The layers of an encoder, with 8-bit weights.
 
 use crate::embed::bert::attention::MAX_WIDTH;
-use crate::embed::bert::kernels::{LANES, NormParameters, PANEL};
 use crate::embed::bert::linear::Linear;
+use vic_kernels::encoder::{LANES, NormParameters, PANEL};
 
 /// The encoder of one model, shared by all threads.
 pub(crate) struct Network {

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::kernels::tests::Random;
 use super::*;
 
 const SHAPES: [Shape; 3] = [
@@ -14,22 +13,22 @@ const SHAPES: [Shape; 3] = [
 
 /// A network with layers that preserve the magnitude of activations.
 fn network(shape: Shape, seed: u64) -> Arc<Network> {
-    let mut random = Random::new(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let tensor = |name: &str, size: &[usize]| {
         let (middle, spread) = match size {
             [_, inputs] => (0.0, 1.7 / (*inputs as f32).sqrt()),
             _ if name.ends_with("LayerNorm.weight") => (1.0, 0.2),
             _ => (0.0, 0.1),
         };
-        Ok::<_, Infallible>((0..size.iter().product()).map(|_| middle + spread * random.number()).collect())
+        Ok::<_, Infallible>((0..size.iter().product()).map(|_| middle + spread * (2.0 * random.f32() - 1.0)).collect())
     };
     let Ok(network) = Network::read(shape, tensor);
     Arc::new(network)
 }
 
 fn text(shape: Shape, tokens: usize, seed: u64) -> Vec<f32> {
-    let mut random = Random::new(seed);
-    (0..tokens * shape.hidden).map(|_| random.number()).collect()
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..tokens * shape.hidden).map(|_| (2.0 * random.f32() - 1.0)).collect()
 }
 
 fn run(pass: &mut ForwardPass, text: &[f32]) -> Vec<f32> {

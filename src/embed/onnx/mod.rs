@@ -5,7 +5,6 @@
 //! of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector of another.
 //! Start reading at [`encoder`].
 
-pub(crate) mod arena;
 pub(crate) mod cuda;
 mod encoder;
 mod graph;

@@ -10,8 +10,8 @@ use ort::session::Session;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 
 use crate::config::EmbedDevice;
-use crate::embed::onnx::arena;
 use crate::error::{Error, ErrorCode, Result};
+use vic_kernels::onnx_arena;
 
 /// Environment variable that the library reads when it is loaded. Without it, the library writes to the home directory
 /// and sends telemetry to its vendor; setting an option afterwards is too late.
@@ -24,11 +24,8 @@ static LOAD_LOCK: Mutex<()> = Mutex::new(());
 /// Turns off ONNX Runtime's telemetry for this process and its children. Call it first in `main`, while there is only
 /// one thread. Without it no model is loaded.
 pub fn disable_telemetry() {
-    #[expect(unsafe_code, reason = "called before there is a second thread that could read the environment")]
-    // SAFETY: by this function's contract no other thread runs yet.
-    unsafe {
-        std::env::set_var(TELEMETRY_VARIABLE, "1");
-    }
+    // A failure shows when a model is loaded: without the variable that is refused.
+    vic_system::environment::set_variable_before_threads(TELEMETRY_VARIABLE, "1").ok();
 }
 
 /// The library and its compute device.
@@ -56,13 +53,13 @@ impl Runtime {
         load_session(model, self.builder(threads))
     }
 
-    /// Opens a model that allocates from the shared [`arena`] and returns its memory after a run.
+    /// Opens a model that allocates from the shared [`onnx_arena`] and returns its memory after a run.
     ///
     /// # Errors
     /// As [`Runtime::session`].
     pub(crate) fn session_in_arena(self, model: &Path, threads: usize) -> Result<Session> {
         let in_arena = || {
-            arena::ensure_created(self.environment)?;
+            onnx_arena::ensure_created(self.environment)?;
             // Weights are allocated outside the arena; otherwise it could never return memory.
             Ok(self.builder(threads)?.with_env_allocators()?.with_device_allocated_initializers()?)
         };

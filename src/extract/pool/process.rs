@@ -17,7 +17,10 @@ use tokio::process::{Child, Command};
 use crate::extract::pool::WorkerSpawner;
 use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup};
 use crate::extract::worker::status_bytes;
-use crate::extract::{Tools, fd_passing, new_failure};
+use vic_system::fd_passing;
+use vic_system::process::exited_peak_memory;
+
+use crate::extract::{Tools, new_failure};
 use crate::model::{ExtractFailure, Reason};
 
 /// Native libraries leak some memory with every file.
@@ -72,7 +75,7 @@ impl Worker {
         let (here, there) = StdStream::pair()?;
         here.set_nonblocking(true)?;
         let mut command = Command::new(program);
-        command.arg("worker").env_clear().current_dir("/");
+        command.env_clear().current_dir("/");
         command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::null()).stderr(Stdio::piped());
         // Kills processes started by the worker too, if it left its jail or has none.
         command.process_group(0).kill_on_drop(true);
@@ -199,30 +202,6 @@ async fn wait_for_peak_memory(child: Pid, patience: Duration) -> Option<u64> {
             Err(_) => return Some(0),
         }
     }
-}
-
-/// Returns the peak memory of an exited child; `None` while it runs.
-#[expect(unsafe_code, reason = "no library in use tells what a child used before it is reaped")]
-fn exited_peak_memory(child: Pid) -> io::Result<Option<u64>> {
-    // SAFETY: both are plain data, for which zeros are valid.
-    let (mut information, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes only to these two, and both live until it returns.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_waitid,
-            libc::P_PID,
-            child.as_raw_nonzero().get(),
-            &raw mut information,
-            libc::WEXITED | libc::WNOHANG | libc::WNOWAIT,
-            &raw mut usage,
-        )
-    };
-    if answer != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // If the child has not exited, the fields are 0.
-    let has_ended = information.si_signo == libc::SIGCHLD;
-    Ok(has_ended.then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10))
 }
 
 /// Diagnoses a death from the exit status (if known), the standard error, and `error`, the error of the socket.

@@ -35,7 +35,7 @@ impl PluginProcess {
         adopt_orphans();
         command.env(MARK_VARIABLE, &mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        isolate(&mut command);
+        vic_system::process::isolate(command.as_std_mut());
         // Locked until the pid is registered: until then the child looks like an orphan.
         let mut waited_for = owned_plugins();
         let child = command.spawn()?;
@@ -170,19 +170,4 @@ fn adopt_orphans() {
             tracing::warn!(%error, "cannot become a subreaper; orphans of plugins are left to the system");
         }
     });
-}
-
-/// Starts the command in its own session without inherited file descriptors.
-#[expect(unsafe_code, reason = "the standard library has no safe way to start a session or to close files")]
-fn isolate(command: &mut Command) {
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. Both are plain system calls and allocate
-    // nothing. Descriptors are marked close-on-exec instead of closed: the standard library still needs one of them.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::setsid().map_err(io::Error::from)?;
-            #[cfg(target_os = "linux")]
-            libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
-            Ok(())
-        });
-    }
 }

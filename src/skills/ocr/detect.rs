@@ -9,9 +9,9 @@ use ort::memory::Allocator;
 use ort::session::{OutputSelector, Session};
 use ort::value::{Tensor, TensorRef};
 
-use crate::embed::onnx::arena;
 use crate::error::{Error, Result};
 use crate::skills::ocr::text_box::{self, Point, TextBox};
+use vic_kernels::onnx_arena;
 
 /// Longer side of the network's input. Measured: a shorter one loses small print, a longer one costs time and finds no
 /// more.
@@ -74,7 +74,7 @@ impl Detector {
         let input = TensorRef::from_array_view(([1, 3, height, width], self.tensor.as_slice())).map_err(failed)?;
         let place = Tensor::<f32>::new(&Allocator::default(), [1, 1, height, width]).map_err(failed)?;
         let map = OutputSelector::no_default().with(&self.map).preallocate(&self.map, place);
-        let options = arena::shrink_after_run().map_err(failed)?.with_outputs(map);
+        let options = onnx_arena::shrink_after_run().map_err(failed)?.with_outputs(map);
         let outputs = self.session.run_with_options(ort::inputs![input], &options).map_err(failed)?;
         let (_, map) = outputs[0].try_extract_tensor::<f32>().map_err(failed)?;
         Ok(fit_boxes(connected_pieces(map, fit.width as usize), fit.scale))

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use tracing::debug;
 
-use crate::store::memory::binary_codes::{BinaryCodes, QueryCodes};
 use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::top_k::TopK;
+use vic_kernels::vectors::{BinaryCodes, QueryCodes};
 
 /// Blocks scanned per part: a tenth of a millisecond.
 const BLOCKS_PER_PART: usize = 1 << 12;

@@ -7,14 +7,9 @@
 mod row_ids;
 mod top_k;
 mod chunk_key;
-mod i8_rows;
-mod huge_pages;
 mod parallel;
 mod passage_cache;
-mod prefetch;
-mod int8_dot;
 mod candidates;
-mod binary_codes;
 mod vectors;
 
 use std::collections::{BTreeSet, HashSet};

@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use crate::model::{ChunkId, FileId, LegHit};
-use crate::store::memory::binary_codes::BinaryCodes;
 use crate::store::memory::candidates::CandidateSearch;
 use crate::store::memory::chunk_key::ChunkKey;
-use crate::store::memory::i8_rows::I8Rows;
-use crate::store::memory::int8_dot::{dot_products, round, step_size};
 use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::row_ids::ROW_BYTES;
 use crate::store::{FileSet, schema};
+use vic_kernels::vectors::BinaryCodes;
+use vic_kernels::vectors::I8Rows;
+use vic_kernels::vectors::{dot_products, round, step_size};
 
 /// Steps from 0 to the largest number of a row.
 const ROW_STEPS: f32 = 127.0;

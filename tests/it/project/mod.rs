@@ -2,4 +2,5 @@
 
 pub(crate) mod cases;
 pub(crate) mod dependencies;
+pub(crate) mod import_circles;
 pub(crate) mod layers;

@@ -236,7 +236,7 @@ fn spawn(config: &Config) -> Result<Child> {
         .stderr(log)
         // Otherwise the daemon would keep the file system of our working directory busy.
         .current_dir(&config.data_dir);
-    start_new_session(&mut command);
+    vic_system::process::start_new_session(&mut command);
     let program = PathBuf::from(command.get_program());
     command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => no_vicd(),
@@ -249,15 +249,6 @@ fn rotate_if_large(log: &Path) {
     if log.metadata().is_ok_and(|it| it.len() > LOG_ROTATION_BYTES) {
         // On failure the log continues; no line is lost.
         let _ = std::fs::rename(log, log.with_extension("log.1"));
-    }
-}
-
-/// Starts a new session, so that the daemon survives our terminal.
-#[expect(unsafe_code, reason = "the standard library has no safe way to start a session")]
-fn start_new_session(command: &mut Command) {
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. setsid is one, and it allocates nothing.
-    unsafe {
-        command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(io::Error::from));
     }
 }
 

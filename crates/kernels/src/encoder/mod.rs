@@ -1,0 +1,28 @@
+//! The arithmetic of the encoder: products of 8-bit integers and the operations between them.
+//!
+//! Each kernel works on one row (one token) or, for [`Kernels::dot`], on a tile of rows. Its result for a row depends
+//! on that row alone. [`mod@plain`] defines each kernel in simple Rust; [`avx512`] implements the same with AVX-512.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod operands;
+mod plain;
+
+pub use crate::encoder::operands::*;
+
+/// Returns the fastest kernels for this processor, if it supports any beside the plain ones.
+pub fn fastest() -> Option<&'static dyn Kernels> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernels) = avx512::Avx512::detect() {
+        return Some(kernels);
+    }
+    None
+}
+
+/// Returns the kernels in plain Rust.
+pub fn plain() -> &'static dyn Kernels {
+    &plain::Plain
+}
+
+#[cfg(test)]
+mod tests;
