@@ -16,7 +16,7 @@
 //! the part of the question's words that the names hold. Words rare in names weigh more, and words in no name weigh most, so
 //! that one common word of a long question is worth nothing.
 //!
-//! The `wording` module adds the score for the wording of the passages.
+//! The `rerank` module adds the score for the wording of the passages.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Turns a plan into an answer: metadata filter, both legs at once, fusion, merge by file, skills if the plan requires them,
 //! and a check of every file before it is shown.
 //!
-//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `deep` runs skills, [`fuse`] computes the score, `present`
+//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2` runs skills, [`fuse`] computes the score, `hits`
 //! builds hits, `answer` builds the summary, `citation` checks the current file, `around` reads the index state.
 
 mod answer;

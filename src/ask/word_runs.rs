@@ -1,6 +1,6 @@
 //! Normalises words for comparison, and finds the longest run of words that two texts share. Pure.
 //!
-//! `wording` defines the weight of such a run.
+//! `rerank` defines the weight of such a run.
 
 use crate::ask::numbers;
 

@@ -1,6 +1,6 @@
 //! Benchmarks of the stages and the daemon: speed, memory, and share of the CPU's peak.
 //!
-//! One file per measurement: [`embed`], [`walk`], [`reading`] (extraction and OCR), [`index`], [`search`]. Each returns
+//! One file per measurement: [`embed`], [`walk`], [`extraction`] (extraction and OCR), [`index`], [`search`]. Each returns
 //! [`Row`]s of [`figures`]. A [`Report`] holds the rows with the machine. It serialises to JSON with stable keys, to a
 //! page by [`html`], and to ratios against an earlier run by [`EarlierReport`]. [`tune`] finds the fastest setting of the
 //! embedder. This module prints nothing and does not write to the user's data directory.

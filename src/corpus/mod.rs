@@ -7,8 +7,8 @@
 //! The same request on the same view gives the same bytes: ids are hashes and lists are sorted. Only the diff has a
 //! time limit; the answer reports what it cut.
 //!
-//! `shapes` and `schema` publish the requests and responses. `prose` limits the tokens of answers, errors and help.
-//! `extract` finds objects, with exact places from `place`; `claims` finds statements; `dates` finds dates. No step
+//! `response_schema` and `schema` publish the requests and responses. `output_budget` limits the tokens of answers, errors and help.
+//! `objects` finds objects, with exact places from `location`; `statements` finds statements; `dates` finds dates. No step
 //! asks a model.
 
 mod analysis;

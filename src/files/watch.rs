@@ -4,18 +4,25 @@
 //! cannot be reported as single changes (queue overflow, changed ignore rules, a lagging receiver) becomes one
 //! [`ChangeKind::Rescan`]. The watcher reads no content and keeps no list of files.
 //!
-//! One thread takes events off the kernel's queue (`inotify`); another does the rest (`engine`). It keeps every visible
-//! folder watched (`folders`), debounces events (`quiet`), turns them into changes (`root`) and queues these for the
-//! receiver (`backlog`). A heartbeat through the kernel's queue (`pulse`) shows that both threads are alive.
+//! One thread takes events off the kernel's queue (`inotify`, on other systems `notify_backend`); another does the rest
+//! (`engine`). It keeps every visible folder watched (`watch_set`), debounces events (`debounce`), turns them into changes
+//! (`watched_root`) and queues these for the receiver (`backlog`). A heartbeat through the kernel's queue (`heartbeat`)
+//! shows that both threads are alive.
 
+mod backend;
 mod backlog;
 mod engine;
 mod watch_set;
+#[cfg(target_os = "linux")]
 mod inotify;
 mod inotify_limits;
+#[cfg(any(test, not(target_os = "linux")))]
+mod notify_backend;
 mod overflow;
 mod heartbeat;
+mod change;
 mod debounce;
+mod shared_state;
 mod watched_root;
 
 use std::collections::HashMap;
@@ -29,15 +36,17 @@ use tokio::sync::mpsc::Sender;
 
 use crate::error::{Error, IoContext, Result};
 use crate::files::walk_watchdog::{CHECK_INTERVAL, StallDetector};
+use crate::files::watch::backend::{EventReader, OpenBackend, WatchBackend};
 use crate::files::watch::backlog::Backlog;
 use crate::files::watch::engine::{Engine, Message};
 use crate::files::watch::heartbeat::Heartbeat;
-use crate::files::watch::inotify::Inotify;
 use crate::files::{Rules, WalkToken};
 use crate::machine::{self, IoClass};
 use crate::model::RootId;
 
+pub use crate::files::watch::change::{Batch, Change, ChangeKind};
 pub use crate::files::watch::heartbeat::Barrier;
+pub use crate::files::watch::shared_state::{WatchCounts, WatchProblem};
 
 /// Events queued while new folders are being watched: as many as the kernel itself keeps. Beyond it comes a rescan.
 const EVENT_QUEUE: usize = 16_384;
@@ -45,94 +54,11 @@ const EVENT_QUEUE: usize = 16_384;
 /// Pause before the next attempt to send a message to the thread while its queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// A change of one root.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The root.
-    pub root_id: RootId,
-    /// What happened.
-    pub kind: ChangeKind,
-}
-
-/// What changed. Paths are relative to the root.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ChangeKind {
-    /// This file or folder is new or different. A folder has to be walked: files may have been created in it before it was
-    /// watched.
-    Touched(PathBuf),
-    /// This file or folder is gone, with everything below it.
-    Removed(PathBuf),
-    /// This file or folder has moved, with everything below it. A [`ChangeKind::Touched`] of `to` follows.
-    Renamed {
-        /// Where it was.
-        from: PathBuf,
-        /// Where it is.
-        to: PathBuf,
-    },
-    /// Anything may have changed: walk the root, then call [`Watcher::made_up`].
-    Rescan,
-}
-
-/// Changes that go together, and the barriers behind them.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// The changes, in order.
-    pub changes: Vec<Change>,
-    /// To be signalled once all changes of this and earlier batches are processed.
-    pub barriers: Vec<Barrier>,
-}
-
-/// Why a root is not watched, or not everywhere, with a hint. It is still walked periodically.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchProblem(
-    /// One or two sentences for the status.
-    pub String,
-);
-
-/// Counters of a watcher.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WatchCounts {
-    /// Folders that are watched.
-    pub folders: u64,
-    /// Folders that should be watched but cannot.
-    pub missing: u64,
-    /// How often the queue of events overflowed.
-    pub overflows: u64,
-    /// How often every root was rescanned because of that.
-    pub rescans: u64,
-}
-
 /// Watches roots until it is dropped.
 pub struct Watcher {
     messages: SyncSender<Message>,
     shared: Arc<Shared>,
     backlog: Arc<Backlog>,
-}
-
-/// State shared between the watching threads and the callers.
-struct Shared {
-    states: Mutex<HashMap<RootId, RootState>>,
-    counts: Mutex<WatchCounts>,
-    pulse: Heartbeat,
-    closed: AtomicBool,
-    /// Why no more events arrive; `None` while they do.
-    failure: Mutex<Option<String>>,
-}
-
-/// The state of a root.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct RootState {
-    /// Whether every visible folder is watched.
-    is_complete: bool,
-    /// Whether other machines may change it without an event.
-    is_remote: bool,
-    problem: Option<WatchProblem>,
-    /// Whether its watch has ended because the folder was deleted, moved or unmounted.
-    is_detached: bool,
-    /// Losses of events so far, those for which a rescan was requested, and those for which it was made.
-    losses: u64,
-    requested_rescans: u64,
-    handled_losses: u64,
 }
 
 impl Watcher {
@@ -142,21 +68,31 @@ impl Watcher {
     /// # Errors
     /// When the operating system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
-        let kernel = Inotify::open().map_err(inotify_limits::explain_refusal)?;
-        let pulse = Heartbeat::new().map_err(Error::internal)?;
-        let beats = kernel.watch_link(&pulse.path()).map_err(inotify_limits::explain_refusal)?;
+        #[cfg(target_os = "linux")]
+        let open = inotify::open();
+        #[cfg(not(target_os = "linux"))]
+        let open = notify_backend::open();
+        Watcher::start_with(open.map_err(inotify_limits::explain_refusal)?, rules, sender)
+    }
+
+    fn start_with<B>(open: OpenBackend<B>, rules: Rules, sender: Sender<Batch>) -> Result<Watcher>
+    where
+        B: WatchBackend + Send + 'static,
+    {
+        let OpenBackend { mut backend, reader, beat } = open;
+        let heartbeat = backend.watch_heartbeat().map_err(inotify_limits::explain_refusal)?;
         let backlog = Backlog::start(sender)?;
-        let shared = Arc::new(Shared::new(pulse));
+        let shared = Arc::new(Shared::new(Heartbeat::new(beat)));
         let (messages, inbox) = sync_channel(EVENT_QUEUE);
-        let (queue, events, reader) = (kernel.clone(), messages.clone(), shared.clone());
-        spawn("vic-events", move || read_events(&queue, &events, &reader))?;
-        let (engine, handed_on) = (Engine::new(kernel, rules, shared.clone()), backlog.clone());
-        let last = EndGuard(shared.clone());
+        let (events, state) = (messages.clone(), shared.clone());
+        spawn("vic-events", move || read_events(reader, &events, &state))?;
+        let (engine, changes) = (Engine::new(backend, rules, shared.clone()), backlog.clone());
+        let end = EndGuard(shared.clone());
         spawn("vic-watch", move || {
             // It reads each place where something happened at the lowest disk priority.
             machine::lower_priority(IoClass::LowestBestEffort);
-            let _last = last;
-            engine.run(&inbox, &handed_on, beats);
+            let _end = end;
+            engine.run(&inbox, &changes, heartbeat);
         })?;
         Ok(Watcher { messages, shared, backlog })
     }
@@ -287,38 +223,6 @@ impl Drop for Watcher {
     }
 }
 
-impl Shared {
-    fn new(pulse: Heartbeat) -> Shared {
-        Shared {
-            states: Mutex::default(),
-            counts: Mutex::default(),
-            pulse,
-            closed: AtomicBool::new(false),
-            failure: Mutex::default(),
-        }
-    }
-
-    /// Records why no more events arrive; the first cause counts.
-    fn fail(&self, why: &str) {
-        if !self.closed.load(Ordering::Relaxed) {
-            self.failure().get_or_insert_with(|| why.to_string());
-        }
-    }
-
-    fn failure(&self) -> MutexGuard<'_, Option<String>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ignores poison: a panic leaves the states intact.
-    fn states(&self) -> MutexGuard<'_, HashMap<RootId, RootState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn counts(&self) -> MutexGuard<'_, WatchCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Records the end of the watching thread when dropped.
 struct EndGuard(Arc<Shared>);
 
@@ -334,9 +238,9 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 /// Takes events off the kernel's queue. It may block on the other thread; an overflow meanwhile is reported.
-fn read_events(kernel: &Inotify, messages: &SyncSender<Message>, shared: &Shared) {
+fn read_events(reader: EventReader, messages: &SyncSender<Message>, shared: &Shared) {
     let outcome =
-        kernel.read(|event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());
+        reader(&mut |event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());
     if let Err(error) = outcome {
         tracing::warn!("the queue of file events cannot be read: {error}");
         shared.fail(&format!("the queue of file events cannot be read: {error}"));

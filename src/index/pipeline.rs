@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A large batch of new files passes twice, so that every file is searchable by keywords long before the last one is
-//! embedded. The first pass skips the embedder. The second reads the chunks back from the store (`words`).
+//! embedded. The first pass skips the embedder. The second reads the chunks back from the store (`backfill_vectors`).
 //!
 //! Each stage owns the receiving end of a bounded queue and the sending end of the next. A slow stage therefore
 //! throttles the ones before it. When a stage fails, its queue closes and the others end. Unmarked files stay pending

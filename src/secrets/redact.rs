@@ -2,7 +2,7 @@
 //!
 //! Only forms made to be recognised: formats with a prefix or a checksum, private keys between their markers, and
 //! random-looking values after a word such as `api_key`. Hashes, identifiers and other base64 are kept. This file
-//! detects private keys; `tokens`, `values` and `numbers` detect the rest.
+//! detects private keys; `tokens`, `named_values` and `numbers` detect the rest.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -5,8 +5,8 @@
 //! Wire types are private to this module and to [`crate::client`].
 //!
 //! Only the user of the daemon may use the Unix socket. On TCP, requests need a key, and requests of web pages are
-//! rejected. Order of processing: `incoming` accepts the connection, `connection` serves it, `http::pause` checks host,
-//! origin and key and creates the `caller`. The caller's services are restricted to its scope and pass the admission
+//! rejected. Order of processing: `listener` accepts the connection, `connection` serves it, `http::pause` checks host,
+//! origin and key and creates the `authorized_service`. The caller's services are restricted to its scope and pass the admission
 //! control of `desk`.
 
 use std::sync::Arc;

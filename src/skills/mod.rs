@@ -3,7 +3,7 @@
 //! A skill turns a file into evidence: a [`Document`] with blocks that carry their position on the page. [`Skills`] runs
 //! skills on the best hits of a question, within a time budget, in their own worker processes, and caches the results by
 //! content. [`crate::index::Index::add_evidence`] writes them to the index. [`HANDLERS`] lists the code that runs inside
-//! the worker; start there, with `pdf` for layout and [`ocr`] for pictures.
+//! the worker; start there, with `layout` for layout and [`ocr`] for pictures.
 
 pub mod ocr;
 mod worker;

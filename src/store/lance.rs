@@ -1,4 +1,4 @@
-//! The store on LanceDB: opening and counting. `legs` has the queries, `writing` the changes, `upkeep` the maintenance.
+//! The store on LanceDB: opening and counting. `queries` has the queries, `write` the changes, `upkeep` the maintenance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Tables of a document: filters, groups, exact aggregates and their evidence. Pure.
 //!
 //! [`tables_of_document`] returns the tables of a document, [`run_request`] executes a request on them, and [`answer::answer`] answers
-//! a question in words if it is certain. One file per step: `read` joins the blocks into which readers split tables,
-//! `head` detects the heads, `column` the type of a column, `number` and `date` parse cells, `condition` filters rows,
+//! a question in words if it is certain. One file per step: `from_document` joins the blocks into which readers split tables,
+//! `header` detects the heads, `column` the type of a column, `number` and `date` parse cells, `row_filter` filters rows,
 //! `aggregate` computes exact values, and `query` combines the steps.
 //!
 //! A cell that is not a number is counted and reported, never taken as 0. An ambiguous number such as `1,234` is

@@ -1,8 +1,8 @@
 //! Answers a question with quotes of the best hits and a confidence. Checks each quote against its current file. Adds a
-//! summary for people, written by a language model if there is one (`generate`).
+//! summary for people, written by a language model if there is one (`llm_summary`).
 //!
-//! `units` splits passages into units, `evidence` computes their features, `weights` scores the features, `candidates` ranks
-//! the units, and `choose` selects the quotes and the outcome.
+//! `units` splits passages into units, `evidence` computes their features, `scoring` scores the features, `candidates` ranks
+//! the units, and `select_quotes` selects the quotes and the outcome.
 
 mod candidates;
 mod select_quotes;

@@ -1,4 +1,4 @@
-//! Classifies the kind of thing that a question asks for. Pure. `value` checks whether a text has one.
+//! Classifies the kind of thing that a question asks for. Pure. `value_check` checks whether a text has one.
 //!
 //! Question words and month names cover ten languages: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish,
 //! Russian and Turkish. An unrecognised question is [`QuestionKind::Other`], and any text may answer it.

@@ -1,4 +1,4 @@
-//! Database of the corpus API: views, results and jobs. Sessions are in `session`, cached documents in `readings`.
+//! Database of the corpus API: views, results and jobs. Sessions are in `sessions`, cached documents in `document_cache`.
 //!
 //! Each row of a caller carries its owner, so that a key for some folders sees nothing of what other keys asked for.
 

@@ -1,4 +1,4 @@
-//! JSON Schemas of every request and response, built from the registry and `shapes`. Each has its own address, so that
+//! JSON Schemas of every request and response, built from the registry and `response_schema`. Each has its own address, so that
 //! schemas can reference each other.
 
 use serde_json::{Map, Value, json};

@@ -13,8 +13,8 @@
 //!   +-- widen -> gelu -> narrow -> add_norm          once for each layer
 //! ```
 //!
-//! [`vic_kernels::encoder`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and `pass` run the
-//! layers. Start reading at `pass`. Models of other shapes, and processors without the instructions, use ONNX
+//! [`vic_kernels::encoder`] does the arithmetic, [`linear`] and [`network`] hold the weights, [`attention`] and `forward` run the
+//! layers. Start reading at `forward`. Models of other shapes, and processors without the instructions, use ONNX
 //! Runtime: see [`Shape::obstacle`] and [`ProcessorKernels::fastest`]. This module reads no files.
 
 mod attention;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::Sender;
 
 use crate::error::{IoContext, Result};
-use crate::files::watch::{Barrier, Batch, Change, ChangeKind};
+use crate::files::watch::Barrier;
+use crate::files::watch::change::{Batch, Change, ChangeKind};
 use crate::machine::{self, IoClass};
 use crate::model::RootId;
 

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use rustix::fs::inotify::ReadFlags;
-
+use crate::files::watch::backend::{Descriptor, Event, EventKind, WatchBackend};
 use crate::files::watch::backlog::Backlog;
 use crate::files::watch::debounce::{Debouncer, QuietEvent, WriteState};
-use crate::files::watch::inotify::{Descriptor, Event, Inotify, WatchBackend};
+
+use crate::files::watch::change::{Change, ChangeKind};
 use crate::files::watch::overflow::LossTracker;
+use crate::files::watch::shared_state::{RootState, Shared, WatchProblem};
 use crate::files::watch::watch_set::WatchSet;
 use crate::files::watch::watched_root::{WatchedRoot, changes_at};
-use crate::files::watch::{Change, ChangeKind, RootState, Shared, WatchProblem};
 use crate::files::{Rules, WalkToken};
 use crate::model::RootId;
 
@@ -50,7 +50,7 @@ pub(super) struct Engine<K> {
     pub(super) shared: Arc<Shared>,
 }
 
-impl Engine<Inotify> {
+impl<B: WatchBackend> Engine<B> {
     /// Runs until it is closed. `beats` is the watch of the heartbeat.
     pub(super) fn run(mut self, inbox: &Receiver<Message>, backlog: &Backlog, mut beats: Descriptor) {
         let mut looked = Instant::now();
@@ -68,11 +68,11 @@ impl Engine<Inotify> {
                         backlog.push(self.all_changes(Instant::now()), waiting);
                     }
                 }
-                Ok(Message::Event(event)) if event.mask.contains(ReadFlags::QUEUE_OVERFLOW) => {
+                Ok(Message::Event(event)) if event.kind == EventKind::Overflow => {
                     self.note_loss(Instant::now());
                     // The heartbeat may be lost; if it is not, it must not be taken for a later one.
                     let waiting = self.shared.pulse.reset_after_loss();
-                    beats = self.folders.kernel_mut().renew_link(beats, &self.shared.pulse.path()).unwrap_or(-1);
+                    beats = self.folders.kernel_mut().watch_heartbeat().unwrap_or(-1);
                     if !waiting.is_empty() {
                         backlog.push(self.all_changes(Instant::now()), waiting);
                     }
@@ -201,43 +201,41 @@ impl<K: WatchBackend> Engine<K> {
     fn handle_event(&mut self, event: Event) {
         let Some(folder) = self.folders.path_of(event.watch).map(Path::to_path_buf) else { return };
         let now = Instant::now();
-        let what = event.mask;
-        if what.contains(ReadFlags::IGNORED) {
+        if event.kind == EventKind::WatchEnded {
             self.folders.remove_ended(event.watch);
         }
-        let Some(name) = event.name else {
-            self.handle_self_event(&folder, what, now);
+        let Some(name) = &event.name else {
+            self.handle_self_event(&folder, event.kind, now);
             return;
         };
         let path = folder.join(name);
-        if what.contains(ReadFlags::MOVED_FROM) {
-            self.folders.unwatch_below(&path);
-            self.last_moved_from = Some((event.cookie, path.clone()));
-        } else if what.contains(ReadFlags::MOVED_TO) {
-            self.watch_new_folder(&path);
-            if let Some((_, from)) = self.last_moved_from.take_if(|it| it.0 == event.cookie) {
-                self.debouncer.rename(&from, &path, now);
-                self.limit_places(now);
-                return;
+        match event.kind {
+            EventKind::MovedFrom => {
+                self.folders.unwatch_below(&path);
+                self.last_moved_from = Some((event.cookie, path.clone()));
             }
-        } else if what.contains(ReadFlags::DELETE) {
-            self.folders.unwatch_below(&path);
-        } else if what.contains(ReadFlags::CREATE | ReadFlags::ISDIR) || self.is_readable_now(&path, what) {
-            self.watch_new_folder(&path);
+            EventKind::MovedTo => {
+                self.watch_new_folder(&path);
+                if let Some((_, from)) = self.last_moved_from.take_if(|it| it.0 == event.cookie) {
+                    self.debouncer.rename(&from, &path, now);
+                    self.limit_places(now);
+                    return;
+                }
+            }
+            EventKind::Deleted => self.folders.unwatch_below(&path),
+            EventKind::Created if event.is_folder => self.watch_new_folder(&path),
+            // A folder that could not be watched may have got other permissions.
+            EventKind::AttributesChanged if self.folders.is_missing(&path) => self.watch_new_folder(&path),
+            _ => {}
         }
         // Only after its folders are watched: files created in them before that are found when this place is read.
-        self.touch_place(path, writing_state(what), now);
-    }
-
-    /// Returns whether a folder that could not be watched may have got other permissions.
-    fn is_readable_now(&self, path: &Path, what: ReadFlags) -> bool {
-        what.contains(ReadFlags::ATTRIB) && self.folders.is_missing(path)
+        self.touch_place(path, write_state(event.kind), now);
     }
 
     /// Handles an event of a folder itself. The parent folder reports these as well, except for a root, which has no
     /// watched parent, and for a mount, which its covered folder does not report.
-    fn handle_self_event(&mut self, folder: &Path, what: ReadFlags, now: Instant) {
-        let is_over = what.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT);
+    fn handle_self_event(&mut self, folder: &Path, kind: EventKind, now: Instant) {
+        let is_over = matches!(kind, EventKind::FolderGone | EventKind::Unmounted);
         let root = self.roots.iter().find(|it| it.path == folder).map(|it| it.id);
         match root {
             Some(root_id) if is_over => {
@@ -246,12 +244,12 @@ impl<K: WatchBackend> Engine<K> {
                 let before = states.remove(&root_id).unwrap_or_default();
                 states.insert(root_id, RootState { is_complete: false, problem: None, is_detached: true, ..before });
             }
-            None if what.contains(ReadFlags::UNMOUNT) => {
+            None if kind == EventKind::Unmounted => {
                 self.folders.unwatch_below(folder);
                 // The folder covered by the mount is visible again.
                 self.watch_new_folder(folder);
             }
-            Some(_) if what.contains(ReadFlags::ATTRIB) => {}
+            Some(_) if kind == EventKind::AttributesChanged => {}
             _ => return,
         }
         self.touch_place(folder.to_path_buf(), WriteState::Unknown, now);
@@ -320,12 +318,10 @@ impl<K: WatchBackend> Engine<K> {
     }
 }
 
-fn writing_state(what: ReadFlags) -> WriteState {
-    if what.contains(ReadFlags::MODIFY) {
-        WriteState::Open
-    } else if what.contains(ReadFlags::CLOSE_WRITE) {
-        WriteState::Closed
-    } else {
-        WriteState::Unknown
+fn write_state(kind: EventKind) -> WriteState {
+    match kind {
+        EventKind::Written => WriteState::Open,
+        EventKind::Closed => WriteState::Closed,
+        _ => WriteState::Unknown,
     }
 }

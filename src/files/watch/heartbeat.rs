@@ -1,31 +1,29 @@
 //! Heartbeat and barrier: proves that events still arrive, and that all events before a moment have arrived.
 //!
-//! The queue of the folders also watches a few bytes of memory. Changing them adds an event behind everything that happened
-//! before: when it arrives, all earlier events have arrived. This touches no user file and no disk.
+//! The queue of the folders also watches a place of vic's own. A change there adds an event behind everything that happened
+//! before: when it arrives, all earlier events have arrived.
 
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use tokio::sync::oneshot;
+
+use crate::files::watch::backend::Beat;
 
 /// Signalled when everything that happened before it is handed on and processed; dropped when that is impossible.
 pub type Barrier = oneshot::Sender<()>;
 
-/// The bytes, and the barriers that wait for their event.
+/// The place, and the barriers that wait for their event.
 pub(super) struct Heartbeat {
-    memory: OwnedFd,
+    send: Beat,
     state: Mutex<State>,
     /// Counts the activity of the watching thread, so that a thread with long work does not count as dead.
     work: AtomicU64,
 }
 
 struct State {
-    /// Whether an event of the bytes is on its way: at most one, because two could not be told apart.
+    /// Whether an event of the place is on its way: at most one, because two could not be told apart.
     is_in_flight: bool,
     /// Barriers that wait for the event on its way.
     in_flight: Vec<Barrier>,
@@ -36,16 +34,11 @@ struct State {
 }
 
 impl Heartbeat {
-    pub(super) fn new() -> io::Result<Heartbeat> {
-        let memory = memfd_create(c"vic-pulse", MemfdFlags::CLOEXEC)?;
+    /// Makes a heartbeat with the function that causes an event.
+    pub(super) fn new(send: Beat) -> Heartbeat {
         let state =
             State { is_in_flight: false, in_flight: Vec::new(), waiting: Vec::new(), last_arrival: Instant::now() };
-        Ok(Heartbeat { memory, state: Mutex::new(state), work: AtomicU64::new(0) })
-    }
-
-    /// Returns the path by which the bytes can be watched.
-    pub(super) fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.memory.as_raw_fd()).into()
+        Heartbeat { send, state: Mutex::new(state), work: AtomicU64::new(0) }
     }
 
     /// Sends an event through the queue, for a barrier or only as a heartbeat.
@@ -70,7 +63,7 @@ impl Heartbeat {
     }
 
     /// Handles lost events, perhaps also the one on its way; returns all barriers. The caller has to renew the watch of the
-    /// bytes, so that the old event, if it still arrives, is not taken for a new one.
+    /// place, so that the old event, if it still arrives, is not taken for a new one.
     pub(super) fn reset_after_loss(&self) -> Vec<Barrier> {
         let mut state = self.lock();
         state.is_in_flight = false;
@@ -98,9 +91,7 @@ impl Heartbeat {
         state.is_in_flight = true;
         let mut waiting = std::mem::take(&mut state.waiting);
         state.in_flight.append(&mut waiting);
-        // Truncation to the current length causes an event too. If it fails, nothing arrives, and the watcher counts as
-        // dead.
-        let _failed = ftruncate(&self.memory, 0);
+        (self.send)();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -110,39 +101,35 @@ impl Heartbeat {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::files::watch::inotify::Inotify;
+    use std::sync::Arc;
 
-    fn next(kernel: &Inotify) {
-        kernel.read(|_| false).unwrap();
-    }
+    use super::*;
 
     #[test]
     fn barrier_during_flight_waits_for_next_event() {
-        let (kernel, pulse) = (Inotify::open().unwrap(), Heartbeat::new().unwrap());
-        kernel.watch_link(&pulse.path()).unwrap();
-        let (first, mut first_told) = oneshot::channel();
-        let (second, mut second_told) = oneshot::channel();
-        pulse.beat(Some(first));
-        pulse.beat(Some(second));
-        next(&kernel);
-        let mut served = pulse.arrived();
-        assert_eq!(served.len(), 1);
+        let sent = Arc::new(AtomicU64::new(0));
+        let count = sent.clone();
+        let heartbeat = Heartbeat::new(Box::new(move || drop(count.fetch_add(1, Ordering::Relaxed))));
+        let (first, mut first_reached) = oneshot::channel();
+        let (second, mut second_reached) = oneshot::channel();
+        heartbeat.beat(Some(first));
+        heartbeat.beat(Some(second));
+        assert_eq!(sent.load(Ordering::Relaxed), 1);
+        let mut served = heartbeat.arrived();
+        assert_eq!((served.len(), sent.load(Ordering::Relaxed)), (1, 2));
         served.pop().unwrap().send(()).unwrap();
-        assert!(first_told.try_recv().is_ok() && second_told.try_recv().is_err());
-        next(&kernel);
-        assert_eq!(pulse.arrived().len(), 1);
-        pulse.beat(None);
-        next(&kernel);
-        assert_eq!(pulse.arrived().len(), 0);
+        assert!(first_reached.try_recv().is_ok() && second_reached.try_recv().is_err());
+        assert_eq!((heartbeat.arrived().len(), sent.load(Ordering::Relaxed)), (1, 2));
+        heartbeat.beat(None);
+        assert_eq!((heartbeat.arrived().len(), sent.load(Ordering::Relaxed)), (0, 3));
     }
 
     #[test]
     fn lost_events_return_all_barriers() {
-        let pulse = Heartbeat::new().unwrap();
-        pulse.beat(Some(oneshot::channel().0));
-        pulse.beat(Some(oneshot::channel().0));
-        assert_eq!(pulse.reset_after_loss().len(), 2);
-        assert_eq!(pulse.arrived().len(), 0);
+        let heartbeat = Heartbeat::new(Box::new(|| ()));
+        heartbeat.beat(Some(oneshot::channel().0));
+        heartbeat.beat(Some(oneshot::channel().0));
+        assert_eq!(heartbeat.reset_after_loss().len(), 2);
+        assert_eq!(heartbeat.arrived().len(), 0);
     }
 }

@@ -1,20 +1,24 @@
 //! Kernel events: only those that can change a file.
 //!
 //! The usual library is not used, because it also requests an event for every open: reading a tree, as indexing does, would
-//! fill the queue and lose the events that matter. Events carry a watch descriptor and not a path, so that the owner of the
-//! descriptors decides what an event means after a folder has moved.
+//! fill the queue and lose the events that matter.
+//!
+//! The heartbeat is an event of a few bytes of memory that the queue watches too: it touches no user file and no disk.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
+
+use crate::files::watch::backend::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
 
 /// Bytes per read: about as many events as the kernel keeps, or two thousand with the longest names.
 const BUFFER: usize = 512 << 10;
@@ -23,96 +27,71 @@ const BUFFER: usize = 512 << 10;
 /// far more than it is worth, also for the program that makes the changes. The kernel keeps 16,384 events meanwhile.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A watch descriptor.
-pub(super) type Descriptor = i32;
-
-/// One event, as reported by the kernel.
-#[derive(Clone, Debug)]
-pub(super) struct Event {
-    /// The watch that it belongs to; -1 when the queue overflowed.
-    pub(super) watch: Descriptor,
-    /// The type of the event.
-    pub(super) mask: ReadFlags,
-    /// Equal for both halves of a rename; else 0.
-    pub(super) cookie: u32,
-    /// The entry of the watched folder; `None` for the folder itself.
-    pub(super) name: Option<OsString>,
-}
-
-/// Why a folder is not watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It no longer exists, or is no folder.
-    Gone,
-    /// It cannot be read for lack of permission.
-    Denied,
-    /// The limit of watches is reached.
-    Limit,
-    /// Its path is longer than the system supports: files in it cannot be opened either.
-    PathTooLong,
-    /// Anything else.
-    Failed(String),
-}
-
-/// The watches of the operating system, each for one folder.
-pub(super) trait WatchBackend {
-    /// Watches a folder. A watched folder keeps its descriptor, even if its path has changed.
-    fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal>;
-
-    /// Stops a watch, if it exists.
-    fn unwatch(&mut self, watch: Descriptor);
-
-    /// Returns the type of the file system if other machines can change it without events.
-    fn remote(&self, folder: &Path) -> Option<&'static str>;
-}
-
 /// One inotify instance with its queue.
-#[derive(Clone)]
-pub(super) struct Inotify(Arc<OwnedFd>);
+pub(super) struct Inotify {
+    queue: Arc<OwnedFd>,
+    /// The bytes of the heartbeat, and their watch.
+    memory: Arc<OwnedFd>,
+    heartbeat: Option<Descriptor>,
+}
 
-impl Inotify {
-    pub(super) fn open() -> io::Result<Inotify> {
-        Ok(Inotify(Arc::new(inotify::init(CreateFlags::CLOEXEC)?)))
-    }
+/// Opens an instance without a watch.
+pub(super) fn open() -> io::Result<OpenBackend<Inotify>> {
+    let queue = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
+    let memory = Arc::new(memfd_create(c"vic-heartbeat", MemfdFlags::CLOEXEC)?);
+    let (read, beat) = (queue.clone(), memory.clone());
+    Ok(OpenBackend {
+        backend: Inotify { queue, memory, heartbeat: None },
+        reader: Box::new(move |each| read_events(&read, each)),
+        // Truncation to the current length causes an event too. If it fails, nothing arrives, and the watcher counts as dead.
+        beat: Box::new(move || drop(ftruncate(&*beat, 0))),
+    })
+}
 
-    /// Watches something other than a folder, through a link in `/proc`.
-    pub(super) fn watch_link(&self, link: &Path) -> io::Result<Descriptor> {
-        Ok(inotify::add_watch(&*self.0, link, WatchFlags::MODIFY)?)
-    }
-
-    /// As [`Inotify::watch_link`], with a new descriptor.
-    pub(super) fn renew_link(&mut self, watch: Descriptor, link: &Path) -> io::Result<Descriptor> {
-        self.unwatch(watch);
-        self.watch_link(link)
-    }
-
-    /// Passes every event to `each` until that returns false. Blocks.
-    ///
-    /// # Errors
-    /// When the queue cannot be read; no more events will arrive.
-    pub(super) fn read(&self, mut each: impl FnMut(Event) -> bool) -> io::Result<()> {
-        let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
-        let mut reader = Reader::new(&*self.0, &mut buffer);
-        let mut next = Instant::now();
-        loop {
-            let is_new = reader.is_buffer_empty();
-            if is_new {
-                std::thread::sleep(next.saturating_duration_since(Instant::now()));
-            }
-            let event = match reader.next() {
-                Ok(event) => event,
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if is_new {
-                next = Instant::now() + MIN_READ_INTERVAL;
-            }
-            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_os_string());
-            if !each(Event { watch: event.wd(), mask: event.events(), cookie: event.cookie(), name }) {
-                return Ok(());
-            }
+/// Passes every event to `each` until that returns false. Blocks.
+fn read_events(queue: &OwnedFd, each: &mut dyn FnMut(Event) -> bool) -> io::Result<()> {
+    let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+    let mut reader = Reader::new(queue, &mut buffer);
+    let mut next = Instant::now();
+    loop {
+        let is_new = reader.is_buffer_empty();
+        if is_new {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+        let event = match reader.next() {
+            Ok(event) => event,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if is_new {
+            next = Instant::now() + MIN_READ_INTERVAL;
+        }
+        let Some(kind) = event_kind(event.events()) else { continue };
+        let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_os_string());
+        let is_folder = event.events().contains(ReadFlags::ISDIR);
+        if !each(Event { watch: event.wd(), kind, is_folder, cookie: event.cookie(), name }) {
+            return Ok(());
         }
     }
+}
+
+/// An event has one kind.
+fn event_kind(flags: ReadFlags) -> Option<EventKind> {
+    const KINDS: [(ReadFlags, EventKind); 12] = [
+        (ReadFlags::QUEUE_OVERFLOW, EventKind::Overflow),
+        (ReadFlags::IGNORED, EventKind::WatchEnded),
+        (ReadFlags::CREATE, EventKind::Created),
+        (ReadFlags::DELETE, EventKind::Deleted),
+        (ReadFlags::MODIFY, EventKind::Written),
+        (ReadFlags::CLOSE_WRITE, EventKind::Closed),
+        (ReadFlags::ATTRIB, EventKind::AttributesChanged),
+        (ReadFlags::MOVED_FROM, EventKind::MovedFrom),
+        (ReadFlags::MOVED_TO, EventKind::MovedTo),
+        (ReadFlags::DELETE_SELF, EventKind::FolderGone),
+        (ReadFlags::MOVE_SELF, EventKind::FolderGone),
+        (ReadFlags::UNMOUNT, EventKind::Unmounted),
+    ];
+    KINDS.iter().find(|it| flags.contains(it.0)).map(|it| it.1)
 }
 
 impl WatchBackend for Inotify {
@@ -128,7 +107,7 @@ impl WatchBackend for Inotify {
             | WatchFlags::MOVE_SELF;
         // A link that replaces a folder is not followed, and events of deleted files that are still open are dropped.
         let how = WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::EXCL_UNLINK;
-        inotify::add_watch(&*self.0, folder, changes | how).map_err(|error| match error {
+        inotify::add_watch(&*self.queue, folder, changes | how).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,
             Errno::ACCESS | Errno::PERM => Refusal::Denied,
             Errno::NOSPC => Refusal::Limit,
@@ -139,11 +118,21 @@ impl WatchBackend for Inotify {
 
     fn unwatch(&mut self, watch: Descriptor) {
         // Fails when the folder is gone, and its watch with it.
-        let _gone = inotify::remove_watch(&*self.0, watch);
+        let _gone = inotify::remove_watch(&*self.queue, watch);
     }
 
     fn remote(&self, folder: &Path) -> Option<&'static str> {
         rustix::fs::statfs(folder).ok().and_then(|it| remote_file_system(it.f_type))
+    }
+
+    fn watch_heartbeat(&mut self) -> io::Result<Descriptor> {
+        if let Some(before) = self.heartbeat.take() {
+            self.unwatch(before);
+        }
+        let link = format!("/proc/self/fd/{}", self.memory.as_raw_fd());
+        let watch = inotify::add_watch(&*self.queue, link, WatchFlags::MODIFY)?;
+        self.heartbeat = Some(watch);
+        Ok(watch)
     }
 }
 
@@ -190,19 +179,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.txt");
         std::fs::write(&file, "x").unwrap();
-        let mut kernel = Inotify::open().unwrap();
-        kernel.watch(dir.path()).unwrap();
+        let OpenBackend { mut backend, reader, .. } = open().unwrap();
+        backend.watch(dir.path()).unwrap();
         (0..100).for_each(|_| drop(std::fs::read(&file).unwrap()));
         std::fs::write(&file, "y").unwrap();
         let mut seen = Vec::new();
-        kernel
-            .read(|event| {
-                seen.push(event.mask);
-                event.mask != ReadFlags::CLOSE_WRITE
-            })
-            .unwrap();
-        assert!(seen.iter().all(|it| [ReadFlags::MODIFY, ReadFlags::CLOSE_WRITE].contains(it)), "{seen:?}");
-        assert_eq!(kernel.watch(&file), Err(Refusal::Gone));
-        assert_eq!(kernel.watch(Path::new("/no/such/folder")), Err(Refusal::Gone));
+        reader(&mut |event| {
+            seen.push(event.kind);
+            event.kind != EventKind::Closed
+        })
+        .unwrap();
+        assert!(seen.iter().all(|it| [EventKind::Written, EventKind::Closed].contains(it)), "{seen:?}");
+        assert_eq!(backend.watch(&file), Err(Refusal::Gone));
+        assert_eq!(backend.watch(Path::new("/no/such/folder")), Err(Refusal::Gone));
     }
 }

@@ -2,12 +2,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-use rustix::fs::inotify::ReadFlags;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 
 use crate::files::walk::tests::config;
-use crate::files::watch::inotify::{Descriptor, Event, Refusal, WatchBackend};
+use crate::files::watch::backend::{Descriptor, Event, EventKind, Refusal, WatchBackend};
 use crate::files::watch::*;
 
 /// A change must be reported within 2 s. The machine may be busy with other tests, so tests wait for twice as long.
@@ -22,6 +21,15 @@ struct Scene {
 
 impl Scene {
     fn new(files: &[&str]) -> Scene {
+        Scene::with(files, Watcher::start)
+    }
+
+    /// Watches by the library that serves other systems.
+    fn with_notify(files: &[&str]) -> Scene {
+        Scene::with(files, |rules, sender| Watcher::start_with(notify_backend::open().unwrap(), rules, sender))
+    }
+
+    fn with(files: &[&str], start: fn(Rules, Sender<Batch>) -> Result<Watcher>) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         for file in files {
             let path = dir.path().join(file);
@@ -29,7 +37,7 @@ impl Scene {
             fs::write(path, "x").unwrap();
         }
         let (sender, receiver) = channel(64);
-        let watcher = Watcher::start(Rules::new(&config()).unwrap(), sender).unwrap();
+        let watcher = start(Rules::new(&config()).unwrap(), sender).unwrap();
         watcher.add(7, dir.path(), &Arc::default()).unwrap();
         Scene { dir, watcher, receiver, seen: Vec::new() }
     }
@@ -75,169 +83,202 @@ impl Scene {
     }
 }
 
+/// Runs a test on the backend of this system and on that of the others.
+fn on_each_backend(test: impl Fn(fn(&[&str]) -> Scene)) {
+    test(Scene::new);
+    test(Scene::with_notify);
+}
+
 #[test]
 fn create_modify_rename_and_delete_are_reported_in_time() {
-    let mut scene = Scene::new(&["old.txt", "move.txt", "gone.txt"]);
-    let start = Instant::now();
-    fs::write(scene.path("new.txt"), "x").unwrap();
-    fs::write(scene.path("old.txt"), "more").unwrap();
-    fs::rename(scene.path("move.txt"), scene.path("moved.txt")).unwrap();
-    fs::remove_file(scene.path("gone.txt")).unwrap();
-    scene.expect_touched("new.txt");
-    scene.expect_touched("old.txt");
-    scene.expect(&ChangeKind::Renamed { from: "move.txt".into(), to: "moved.txt".into() });
-    scene.expect_touched("moved.txt");
-    scene.expect_removed("gone.txt");
-    assert!(start.elapsed() < REPORT_DEADLINE, "{:?}", start.elapsed());
+    on_each_backend(|new| {
+        let mut scene = new(&["old.txt", "move.txt", "gone.txt"]);
+        let start = Instant::now();
+        fs::write(scene.path("new.txt"), "x").unwrap();
+        fs::write(scene.path("old.txt"), "more").unwrap();
+        fs::rename(scene.path("move.txt"), scene.path("moved.txt")).unwrap();
+        fs::remove_file(scene.path("gone.txt")).unwrap();
+        scene.expect_touched("new.txt");
+        scene.expect_touched("old.txt");
+        scene.expect(&ChangeKind::Renamed { from: "move.txt".into(), to: "moved.txt".into() });
+        scene.expect_touched("moved.txt");
+        scene.expect_removed("gone.txt");
+        assert!(start.elapsed() < REPORT_DEADLINE, "{:?}", start.elapsed());
+    });
 }
 
 #[test]
 fn new_nested_folders_and_their_files_are_reported() {
-    let mut scene = Scene::new(&["a.txt"]);
-    fs::create_dir_all(scene.path("n/e/s/t")).unwrap();
-    fs::write(scene.path("n/e/s/t/early.txt"), "x").unwrap();
-    scene.expect_touched("n");
-    fs::write(scene.path("n/e/s/t/late.txt"), "x").unwrap();
-    scene.expect_touched("n/e/s/t/late.txt");
+    on_each_backend(|new| {
+        let mut scene = new(&["a.txt"]);
+        fs::create_dir_all(scene.path("n/e/s/t")).unwrap();
+        fs::write(scene.path("n/e/s/t/early.txt"), "x").unwrap();
+        scene.expect_touched("n");
+        fs::write(scene.path("n/e/s/t/late.txt"), "x").unwrap();
+        scene.expect_touched("n/e/s/t/late.txt");
+    });
 }
 
 #[test]
 fn renamed_folder_is_one_rename_and_stays_watched() {
-    let mut scene = Scene::new(&["d/a.txt", "d/b.txt"]);
-    fs::rename(scene.path("d"), scene.path("e")).unwrap();
-    scene.expect(&ChangeKind::Renamed { from: "d".into(), to: "e".into() });
-    fs::write(scene.path("e/a.txt"), "more").unwrap();
-    scene.expect_touched("e/a.txt");
-    assert!(!scene.seen.iter().any(|it| matches!(it, ChangeKind::Removed(_))), "{:?}", scene.seen);
+    on_each_backend(|new| {
+        let mut scene = new(&["d/a.txt", "d/b.txt"]);
+        fs::rename(scene.path("d"), scene.path("e")).unwrap();
+        scene.expect(&ChangeKind::Renamed { from: "d".into(), to: "e".into() });
+        fs::write(scene.path("e/a.txt"), "more").unwrap();
+        scene.expect_touched("e/a.txt");
+        assert!(!scene.seen.iter().any(|it| matches!(it, ChangeKind::Removed(_))), "{:?}", scene.seen);
+    });
 }
 
 #[test]
 fn save_by_rename_is_touched_and_never_removed() {
-    let mut scene = Scene::new(&["doc.txt"]);
-    fs::write(scene.path(".doc.swp"), "new text").unwrap();
-    fs::rename(scene.path(".doc.swp"), scene.path("doc.txt")).unwrap();
-    scene.expect_touched("doc.txt");
-    assert!(!scene.seen.contains(&ChangeKind::Removed("doc.txt".into())));
+    on_each_backend(|new| {
+        let mut scene = new(&["doc.txt"]);
+        fs::write(scene.path(".doc.swp"), "new text").unwrap();
+        fs::rename(scene.path(".doc.swp"), scene.path("doc.txt")).unwrap();
+        scene.expect_touched("doc.txt");
+        assert!(!scene.seen.contains(&ChangeKind::Removed("doc.txt".into())));
+    });
 }
 
 #[test]
 fn ignored_paths_are_silent_and_rule_change_rescans() {
-    let mut scene = Scene::new(&["a.txt", "skip/b.txt"]);
-    fs::write(scene.path(".gitignore"), "skip/\n").unwrap();
-    scene.expect(&ChangeKind::Rescan);
-    fs::write(scene.path("skip/b.txt"), "more").unwrap();
-    fs::write(scene.path(".hidden"), "x").unwrap();
-    fs::write(scene.path("a.txt"), "more").unwrap();
-    scene.expect_touched("a.txt");
-    fs::remove_file(scene.path("a.txt")).unwrap();
-    scene.expect_removed("a.txt");
-    let loud = scene.seen.iter().find(|it| match it {
-        ChangeKind::Touched(path) | ChangeKind::Removed(path) => path != Path::new("a.txt"),
-        _ => false,
+    on_each_backend(|new| {
+        let mut scene = new(&["a.txt", "skip/b.txt"]);
+        fs::write(scene.path(".gitignore"), "skip/\n").unwrap();
+        scene.expect(&ChangeKind::Rescan);
+        fs::write(scene.path("skip/b.txt"), "more").unwrap();
+        fs::write(scene.path(".hidden"), "x").unwrap();
+        fs::write(scene.path("a.txt"), "more").unwrap();
+        scene.expect_touched("a.txt");
+        fs::remove_file(scene.path("a.txt")).unwrap();
+        scene.expect_removed("a.txt");
+        let loud = scene.seen.iter().find(|it| match it {
+            ChangeKind::Touched(path) | ChangeKind::Removed(path) => path != Path::new("a.txt"),
+            _ => false,
+        });
+        assert_eq!(loud, None);
     });
-    assert_eq!(loud, None);
 }
 
 #[test]
 fn folder_moved_out_is_removed() {
-    let mut scene = Scene::new(&["d/a.txt"]);
-    let elsewhere = tempfile::tempdir().unwrap();
-    fs::rename(scene.path("d"), elsewhere.path().join("d")).unwrap();
-    scene.expect_removed("d");
-    scene.watcher.remove(7);
-    scene.watcher.remove(7);
-    assert_eq!(scene.watcher.problem(7), None);
+    on_each_backend(|new| {
+        let mut scene = new(&["d/a.txt"]);
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::rename(scene.path("d"), elsewhere.path().join("d")).unwrap();
+        scene.expect_removed("d");
+        scene.watcher.remove(7);
+        scene.watcher.remove(7);
+        assert_eq!(scene.watcher.problem(7), None);
+    });
 }
 
 #[test]
 fn removed_nested_root_stays_watched_by_parent() {
-    let mut scene = Scene::new(&["child/deep/a.txt"]);
-    scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
-    scene.watcher.remove(8);
-    scene.expect_touched("child");
-    fs::write(scene.path("child/deep/a.txt"), "more").unwrap();
-    scene.expect_touched("child/deep/a.txt");
+    on_each_backend(|new| {
+        let mut scene = new(&["child/deep/a.txt"]);
+        scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
+        scene.watcher.remove(8);
+        scene.expect_touched("child");
+        fs::write(scene.path("child/deep/a.txt"), "more").unwrap();
+        scene.expect_touched("child/deep/a.txt");
+    });
 }
 
 #[test]
 fn folder_moved_in_is_watched_recursively() {
-    let mut scene = Scene::new(&["a.txt"]);
-    let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
-    fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
-    fs::write(elsewhere.path().join("d/e/f.txt"), "x").unwrap();
-    fs::rename(elsewhere.path().join("d"), scene.path("d")).unwrap();
-    scene.expect_touched("d");
-    fs::write(scene.path("d/e/f.txt"), "more").unwrap();
-    scene.expect_touched("d/e/f.txt");
-    fs::remove_dir_all(scene.path("d")).unwrap();
-    scene.expect_removed("d");
-    scene.seen.clear();
-    fs::create_dir(scene.path("d")).unwrap();
-    scene.expect_touched("d");
-    fs::write(scene.path("d/again.txt"), "x").unwrap();
-    scene.expect_touched("d/again.txt");
+    on_each_backend(|new| {
+        let mut scene = new(&["a.txt"]);
+        let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
+        fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
+        fs::write(elsewhere.path().join("d/e/f.txt"), "x").unwrap();
+        fs::rename(elsewhere.path().join("d"), scene.path("d")).unwrap();
+        scene.expect_touched("d");
+        fs::write(scene.path("d/e/f.txt"), "more").unwrap();
+        scene.expect_touched("d/e/f.txt");
+        fs::remove_dir_all(scene.path("d")).unwrap();
+        scene.expect_removed("d");
+        scene.seen.clear();
+        fs::create_dir(scene.path("d")).unwrap();
+        scene.expect_touched("d");
+        fs::write(scene.path("d/again.txt"), "x").unwrap();
+        scene.expect_touched("d/again.txt");
+    });
 }
 
 #[test]
 fn folder_no_longer_ignored_is_watched() {
-    let mut scene = Scene::new(&[".vicignore", "skip/deep/b.txt"]);
-    fs::write(scene.path(".vicignore"), "skip/").unwrap();
-    scene.expect(&ChangeKind::Rescan);
-    fs::remove_file(scene.path(".vicignore")).unwrap();
-    scene.seen.clear();
-    scene.expect(&ChangeKind::Rescan);
-    fs::write(scene.path("skip/deep/b.txt"), "more").unwrap();
-    scene.expect_touched("skip/deep/b.txt");
+    on_each_backend(|new| {
+        let mut scene = new(&[".vicignore", "skip/deep/b.txt"]);
+        fs::write(scene.path(".vicignore"), "skip/").unwrap();
+        scene.expect(&ChangeKind::Rescan);
+        fs::remove_file(scene.path(".vicignore")).unwrap();
+        scene.seen.clear();
+        scene.expect(&ChangeKind::Rescan);
+        fs::write(scene.path("skip/deep/b.txt"), "more").unwrap();
+        scene.expect_touched("skip/deep/b.txt");
+    });
 }
 
 #[test]
 fn barrier_follows_all_earlier_changes() {
-    let mut scene = Scene::new(&["d/a.txt", "b.txt", "c.txt"]);
-    for round in 0..20 {
-        fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
-        fs::write(scene.path(&format!("d/new-{round}.txt")), "x").unwrap();
+    on_each_backend(|new| {
+        let mut scene = new(&["d/a.txt", "b.txt", "c.txt"]);
+        for round in 0..20 {
+            fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
+            fs::write(scene.path(&format!("d/new-{round}.txt")), "x").unwrap();
+            let seen = scene.reach();
+            assert!(seen.contains(&ChangeKind::Touched("d/a.txt".into())), "round {round}: {seen:?}");
+            assert!(
+                seen.contains(&ChangeKind::Touched(format!("d/new-{round}.txt").into())),
+                "round {round}: {seen:?}"
+            );
+        }
+        fs::rename(scene.path("b.txt"), scene.path("e.txt")).unwrap();
+        fs::remove_file(scene.path("c.txt")).unwrap();
+        let renamed = ChangeKind::Renamed { from: "b.txt".into(), to: "e.txt".into() };
         let seen = scene.reach();
-        assert!(seen.contains(&ChangeKind::Touched("d/a.txt".into())), "round {round}: {seen:?}");
-        assert!(seen.contains(&ChangeKind::Touched(format!("d/new-{round}.txt").into())), "round {round}: {seen:?}");
-    }
-    fs::rename(scene.path("b.txt"), scene.path("e.txt")).unwrap();
-    fs::remove_file(scene.path("c.txt")).unwrap();
-    let renamed = ChangeKind::Renamed { from: "b.txt".into(), to: "e.txt".into() };
-    let seen = scene.reach();
-    assert!(seen.contains(&renamed) && seen.contains(&ChangeKind::Removed("c.txt".into())), "{seen:?}");
-    assert_eq!(scene.reach(), []);
+        assert!(seen.contains(&renamed) && seen.contains(&ChangeKind::Removed("c.txt".into())), "{seen:?}");
+        assert_eq!(scene.reach(), []);
+    });
 }
 
 #[test]
 fn reading_files_causes_no_changes() {
-    let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
-    let mut scene = Scene::new(&files.iter().map(String::as_str).collect::<Vec<_>>());
-    for _ in 0..3 {
-        files.iter().for_each(|it| drop(fs::read(scene.path(it)).unwrap()));
-    }
-    assert_eq!(scene.reach(), []);
-    assert_eq!(scene.watcher.counts(), WatchCounts { folders: 8, ..WatchCounts::default() });
+    on_each_backend(|new| {
+        let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
+        let mut scene = new(&files.iter().map(String::as_str).collect::<Vec<_>>());
+        for _ in 0..3 {
+            files.iter().for_each(|it| drop(fs::read(scene.path(it)).unwrap()));
+        }
+        assert_eq!(scene.reach(), []);
+        assert_eq!(scene.watcher.counts(), WatchCounts { folders: 8, ..WatchCounts::default() });
+    });
 }
 
 #[test]
 fn heartbeat_stops_when_watcher_dies() {
-    let scene = Scene::new(&["a.txt"]);
-    let beats = |watcher: &Watcher| {
-        let before = watcher.activity();
-        watcher.beat();
-        let end = Instant::now() + REPORT_DEADLINE;
-        while watcher.activity() == before && Instant::now() < end {
+    on_each_backend(|new| {
+        let scene = new(&["a.txt"]);
+        let beats = |watcher: &Watcher| {
+            let before = watcher.activity();
+            watcher.beat();
+            let end = Instant::now() + REPORT_DEADLINE;
+            while watcher.activity() == before && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            watcher.activity() != before
+        };
+        assert!(beats(&scene.watcher) && beats(&scene.watcher));
+        assert!(scene.watcher.heartbeat_age() < REPORT_DEADLINE);
+        scene.watcher.die();
+        while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        watcher.activity() != before
-    };
-    assert!(beats(&scene.watcher) && beats(&scene.watcher));
-    assert!(scene.watcher.heartbeat_age() < REPORT_DEADLINE);
-    scene.watcher.die();
-    while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(!beats(&scene.watcher));
+        assert!(!beats(&scene.watcher));
+    });
 }
 
 #[test]
@@ -286,6 +327,10 @@ impl WatchBackend for Fake {
     fn remote(&self, folder: &Path) -> Option<&'static str> {
         (self.remote.as_deref() == Some(folder)).then_some("nfs")
     }
+
+    fn watch_heartbeat(&mut self) -> std::io::Result<Descriptor> {
+        Ok(0)
+    }
 }
 
 struct EngineFixture {
@@ -300,7 +345,7 @@ impl EngineFixture {
         folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
         let denied = denied.iter().map(|it| dir.path().join(it)).collect();
         let fake = Fake { denied, limit, ..Fake::default() };
-        let shared = Arc::new(Shared::new(Heartbeat::new().unwrap()));
+        let shared = Arc::new(Shared::new(Heartbeat::new(Box::new(|| ()))));
         EngineFixture { dir, engine: Engine::new(fake, Rules::new(&config()).unwrap(), shared) }
     }
 
@@ -314,10 +359,16 @@ impl EngineFixture {
     }
 
     /// Simulates an event for an entry of a watched folder; without a name, for the folder itself.
-    fn play_event(&mut self, what: ReadFlags, folder: &str, name: Option<&str>) {
+    fn play_event(&mut self, kind: EventKind, folder: &str, name: Option<&str>) {
         let folder = self.dir.path().join(folder);
         let watch = self.kernel().watched.iter().find(|it| *it.0 == folder).map_or(-1, |it| *it.1);
-        self.engine.handle_message(Message::Event(Event { watch, mask: what, cookie: 0, name: name.map(Into::into) }));
+        self.engine.handle_message(Message::Event(Event {
+            watch,
+            kind,
+            is_folder: true,
+            cookie: 0,
+            name: name.map(Into::into),
+        }));
     }
 
     /// Compares the watched folders, and whether these are all.
@@ -347,7 +398,7 @@ fn denied_folder_is_watched_once_readable() {
     assert_eq!(machine.problem(), None, "the walk reports it");
     assert!(!machine.engine.shared.states()[&7].is_detached, "the root itself is still watched");
     machine.kernel().denied.clear();
-    machine.play_event(ReadFlags::ATTRIB | ReadFlags::ISDIR, "", Some("locked"));
+    machine.play_event(EventKind::AttributesChanged, "", Some("locked"));
     machine.check(&["", "a", "a/b", "c", "locked", "locked/d"], true);
     assert_eq!(machine.due(), [ChangeKind::Touched("locked".into())]);
 }
@@ -398,7 +449,7 @@ fn ignored_folders_use_no_watch() {
     fs::write(machine.dir.path().join(".ignore"), "node_modules/").unwrap();
     machine.add().unwrap();
     machine.check(&["", "a"], true);
-    machine.play_event(ReadFlags::CREATE | ReadFlags::ISDIR, "", Some("node_modules"));
+    machine.play_event(EventKind::Created, "", Some("node_modules"));
     machine.check(&["", "a"], true);
 }
 
@@ -436,7 +487,7 @@ fn barrier_triggers_pending_rescan_at_once() {
 fn deleted_root_is_watched_after_readding() {
     let mut machine = EngineFixture::new(&["a"], &[], 99);
     machine.add().unwrap();
-    machine.play_event(ReadFlags::DELETE_SELF, "", None);
+    machine.play_event(EventKind::FolderGone, "", None);
     machine.check(&[], false);
     machine.add().unwrap();
     machine.check(&["", "a"], true);
@@ -448,7 +499,7 @@ fn deleted_root_is_watched_after_readding() {
 fn move_self_event_causes_no_change() {
     let mut machine = EngineFixture::new(&["a"], &[], 99);
     machine.add().unwrap();
-    machine.play_event(ReadFlags::MOVE_SELF, "a", None);
+    machine.play_event(EventKind::FolderGone, "a", None);
     assert_eq!(machine.due(), []);
 }
 
@@ -456,7 +507,7 @@ fn move_self_event_causes_no_change() {
 fn folder_below_mount_is_watched_after_unmount() {
     let mut machine = EngineFixture::new(&["m/below"], &[], 99);
     machine.add().unwrap();
-    machine.play_event(ReadFlags::UNMOUNT, "m", None);
+    machine.play_event(EventKind::Unmounted, "m", None);
     machine.check(&["", "m", "m/below"], true);
     assert_eq!(machine.due(), [ChangeKind::Touched("m".into())]);
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::files::watch::inotify::{Descriptor, Refusal, WatchBackend};
+use crate::files::watch::backend::{Descriptor, Refusal, WatchBackend};
 use crate::files::watch::inotify_limits;
 use crate::files::{Rules, walk};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::files::Rules;
 use crate::files::ignore_matcher::IgnoreMatcher;
-use crate::files::watch::{Change, ChangeKind};
+use crate::files::watch::change::{Change, ChangeKind};
 use crate::model::RootId;
 
 /// A root with the rules of what is visible in it.

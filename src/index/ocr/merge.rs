@@ -2,7 +2,7 @@
 //!
 //! OCR of a page takes a second or more, so no other file waits for it. The pipeline indexes the existing text and
 //! queues the file's id in [`crate::index::ocr::queue`]. The queue runs the skill `ocr_image`, caches its result (see
-//! `looking`) and makes the file pending again. The pipeline then merges the text, see [`merge_ocr`]. OCR text is thus
+//! `file`) and makes the file pending again. The pipeline then merges the text, see [`merge_ocr`]. OCR text is thus
 //! ordinary text of the document, and a second read costs nothing.
 
 use std::collections::{HashMap, HashSet};

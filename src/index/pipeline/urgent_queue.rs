@@ -2,7 +2,7 @@
 //!
 //! The watcher's files wait here and go through short runs of the same pipeline beside the background run. Commits are
 //! serialised, and each keeps only what the catalog still wants. A file in both runs is therefore stored once, in its
-//! current state (see `storing`). A token bucket limits this queue to what people save; everything beyond it waits
+//! current state (see `commit`). A token bucket limits this queue to what people save; everything beyond it waits
 //! for the background run. Thus neither ten thousand copied files nor a log rewritten every second can delay a job.
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Layout analysis of a page: structure from the positions of its words.
 //!
 //! `page` and [`mod@render`] call the PDF library. Everything else is pure geometry on [`Page`], which OCR pages use too:
-//! `order` groups pieces into rows and columns; [`table`], `pairs`, [`signature`] and [`heading`] each find one kind of
+//! `order` groups pieces into rows and columns; [`table`], `key_values`, [`signature`] and [`heading`] each find one kind of
 //! structure; [`find_structure`] puts the results in reading order. Running text is ignored: extraction has it already.
 
 mod heading;

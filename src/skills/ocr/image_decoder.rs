@@ -1,6 +1,6 @@
 //! Decodes image files into pixels: with limits checked before decoding, upright as a viewer shows them, on white.
 //!
-//! The size of an image is checked before its pixels are decoded. Formats that `rows` decodes row by row are never whole
+//! The size of an image is checked before its pixels are decoded. Formats that `row_decoder` decodes row by row are never whole
 //! in memory; others are, until they are shrunk.
 
 use std::io::Cursor;

@@ -2,7 +2,7 @@
 //!
 //! `picture::decode` turns a file into pixels, [`Ocr::read`] pixels into lines, [`OcrPage::to_blocks`] lines into blocks.
 //! The page may be turned, upside down, slightly skewed, white on black, or empty. Nothing here depends on files, PDF or
-//! the index, and nothing contacts a server. Start with `turning` and `layout`.
+//! the index, and nothing contacts a server. Start with `orientation` and `reading_order`.
 //!
 //! The network's alphabet is Latin with European accents, Chinese and Japanese, and Greek without accents. It lacks
 //! Cyrillic, Arabic, Hebrew and Vietnamese: such pages yield little more than digits and punctuation.

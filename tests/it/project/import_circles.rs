@@ -181,8 +181,13 @@ fn circles(root: &Path) -> BTreeSet<Vec<String>> {
 #[test]
 fn files_of_a_crate_have_no_import_circle() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for root in ["src/lib.rs", "crates/cli/src/lib.rs", "crates/kernels/src/lib.rs", "crates/protocol/src/lib.rs", "crates/system/src/lib.rs"]
-    {
+    for root in [
+        "src/lib.rs",
+        "crates/cli/src/lib.rs",
+        "crates/kernels/src/lib.rs",
+        "crates/protocol/src/lib.rs",
+        "crates/system/src/lib.rs",
+    ] {
         let found = circles(&project.join(root));
         assert!(found.is_empty(), "{root}: {found:#?}");
     }

@@ -1,0 +1,176 @@
+//! Events of systems without inotify, by the library `notify`: FSEvents of macOS, kqueue, Windows.
+//!
+//! It differs from [`crate::files::watch::inotify`] in two ways. The library reports paths, so that a folder that has moved
+//! is known by its old path until its parent reports the move. And it knows less: FSEvents does not tie the two halves of a
+//! rename together, so that a rename becomes a deletion and a creation. The heartbeat is a file in a temporary folder.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
+use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tempfile::TempDir;
+
+use crate::files::watch::backend::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
+
+/// The watched folders. The library's thread reads them.
+type Watched = Arc<Mutex<HashMap<PathBuf, Descriptor>>>;
+
+/// The watcher of the library, with a number for each folder.
+pub(super) struct NotifyBackend {
+    watcher: RecommendedWatcher,
+    watched: Watched,
+    next: Descriptor,
+    heartbeat: TempDir,
+}
+
+/// Opens the library's watcher without a watch.
+pub(super) fn open() -> io::Result<OpenBackend<NotifyBackend>> {
+    let (sender, receiver) = channel();
+    let watched = Watched::default();
+    let known = watched.clone();
+    let handler = move |outcome: notify::Result<notify::Event>| send_events(outcome, &known, &sender);
+    let watcher = notify::recommended_watcher(handler).map_err(io_error)?;
+    let heartbeat = tempfile::Builder::new().prefix("vic-heartbeat").tempdir()?;
+    let file = File::create(heartbeat.path().join("beat"))?;
+    Ok(OpenBackend {
+        backend: NotifyBackend { watcher, watched, next: 0, heartbeat },
+        reader: Box::new(move |each| read_events(&receiver, each)),
+        // A new time is one event; a write would be several. If it fails, nothing arrives, and the watcher counts as dead.
+        beat: Box::new(move || drop(file.set_modified(SystemTime::now()))),
+    })
+}
+
+fn read_events(receiver: &Receiver<Event>, each: &mut dyn FnMut(Event) -> bool) -> io::Result<()> {
+    while let Ok(event) = receiver.recv() {
+        if !each(event) {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("the watcher of the system has ended"))
+}
+
+fn lock(watched: &Watched) -> MutexGuard<'_, HashMap<PathBuf, Descriptor>> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Translates what the library reports. An error of its means that events may be missing.
+fn send_events(outcome: notify::Result<notify::Event>, watched: &Watched, sender: &Sender<Event>) {
+    let overflow = || Event { watch: -1, kind: EventKind::Overflow, is_folder: false, cookie: 0, name: None };
+    let events = match outcome {
+        Ok(event) if event.need_rescan() => vec![overflow()],
+        Ok(event) => translate(&event, &lock(watched)),
+        Err(_) => vec![overflow()],
+    };
+    // The receiver is gone when the watcher is being dropped.
+    events.into_iter().for_each(|event| drop(sender.send(event)));
+}
+
+fn translate(event: &notify::Event, watched: &HashMap<PathBuf, Descriptor>) -> Vec<Event> {
+    let mut events = Vec::new();
+    for path in &event.paths {
+        let Some((kind, is_folder)) = event_kind(event.kind, path) else { continue };
+        let cookie = event.tracker().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
+        let mut add = |watch: Descriptor, kind, name: Option<OsString>| {
+            events.push(Event { watch, kind, is_folder, cookie, name });
+        };
+        if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
+            && let Some(watch) = watched.get(parent)
+        {
+            add(*watch, kind, Some(name.to_owned()));
+        }
+        if let Some(watch) = watched.get(path) {
+            match kind {
+                EventKind::Deleted | EventKind::MovedFrom => add(*watch, EventKind::FolderGone, None),
+                EventKind::AttributesChanged => add(*watch, kind, None),
+                _ => {}
+            }
+        }
+    }
+    events
+}
+
+/// Returns what happened at a path, and whether it is a folder.
+fn event_kind(kind: notify::EventKind, path: &Path) -> Option<(EventKind, bool)> {
+    use notify::EventKind as Kind;
+    let is_folder = || path.symlink_metadata().is_ok_and(|it| it.is_dir());
+    Some(match kind {
+        Kind::Create(CreateKind::Folder) => (EventKind::Created, true),
+        Kind::Create(CreateKind::File) => (EventKind::Created, false),
+        Kind::Create(_) => (EventKind::Created, is_folder()),
+        Kind::Remove(_) => (EventKind::Deleted, false),
+        Kind::Access(AccessKind::Close(AccessMode::Write)) => (EventKind::Closed, false),
+        Kind::Modify(ModifyKind::Metadata(_)) => (EventKind::AttributesChanged, false),
+        Kind::Modify(ModifyKind::Name(RenameMode::From)) => (EventKind::MovedFrom, false),
+        Kind::Modify(ModifyKind::Name(RenameMode::To)) => (EventKind::MovedTo, false),
+        // Follows the two halves, which were reported.
+        Kind::Modify(ModifyKind::Name(RenameMode::Both)) | Kind::Access(_) => return None,
+        // One half of a rename; the disk tells which.
+        Kind::Modify(ModifyKind::Name(_)) if path.symlink_metadata().is_ok() => (EventKind::MovedTo, false),
+        Kind::Modify(ModifyKind::Name(_)) => (EventKind::Deleted, false),
+        Kind::Modify(_) | Kind::Any | Kind::Other => (EventKind::Written, false),
+    })
+}
+
+impl WatchBackend for NotifyBackend {
+    fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
+        // The library follows links; a link that replaces a folder is not followed here.
+        if !folder.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+            return Err(Refusal::Gone);
+        }
+        if let Some(watch) = lock(&self.watched).get(folder) {
+            return Ok(*watch);
+        }
+        self.watcher.watch(folder, RecursiveMode::NonRecursive).map_err(|error| refusal(&error))?;
+        self.next += 1;
+        lock(&self.watched).insert(folder.to_path_buf(), self.next);
+        Ok(self.next)
+    }
+
+    fn unwatch(&mut self, watch: Descriptor) {
+        let folder = lock(&self.watched).iter().find(|it| *it.1 == watch).map(|it| it.0.clone());
+        if let Some(folder) = folder {
+            lock(&self.watched).remove(&folder);
+            // Fails when the folder is gone, and its watch with it.
+            self.watcher.unwatch(&folder).ok();
+        }
+    }
+
+    /// Not known: the poll interval applies where the user sets it.
+    fn remote(&self, _folder: &Path) -> Option<&'static str> {
+        None
+    }
+
+    /// Events carry the path of the heartbeat's file, so that an old one cannot be told from a new one: a barrier behind
+    /// an overflow may be reached early, and the rescan that follows makes up for it.
+    fn watch_heartbeat(&mut self) -> io::Result<Descriptor> {
+        let folder = self.heartbeat.path().canonicalize()?;
+        if let Some(before) = lock(&self.watched).get(&folder).copied() {
+            self.unwatch(before);
+        }
+        self.watch(&folder).map_err(|refusal| io::Error::other(format!("{refusal:?}")))
+    }
+}
+
+fn refusal(error: &notify::Error) -> Refusal {
+    match &error.kind {
+        ErrorKind::MaxFilesWatch => Refusal::Limit,
+        ErrorKind::PathNotFound => Refusal::Gone,
+        ErrorKind::Io(error) if error.kind() == io::ErrorKind::NotFound => Refusal::Gone,
+        ErrorKind::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => Refusal::Denied,
+        _ => Refusal::Failed(error.to_string()),
+    }
+}
+
+fn io_error(error: notify::Error) -> io::Error {
+    match error.kind {
+        ErrorKind::Io(error) => error,
+        _ => io::Error::other(error),
+    }
+}

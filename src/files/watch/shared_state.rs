@@ -1,0 +1,86 @@
+//! The state that the watching threads share with the callers of the watcher.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::files::watch::heartbeat::Heartbeat;
+use crate::model::RootId;
+
+/// Why a root is not watched, or not everywhere, with a hint. It is still walked periodically.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchProblem(
+    /// One or two sentences for the status.
+    pub String,
+);
+
+/// Counters of a watcher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Folders that are watched.
+    pub folders: u64,
+    /// Folders that should be watched but cannot.
+    pub missing: u64,
+    /// How often the queue of events overflowed.
+    pub overflows: u64,
+    /// How often every root was rescanned because of that.
+    pub rescans: u64,
+}
+
+/// State shared between the watching threads and the callers.
+pub(super) struct Shared {
+    pub(super) states: Mutex<HashMap<RootId, RootState>>,
+    pub(super) counts: Mutex<WatchCounts>,
+    pub(super) pulse: Heartbeat,
+    pub(super) closed: AtomicBool,
+    /// Why no more events arrive; `None` while they do.
+    pub(super) failure: Mutex<Option<String>>,
+}
+
+/// The state of a root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RootState {
+    /// Whether every visible folder is watched.
+    pub(super) is_complete: bool,
+    /// Whether other machines may change it without an event.
+    pub(super) is_remote: bool,
+    pub(super) problem: Option<WatchProblem>,
+    /// Whether its watch has ended because the folder was deleted, moved or unmounted.
+    pub(super) is_detached: bool,
+    /// Losses of events so far, those for which a rescan was requested, and those for which it was made.
+    pub(super) losses: u64,
+    pub(super) requested_rescans: u64,
+    pub(super) handled_losses: u64,
+}
+
+impl Shared {
+    pub(super) fn new(pulse: Heartbeat) -> Shared {
+        Shared {
+            states: Mutex::default(),
+            counts: Mutex::default(),
+            pulse,
+            closed: AtomicBool::new(false),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Records why no more events arrive; the first cause counts.
+    pub(super) fn fail(&self, why: &str) {
+        if !self.closed.load(Ordering::Relaxed) {
+            self.failure().get_or_insert_with(|| why.to_string());
+        }
+    }
+
+    pub(super) fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ignores poison: a panic leaves the states intact.
+    pub(super) fn states(&self) -> MutexGuard<'_, HashMap<RootId, RootState>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn counts(&self) -> MutexGuard<'_, WatchCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
