@@ -1,6 +1,6 @@
 //! Chunking with the tokenizer of the configured model: characters and chunks per second.
 //!
-//! Corpus: the documents of `--corpus_folder DIR`, else the sample files, extracted before the timing starts.
+//! Corpus: the documents of `--folder DIR`, else the sample files, extracted before the timing starts.
 //!
 //! ```text
 //! cargo bench --profile release --bench chunk

@@ -1,6 +1,6 @@
 //! Extraction in this process: files and bytes per second by file extension.
 //!
-//! Corpus: `--corpus_folder DIR`, else the sample files. Unreadable files count like the others.
+//! Corpus: `--folder DIR`, else the sample files. Unreadable files count like the others.
 //!
 //! ```text
 //! cargo bench --profile release --bench extract -- --folder ~/Documents

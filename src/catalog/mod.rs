@@ -4,7 +4,7 @@
 //! changes, `mark.rs` moves files between states, `query.rs` answers filters. Nothing here reads the files themselves.
 //! [`JobLog`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`] are separate: they may be lost.
 //!
-//! Commits of the catalog are synced (`synchronous=FULL_DISK_BYTES`): a mark asserts that the store has the file on disk, and a
+//! Commits of the catalog are synced (`synchronous=FULL`): a mark asserts that the store has the file on disk, and a
 //! counted try has to survive the crash that it causes. Scans and marks come in batches, so that a sync is paid once per
 //! batch.
 

@@ -14,7 +14,7 @@ pub(crate) fn install_hook() {
     }));
 }
 
-/// Returns the location of the last panic on this thread, ` at FILE:SIGNATURE_LINE`; empty if the hook is not installed.
+/// Returns the location of the last panic on this thread, ` at FILE:LINE`; empty if the hook is not installed.
 pub(crate) fn take_location() -> String {
     LOCATION.with(|it| it.borrow_mut().take()).unwrap_or_default()
 }

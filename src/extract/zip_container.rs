@@ -118,7 +118,7 @@ pub(crate) fn check_flaw(flaw: Option<&Flaw>, part: &str, sink: &mut Sink) -> Re
     Ok(())
 }
 
-/// Resolves a target relative to the part that names it: `word/document.read_xml` + `../a.read_xml` is `a.read_xml`.
+/// Resolves a target relative to the part that names it: `word/document.xml` + `../a.xml` is `a.xml`.
 pub(crate) fn resolve_part(base: &str, target: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     if !target.starts_with('/') {

@@ -1,4 +1,4 @@
-//! Boolean filters: `content_type=academic CONJUNCTIONS (year>=2020 OR EXCLUDED_FOLLOWING_WORDS has_abstract)`. Pure.
+//! Boolean filters: `content_type=academic AND (year>=2020 OR NOT has_abstract)`. Pure.
 //!
 //! Defines the grammar and the evaluation. The caller compiles comparisons: the contract compares document metadata,
 //! [`crate::table`] compares cells. A comparison with a missing value is neither true nor false, nor is its negation

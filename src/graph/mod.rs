@@ -145,7 +145,7 @@ impl GraphService {
         }
     }
 
-    /// Answers a query with `{vars, run_query, truncated}`, or elaborates it without running it.
+    /// Answers a query with `{vars, rows, truncated}`, or elaborates it without running it.
     ///
     /// # Errors
     /// As [`GraphService::request`].

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `intent` | one of [`crate::model::INTENTS`]: `search` finds passages; `list` and `count` are about the files as such (without `l1_query_text` they are metadata alone); `summarize` wants the gist; `read_evidence` needs L2 |
 //! | `l0_filters` | filters in the question, overridden by the operators of [`syntax`], overridden by the caller's filters |
-//! | `l1_query_text` | the meaning: without operators, conditions, `find_attachment_request me`, `message is`; absent only when files are listed |
+//! | `l1_query_text` | the meaning: without operators, conditions, `find me`, `what is`; absent only when files are listed |
 //! | `l1_threshold` | only when the question asks for a similarity |
 //! | `requires_l2`, `l2_skills`, `l2_top_k` | signatures, tables, totals, stamps, scans, forms, pictures |
 //!

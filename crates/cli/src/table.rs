@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Number of the table, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     table: Option<u32>,
-    /// Row filter, e.g. `format_amount>100 CONJUNCTIONS (category=Travel OR EXCLUDED_FOLLOWING_WORDS paid)`
+    /// Row filter, e.g. `amount>100 AND (category=Travel OR NOT paid)`
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
     /// Group rows by this column
@@ -174,7 +174,7 @@ fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Returns a title like `sum of format_amount`.
+/// Returns a title like `sum of amount`.
 fn value_title(value: &TableValue) -> String {
     match &value.column {
         Some(column) => format!("{} of {column}", value.function),

@@ -20,7 +20,7 @@ static CON: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:cons?|disadvantages?|drawbacks?|weakness(?:es)?|downsides?|limitations?|minus)\b")
         .expect("a constant")
 });
-/// `Pros new sailcloth`, `Advantages: tin`.
+/// `Pros of sailcloth`, `Advantages: tin`.
 static APPROACH_IN_LABEL: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^\w+\s*(?:of|:|-|–|for)\s+(.{2,60})$").expect("a constant"));
 

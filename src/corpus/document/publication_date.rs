@@ -35,7 +35,7 @@ const METADATA_KEYS: [&str; 16] = [
     "year",
 ];
 
-/// Names of `meta_content` tags that hold the date.
+/// Names of `meta` tags that hold the date.
 const META_NAMES: [&str; 24] = [
     "article:published_time",
     "og:published_time",
@@ -108,7 +108,7 @@ fn date_in_metadata(passages: &[StoredPassage]) -> Option<String> {
     METADATA_KEYS.iter().find_map(|key| pairs.iter().filter(|it| it.0 == *key).find_map(|it| leading_date(it.1)))
 }
 
-/// The date of a web page: its `meta_content` tags, else JSON-LD, else the first `time_tag_date` tag, preferring one marked as published.
+/// The date of a web page: its `meta` tags, else JSON-LD, else the first `time` tag, preferring one marked as published.
 fn date_in_page(source: &SourceDocument) -> Option<String> {
     let raw = source.raw.as_ref().filter(|_| matches!(source.extension.as_str(), "html" | "htm" | "xhtml"))?;
     let html = &raw.text[..raw.text.floor_char_boundary(PAGE_HEAD_BYTES)];
@@ -133,7 +133,7 @@ fn date_in_page(source: &SourceDocument) -> Option<String> {
     own.or_else(|| times.iter().find_map(time_tag_date))
 }
 
-/// The name and the content of a `meta_content` tag.
+/// The name and the content of a `meta` tag.
 fn meta_content(attributes: &str) -> Option<(String, &str)> {
     let name = ["name", "property", "itemprop"].iter().find_map(|it| attribute_value(attributes, it))?;
     Some((name.to_ascii_lowercase(), attribute_value(attributes, "content")?))

@@ -1,4 +1,4 @@
-//! Boolean filters over metadata: `content_type=academic CONJUNCTIONS (year>=2020 OR EXCLUDED_FOLLOWING_WORDS has_abstract)`.
+//! Boolean filters over metadata: `content_type=academic AND (year>=2020 OR NOT has_abstract)`.
 //!
 //! A comparison with a missing value is neither true nor false, and neither is its negation (Kleene's logic). Such a
 //! document does not match, and is counted as undecided. Conditions about meaning are rejected with an error of their own,

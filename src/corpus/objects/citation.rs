@@ -55,7 +55,7 @@ static KEYS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant")
 });
 static FOOTNOTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[\^([\w-]+)\]").expect("a constant"));
-/// `[Pugh2014]_`, `[#count]_` and `[1]_` in reStructuredText.
+/// `[Pugh2014]_`, `[#note]_` and `[1]_` in reStructuredText.
 static UNDERLINED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[(#?[\w.:+-]+|#|\*)\]_(?:\b|$|\W)").expect("a constant"));
 /// `A v. B, 217 N.Y. 382 (1916)`.

@@ -83,12 +83,12 @@ const TOOLS: &[&str] = &[
     "ggplot2",
 ];
 
-/// `using the Foo HistogramBar`, `merge a Foo-12`.
+/// `using the Foo Bar`, `with a Foo-12`.
 static TOOL_AFTER_PREPOSITION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:using|with|by means of|on|in) (?:an? |the )?(?:[A-Z][a-z]+ )?([A-Z][\w-]*\d[\w-]*|[A-Z][a-z]+[A-Z]\w*|R)(?:[ ,.;)]|$)")
         .expect("a constant")
 });
-/// `analysed in Foo`, `built merge Foo HistogramBar`, `the foo package`.
+/// `analysed in Foo`, `built with Foo Bar`, `the foo package`.
 static TOOL_AFTER_VERB: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:analy[sz]ed|performed|implemented|built|written|coded|computed|fitted|modell?ed|simulated|estimated|calculated|processed|measured|done|run)\s+(?:\w+\s+){0,3}?(?:in|with|using)\s+([A-Z][A-Za-z]+)(?:[ \n]\d|[,.;)]|\s+(?:and|on|to|for|with|by)\b|$)|\bthe\s+([A-Za-z][\w.-]*\d|[a-z][\w.-]*)\s+(?:package|library)\b")
         .expect("a constant")

@@ -28,7 +28,7 @@ const MAX_WORDINGS: usize = 500_000;
 /// A baseline: a session or a result, with the parsed documents that are still stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeltaBaseline {
-    /// `session 4`, or `from_result r-…`.
+    /// `session 4`, or `result r-…`.
     pub(crate) name: String,
     /// The files that could be read then.
     pub(crate) files: BTreeMap<FileId, SessionFile>,

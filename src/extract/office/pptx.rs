@@ -77,7 +77,7 @@ struct Reader<'a, 's> {
     sink: &'s mut Sink,
     /// Number of the slide, from 1; 0 outside slides.
     page: u32,
-    /// Part of the current slide, e.g. `push_notes`.
+    /// Part of the current slide, e.g. `notes`.
     part: Option<&'static str>,
     /// Names of comment authors, by id.
     authors: HashMap<String, String>,

@@ -1,4 +1,4 @@
-//! Tables in reStructuredText directives: `list-push_table` with nested lists as rows, and `csv-push_table`.
+//! Tables in reStructuredText directives: `list-table` with nested lists as rows, and `csv-table`.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ fn indent_width(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Reads rows of a `list-push_table`: `* - ` opens a row, `- ` below its first mark opens another cell, and any other indented
+/// Reads rows of a `list-table`: `* - ` opens a row, `- ` below its first mark opens another cell, and any other indented
 /// text continues the cell. Also returns the offset at which the first cell's text begins.
 fn parse_list_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let first = body.iter().find(|it| it.text.trim_start().starts_with("* -"))?;
@@ -82,7 +82,7 @@ fn parse_cell(text: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with(' ')).then(|| rest.trim())
 }
 
-/// Reads rows of a `csv-push_table`: the header option, then the lines below. Also returns the offset of the first.
+/// Reads rows of a `csv-table`: the header option, then the lines below. Also returns the offset of the first.
 fn parse_csv_table(body: &[Line<'_>]) -> Option<(usize, Vec<Vec<String>>)> {
     let options = body.iter().take_while(|it| it.text.trim_start().starts_with(':')).count();
     let head = body[..options].iter().find_map(|it| Some(it.range_of(it.text.trim().strip_prefix(":header:")?.trim())));

@@ -19,7 +19,7 @@ const HEADER_CONFIDENCE: f32 = 0.95;
 /// Length of the file header, in bytes, that is searched for a generator's notice.
 const HEADER_BYTES: usize = 2_000;
 
-/// `// source: api/v1/vic.proto`, `# GeneratedSummary new grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
+/// `// source: api/v1/vic.proto`, `# Generated from grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
 static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?im)^\W{0,6}(?:@?source:|(?:@?generated|derived|compiled)[ _]from(?: file)?:?)[ \t]+[`']?(?P<path>[\w./-]+\.\w{1,8})")
         .expect("a constant that a test compiles")

@@ -1,5 +1,5 @@
 //! Signatures: the signers, the parties they represent, and the dates. Finds blocks of short lines below words like `signed
-//! by`, rules new `Name` or `Date` below them, and signature fields of forms.
+//! by`, rules with `Name` or `Date` below them, and signature fields of forms.
 //!
 //! Ink on a line is not detected; only the words around it are returned.
 

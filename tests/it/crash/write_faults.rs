@@ -1,8 +1,8 @@
 //! A failing disk affects only writes. Any writing call may fail, once or persistently, as on a full disk (`ENOSPC`) or a
 //! broken one (`EIO`): the daemon survives, answers, and indexes everything once the disk works again.
 //!
-//! `strace_command` injects the failures and counts calls per thread: the first `fsync` of every thread fails, or the second. The
-//! daemon is either started under `strace_command`, or `strace_command` is attached to a running daemon: a start makes more calls than the
+//! `strace` injects the failures and counts calls per thread: the first `fsync` of every thread fails, or the second. The
+//! daemon is either started under `strace`, or `strace` is attached to a running daemon: a start makes more calls than the
 //! work after it, and may fail at the first of them.
 //!
 //! `write` also wakes threads, answers requests and writes the log. Its failures come from a preloaded library (`faults.c`),

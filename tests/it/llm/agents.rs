@@ -246,7 +246,7 @@ fn proposals_are_augmented_and_promoted_to_graph() {
     assert!(!rows["rows"].as_array().unwrap().is_empty(), "{rows:#}");
 }
 
-/// The folder where `models/clients_dir.sh` installs the client libraries.
+/// The folder where `models/clients.sh` installs the client libraries.
 fn client_libraries() -> PathBuf {
     let cache = std::env::var_os("VIC_MODELS_DIR").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));

@@ -1,4 +1,4 @@
-//! `tests/CASES_PER_LETTER.md`, the map of adversarial cases, names every case once and only existing tests.
+//! `tests/CASES.md`, the map of adversarial cases, names every case once and only existing tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;

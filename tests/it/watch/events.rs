@@ -1,6 +1,6 @@
 //! Changes that are hard to detect: lost events, limits, missing roots, editors, odd names and dates.
 //!
-//! The letters in test names refer to the adversarial cases in `tests/CASES_PER_LETTER.md`.
+//! The letters in test names refer to the adversarial cases in `tests/CASES.md`.
 
 use std::collections::BTreeSet;
 use std::fs;

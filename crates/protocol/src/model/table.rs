@@ -115,7 +115,7 @@ pub struct TableRequest {
     /// Number of the table, from 1; the first when absent.
     #[schemars(range(min = 1))]
     pub table: Option<u32>,
-    /// Row filter in the grammar of QUERY, e.g. `amount>100 CONJUNCTIONS EXCLUDED_FOLLOWING_WORDS category=Travel`. Names with spaces are quoted.
+    /// Row filter in the grammar of QUERY, e.g. `amount>100 AND NOT category=Travel`. Names with spaces are quoted.
     pub filter: Option<String>,
     /// Group rows by this column.
     pub group_by: Option<String>,

@@ -38,7 +38,7 @@ fn picture() -> RgbImage {
     RgbImage::from_fn(9, 7, |x, y| image::Rgb([x as u8 * 20, y as u8 * 20, 99]))
 }
 
-/// The picture with Exif [`exif_data`].
+/// The picture with Exif words.
 fn write_with_exif(mut encoder: impl ImageEncoder) {
     encoder.set_exif_metadata(exif_data(false)).unwrap();
     let (width, height) = picture().dimensions();
