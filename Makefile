@@ -30,7 +30,7 @@ build: tools ## Builds vicd and vic
 .PHONY: test
 test: tools build models ## Runs every test
 	@models/tools.sh --tests
-	@source models/tools.env && cargo test --release
+	@source models/tools.env && cargo test --release && cargo test --release --package vic-watch
 
 .PHONY: quick
 quick: tools ## Runs the unit tests of the modules that changed since BASE (HEAD)
@@ -68,7 +68,7 @@ test-models: tools build models ## Builds a real language model server and runs 
 check: tools ## Checks names, format, lints and documentation
 	tests/check_names.py
 	cargo fmt --check
-	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings
+	@source models/tools.env && cargo clippy --release --all-targets -- -D warnings && cargo clippy --release --package vic-watch --all-targets -- -D warnings
 	@source models/tools.env && RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --no-deps --document-private-items
 
 .PHONY: audit

@@ -12,6 +12,7 @@ test_changed() {
 }
 
 test_changed vic-system crates/system/src
+test_changed vic-watch crates/watch/src
 test_changed vic-kernels crates/kernels/src
 test_changed vic-protocol crates/protocol/src
 test_changed vic-cli crates/cli/src

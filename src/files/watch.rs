@@ -4,20 +4,15 @@
 //! cannot be reported as single changes (queue overflow, changed ignore rules, a lagging receiver) becomes one
 //! [`ChangeKind::Rescan`]. The watcher reads no content and keeps no list of files.
 //!
-//! One thread takes events off the kernel's queue (`inotify`, on other systems `notify_backend`); another does the rest
+//! One thread takes events off the kernel's queue ([`vic_watch`]); another does the rest
 //! (`engine`). It keeps every visible folder watched (`watch_set`), debounces events (`debounce`), turns them into changes
 //! (`watched_root`) and queues these for the receiver (`backlog`). A heartbeat through the kernel's queue (`heartbeat`)
 //! shows that both threads are alive.
 
-mod backend;
 mod backlog;
 mod engine;
 mod watch_set;
-#[cfg(target_os = "linux")]
-mod inotify;
 mod inotify_limits;
-#[cfg(any(test, not(target_os = "linux")))]
-mod notify_backend;
 mod overflow;
 mod heartbeat;
 mod change;
@@ -25,18 +20,17 @@ mod debounce;
 mod shared_state;
 mod watched_root;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
+use vic_watch::{EventReader, OpenBackend, WatchBackend};
 
-use crate::error::{Error, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::files::walk_watchdog::{CHECK_INTERVAL, StallDetector};
-use crate::files::watch::backend::{EventReader, OpenBackend, WatchBackend};
 use crate::files::watch::backlog::Backlog;
 use crate::files::watch::engine::{Engine, Message};
 use crate::files::watch::heartbeat::Heartbeat;
@@ -47,6 +41,8 @@ use crate::model::RootId;
 pub use crate::files::watch::change::{Batch, Change, ChangeKind};
 pub use crate::files::watch::heartbeat::Barrier;
 pub use crate::files::watch::shared_state::{WatchCounts, WatchProblem};
+
+use crate::files::watch::shared_state::Shared;
 
 /// Events queued while new folders are being watched: as many as the kernel itself keeps. Beyond it comes a rescan.
 const EVENT_QUEUE: usize = 16_384;
@@ -68,18 +64,7 @@ impl Watcher {
     /// # Errors
     /// When the operating system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
-        #[cfg(target_os = "linux")]
-        let open = inotify::open();
-        #[cfg(not(target_os = "linux"))]
-        let open = notify_backend::open();
-        Watcher::start_with(open.map_err(inotify_limits::explain_refusal)?, rules, sender)
-    }
-
-    fn start_with<B>(open: OpenBackend<B>, rules: Rules, sender: Sender<Batch>) -> Result<Watcher>
-    where
-        B: WatchBackend + Send + 'static,
-    {
-        let OpenBackend { mut backend, reader, beat } = open;
+        let OpenBackend { mut backend, reader, beat } = vic_watch::open().map_err(inotify_limits::explain_refusal)?;
         let heartbeat = backend.watch_heartbeat().map_err(inotify_limits::explain_refusal)?;
         let backlog = Backlog::start(sender)?;
         let shared = Arc::new(Shared::new(Heartbeat::new(beat)));

@@ -28,7 +28,7 @@ fn network(shape: Shape, seed: u64) -> Arc<Network> {
 
 fn text(shape: Shape, tokens: usize, seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
-    (0..tokens * shape.hidden).map(|_| (2.0 * random.f32() - 1.0)).collect()
+    (0..tokens * shape.hidden).map(|_| 2.0 * random.f32() - 1.0).collect()
 }
 
 fn run(pass: &mut ForwardPass, text: &[f32]) -> Vec<f32> {

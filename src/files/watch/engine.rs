@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use crate::files::watch::backend::{Descriptor, Event, EventKind, WatchBackend};
 use crate::files::watch::backlog::Backlog;
 use crate::files::watch::debounce::{Debouncer, QuietEvent, WriteState};
+use vic_watch::{Descriptor, Event, EventKind, WatchBackend};
 
 use crate::files::watch::change::{Change, ChangeKind};
 use crate::files::watch::overflow::LossTracker;

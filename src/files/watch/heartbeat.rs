@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::files::watch::backend::Beat;
+use vic_watch::Beat;
 
 /// Signalled when everything that happened before it is handed on and processed; dropped when that is impossible.
 pub type Barrier = oneshot::Sender<()>;

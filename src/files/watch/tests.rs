@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
+use vic_watch::{Descriptor, Event, EventKind, Refusal, WatchBackend};
 
 use crate::files::walk::tests::config;
-use crate::files::watch::backend::{Descriptor, Event, EventKind, Refusal, WatchBackend};
+
 use crate::files::watch::*;
 
 /// A change must be reported within 2 s. The machine may be busy with other tests, so tests wait for twice as long.
@@ -21,15 +23,6 @@ struct Scene {
 
 impl Scene {
     fn new(files: &[&str]) -> Scene {
-        Scene::with(files, Watcher::start)
-    }
-
-    /// Watches by the library that serves other systems.
-    fn with_notify(files: &[&str]) -> Scene {
-        Scene::with(files, |rules, sender| Watcher::start_with(notify_backend::open().unwrap(), rules, sender))
-    }
-
-    fn with(files: &[&str], start: fn(Rules, Sender<Batch>) -> Result<Watcher>) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         for file in files {
             let path = dir.path().join(file);
@@ -37,7 +30,7 @@ impl Scene {
             fs::write(path, "x").unwrap();
         }
         let (sender, receiver) = channel(64);
-        let watcher = start(Rules::new(&config()).unwrap(), sender).unwrap();
+        let watcher = Watcher::start(Rules::new(&config()).unwrap(), sender).unwrap();
         watcher.add(7, dir.path(), &Arc::default()).unwrap();
         Scene { dir, watcher, receiver, seen: Vec::new() }
     }
@@ -83,202 +76,169 @@ impl Scene {
     }
 }
 
-/// Runs a test on the backend of this system and on that of the others.
-fn on_each_backend(test: impl Fn(fn(&[&str]) -> Scene)) {
-    test(Scene::new);
-    test(Scene::with_notify);
-}
-
 #[test]
 fn create_modify_rename_and_delete_are_reported_in_time() {
-    on_each_backend(|new| {
-        let mut scene = new(&["old.txt", "move.txt", "gone.txt"]);
-        let start = Instant::now();
-        fs::write(scene.path("new.txt"), "x").unwrap();
-        fs::write(scene.path("old.txt"), "more").unwrap();
-        fs::rename(scene.path("move.txt"), scene.path("moved.txt")).unwrap();
-        fs::remove_file(scene.path("gone.txt")).unwrap();
-        scene.expect_touched("new.txt");
-        scene.expect_touched("old.txt");
-        scene.expect(&ChangeKind::Renamed { from: "move.txt".into(), to: "moved.txt".into() });
-        scene.expect_touched("moved.txt");
-        scene.expect_removed("gone.txt");
-        assert!(start.elapsed() < REPORT_DEADLINE, "{:?}", start.elapsed());
-    });
+    let mut scene = Scene::new(&["old.txt", "move.txt", "gone.txt"]);
+    let start = Instant::now();
+    fs::write(scene.path("new.txt"), "x").unwrap();
+    fs::write(scene.path("old.txt"), "more").unwrap();
+    fs::rename(scene.path("move.txt"), scene.path("moved.txt")).unwrap();
+    fs::remove_file(scene.path("gone.txt")).unwrap();
+    scene.expect_touched("new.txt");
+    scene.expect_touched("old.txt");
+    scene.expect(&ChangeKind::Renamed { from: "move.txt".into(), to: "moved.txt".into() });
+    scene.expect_touched("moved.txt");
+    scene.expect_removed("gone.txt");
+    assert!(start.elapsed() < REPORT_DEADLINE, "{:?}", start.elapsed());
 }
 
 #[test]
 fn new_nested_folders_and_their_files_are_reported() {
-    on_each_backend(|new| {
-        let mut scene = new(&["a.txt"]);
-        fs::create_dir_all(scene.path("n/e/s/t")).unwrap();
-        fs::write(scene.path("n/e/s/t/early.txt"), "x").unwrap();
-        scene.expect_touched("n");
-        fs::write(scene.path("n/e/s/t/late.txt"), "x").unwrap();
-        scene.expect_touched("n/e/s/t/late.txt");
-    });
+    let mut scene = Scene::new(&["a.txt"]);
+    fs::create_dir_all(scene.path("n/e/s/t")).unwrap();
+    fs::write(scene.path("n/e/s/t/early.txt"), "x").unwrap();
+    scene.expect_touched("n");
+    fs::write(scene.path("n/e/s/t/late.txt"), "x").unwrap();
+    scene.expect_touched("n/e/s/t/late.txt");
 }
 
 #[test]
 fn renamed_folder_is_one_rename_and_stays_watched() {
-    on_each_backend(|new| {
-        let mut scene = new(&["d/a.txt", "d/b.txt"]);
-        fs::rename(scene.path("d"), scene.path("e")).unwrap();
-        scene.expect(&ChangeKind::Renamed { from: "d".into(), to: "e".into() });
-        fs::write(scene.path("e/a.txt"), "more").unwrap();
-        scene.expect_touched("e/a.txt");
-        assert!(!scene.seen.iter().any(|it| matches!(it, ChangeKind::Removed(_))), "{:?}", scene.seen);
-    });
+    let mut scene = Scene::new(&["d/a.txt", "d/b.txt"]);
+    fs::rename(scene.path("d"), scene.path("e")).unwrap();
+    scene.expect(&ChangeKind::Renamed { from: "d".into(), to: "e".into() });
+    fs::write(scene.path("e/a.txt"), "more").unwrap();
+    scene.expect_touched("e/a.txt");
+    assert!(!scene.seen.iter().any(|it| matches!(it, ChangeKind::Removed(_))), "{:?}", scene.seen);
 }
 
 #[test]
 fn save_by_rename_is_touched_and_never_removed() {
-    on_each_backend(|new| {
-        let mut scene = new(&["doc.txt"]);
-        fs::write(scene.path(".doc.swp"), "new text").unwrap();
-        fs::rename(scene.path(".doc.swp"), scene.path("doc.txt")).unwrap();
-        scene.expect_touched("doc.txt");
-        assert!(!scene.seen.contains(&ChangeKind::Removed("doc.txt".into())));
-    });
+    let mut scene = Scene::new(&["doc.txt"]);
+    fs::write(scene.path(".doc.swp"), "new text").unwrap();
+    fs::rename(scene.path(".doc.swp"), scene.path("doc.txt")).unwrap();
+    scene.expect_touched("doc.txt");
+    assert!(!scene.seen.contains(&ChangeKind::Removed("doc.txt".into())));
 }
 
 #[test]
 fn ignored_paths_are_silent_and_rule_change_rescans() {
-    on_each_backend(|new| {
-        let mut scene = new(&["a.txt", "skip/b.txt"]);
-        fs::write(scene.path(".gitignore"), "skip/\n").unwrap();
-        scene.expect(&ChangeKind::Rescan);
-        fs::write(scene.path("skip/b.txt"), "more").unwrap();
-        fs::write(scene.path(".hidden"), "x").unwrap();
-        fs::write(scene.path("a.txt"), "more").unwrap();
-        scene.expect_touched("a.txt");
-        fs::remove_file(scene.path("a.txt")).unwrap();
-        scene.expect_removed("a.txt");
-        let loud = scene.seen.iter().find(|it| match it {
-            ChangeKind::Touched(path) | ChangeKind::Removed(path) => path != Path::new("a.txt"),
-            _ => false,
-        });
-        assert_eq!(loud, None);
+    let mut scene = Scene::new(&["a.txt", "skip/b.txt"]);
+    fs::write(scene.path(".gitignore"), "skip/\n").unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    fs::write(scene.path("skip/b.txt"), "more").unwrap();
+    fs::write(scene.path(".hidden"), "x").unwrap();
+    fs::write(scene.path("a.txt"), "more").unwrap();
+    scene.expect_touched("a.txt");
+    fs::remove_file(scene.path("a.txt")).unwrap();
+    scene.expect_removed("a.txt");
+    let loud = scene.seen.iter().find(|it| match it {
+        ChangeKind::Touched(path) | ChangeKind::Removed(path) => path != Path::new("a.txt"),
+        _ => false,
     });
+    assert_eq!(loud, None);
 }
 
 #[test]
 fn folder_moved_out_is_removed() {
-    on_each_backend(|new| {
-        let mut scene = new(&["d/a.txt"]);
-        let elsewhere = tempfile::tempdir().unwrap();
-        fs::rename(scene.path("d"), elsewhere.path().join("d")).unwrap();
-        scene.expect_removed("d");
-        scene.watcher.remove(7);
-        scene.watcher.remove(7);
-        assert_eq!(scene.watcher.problem(7), None);
-    });
+    let mut scene = Scene::new(&["d/a.txt"]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::rename(scene.path("d"), elsewhere.path().join("d")).unwrap();
+    scene.expect_removed("d");
+    scene.watcher.remove(7);
+    scene.watcher.remove(7);
+    assert_eq!(scene.watcher.problem(7), None);
 }
 
 #[test]
 fn removed_nested_root_stays_watched_by_parent() {
-    on_each_backend(|new| {
-        let mut scene = new(&["child/deep/a.txt"]);
-        scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
-        scene.watcher.remove(8);
-        scene.expect_touched("child");
-        fs::write(scene.path("child/deep/a.txt"), "more").unwrap();
-        scene.expect_touched("child/deep/a.txt");
-    });
+    let mut scene = Scene::new(&["child/deep/a.txt"]);
+    scene.watcher.add(8, &scene.path("child"), &Arc::default()).unwrap();
+    scene.watcher.remove(8);
+    scene.expect_touched("child");
+    fs::write(scene.path("child/deep/a.txt"), "more").unwrap();
+    scene.expect_touched("child/deep/a.txt");
 }
 
 #[test]
 fn folder_moved_in_is_watched_recursively() {
-    on_each_backend(|new| {
-        let mut scene = new(&["a.txt"]);
-        let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
-        fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
-        fs::write(elsewhere.path().join("d/e/f.txt"), "x").unwrap();
-        fs::rename(elsewhere.path().join("d"), scene.path("d")).unwrap();
-        scene.expect_touched("d");
-        fs::write(scene.path("d/e/f.txt"), "more").unwrap();
-        scene.expect_touched("d/e/f.txt");
-        fs::remove_dir_all(scene.path("d")).unwrap();
-        scene.expect_removed("d");
-        scene.seen.clear();
-        fs::create_dir(scene.path("d")).unwrap();
-        scene.expect_touched("d");
-        fs::write(scene.path("d/again.txt"), "x").unwrap();
-        scene.expect_touched("d/again.txt");
-    });
+    let mut scene = Scene::new(&["a.txt"]);
+    let elsewhere = tempfile::tempdir_in(scene.dir.path().parent().unwrap()).unwrap();
+    fs::create_dir_all(elsewhere.path().join("d/e")).unwrap();
+    fs::write(elsewhere.path().join("d/e/f.txt"), "x").unwrap();
+    fs::rename(elsewhere.path().join("d"), scene.path("d")).unwrap();
+    scene.expect_touched("d");
+    fs::write(scene.path("d/e/f.txt"), "more").unwrap();
+    scene.expect_touched("d/e/f.txt");
+    fs::remove_dir_all(scene.path("d")).unwrap();
+    scene.expect_removed("d");
+    scene.seen.clear();
+    fs::create_dir(scene.path("d")).unwrap();
+    scene.expect_touched("d");
+    fs::write(scene.path("d/again.txt"), "x").unwrap();
+    scene.expect_touched("d/again.txt");
 }
 
 #[test]
 fn folder_no_longer_ignored_is_watched() {
-    on_each_backend(|new| {
-        let mut scene = new(&[".vicignore", "skip/deep/b.txt"]);
-        fs::write(scene.path(".vicignore"), "skip/").unwrap();
-        scene.expect(&ChangeKind::Rescan);
-        fs::remove_file(scene.path(".vicignore")).unwrap();
-        scene.seen.clear();
-        scene.expect(&ChangeKind::Rescan);
-        fs::write(scene.path("skip/deep/b.txt"), "more").unwrap();
-        scene.expect_touched("skip/deep/b.txt");
-    });
+    let mut scene = Scene::new(&[".vicignore", "skip/deep/b.txt"]);
+    fs::write(scene.path(".vicignore"), "skip/").unwrap();
+    scene.expect(&ChangeKind::Rescan);
+    fs::remove_file(scene.path(".vicignore")).unwrap();
+    scene.seen.clear();
+    scene.expect(&ChangeKind::Rescan);
+    fs::write(scene.path("skip/deep/b.txt"), "more").unwrap();
+    scene.expect_touched("skip/deep/b.txt");
 }
 
 #[test]
 fn barrier_follows_all_earlier_changes() {
-    on_each_backend(|new| {
-        let mut scene = new(&["d/a.txt", "b.txt", "c.txt"]);
-        for round in 0..20 {
-            fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
-            fs::write(scene.path(&format!("d/new-{round}.txt")), "x").unwrap();
-            let seen = scene.reach();
-            assert!(seen.contains(&ChangeKind::Touched("d/a.txt".into())), "round {round}: {seen:?}");
-            assert!(
-                seen.contains(&ChangeKind::Touched(format!("d/new-{round}.txt").into())),
-                "round {round}: {seen:?}"
-            );
-        }
-        fs::rename(scene.path("b.txt"), scene.path("e.txt")).unwrap();
-        fs::remove_file(scene.path("c.txt")).unwrap();
-        let renamed = ChangeKind::Renamed { from: "b.txt".into(), to: "e.txt".into() };
+    let mut scene = Scene::new(&["d/a.txt", "b.txt", "c.txt"]);
+    for round in 0..20 {
+        fs::write(scene.path("d/a.txt"), round.to_string()).unwrap();
+        fs::write(scene.path(&format!("d/new-{round}.txt")), "x").unwrap();
         let seen = scene.reach();
-        assert!(seen.contains(&renamed) && seen.contains(&ChangeKind::Removed("c.txt".into())), "{seen:?}");
-        assert_eq!(scene.reach(), []);
-    });
+        assert!(seen.contains(&ChangeKind::Touched("d/a.txt".into())), "round {round}: {seen:?}");
+        assert!(seen.contains(&ChangeKind::Touched(format!("d/new-{round}.txt").into())), "round {round}: {seen:?}");
+    }
+    fs::rename(scene.path("b.txt"), scene.path("e.txt")).unwrap();
+    fs::remove_file(scene.path("c.txt")).unwrap();
+    let renamed = ChangeKind::Renamed { from: "b.txt".into(), to: "e.txt".into() };
+    let seen = scene.reach();
+    assert!(seen.contains(&renamed) && seen.contains(&ChangeKind::Removed("c.txt".into())), "{seen:?}");
+    assert_eq!(scene.reach(), []);
 }
 
 #[test]
 fn reading_files_causes_no_changes() {
-    on_each_backend(|new| {
-        let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
-        let mut scene = new(&files.iter().map(String::as_str).collect::<Vec<_>>());
-        for _ in 0..3 {
-            files.iter().for_each(|it| drop(fs::read(scene.path(it)).unwrap()));
-        }
-        assert_eq!(scene.reach(), []);
-        assert_eq!(scene.watcher.counts(), WatchCounts { folders: 8, ..WatchCounts::default() });
-    });
+    let files: Vec<String> = (0..500).map(|it| format!("{}/{it}.txt", it % 7)).collect();
+    let mut scene = Scene::new(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    for _ in 0..3 {
+        files.iter().for_each(|it| drop(fs::read(scene.path(it)).unwrap()));
+    }
+    assert_eq!(scene.reach(), []);
+    assert_eq!(scene.watcher.counts(), WatchCounts { folders: 8, ..WatchCounts::default() });
 }
 
 #[test]
 fn heartbeat_stops_when_watcher_dies() {
-    on_each_backend(|new| {
-        let scene = new(&["a.txt"]);
-        let beats = |watcher: &Watcher| {
-            let before = watcher.activity();
-            watcher.beat();
-            let end = Instant::now() + REPORT_DEADLINE;
-            while watcher.activity() == before && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            watcher.activity() != before
-        };
-        assert!(beats(&scene.watcher) && beats(&scene.watcher));
-        assert!(scene.watcher.heartbeat_age() < REPORT_DEADLINE);
-        scene.watcher.die();
-        while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
+    let scene = Scene::new(&["a.txt"]);
+    let beats = |watcher: &Watcher| {
+        let before = watcher.activity();
+        watcher.beat();
+        let end = Instant::now() + REPORT_DEADLINE;
+        while watcher.activity() == before && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(!beats(&scene.watcher));
-    });
+        watcher.activity() != before
+    };
+    assert!(beats(&scene.watcher) && beats(&scene.watcher));
+    assert!(scene.watcher.heartbeat_age() < REPORT_DEADLINE);
+    scene.watcher.die();
+    while scene.watcher.messages.try_send(Message::Remove(0)).is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!beats(&scene.watcher));
 }
 
 #[test]

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use crate::files::watch::backend::{Descriptor, Refusal, WatchBackend};
 use crate::files::watch::inotify_limits;
 use crate::files::{Rules, walk};
+use vic_watch::{Descriptor, Refusal, WatchBackend};
 
 /// The folders of all roots. Paths are absolute.
 pub(super) struct WatchSet<K> {

@@ -9,7 +9,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Asks the system to use huge pages for the capacity of these items, as far as it spans any. Only speed depends on it,
 /// so failures are ignored.
 #[cfg(target_os = "linux")]
-pub fn advise_huge_pages<T>(items: &Vec<T>) {
+pub(crate) fn advise_huge_pages<T>(items: &Vec<T>) {
     let from = items.as_ptr().addr();
     let first = from.next_multiple_of(HUGE_PAGE);
     let end = (from + items.capacity() * size_of::<T>()) / HUGE_PAGE * HUGE_PAGE;
@@ -22,7 +22,7 @@ pub fn advise_huge_pages<T>(items: &Vec<T>) {
 
 /// Other systems decide for themselves.
 #[cfg(not(target_os = "linux"))]
-pub fn advise_huge_pages<T>(_items: &Vec<T>) {}
+pub(crate) fn advise_huge_pages<T>(_items: &Vec<T>) {}
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ const CACHE_LINE: usize = 64;
 
 /// Prefetches these items without waiting. No effect on other processors.
 #[inline(always)]
-pub fn prefetch<T>(items: &[T]) {
+pub(crate) fn prefetch<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

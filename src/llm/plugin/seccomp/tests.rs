@@ -1,10 +1,13 @@
 //! Plugins that try every way to reach a network, as Python scripts that make the requested system call.
 
+use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::Path;
 use std::time::Duration;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use crate::llm::plugin::seccomp::*;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints};

@@ -8,31 +8,33 @@ use std::io;
 use std::path::Path;
 
 /// A watch descriptor.
-pub(super) type Descriptor = i32;
+pub type Descriptor = i32;
 
 /// One event of a watched folder or of an entry in it.
 #[derive(Clone, Debug)]
-pub(super) struct Event {
+pub struct Event {
     /// The watch that it belongs to; meaningless for [`EventKind::Overflow`].
-    pub(super) watch: Descriptor,
+    pub watch: Descriptor,
     /// What happened.
-    pub(super) kind: EventKind,
+    pub kind: EventKind,
     /// Whether the entry is a folder.
-    pub(super) is_folder: bool,
+    pub is_folder: bool,
     /// Equal for both halves of a rename; else 0.
-    pub(super) cookie: u32,
+    pub cookie: u32,
     /// The entry of the watched folder; `None` for the folder itself.
-    pub(super) name: Option<OsString>,
+    pub name: Option<OsString>,
 }
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EventKind {
+pub enum EventKind {
     /// Events were lost.
     Overflow,
     /// The system has ended the watch.
     WatchEnded,
+    /// A new entry.
     Created,
+    /// The entry is gone.
     Deleted,
     /// Content was written; the file may still be open.
     Written,
@@ -40,16 +42,19 @@ pub(super) enum EventKind {
     Closed,
     /// Permissions, times or links.
     AttributesChanged,
+    /// The entry has left this place; its new place has the same cookie.
     MovedFrom,
+    /// The entry has come to this place.
     MovedTo,
     /// The watched folder itself was deleted or moved.
     FolderGone,
+    /// The file system of the watched folder was unmounted.
     Unmounted,
 }
 
 /// Why a folder is not watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// It no longer exists, or is no folder.
     Gone,
     /// It cannot be read for lack of permission.
@@ -63,8 +68,11 @@ pub(super) enum Refusal {
 }
 
 /// The watches of the operating system, each for one folder.
-pub(super) trait WatchBackend {
+pub trait WatchBackend {
     /// Watches a folder. A watched folder keeps its descriptor, even if its path has changed.
+    ///
+    /// # Errors
+    /// It is not watched, and why.
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal>;
 
     /// Stops a watch, if it exists.
@@ -73,20 +81,26 @@ pub(super) trait WatchBackend {
     /// Returns the type of the file system if other machines can change it without events.
     fn remote(&self, folder: &Path) -> Option<&'static str>;
 
-    /// Watches the place of the heartbeat, with a new descriptor each time. Fails when no watch is left.
+    /// Watches the place of the heartbeat, with a new descriptor each time.
+    ///
+    /// # Errors
+    /// No watch is left.
     fn watch_heartbeat(&mut self) -> io::Result<Descriptor>;
 }
 
 /// Takes events off the system's queue and passes each to its argument until that returns false. Blocks. Fails when no more
 /// events will arrive.
-pub(super) type EventReader = Box<dyn FnOnce(&mut dyn FnMut(Event) -> bool) -> io::Result<()> + Send>;
+pub type EventReader = Box<dyn FnOnce(&mut dyn FnMut(Event) -> bool) -> io::Result<()> + Send>;
 
 /// Causes an event at the place of the heartbeat, behind everything that happened before.
-pub(super) type Beat = Box<dyn Fn() + Send + Sync>;
+pub type Beat = Box<dyn Fn() + Send + Sync>;
 
 /// A backend without a watch, its queue and its heartbeat.
-pub(super) struct OpenBackend<B> {
-    pub(super) backend: B,
-    pub(super) reader: EventReader,
-    pub(super) beat: Beat,
+pub struct OpenBackend<B> {
+    /// The watches.
+    pub backend: B,
+    /// The reading end of the queue.
+    pub reader: EventReader,
+    /// Sends a heartbeat.
+    pub beat: Beat,
 }

@@ -1,6 +1,6 @@
 //! Events of systems without inotify, by the library `notify`: FSEvents of macOS, kqueue, Windows.
 //!
-//! It differs from [`crate::files::watch::inotify`] in two ways. The library reports paths, so that a folder that has moved
+//! It differs from [`crate::inotify`] in two ways. The library reports paths, so that a folder that has moved
 //! is known by its old path until its parent reports the move. And it knows less: FSEvents does not tie the two halves of a
 //! rename together, so that a rename becomes a deletion and a creation. The heartbeat is a file in a temporary folder.
 
@@ -17,13 +17,13 @@ use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
 use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tempfile::TempDir;
 
-use crate::files::watch::backend::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
+use crate::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
 
 /// The watched folders. The library's thread reads them.
 type Watched = Arc<Mutex<HashMap<PathBuf, Descriptor>>>;
 
 /// The watcher of the library, with a number for each folder.
-pub(super) struct NotifyBackend {
+pub struct NotifyBackend {
     watcher: RecommendedWatcher,
     watched: Watched,
     next: Descriptor,
@@ -31,7 +31,10 @@ pub(super) struct NotifyBackend {
 }
 
 /// Opens the library's watcher without a watch.
-pub(super) fn open() -> io::Result<OpenBackend<NotifyBackend>> {
+///
+/// # Errors
+/// The system grants no watcher.
+pub fn open() -> io::Result<OpenBackend<NotifyBackend>> {
     let (sender, receiver) = channel();
     let watched = Watched::default();
     let known = watched.clone();
@@ -124,8 +127,9 @@ impl WatchBackend for NotifyBackend {
         if !folder.symlink_metadata().is_ok_and(|it| it.is_dir()) {
             return Err(Refusal::Gone);
         }
-        if let Some(watch) = lock(&self.watched).get(folder) {
-            return Ok(*watch);
+        let known = lock(&self.watched).get(folder).copied();
+        if let Some(watch) = known {
+            return Ok(watch);
         }
         self.watcher.watch(folder, RecursiveMode::NonRecursive).map_err(|error| refusal(&error))?;
         self.next += 1;
@@ -151,9 +155,8 @@ impl WatchBackend for NotifyBackend {
     /// an overflow may be reached early, and the rescan that follows makes up for it.
     fn watch_heartbeat(&mut self) -> io::Result<Descriptor> {
         let folder = self.heartbeat.path().canonicalize()?;
-        if let Some(before) = lock(&self.watched).get(&folder).copied() {
-            self.unwatch(before);
-        }
+        let before = lock(&self.watched).get(&folder).copied();
+        before.into_iter().for_each(|it| self.unwatch(it));
         self.watch(&folder).map_err(|refusal| io::Error::other(format!("{refusal:?}")))
     }
 }
