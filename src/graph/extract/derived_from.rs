@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, PartBuilder, path_alias};
-use crate::graph::extract::{SourceText, relation};
+use crate::graph::extract::part::{PartBuilder, path_alias};
+use crate::graph::extract::relation;
+use crate::graph::extract::source_text::SourceText;
 
 /// Formats of rendered documents.
 const RENDERED_FORMATS: [&str; 4] = ["pdf", "html", "htm", "epub"];
@@ -19,19 +20,19 @@ const HEADER_CONFIDENCE: f32 = 0.95;
 /// Length of the file header, in bytes, that is searched for a generator's notice.
 const HEADER_BYTES: usize = 2_000;
 
-/// `// source: api/v1/vic.proto`, `# GeneratedSummary new grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
+/// `// source: api/v1/vic.proto`, `# Generated from grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
 static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?im)^\W{0,6}(?:@?source:|(?:@?generated|derived|compiled)[ _]from(?: file)?:?)[ \t]+[`']?(?P<path>[\w./-]+\.\w{1,8})")
         .expect("a constant that a test compiles")
 });
 
 /// Adds possible sources with the same name in the same folder, if the file looks rendered.
-pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>, evidence: &Finding) {
+pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>) {
     let path = maker.reading.record.absolute();
     if RENDERED_FORMATS.contains(&maker.reading.record.extension.as_str()) {
         for written in SOURCE_FORMATS {
             let alias = path_alias(&path.with_extension(written));
-            maker.add_edge_to_alias(&alias, relation::DERIVED_FROM, NAME_CONFIDENCE, evidence.clone());
+            maker.add_edge_to_alias(&alias, relation::DERIVED_FROM, NAME_CONFIDENCE, maker.first_chunk());
         }
     }
 }
