@@ -8,7 +8,7 @@
 //! the best answer to nonsense near 1. Reciprocal rank fusion orders worse.
 //!
 //! [`apply_feedback`] then scores the best files again (pseudo-relevance feedback), with the question moved towards the best
-//! passages `b`, one from each of the two best files: `(cos(q, d) + 0.7 * mean without_legs cos(q, b) * cos(b, d)) / 1.7`. A passage
+//! passages `b`, one from each of the two best files: `(cos(q, d) + 0.7 * mean of cos(q, b) * cos(b, d)) / 1.7`. A passage
 //! similar to a good answer is more likely an answer too, even with other words. The factor `cos(q, b)` gives little weight
 //! to a passage `b` far from the question, which keeps nonsense low; a moved vector normalised to length 1 again would not.
 //!
@@ -16,7 +16,7 @@
 //! the part of the question's words that the names hold. Words rare in names weigh more, and words in no name weigh most, so
 //! that one common word of a long question is worth nothing.
 //!
-//! The `wording` module adds the score for the wording of the passages.
+//! The `rerank` module adds the score for the wording of the passages.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
