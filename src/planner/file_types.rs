@@ -221,7 +221,7 @@ fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
         if typed != *name && !plural {
             continue;
         }
-        // `mail_extensions` is also a plural.
+        // `mail` is also a plural.
         let plural = plural || typed == "mail";
         let file = words.get(length).filter(|_| (!plural || typed == "mail") && length == 1);
         let (length, plural, clear) = match file {
@@ -235,7 +235,7 @@ fn parse_listed_noun(words: &[&str]) -> Option<FileTypeNoun> {
     best
 }
 
-/// `rust parse_code_noun`, `python scripts`, `source parse_code_noun`.
+/// `rust code`, `python scripts`, `source code`.
 fn parse_code_noun(words: &[&str]) -> Option<FileTypeNoun> {
     let joined = |length: usize| words.get(..length).map(|it| it.join(" "));
     if joined(2).as_deref() == Some("source code") {

@@ -206,7 +206,7 @@ fn owner_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(us
     Some((anchor.start, at + length + 1))
 }
 
-/// `in the contracts folder_filter`, `in the folder_filter contracts`, `under projects/ice`, `in ~/notes`.
+/// `in the contracts folder`, `in the folder contracts`, `under projects/ice`, `in ~/notes`.
 fn folder_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(usize, usize)> {
     const PREPOSITIONS: &str = "in inside under within below from beneath";
     if filters.path_glob.is_some() || !is_in_list(PREPOSITIONS, words.normalized_at(at)) {
@@ -218,19 +218,19 @@ fn folder_filter(words: &Words, at: usize, filters: &mut L0Filters) -> Option<(u
         .or_else(|| folder_named(words, at + 1))
         .or_else(|| path_after_preposition(words, at))?;
     filters.path_glob = Some(format!("**/{name}/**"));
-    // The link of `files that are in the contracts folder_filter` is part of the condition.
+    // The link of `files that are in the contracts folder` is part of the condition.
     let mut start = at;
     while start > 0
         && matches!(words.normalized_at(start - 1), "that" | "are" | "is" | "which" | "stored" | "saved" | "kept")
     {
         start -= 1;
     }
-    // Without a noun before them, these words belong to the question: `what is in the contracts folder_filter`.
+    // Without a noun before them, these words belong to the question: `what is in the contracts folder`.
     let start = if start > 0 && find_anchor(words, start, true).is_some() { start } else { at };
     Some((start, end))
 }
 
-/// `contracts folder_filter`: a name of up to three words; `?` replaces the blanks and matches any character.
+/// `contracts folder`: a name of up to three words; `?` replaces the blanks and matches any character.
 fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
     /// Words that select a folder without naming it, and folders that programs talk about.
     const NON_NAMES: &str = "same current root home wrong right correct parent target output build dist temp tmp cache bin working install \
@@ -244,7 +244,7 @@ fn named_folder(words: &Words, at: usize) -> Option<(String, usize)> {
     (plain && !verb).then(|| (names.join("?"), at + length + 1))
 }
 
-/// `folder_filter contracts`, `the folder_filter called contracts`.
+/// `folder contracts`, `the folder called contracts`.
 fn folder_named(words: &Words, at: usize) -> Option<(String, usize)> {
     let length = words.match_longest(
         at,

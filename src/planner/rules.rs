@@ -1,7 +1,7 @@
 //! The English rules: intent, filters and search text of a question. Pure.
 //!
 //! A wrong filter loses the answer, and a missing one only lets other files compete. So a rule matches clear words
-//! only. A file type becomes a filter where it is the thing searched (`find_attachment_request PDFs about ...`) or the place (`in the
+//! only. A file type becomes a filter where it is the thing searched (`find PDFs about ...`) or the place (`in the
 //! spreadsheet`), not where it is the subject (`email security`).
 
 use chrono::NaiveDate;
@@ -173,7 +173,7 @@ fn file_type_of_place(words: &Words) -> Vec<String> {
     Vec::new()
 }
 
-/// `new similarity above 0.8`, `at least 80% similar`.
+/// `with similarity above 0.8`, `at least 80% similar`.
 fn take_threshold(words: &mut Words) -> Option<f64> {
     for at in 0..words.len() {
         let forms = [

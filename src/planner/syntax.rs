@@ -10,16 +10,17 @@
 //! | `path:contracts`, `path:a/**/b` | path below the root: part of it, or a glob |
 //! | `lang:rust` | programming language, by extension |
 //! | `after:2024-03`, `before:7d` | modified at or after, before: a date, or days, weeks, months, years ago |
-//! | `parse_size:>5MB`, `parse_size:<10k`, `parse_size:1MB..2MB` | bytes in units of 1024, bounds included |
+//! | `size:>5MB`, `size:<10k`, `size:1MB..2MB` | bytes in units of 1024, bounds included |
 //! | `owner:anna` | user name or number |
 //!
 //! Repeating an operator widens (`ext:pdf ext:md`), different operators narrow. Values with blanks are quoted. Not
 //! syntax: a `-` or `+` inside a word or before a digit (`e-mail`, `C++`, `-5`), a lone `-`, options (`--flag`),
-//! addresses (`http://`), a key followed by a blank (`parse_size: large`), an unbalanced quote.
+//! addresses (`http://`), a key followed by a blank (`size: large`), an unbalanced quote.
 
 use crate::error::Error;
 use crate::planner::file_types;
 use crate::planner::quotations::QuoteIndex;
+use crate::planner::words::QuestionPart;
 use crate::units;
 
 /// The operators of a question.
@@ -35,7 +36,7 @@ pub struct Operators {
     pub names: Vec<String>,
     /// Parts or globs of paths.
     pub paths: Vec<String>,
-    /// Programming languages, as listed in `librarian::kinds`.
+    /// Programming languages, as listed in `file_types`.
     pub langs: Vec<String>,
     /// Lower case, with the dot; excludes the extensions of `langs`.
     pub extensions: Vec<String>,
@@ -53,14 +54,6 @@ pub struct Operators {
     pub free_text: String,
     /// Operators with an invalid value. The planner rejects the question with the first of them.
     pub problems: Vec<Error>,
-}
-
-/// A part of a question: one word or one quotation.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct QuestionPart {
-    pub(super) text: String,
-    /// Quoted: searched literally, never matched by rules.
-    pub(super) is_quoted: bool,
 }
 
 const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];
