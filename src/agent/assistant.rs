@@ -15,9 +15,8 @@ use crate::agent::proposals::augment::{self, Augmented};
 use crate::agent::reasoners::Reasoner;
 use crate::agent::reasoners::command::CommandReasoner;
 use crate::agent::reasoners::model::ModelReasoner;
-use crate::agent::reasoners::redacted::RedactedReasoner;
+use crate::agent::reasoners::redacted::{RedactedReasoner, UNREADY_PROBLEM, redacted_error, redacted_event};
 use crate::agent::reasoners::rules::RuleReasoner;
-use crate::agent::status::UNREADY_PROBLEM;
 use crate::agent::tool_loop::{self, AgentReport, ToolLoop};
 use crate::agent::tools::{self, ToolProvider};
 use crate::agent::{context_budget, graph_query};
@@ -356,6 +355,16 @@ impl Assistant {
             }
         };
         Ok(if self.is_owner { reasoner } else { Box::new(RedactedReasoner { reasoner, backend: choice.backend }) })
+    }
+
+    /// Redacts an error of the backend for callers other than the owner.
+    fn redact_error(&self, choice: &BackendChoice, error: Error) -> Error {
+        if self.is_owner { error } else { redacted_error(choice.backend, error) }
+    }
+
+    /// Redacts an event of a model's answer in the same way.
+    fn redact_event(&self, choice: &BackendChoice, event: LlmStreamEvent) -> LlmStreamEvent {
+        if self.is_owner { event } else { redacted_event(choice.backend, event) }
     }
 
     /// Returns the client of a choice. Caches it, so that a later call can cancel a request by its id.

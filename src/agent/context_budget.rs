@@ -6,13 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::agent::limits::ContextBudget;
 use crate::agent::reasoners::Reasoner;
 use crate::agent::redact;
-use crate::error::{Error, ErrorCode, Result};
-use crate::llm::estimated_tokens;
+use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep};
 use crate::machine::block_in_place;
 
@@ -20,69 +19,6 @@ use crate::machine::block_in_place;
 const TRANSCRIPT_BYTES: usize = 32_000;
 /// Number of newest results that are shown at greater length.
 const NEWEST_RESULTS: usize = 2;
-
-/// The size limit of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContextBudget {
-    /// Unlimited.
-    Unlimited,
-    /// A number of bytes of JSON.
-    Bytes(usize),
-    /// A number of tokens of JSON, see [`estimated_tokens`].
-    Tokens(usize),
-}
-
-impl ContextBudget {
-    fn limit(self) -> usize {
-        match self {
-            ContextBudget::Unlimited => usize::MAX,
-            ContextBudget::Bytes(most) | ContextBudget::Tokens(most) => most,
-        }
-    }
-
-    fn cost(self, it: &impl Serialize) -> usize {
-        let text = || serde_json::to_string(it).unwrap_or_default();
-        match self {
-            ContextBudget::Unlimited => 0,
-            ContextBudget::Bytes(_) => text().len(),
-            ContextBudget::Tokens(_) => estimated_tokens(&text()),
-        }
-    }
-
-    fn fits(self, it: &impl Serialize) -> bool {
-        self.cost(it) <= self.limit()
-    }
-
-    /// Returns how many items fit from the first on, and the size with them. `taken` is the size before. Each item costs an
-    /// extra comma.
-    fn prefix_that_fits<'a, T: Serialize + 'a>(
-        self,
-        things: impl IntoIterator<Item = &'a T>,
-        taken: usize,
-    ) -> (usize, usize) {
-        let (mut count, mut taken) = (0, taken);
-        for it in things {
-            let cost = self.cost(it) + 1;
-            if cost > self.limit().saturating_sub(taken) {
-                break;
-            }
-            (count, taken) = (count + 1, taken + cost);
-        }
-        (count, taken)
-    }
-
-    fn too_small_error(self, task: &PluginTask) -> Error {
-        let (needed, most) = (self.cost(task), self.limit());
-        let unit = if matches!(self, ContextBudget::Tokens(_)) { "tokens" } else { "bytes" };
-        let text = format!("the question needs {needed} {unit}, but only {most} are free");
-        let error = Error::new(ErrorCode::FailedPrecondition, text);
-        match self {
-            ContextBudget::Tokens(_) => error
-                .hint("ask a shorter question, take a model with a larger context, or raise VIC_LLM_CONTEXT_TOKENS"),
-            ContextBudget::Unlimited | ContextBudget::Bytes(_) => error.hint("ask a shorter question"),
-        }
-    }
-}
 
 /// Redacts a request and cuts it to the reasoner's limit. Returns it with notes about the cuts.
 ///
@@ -320,6 +256,7 @@ fn shorten_lists(result: &Value, most: usize) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorCode;
 
     fn call(it: usize, bytes: usize) -> TranscriptStep {
         let result = json!({ "text": format!("{it} {}", "x".repeat(bytes)) });

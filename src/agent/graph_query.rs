@@ -3,18 +3,16 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::agent::context_budget;
 use crate::agent::plugin_tools::PluginTools;
+use crate::agent::reasoner_handle::ReasonerHandle;
 use crate::agent::reasoners::Reasoner;
 use crate::agent::sanitize::sanitize;
-use crate::agent::tool_loop::SUMMARY_TOOL;
+use crate::agent::tools::{RUN_TOOL, SUMMARY_TOOL};
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph;
 use crate::llm::RegisteredTools;
-use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask, SchemaHints};
+use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints};
 
-/// The tool that runs queries.
-pub(super) const RUN_TOOL: &str = "axql_run";
 /// Most names of each kind for a reasoner.
 const MAX_NAMES: usize = 200;
 
@@ -41,30 +39,6 @@ pub struct AnsweredQuery {
     pub asked: QueryResult,
     /// The answer, as plain text.
     pub answer: String,
-}
-
-/// A reasoner with its model, and the notes to collect.
-pub(super) struct ReasonerHandle<'a> {
-    pub(super) reasoner: &'a dyn Reasoner,
-    pub(super) model: Option<String>,
-    pub(super) notes: &'a mut Vec<String>,
-}
-
-impl ReasonerHandle<'_> {
-    /// Cuts a task to the reasoner's limits and runs it. Collects its notes, and notes about what was cut.
-    pub(super) async fn think(&mut self, task: PluginTask) -> Result<PluginResponse> {
-        let (request, cuts) =
-            context_budget::fit_request(self.reasoner, PluginRequest::new(self.model.clone(), task)).await?;
-        let response = self.reasoner.run_task(&request).await?;
-        let told = cuts.into_iter().map(String::from).chain(response.notes.iter().map(|it| sanitize(it)));
-        for note in told {
-            // Several tasks may cause the same note.
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
-        }
-        Ok(response)
-    }
 }
 
 /// Asks the reasoner for a query and runs it. A query that fails is sent back once, with the reason.

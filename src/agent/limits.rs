@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::error::{Error, ErrorCode, Result};
+use crate::llm::estimated_tokens;
+use crate::llm::plugin::PluginTask;
 
 /// Default time for a file of proposals, which is read as a whole.
 pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
@@ -11,7 +15,7 @@ pub(super) const PROPOSALS_TIME: Duration = Duration::from_secs(600);
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Estimates the tokens of a value as JSON.
-pub(super) fn estimate_tokens(value: &impl serde::Serialize) -> u64 {
+pub(super) fn estimate_tokens(value: &impl Serialize) -> u64 {
     serde_json::to_string(value).map_or(0, |it| (it.len() / BYTES_PER_TOKEN) as u64)
 }
 
@@ -48,6 +52,69 @@ impl TimeLimit {
             let text = format!("no answer within {:?}", self.time);
             Err(Error::new(ErrorCode::DeadlineExceeded, text).hint("allow more with --seconds, or take a faster model"))
         })
+    }
+}
+
+/// The size limit of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextBudget {
+    /// Unlimited.
+    Unlimited,
+    /// A number of bytes of JSON.
+    Bytes(usize),
+    /// A number of tokens of JSON, see [`estimated_tokens`].
+    Tokens(usize),
+}
+
+impl ContextBudget {
+    pub(super) fn limit(self) -> usize {
+        match self {
+            ContextBudget::Unlimited => usize::MAX,
+            ContextBudget::Bytes(most) | ContextBudget::Tokens(most) => most,
+        }
+    }
+
+    pub(super) fn cost(self, it: &impl Serialize) -> usize {
+        let text = || serde_json::to_string(it).unwrap_or_default();
+        match self {
+            ContextBudget::Unlimited => 0,
+            ContextBudget::Bytes(_) => text().len(),
+            ContextBudget::Tokens(_) => estimated_tokens(&text()),
+        }
+    }
+
+    pub(super) fn fits(self, it: &impl Serialize) -> bool {
+        self.cost(it) <= self.limit()
+    }
+
+    /// Returns how many items fit from the first on, and the size with them. `taken` is the size before. Each item costs an
+    /// extra comma.
+    pub(super) fn prefix_that_fits<'a, T: Serialize + 'a>(
+        self,
+        things: impl IntoIterator<Item = &'a T>,
+        taken: usize,
+    ) -> (usize, usize) {
+        let (mut count, mut taken) = (0, taken);
+        for it in things {
+            let cost = self.cost(it) + 1;
+            if cost > self.limit().saturating_sub(taken) {
+                break;
+            }
+            (count, taken) = (count + 1, taken + cost);
+        }
+        (count, taken)
+    }
+
+    pub(super) fn too_small_error(self, task: &PluginTask) -> Error {
+        let (needed, most) = (self.cost(task), self.limit());
+        let unit = if matches!(self, ContextBudget::Tokens(_)) { "tokens" } else { "bytes" };
+        let text = format!("the question needs {needed} {unit}, but only {most} are free");
+        let error = Error::new(ErrorCode::FailedPrecondition, text);
+        match self {
+            ContextBudget::Tokens(_) => error
+                .hint("ask a shorter question, take a model with a larger context, or raise VIC_LLM_CONTEXT_TOKENS"),
+            ContextBudget::Unlimited | ContextBudget::Bytes(_) => error.hint("ask a shorter question"),
+        }
     }
 }
 

@@ -7,8 +7,9 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::graph_query::{RUN_TOOL, ReasonerHandle};
+use crate::agent::reasoner_handle::ReasonerHandle;
 use crate::agent::sanitize::sanitize;
+use crate::agent::tools::RUN_TOOL;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
 use crate::llm::plugin::{PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep};

@@ -8,7 +8,7 @@ pub(in crate::agent) mod rules;
 
 use async_trait::async_trait;
 
-use crate::agent::context_budget::ContextBudget;
+use crate::agent::limits::ContextBudget;
 use crate::error::Result;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;

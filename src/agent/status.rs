@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::agent::assistant::Assistant;
 use crate::agent::backend::BackendChoice;
+use crate::agent::reasoners::redacted::UNREADY_PROBLEM;
 use crate::error::{Error, Result};
 use crate::llm::{CapabilitySnapshot, ModelId, ModelLimits};
 use crate::model::PrivacyMode;
@@ -16,11 +17,6 @@ your files; `vic audit` lists what it was sent";
 /// Note about a command in the other modes, where vic cannot confine it.
 const UNCONFINED_NOTE: &str = "the command is not confined: it runs as you, can read your files and reach the network; `vic \
 audit` lists what it was sent";
-
-/// Problem of an unreachable backend for callers other than the owner: the reason may name its address or the words of a
-/// command.
-pub(super) const UNREADY_PROBLEM: &str =
-    "the backend does not answer; the daemon's owner sees why with `vic llm status`";
 
 /// The backend in use, and whether it is ready.
 #[derive(Clone, Debug, PartialEq, Serialize)]

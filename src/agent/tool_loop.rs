@@ -14,6 +14,7 @@ use crate::agent::citations::{self, PassageVerifier, VerifiedCitation};
 use crate::agent::graph_query::schema_names;
 use crate::agent::reasoners::{Reasoner, rules};
 use crate::agent::sanitize::sanitize;
+use crate::agent::tools::{SEARCH_TOOL, SUMMARY_TOOL};
 use crate::agent::{context_budget, limits};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::RegisteredTools;
@@ -24,8 +25,6 @@ use crate::model::Scope;
 use crate::model::agent::Bounds;
 use crate::model::llm::tool::{ToolError, ToolFault};
 
-/// The tool that summarises the database.
-pub(super) const SUMMARY_TOOL: &str = "db_summary";
 /// Name of a rejected answer in the transcript.
 const REJECTED_ANSWER: &str = "final_answer";
 /// Failed steps in a row that end the loop.
@@ -182,9 +181,9 @@ impl ToolLoop<'_> {
             let summary = self.call(state, SUMMARY_TOOL, json!({})).await;
             state.hints = schema_names(&summary);
         }
-        if self.tools.contains(rules::SEARCH_TOOL) {
+        if self.tools.contains(SEARCH_TOOL) {
             let query = json!({ "query": state.question });
-            self.call(state, rules::SEARCH_TOOL, query).await;
+            self.call(state, SEARCH_TOOL, query).await;
         }
         // The prefetch does not count as steps.
         state.failures = 0;

@@ -10,6 +10,13 @@ use crate::llm::RegisteredTools;
 use crate::llm::tools::registry;
 use crate::model::{Scope, ToolSpec};
 
+/// The tool that summarises the database.
+pub(super) const SUMMARY_TOOL: &str = "db_summary";
+/// The tool that runs queries.
+pub(super) const RUN_TOOL: &str = "axql_run";
+/// The tool that finds passages.
+pub(super) const SEARCH_TOOL: &str = "semantic_search";
+
 /// Read-only tools over vic's data. None of them writes or uses the network.
 #[async_trait]
 pub trait ToolProvider: Send + Sync {

@@ -3,9 +3,13 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use crate::files::{self, OpenProblem};
 use crate::model::{Anchor, FileRecord};
+
+/// Longest time for checks of files: a fast disk allows a thousand checks a second.
+pub(super) const FILE_CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How a hit compares with the file as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

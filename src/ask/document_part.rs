@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::ask::Asker;
+use crate::ask::asker::Asker;
 use crate::error::{Error, Result};
 use crate::model::{Anchor, Block, BlockKind, Document, Place, Redaction, parse_cells, parse_span};
 use crate::secrets::{REDACTED, Redactor};
@@ -15,10 +15,10 @@ const MAX_LISTED_NAMES: usize = 20;
 const CELL_SEPARATOR: &str = " | ";
 
 impl Asker {
-    /// Cuts out a part of a document, see [`window`].
+    /// Cuts out a part of a document, see [`cut_document`].
     ///
     /// # Errors
-    /// See [`window`].
+    /// See [`cut_document`].
     pub fn cut_part(&self, document: Document, place: &Place, raw: Option<&str>, name: &str) -> Result<Document> {
         cut_document(document, place, raw, self.redaction, name)
     }

@@ -44,7 +44,7 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Parses a moment as `librarian::parse_moment` does, and returns nanoseconds since the epoch.
+/// Parses a moment as `units::parse_moment` does, and returns nanoseconds since the epoch.
 fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
     units::parse_moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
         Error::invalid(format!("cannot understand the date `{text}` of {name}"))

@@ -5,23 +5,20 @@
 //! It is also shown in pieces if the rest of it holds a secret.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::ops::Range;
 use std::path::Path;
 
 use regex::{Regex, RegexBuilder};
 
-use crate::ask::citation::CitationStatus;
+use crate::ask::asker::Asker;
+use crate::ask::citation::{self, CitationStatus, FILE_CHECK_TIMEOUT};
+use crate::ask::file_lines::{MAX_LINE_BYTES, read_whole_line};
 use crate::ask::grep_context::ContextLines;
+use crate::ask::hit;
 use crate::ask::index_state::SearchFolder;
-use crate::ask::{Asker, FILE_CHECK_TIMEOUT, citation, hit};
 use crate::error::{Error, Result};
-use crate::files;
 use crate::model::{
-    Anchor, Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, PlaceIndex, Redaction, display_path,
+    Chunk, FileId, FileRecord, GrepMatch, GrepRequest, GrepResponse, PlaceIndex, Redaction, display_path,
 };
-use crate::secrets::{self, Redactor};
 use crate::store::FileSet;
 
 /// Limit when the request sets none.
@@ -30,9 +27,6 @@ const DEFAULT_LIMIT: u32 = 1_000;
 const MAX_LIMIT: u32 = 10_000;
 /// Memory limit of a compiled pattern, against patterns made to exhaust it.
 const MAX_REGEX_BYTES: usize = 4 << 20;
-/// Longest line that is shown; the rest is cut off.
-pub(super) const MAX_LINE_BYTES: usize = 4 << 10;
-
 impl Asker {
     /// Finds the matching lines.
     ///
@@ -206,54 +200,12 @@ fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
     (&chunk.text[begins..], chunk.text[begins..start].matches('\n').count())
 }
 
-/// Reads the rest of a line around a piece of it. Returns the line and the bytes before the piece. Returns `None` if the
-/// piece is not there any more, or if the rest is unreadable or holds a secret.
-fn read_whole_line(record: &FileRecord, anchor: &Anchor, text: &str, redaction: Redaction) -> Option<(String, usize)> {
-    let (start, end) = (anchor.byte_start?, anchor.byte_end?);
-    let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
-    let from = start.saturating_sub(MAX_LINE_BYTES as u64);
-    let bytes = read_range(&mut file, from..end + MAX_LINE_BYTES as u64)?;
-    let (piece, after) = ((start - from) as usize, (end - from) as usize);
-    if bytes.get(piece..after)? != text.as_bytes() {
-        return None;
-    }
-    let first = bytes[..piece].iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-    let last = bytes[after..].iter().position(|it| *it == b'\n').map_or(bytes.len(), |it| after + it);
-    let line = std::str::from_utf8(&bytes[first..last]).ok()?.trim_end_matches('\r');
-    let is_more = line.len() > after - piece;
-    if is_more && redaction != Redaction::None && holds_secret(&mut file, from + first as u64, line, redaction)? {
-        return None;
-    }
-    Some((line.to_string(), piece - first))
-}
-
-/// Returns whether a secret overlaps a line: a key may begin long before it.
-fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -> Option<bool> {
-    let end = start + line.len() as u64;
-    let from = start.saturating_sub(secrets::MAX_SECRET_BYTES as u64);
-    let bytes = read_range(file, from..end + secrets::MAX_SECRET_BYTES as u64)?;
-    // The surrounding bytes may be cut within a character.
-    let before = String::from_utf8_lossy(bytes.get(..(start - from) as usize)?);
-    let behind = String::from_utf8_lossy(bytes.get((end - from) as usize..)?);
-    let shown = before.len()..before.len() + line.len();
-    let places = Redactor::new(redaction).secret_ranges(&format!("{before}{line}{behind}"));
-    Some(places.iter().any(|it| it.start < shown.end && it.end > shown.start))
-}
-
-/// Reads a byte range, or as much of it as the file has.
-pub(super) fn read_range(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
-    file.seek(SeekFrom::Start(range.start)).ok()?;
-    let mut bytes = Vec::new();
-    file.take(range.end - range.start).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
-    use crate::model::{ChunkId, EncodedPieces, FileKind, FileState, FoundFile, Tier};
+    use crate::model::{Anchor, ChunkId, EncodedPieces, FileKind, FileState, FoundFile, Tier};
 
     fn check(pattern: &str, fixed: bool) -> Result<Regex> {
         compile_pattern(&GrepRequest { pattern: pattern.into(), fixed, ..GrepRequest::default() })

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use crate::ask::document_part::redacted_lines;
-use crate::ask::grep::{MAX_LINE_BYTES, read_range};
+use crate::ask::file_lines::{MAX_LINE_BYTES, read_range};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::model::{Anchor, FileRecord, GrepRequest, Redaction};

@@ -1,11 +1,14 @@
-//! Builds one hit of the answer: path, excerpt, metadata, and reasoning made of facts.
+//! The hits of a search. Builds one hit: path, excerpt, metadata, and reasoning made of facts.
+
+use std::collections::HashMap;
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value, json};
 
 use crate::ask::citation::CitationStatus;
 use crate::ask::fuse::FusedFile;
-use crate::ask::{Question, excerpt, fuse};
+use crate::ask::question::Question;
+use crate::ask::{excerpt, fuse};
 use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, display_path, display_relative};
 
 /// A hit with the data that the summary needs.
@@ -46,6 +49,25 @@ impl RankedHit {
     pub(crate) fn citation(&self, anchor: &Anchor) -> String {
         let (path, place) = (shown_path(&self.record, anchor.member.as_deref()), anchor.place());
         if place.is_empty() { path } else { format!("{path}, {place}") }
+    }
+}
+
+/// The search result before an answer is built.
+#[derive(Default)]
+pub(super) struct SearchOutcome {
+    pub(super) hits: Vec<RankedHit>,
+    /// Number of distinct files that matched, before the limit.
+    pub(super) merged: usize,
+    pub(super) warnings: Vec<String>,
+    /// The vector of the question, if it was embedded.
+    pub(super) vector: Option<Vec<f32>>,
+    /// Weight of each content word of the question, by word key.
+    pub(super) word_weights: HashMap<String, f32>,
+}
+
+impl SearchOutcome {
+    pub(super) fn search_hits(&self) -> Vec<SearchHit> {
+        self.hits.iter().map(|it| it.hit.clone()).collect()
     }
 }
 

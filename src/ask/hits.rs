@@ -5,11 +5,13 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::ask::citation::{self, CitationStatus};
+use crate::ask::asker::Asker;
+use crate::ask::citation::{self, CitationStatus, FILE_CHECK_TIMEOUT};
 use crate::ask::fuse::{FusedFile, Weights};
 use crate::ask::hit::{self, Passage, RankedHit};
+use crate::ask::question::Question;
 use crate::ask::rerank::{PassageWords, QuestionWords};
-use crate::ask::{Asker, FILE_CHECK_TIMEOUT, Question, excerpt, near_duplicates, rerank};
+use crate::ask::{excerpt, near_duplicates, rerank};
 use crate::error::{ErrorCode, Result};
 use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};

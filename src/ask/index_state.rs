@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ask::Asker;
+use crate::ask::asker::Asker;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;

@@ -3,7 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ask::{Asker, Question, SearchOutcome, relevance};
+use crate::ask::asker::Asker;
+use crate::ask::hit::SearchOutcome;
+use crate::ask::question::Question;
+use crate::ask::relevance;
 use crate::error::Result;
 use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, Tier};

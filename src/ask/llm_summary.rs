@@ -9,8 +9,10 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::ask::answer_events::Events;
+use crate::ask::citation::{self, FILE_CHECK_TIMEOUT};
 use crate::ask::hit::RankedHit;
-use crate::ask::{FILE_CHECK_TIMEOUT, Question, citation, excerpt, word_runs};
+use crate::ask::question::Question;
+use crate::ask::{excerpt, word_runs};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_tokens};
 use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};

@@ -1,168 +1,67 @@
 //! Turns a plan into an answer: metadata filter, both legs at once, fusion, merge by file, skills if the plan requires them,
 //! and a check of every file before it is shown.
 //!
-//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2` runs skills, [`fuse`] computes the score, `hits`
-//! builds hits, `answer` builds the summary, `citation` checks the current file, `around` reads the index state.
+//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2` runs skills, [`fuse`] computes the score, `hits` builds
+//! hits, `answer` builds the summary, `citation` checks the current file, `index_state` reads the index state.
 
 mod answer;
-mod index_state;
-mod citation;
-mod grep_context;
-mod l2;
 mod answer_events;
+mod asker;
+mod citation;
+mod document_part;
 mod excerpt;
 mod file_filter;
-mod near_duplicates;
+mod file_lines;
 pub mod fuse;
-mod llm_summary;
 mod grep;
+mod grep_context;
 mod hit;
-mod names;
-mod numbers;
-mod word_runs;
 mod hits;
+mod index_state;
+mod l2;
+mod legs;
+mod llm_summary;
+mod names;
+mod near_duplicates;
+mod numbers;
+mod question;
 mod relevance;
+mod rerank;
 mod retrieve;
 mod similar;
 mod stop_words;
 mod terms;
-mod document_part;
-mod rerank;
+mod word_runs;
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use tokio::sync::mpsc;
 
 use crate::ask::answer::ComposedAnswer;
 use crate::ask::answer_events::Events;
-use crate::ask::hit::RankedHit;
+use crate::ask::hit::SearchOutcome;
 use crate::ask::index_state::SearchFolder;
+use crate::ask::question::{Question, checked_limit};
 use crate::ask::terms::Terms;
-use crate::catalog::Catalog;
-use crate::config::Config;
-use crate::embed::redact_hosts;
-use crate::error::{Error, Result};
-use crate::index::{Index, ServingTable};
-use crate::llm::{self, LlmClient, Task};
-use crate::model::{
-    Anchor, AskEvent, AskRequest, AskResponse, FileFilter, L0Filters, PrivacyMode, QueryPlan, Redaction, ResponseStats,
-    Scope, SearchHit,
-};
-use crate::planner::{self, Planner};
-use crate::skills::Skills;
-use crate::store::FileSet;
+use crate::error::Result;
+use crate::index::ServingTable;
+use crate::model::{AskEvent, AskRequest, AskResponse, QueryPlan, ResponseStats, SearchHit};
+use crate::planner;
 
-pub use crate::ask::file_filter::resolve as resolve_filters;
-
-/// Hits when the request sets no limit.
-const DEFAULT_LIMIT: u32 = 10;
-/// Highest limit of a request.
-const MAX_LIMIT: u32 = 1_000;
+pub use asker::Asker;
+pub use file_filter::resolve as resolve_filters;
 
 /// Warning for a question about mail of some period.
 const MAIL_DATES_WARNING: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
                           with the date its file was modified";
 
-/// Longest time for checks of files: a fast disk allows a thousand checks a second.
-const FILE_CHECK_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Answers questions from the index. Cheap to clone.
-#[derive(Clone)]
-pub struct Asker {
-    catalog: Catalog,
-    index: Index,
-    skills: Skills,
-    librarian: Planner,
-    /// Writes the summary, if a model is configured.
-    llm: Option<LlmClient>,
-    privacy: PrivacyMode,
-    /// Redaction of text that is read from a file again.
-    redaction: Redaction,
-    default_root: Option<PathBuf>,
-    db_path: PathBuf,
-    scales: answer::CosineScaleCache,
-    /// The files that the caller may see; all others do not exist for the caller.
-    scope: Scope,
-}
-
-/// A planned question.
-#[derive(Clone)]
-pub(crate) struct Question {
-    pub(crate) plan: QueryPlan,
-    /// Network limit: the stricter of the plan's and the configuration's privacy mode.
-    pub(crate) privacy: PrivacyMode,
-    /// Problems during planning.
-    pub(crate) warnings: Vec<String>,
-    /// Whether the planning model was unavailable.
-    pub(crate) model_unavailable: bool,
-    /// Required and excluded words.
-    pub(crate) terms: Arc<Terms>,
-    /// The content words, lower case.
-    pub(crate) words: Vec<String>,
-    /// The metadata filter, including the root.
-    pub(crate) filter: FileFilter,
-    pub(crate) limit: usize,
-    pub(crate) explain: bool,
-}
-
-impl Question {
-    /// Returns the text to search for, if any.
-    pub(crate) fn text(&self) -> Option<&str> {
-        self.plan.l1_query_text.as_deref().filter(|it| !it.trim().is_empty())
-    }
-
-    /// Returns whether the question lists files by metadata, without a text search.
-    fn is_listing(&self) -> bool {
-        self.text().is_none()
-    }
-}
-
-/// The search result before an answer is built.
-#[derive(Default)]
-struct SearchOutcome {
-    hits: Vec<RankedHit>,
-    /// Number of distinct files that matched, before the limit.
-    merged: usize,
-    warnings: Vec<String>,
-    /// The vector of the question, if it was embedded.
-    vector: Option<Vec<f32>>,
-    /// Weight of each content word of the question, by word key.
-    word_weights: HashMap<String, f32>,
-}
-
-impl SearchOutcome {
-    fn search_hits(&self) -> Vec<SearchHit> {
-        self.hits.iter().map(|it| it.hit.clone()).collect()
-    }
-}
+/// Capacity of the channel. When a slow reader fills it, the answer waits.
+const CHANNEL_CAPACITY: usize = 64;
 
 impl Asker {
-    /// Opens an asker over an index, with the configured model and root.
-    ///
-    /// # Errors
-    /// The address of the model's server is invalid.
-    pub fn new(config: &Config, catalog: Catalog, index: Index, skills: Skills) -> Result<Asker> {
-        Ok(Asker {
-            catalog,
-            index,
-            skills,
-            librarian: Planner::open(config)?,
-            llm: llm::open(config, Task::Reasoning)?,
-            privacy: config.privacy_mode,
-            redaction: config.limits.redaction,
-            default_root: config.warehouse_root.clone(),
-            db_path: config.db_path.clone(),
-            scales: answer::CosineScaleCache::default(),
-            scope: Scope::All,
-        })
-    }
-
-    /// Returns an asker limited to the files of a scope.
-    pub fn with_scope(&self, scope: Scope) -> Asker {
-        Asker { scope, ..self.clone() }
-    }
-
     /// Answers a question.
     ///
     /// # Errors
@@ -179,16 +78,20 @@ impl Asker {
         self.answer_request(request, false, &Events::none()).await
     }
 
-    /// Returns whether a passage is still at its place in a file of the caller's scope. Reads a verbatim passage again; for
-    /// other formats the file must be unchanged.
-    pub async fn passage_is_current(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
-        let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
-        let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
-        let looked = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {
-            let record = crate::index::find_record(&catalog, &scope, &path)?;
-            Ok(citation::passage_is_current(&record, &anchor, &passage))
+    /// Answers a question step by step. The channel closes after the whole answer or the first error. Dropping the receiver
+    /// cancels the work.
+    pub fn ask_stream(&self, request: AskRequest) -> mpsc::Receiver<Result<AskEvent>> {
+        let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
+        let asker = self.clone();
+        tokio::spawn(async move {
+            let events = Events::to(sender.clone());
+            let last = tokio::select! {
+                answer = asker.answer_request(request, true, &events) => answer.map(|it| AskEvent::Done(Box::new(it))),
+                () = sender.closed() => return,
+            };
+            let _gone = sender.send(last).await;
         });
-        looked.await.unwrap_or(false)
+        receiver
     }
 
     async fn answer_request(&self, request: AskRequest, summarize: bool, events: &Events) -> Result<AskResponse> {
@@ -269,49 +172,6 @@ impl Asker {
         Ok(Question { plan, privacy, warnings, model_unavailable: model_away, terms, words, filter, limit, explain })
     }
 
-    /// Returns the plan of a request that is not a question.
-    fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
-        QueryPlan {
-            intent: intent.into(),
-            l0_filters: (request.filters != L0Filters::default()).then_some(request.filters),
-            l1_query_text: None,
-            l1_threshold: None,
-            requires_l2: false,
-            l2_skills: Vec::new(),
-            l2_top_k: None,
-            privacy_mode: request.privacy_mode.unwrap_or(self.privacy),
-            raw_user_text: request.query,
-            planner_model_id: None,
-        }
-    }
-
-    /// Hides server addresses in a message from callers other than the owner.
-    fn redact_addresses(&self, text: &str) -> String {
-        if self.scope.is_all() {
-            return text.to_string();
-        }
-        let told = redact_hosts::hide_in_text(text);
-        if told != text {
-            tracing::warn!("a server failed during a question: {text}");
-        }
-        told.into_owned()
-    }
-
-    /// Builds the file filter from the request's filters, the searched folder and the scope.
-    fn file_filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
-        Ok(FileFilter { scope: self.scope.clone(), ..file_filter::resolve(filters, root)? })
-    }
-
-    /// Returns the files that pass the filter, before any leg runs.
-    async fn allowed_files(&self, filter: &FileFilter) -> Result<FileSet> {
-        if filter.is_empty() {
-            return Ok(FileSet::All);
-        }
-        let (catalog, filter) = (self.catalog.clone(), filter.clone());
-        let ids = crate::index::blocking(move || catalog.select_part(&filter)).await?;
-        Ok(ids.map_or(FileSet::All, |it| FileSet::Only(Arc::new(it))))
-    }
-
     async fn response_stats(
         &self,
         served: &ServingTable,
@@ -340,13 +200,5 @@ impl Asker {
             hits_by_tier,
             filesystem_files_seen: seen,
         })
-    }
-}
-
-/// Returns the number of hits to return.
-fn checked_limit(wanted: Option<u32>) -> Result<usize> {
-    match wanted.unwrap_or(DEFAULT_LIMIT) {
-        limit @ 1..=MAX_LIMIT => Ok(limit as usize),
-        other => Err(Error::invalid(format!("limit {other} is not between 1 and {MAX_LIMIT}"))),
     }
 }

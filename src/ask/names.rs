@@ -7,11 +7,13 @@ use std::sync::Arc;
 use chrono::{DateTime, SecondsFormat};
 use serde_json::json;
 
+use crate::ask::asker::Asker;
+use crate::ask::excerpt;
 use crate::ask::fuse::{self, FusedFile, Weights};
 use crate::ask::hit::{self, RankedHit};
 use crate::ask::hits::reranked_count;
-use crate::ask::retrieve::LEG_DEPTH;
-use crate::ask::{Asker, Question, excerpt};
+use crate::ask::legs::LEG_DEPTH;
+use crate::ask::question::Question;
 use crate::catalog::{NameMatch, NameWord, name_words};
 use crate::error::Result;
 use crate::index::{ServingTable, blocking};

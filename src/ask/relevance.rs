@@ -1,8 +1,8 @@
 //! Decides whether a passage is relevant to a question. The result triggers skills, and limits files that match by name
 //! alone. Pure.
 
-use crate::ask::Question;
 use crate::ask::hit::{Evidence, RankedHit};
+use crate::ask::question::Question;
 
 /// A passage with this share of the question's words and [`NEAR_SIMILARITY`] similarity is relevant.
 const MIN_WORD_SHARE: f64 = 0.5;

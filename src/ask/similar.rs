@@ -7,13 +7,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::ask::asker::Asker;
 use crate::ask::fuse::{self, Weights};
+use crate::ask::hit;
 use crate::ask::hit::RankedHit;
 use crate::ask::index_state::SearchFolder;
-use crate::ask::{Asker, Question, hit, retrieve};
+use crate::ask::legs::LEG_DEPTH;
+use crate::ask::question::{Question, checked_limit};
+use crate::ask::retrieve::MAX_SEARCH_RETRIES;
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::ServingTable;
-use crate::model::{AskRequest, AskResponse, FileFilter, FileRecord, FileState, SimilarRequest, parse_path};
+use crate::model::{
+    AskRequest, AskResponse, FileFilter, FileRecord, FileState, L0Filters, QueryPlan, SimilarRequest, parse_path,
+};
 use crate::store::FileSet;
 
 impl Asker {
@@ -23,7 +29,7 @@ impl Asker {
     /// The file is not indexed, a filter is invalid, or the index cannot be read.
     pub async fn similar(&self, request: SimilarRequest) -> Result<AskResponse> {
         let begun = Instant::now();
-        let limit = super::checked_limit(request.limit)?;
+        let limit = checked_limit(request.limit)?;
         let record = self.indexed_record(&parse_path(&request.path)).await?;
         let name = hit::shown_path(&record, None);
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
@@ -62,6 +68,22 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
+    /// Returns the plan of a request that is not a question.
+    fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
+        QueryPlan {
+            intent: intent.into(),
+            l0_filters: (request.filters != L0Filters::default()).then_some(request.filters),
+            l1_query_text: None,
+            l1_threshold: None,
+            requires_l2: false,
+            l2_skills: Vec::new(),
+            l2_top_k: None,
+            privacy_mode: request.privacy_mode.unwrap_or(self.privacy),
+            raw_user_text: request.query,
+            planner_model_id: None,
+        }
+    }
+
     /// Returns the files with passages near a vector, and their number. Retries if files were written meanwhile.
     async fn find_similar(
         &self,
@@ -71,7 +93,7 @@ impl Asker {
         files: &FileSet,
         warnings: &mut Vec<String>,
     ) -> Result<(Vec<RankedHit>, usize)> {
-        let depth = retrieve::LEG_DEPTH.max(question.limit * 3);
+        let depth = LEG_DEPTH.max(question.limit * 3);
         let mut looks = 0;
         loop {
             let near = self.vector_leg_files(served, mean, files, depth, question.limit).await?;
@@ -82,7 +104,7 @@ impl Asker {
             let (merged, mut told) = (fused.len(), Vec::new());
             let presented = self.build_hits(served, question, fused, &mut told).await?;
             looks += 1;
-            if !presented.is_stale || looks > retrieve::MAX_SEARCH_RETRIES {
+            if !presented.is_stale || looks > MAX_SEARCH_RETRIES {
                 warnings.append(&mut told);
                 return Ok((presented.found, merged));
             }

@@ -1,9 +1,7 @@
 //! Durations of many units of work: percentiles and a histogram.
 
-use serde::Serialize;
-
 use crate::bench::figures::{MAX_MS, P50_MS, P90_MS, P99_MS};
-use crate::bench::report::Row;
+use crate::bench::report::{HistogramBar, Row};
 
 /// Histogram bars per doubling of time: each is about 19 % wide.
 const BARS_PER_DOUBLING: f64 = 4.0;
@@ -15,15 +13,6 @@ const MIN_MS: f64 = 0.001;
 #[derive(Clone, Debug, Default)]
 pub struct Durations {
     sorted: Vec<f64>,
-}
-
-/// The number of units above the previous bar's limit and up to this one's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct HistogramBar {
-    /// Upper limit of the bar in milliseconds.
-    pub to_ms: f64,
-    /// Number of units.
-    pub count: u64,
 }
 
 impl Durations {

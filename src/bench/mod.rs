@@ -24,8 +24,8 @@ pub mod tune;
 mod resource_usage;
 pub mod walk;
 
-pub use crate::bench::durations::{Durations, HistogramBar};
+pub use crate::bench::durations::Durations;
 pub use crate::bench::input_texts::TextLengths;
 pub use crate::bench::matmul_peak::MatmulPeak;
 pub use compare::EarlierReport;
-pub use report::{Report, Row};
+pub use report::{HistogramBar, Report, Row};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::bench::durations::HistogramBar;
+use crate::bench::report::HistogramBar;
 
 /// Width of a plot in SVG units; the page scales it.
 const WIDTH: f64 = 760.0;

@@ -3,9 +3,9 @@
 //! In JSON the figures of the main row also stand at the top level, so that a program that measured one thing finds
 //! `tokens_per_second` directly; `rows` holds all rows.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::bench::durations::HistogramBar;
 use crate::bench::figures::{Direction, FIGURES, Figure};
 use crate::error::Error;
 use crate::machine::Machine;
@@ -80,6 +80,15 @@ impl Row {
         }
         fields
     }
+}
+
+/// The number of units above the previous bar's limit and up to this one's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HistogramBar {
+    /// Upper limit of the bar in milliseconds.
+    pub to_ms: f64,
+    /// Number of units.
+    pub count: u64,
 }
 
 /// The rows of one run.

@@ -1,70 +1,24 @@
 //! Stores changes and publishes snapshots. Both need the write lock, so no change is lost and no older snapshot replaces a
 //! newer one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::catalog::{GraphStore, Replacement};
 use crate::error::Result;
+use crate::graph::context::Shared;
+use crate::graph::pending_changes::PendingChanges;
+use crate::graph::snapshot::Snapshot;
 use crate::graph::snapshot::builder::Builder;
-use crate::graph::{IMPORT_PREFIX, Shared, Snapshot};
 use crate::index::blocking;
 use crate::model::{GraphPart, GraphSource};
 
+/// Prefix of the names of imported sources.
+const IMPORT_PREFIX: &str = "import:";
 /// Most unpublished edges, beside an eighth of the published ones; they are held as read.
 const MAX_PENDING_EDGES: usize = 50_000;
 
 /// Key in the graph's settings table: the last purge of the index that was applied.
 const PURGE_KEY: &str = "purge";
-
-/// Changes stored since the snapshot was made, by source number.
-#[derive(Default)]
-pub(super) struct PendingChanges {
-    sources: BTreeMap<i64, SourceState>,
-    entities: HashMap<String, u32>,
-    edges: usize,
-}
-
-/// The present state of a changed source.
-enum SourceState {
-    /// The source was deleted.
-    Deleted,
-    /// The source has this content.
-    Content(GraphSource, GraphPart),
-    /// The source is in the store and read when needed: all parts of a large import at once take more memory than their
-    /// snapshot.
-    Stored,
-}
-
-impl PendingChanges {
-    /// Records a stored change. `parts` holds the sources' content; if empty, it is read from the store.
-    fn record(&mut self, replaced: Replacement, parts: Vec<(GraphSource, GraphPart)>) {
-        self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
-        self.entities.extend(replaced.entities);
-        self.sources.extend(replaced.dropped.into_iter().map(|number| (number, SourceState::Deleted)));
-        let said = parts.into_iter().map(|(source, part)| SourceState::Content(source, part));
-        self.sources
-            .extend(replaced.stored.into_iter().zip(said.chain(std::iter::repeat_with(|| SourceState::Stored))));
-    }
-
-    /// Builds the next snapshot.
-    fn apply_to(self, snapshot: Arc<Snapshot>, store: &GraphStore) -> Result<Snapshot> {
-        let mut builder = Builder::extending(snapshot);
-        let id = |key: &str| self.entities.get(key).copied();
-        for (number, said) in self.sources {
-            let said = match said {
-                SourceState::Deleted => None,
-                SourceState::Content(source, part) => Some((source, part)),
-                SourceState::Stored => store.source(number)?,
-            };
-            match said {
-                Some((source, part)) => builder.add_source(number, &source, part, id)?,
-                None => builder.drop_source(number),
-            }
-        }
-        Ok(builder.build())
-    }
-}
 
 /// The result of an import.
 pub(super) struct ImportOutcome {
@@ -95,6 +49,17 @@ impl Shared {
     /// Publishes the stored data.
     pub(super) async fn publish(self: &Arc<Shared>) -> Result<()> {
         self.with_write_lock(|mut turn| turn.publish()).await
+    }
+
+    /// Returns the names of the imports.
+    pub(super) async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
+        let shared = self.clone();
+        blocking(move || {
+            let sources = shared.store.sources()?;
+            let name = |it: GraphSource| Some(it.name.strip_prefix(IMPORT_PREFIX)?.rsplit_once('#')?.0.to_string());
+            Ok(sources.into_iter().filter_map(name).collect())
+        })
+        .await
     }
 
     /// Runs `work` with the write lock. It runs to completion even if its caller is dropped.
@@ -184,7 +149,7 @@ impl WriteGuard<'_> {
     pub(super) fn publish(&mut self) -> Result<()> {
         // After an error below, `waiting` stays `None`, so the next snapshot is rebuilt from the store.
         let woven = match self.pending.take() {
-            Some(waiting) if waiting.sources.is_empty() => {
+            Some(waiting) if waiting.is_empty() => {
                 *self.pending = Some(waiting);
                 return Ok(());
             }

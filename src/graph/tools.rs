@@ -16,7 +16,11 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::{GraphService, render, suggest};
+use crate::graph::export::drawing::render;
+use crate::graph::query::axql;
+use crate::graph::service::GraphService;
+use crate::graph::snapshot::view::View;
+use crate::graph::suggest;
 use crate::index::blocking;
 use crate::llm::Schema;
 use crate::model::{GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
@@ -266,7 +270,7 @@ fn query_request(name: &str, args: &Value) -> Result<GraphQuestion> {
     let limit = args["limit"].as_u64().and_then(|it| u32::try_from(it).ok());
     match (args["axql"].as_str(), args.get("query_ir_v1")) {
         (Some(text), None) => {
-            let mut query = crate::graph::query::axql::parse(text)?;
+            let mut query = axql::parse(text)?;
             query.limit = query.limit.into_iter().chain(limit).min();
             question.axql = Some(query.to_string());
         }
@@ -286,7 +290,7 @@ fn query_request(name: &str, args: &Value) -> Result<GraphQuestion> {
     Ok(question)
 }
 
-fn render_subgraph(view: &crate::graph::snapshot::view::View, args: &Value) -> Result<Value> {
+fn render_subgraph(view: &View, args: &Value) -> Result<Value> {
     let texts = |key: &str| -> Vec<String> {
         let items = args[key].as_array().into_iter().flatten();
         items.filter_map(|it| it.as_str().map(String::from)).collect()

@@ -13,10 +13,9 @@ use serde_json::{Value, json};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::{FinishReason, LlmClient, LlmRequest, Message, Role, Timeouts};
 use crate::model::{AskRequest, INTENTS, L0Filters, QueryPlan, SKILLS};
-use crate::planner::syntax::Operators;
-use crate::planner::{
-    DEFAULT_L2_TOP_K, MAX_L2_TOP_K, PlanOutcome, operator_filters, override_filters, syntax, validate,
-};
+use crate::planner::rule_planner::{DEFAULT_L2_TOP_K, operator_filters, override_filters};
+use crate::planner::syntax::{self, Operators};
+use crate::planner::validate::{MAX_L2_TOP_K, validate};
 
 /// A plan takes a few hundred tokens.
 const MAX_TOKENS: u32 = 512;
@@ -39,6 +38,23 @@ l1_threshold: null unless the question names a similarity.\n\
 requires_l2, l2_skills: `pdf_layout` for signatures, tables, totals, form fields; `ocr_image` for scans and text in \
 images; `vision` for what a picture or stamp shows. Otherwise false and empty.\n\
 l2_top_k: null unless requires_l2, then 3.";
+
+/// A plan and the problems of making it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanOutcome {
+    /// The plan to run.
+    pub plan: QueryPlan,
+    /// Problems met while planning.
+    pub warnings: Vec<String>,
+    /// Whether the model's server was unreachable or timed out, so that the caller need not wait for it again.
+    pub is_model_unavailable: bool,
+}
+
+impl PlanOutcome {
+    pub(super) fn without_warnings(plan: QueryPlan) -> PlanOutcome {
+        PlanOutcome { plan, warnings: Vec::new(), is_model_unavailable: false }
+    }
+}
 
 /// The plan fields that the model fills.
 #[derive(Deserialize)]

@@ -20,6 +20,7 @@
 use crate::error::Error;
 use crate::planner::file_types;
 use crate::planner::quotations::QuoteIndex;
+use crate::planner::words::QuestionPart;
 use crate::units;
 
 /// The operators of a question.
@@ -35,7 +36,7 @@ pub struct Operators {
     pub names: Vec<String>,
     /// Parts or globs of paths.
     pub paths: Vec<String>,
-    /// Programming languages, as listed in `librarian::kinds`.
+    /// Programming languages, as listed in `file_types`.
     pub langs: Vec<String>,
     /// Lower case, with the dot; excludes the extensions of `langs`.
     pub extensions: Vec<String>,
@@ -53,14 +54,6 @@ pub struct Operators {
     pub free_text: String,
     /// Operators with an invalid value. The planner rejects the question with the first of them.
     pub problems: Vec<Error>,
-}
-
-/// A part of a question: one word or one quotation.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct QuestionPart {
-    pub(super) text: String,
-    /// Quoted: searched literally, never matched by rules.
-    pub(super) is_quoted: bool,
 }
 
 const KEYS: [&str; 8] = ["ext", "path", "name", "after", "before", "size", "owner", "lang"];

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::model::{AskRequest, PrivacyMode, QueryPlan};
-use crate::planner::plan_by_rules;
+use crate::planner::rule_planner::plan_by_rules;
 
 /// A line of training data.
 #[derive(Clone, Debug, PartialEq, Serialize)]

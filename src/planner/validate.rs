@@ -4,8 +4,10 @@ use chrono::{DateTime, Utc};
 
 use crate::error::{Error, Result};
 use crate::model::{INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, QueryPlan, SKILLS};
-use crate::planner::MAX_QUESTION_BYTES;
 use crate::units::parse_moment;
+
+/// Upper limit of a question in bytes. Longer text is a document, not a question.
+pub const MAX_QUESTION_BYTES: usize = 32 << 10;
 
 /// Upper limit of `l2_top_k`: files that one plan reads in depth.
 pub const MAX_L2_TOP_K: u32 = 100;

@@ -1,10 +1,16 @@
 //! A question as a list of words, each marked once a rule has used it. Pure.
 
-use crate::planner::syntax::QuestionPart;
-
 /// Lookahead of a rule in words; two dates with their conjunction need half of it. An unbounded lookahead would cost a
 /// hundred million steps for a long question.
 const LOOKAHEAD_WORDS: usize = 24;
+
+/// A part of a question: one word or one quotation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct QuestionPart {
+    pub(super) text: String,
+    /// Quoted: searched literally, never matched by rules.
+    pub(super) is_quoted: bool,
+}
 
 /// A word of a question.
 #[derive(Clone, Debug)]

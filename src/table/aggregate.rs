@@ -6,9 +6,9 @@ use bigdecimal::{BigDecimal, RoundingMode, Zero};
 
 use crate::error::{Error, Result};
 use crate::model::{TableCell, TableFunction, TableLeftOut, TableValue};
-use crate::table::Table;
 use crate::table::column::{Column, ColumnType, ExclusionReason};
 use crate::table::date::CellDate;
+use crate::table::grid::Table;
 
 /// Example cells reported per reason.
 const MAX_EXAMPLES: usize = 5;

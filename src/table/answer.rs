@@ -4,8 +4,9 @@ use bigdecimal::BigDecimal;
 
 use crate::model::{TableFunction, TablePeriod, TableRequest, TableResponse, TableRow, TableValue};
 use crate::table::column::Column;
+use crate::table::grid::Table;
+use crate::table::query;
 use crate::table::question::{Intent, Label, MONTHS, ParsedQuestion, parse_question};
-use crate::table::{Table, query};
 
 /// Upper limit of proving rows in an answer.
 const MAX_PROVING_ROWS: u32 = 20;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use bigdecimal::BigDecimal;
 
-use crate::table::Table;
 use crate::table::date::{CellDate, DayMonthOrder};
+use crate::table::grid::Table;
 use crate::table::header::is_blank;
 use crate::table::number::{self, CellNumber, NumberFormat};
 

@@ -1,7 +1,7 @@
 //! Resolves column names as users type them.
 
 use crate::error::{Error, Result};
-use crate::table::Table;
+use crate::table::grid::Table;
 
 /// Upper limit of names listed in an error.
 const MAX_LISTED_NAMES: usize = 30;

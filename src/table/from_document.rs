@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::model::{Anchor, Block, BlockKind, Document};
-use crate::table::grid::Grid;
-use crate::table::{Place, Table, header};
+use crate::table::cell_range::{column_letters_of_range, column_number, rows_of_cells};
+use crate::table::grid::{Grid, Place, Table};
+use crate::table::header;
 
 /// Rows of a block above which readers of text and web pages may have split the table; excludes the line below the head
 /// of a Markdown table.
@@ -59,37 +60,6 @@ pub fn tables_of_document(document: &Document) -> Vec<Table> {
         table.number = number;
     }
     tables
-}
-
-/// The column letters of a cell range: `B` and `F` of `B7:F9`.
-pub(super) fn column_letters_of_range(cells: &str) -> (&str, &str) {
-    let letters = |cell: &'_ str| cell.find(|it: char| it.is_ascii_digit()).unwrap_or(cell.len());
-    let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
-    (&first[..letters(first)], &last[..letters(last)])
-}
-
-/// The column number, from 0, of column letters.
-fn column_number(letters: &str) -> usize {
-    let number = |sum: usize, it: u8| sum.saturating_mul(26).saturating_add(usize::from(it.saturating_sub(b'A')) + 1);
-    letters.bytes().fold(0, number).saturating_sub(1)
-}
-
-/// The letters of a column number, from 0.
-pub(super) fn column_letters(column: usize) -> String {
-    let mut letters = Vec::new();
-    let mut rest = column + 1;
-    while rest > 0 {
-        letters.push(char::from(b'A' + ((rest - 1) % 26) as u8));
-        rest = (rest - 1) / 26;
-    }
-    letters.into_iter().rev().collect()
-}
-
-/// The rows of a cell range: 7 and 9 of `B7:F9`.
-fn rows_of_cells(cells: &str) -> Option<(u32, u32)> {
-    let number = |cell: &str| cell.trim_start_matches(|it: char| it.is_ascii_uppercase()).parse::<u32>().ok();
-    let (first, last) = cells.split_once(':').unwrap_or((cells, cells));
-    Some((number(first)?, number(last)?))
 }
 
 /// The line or row number of each line of a block; empty if unknown.
@@ -280,13 +250,5 @@ mod tests {
         ] {
             assert_eq!(split_cells(&restore_outer_spaces(line)).collect::<Vec<_>>(), expected, "{line:?}");
         }
-    }
-
-    #[test]
-    fn column_letters_match_spreadsheets() {
-        for (number, letters) in [(0, "A"), (25, "Z"), (26, "AA"), (701, "ZZ")] {
-            assert_eq!((column_letters(number).as_str(), column_number(letters)), (letters, number));
-        }
-        assert_eq!((column_letters_of_range("B7:AF9"), rows_of_cells("B7:AF9")), (("B", "AF"), Some((7, 9))));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::table::from_document::column_letters;
+use crate::table::cell_range::column_letters;
 use crate::table::grid::Grid;
 use crate::table::{date, number};
 

@@ -9,8 +9,9 @@ use crate::model::{
 };
 use crate::table::aggregate::{self, AggregateResult, Aggregation, SortValue, total_rows};
 use crate::table::column::{Column, ColumnType};
+use crate::table::column_names;
+use crate::table::grid::Table;
 use crate::table::row_filter::{MatchedRows, RowFilter};
-use crate::table::{Table, column_names};
 
 /// Default number of rows in an answer.
 const DEFAULT_ROWS: u32 = 20;

@@ -7,8 +7,9 @@ use std::collections::HashSet;
 
 use crate::model::{TableAggregate, TableFunction, TablePeriod, TableRequest};
 use crate::table::column::{Column, ColumnType};
+use crate::table::grid::Table;
 use crate::table::question_words::{WordMeaning, are_same_word, word_meaning};
-use crate::table::{Table, date, number, question_words};
+use crate::table::{date, number, question_words};
 
 /// Upper limit of words in a question.
 const MAX_QUESTION_WORDS: usize = 40;

@@ -10,7 +10,8 @@ use crate::filter::{self, Comparison, FilterError, Node, Operator, equals_ignori
 use crate::model::MAX_GLOB;
 use crate::table::column::{Column, ColumnType, parse_flag};
 use crate::table::date::DayMonthOrder;
-use crate::table::{Table, column_names, number};
+use crate::table::grid::Table;
+use crate::table::{column_names, number};
 
 /// Upper limit of comparisons in one filter.
 const MAX_COMPARISONS: usize = 100;

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{ErrorCode, Result};
 use crate::model::{
-    Block, BlockKind, Document, TableAggregate, TableFunction, TablePeriod, TableRequest, TableResponse, TableValue,
+    Anchor, Block, BlockKind, Document, TableAggregate, TableFunction, TablePeriod, TableRequest, TableResponse,
+    TableValue,
 };
 
 fn block(text: &str, anchor: Anchor) -> Block {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::agent::context_budget::ContextBudget;
+use crate::agent::limits::ContextBudget;
 use crate::agent::reasoners::Reasoner;
 use crate::error::Result;
 use crate::llm::plugin::{PluginCommand, PluginLimits, PluginRequest, PluginResponse, PluginTask};

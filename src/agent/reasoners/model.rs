@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::agent::context_budget::ContextBudget;
+use crate::agent::limits::ContextBudget;
 use crate::agent::reasoners::{Reasoner, prompts};
 use crate::error::{Error, Result};
 use crate::llm::plugin::{PluginRequest, PluginResponse, PluginTask};

@@ -3,9 +3,7 @@
 
 use async_trait::async_trait;
 
-use crate::agent::assistant::Assistant;
-use crate::agent::backend::BackendChoice;
-use crate::agent::context_budget::ContextBudget;
+use crate::agent::limits::ContextBudget;
 use crate::agent::reasoners::Reasoner;
 use crate::embed::redact_hosts;
 use crate::error::{Error, ErrorCode, Result};
@@ -13,6 +11,11 @@ use crate::llm::LlmStreamEvent;
 use crate::llm::plugin::{PluginRequest, PluginResponse};
 use crate::model::Redaction;
 use crate::model::agent::BackendKind;
+
+/// Problem of an unreachable backend for callers other than the owner: the reason may name its address or the words of a
+/// command.
+pub(in crate::agent) const UNREADY_PROBLEM: &str =
+    "the backend does not answer; the daemon's owner sees why with `vic llm status`";
 
 /// Message for a failed command.
 const FAILED_COMMAND_MESSAGE: &str = "the backend failed; the owner finds the reason in the log of vicd";
@@ -45,31 +48,23 @@ impl Reasoner for RedactedReasoner {
     }
 }
 
-impl Assistant {
-    /// Redacts an error of the backend for callers other than the owner.
-    pub(in crate::agent) fn redact_error(&self, choice: &BackendChoice, error: Error) -> Error {
-        if self.is_owner { error } else { redacted_error(choice.backend, error) }
-    }
-
-    /// Redacts an event of a model's answer in the same way.
-    pub(in crate::agent) fn redact_event(&self, choice: &BackendChoice, event: LlmStreamEvent) -> LlmStreamEvent {
-        match event {
-            event if self.is_owner => event,
-            LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms } => {
-                let Error { message, hint, .. } =
-                    redacted_error(choice.backend, Error { hint, ..Error::new(code, message) });
-                LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms }
-            }
-            LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
-                let message = redacted_error(choice.backend, Error::new(ErrorCode::Unavailable, message)).message;
-                LlmStreamEvent::Retrying { attempt, message, delay_ms }
-            }
-            event => event,
+/// Redacts an event of a model's answer in the same way as an error.
+pub(in crate::agent) fn redacted_event(backend: BackendKind, event: LlmStreamEvent) -> LlmStreamEvent {
+    match event {
+        LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms } => {
+            let Error { message, hint, .. } = redacted_error(backend, Error { hint, ..Error::new(code, message) });
+            LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms }
         }
+        LlmStreamEvent::Retrying { attempt, message, delay_ms } => {
+            let message = redacted_error(backend, Error::new(ErrorCode::Unavailable, message)).message;
+            LlmStreamEvent::Retrying { attempt, message, delay_ms }
+        }
+        event => event,
     }
 }
 
-fn redacted_error(backend: BackendKind, error: Error) -> Error {
+/// Redacts an error of a backend.
+pub(in crate::agent) fn redacted_error(backend: BackendKind, error: Error) -> Error {
     // vic itself reports invalid requests.
     if backend != BackendKind::Command || error.code == ErrorCode::InvalidArgument {
         return redact_hosts::hide_in_error(error);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::agent::citable::{Citable, CitableIndex};
 use crate::agent::proposals::augment;
 use crate::agent::reasoners::Reasoner;
+use crate::agent::tools::SEARCH_TOOL;
 use crate::error::Result;
 use crate::llm::plugin::{
     FinalAnswer, PluginRequest, PluginResponse, PluginTask, SchemaHints, ToolInvocation, ToolOffer, TranscriptStep,
@@ -24,8 +25,6 @@ const MAX_PASSAGES: usize = 3;
 const MAX_WORDS: usize = 100;
 /// Most characters of a quoted passage.
 const MAX_PASSAGE_CHARS: usize = 300;
-/// The tool that finds passages.
-pub(in crate::agent) const SEARCH_TOOL: &str = "semantic_search";
 /// The answer if nothing answers the question.
 const NO_ANSWER: &str = "Nothing that was found answers this.";
 /// Words between a type and a name.

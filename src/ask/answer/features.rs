@@ -1,6 +1,6 @@
 //! Computes features that say how well a unit answers a question. Pure.
 //!
-//! Each feature of [`FEATURE_NAMES`] is roughly 0 to 1. `weights` holds their weights.
+//! Each feature of [`FEATURE_NAMES`] is roughly 0 to 1. `scoring` holds their weights.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -1,62 +1,46 @@
 //! Answers a question with quotes of the best hits and a confidence. Checks each quote against its current file. Adds a
 //! summary for people, written by a language model if there is one (`llm_summary`).
 //!
-//! `units` splits passages into units, `evidence` computes their features, `scoring` scores the features, `candidates` ranks
+//! `units` splits passages into units, `features` computes their features, `scoring` scores the features, `candidates` ranks
 //! the units, and `select_quotes` selects the quotes and the outcome.
 
 mod candidates;
-mod select_quotes;
+mod composed_answer;
+mod cosine_scale;
 mod features;
 mod question_kind;
-mod cosine_scale;
+mod scoring;
+mod select_quotes;
 mod tables;
 mod units;
 mod value_check;
-mod scoring;
 mod windows;
-
-pub(super) use crate::ask::answer::cosine_scale::CosineScaleCache;
 
 use serde_json::{Value, json};
 
 use crate::ask::answer::candidates::Candidate;
+use crate::ask::answer::composed_answer::{answer_by_name, list_summary, quotes_summary, round_probability};
 use crate::ask::answer::features::ParsedQuestion;
 use crate::ask::answer::select_quotes::QuoteSelection;
 use crate::ask::answer_events::Events;
-use crate::ask::hit::RankedHit;
-use crate::ask::llm_summary::GeneratedSummary;
-use crate::ask::{Asker, FILE_CHECK_TIMEOUT, Question, SearchOutcome, citation, llm_summary};
+use crate::ask::asker::Asker;
+use crate::ask::citation::{self, FILE_CHECK_TIMEOUT};
+use crate::ask::hit::{RankedHit, SearchOutcome};
+use crate::ask::llm_summary::{self, GeneratedSummary};
+use crate::ask::question::Question;
 use crate::error::Result;
 use crate::index::ServingTable;
 use crate::model::{Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, FileRecord};
+
+pub(super) use composed_answer::ComposedAnswer;
+pub(super) use cosine_scale::CosineScaleCache;
 
 /// Summary if there are no hits.
 const NO_HITS_SUMMARY: &str = "Nothing in the indexed files answers this.";
 /// Summary if no hit answers the question.
 const NO_ANSWER_SUMMARY: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
-/// Heading of quotes that are only pointers.
-const POINTERS_HEADING: &str = "No single sentence answers this; these passages come nearest:";
-/// Confidence in a file that matches by name alone.
-const NAME_MATCH_CONFIDENCE: f32 = 0.5;
 /// Most candidates in an explained answer.
 const MAX_EXPLAINED_CANDIDATES: usize = 40;
-
-/// An answer in both forms.
-#[derive(Default)]
-pub(super) struct ComposedAnswer {
-    /// The summary for people.
-    pub(super) summary: Option<String>,
-    /// The answer for programs; none for a list of files.
-    pub(super) answer: Option<Answer>,
-}
-
-impl ComposedAnswer {
-    fn nothing(summary: &str, confidence: f32) -> ComposedAnswer {
-        let answer =
-            Answer { outcome: AnswerOutcome::Nothing, confidence: round_probability(confidence), quotes: Vec::new() };
-        ComposedAnswer { summary: Some(summary.to_string()), answer: Some(answer) }
-    }
-}
 
 /// A quote before its check.
 struct Quote {
@@ -228,33 +212,6 @@ fn question_parts(question: &Question, outcome: &SearchOutcome) -> Vec<ParsedQue
     }
 }
 
-/// Returns the answer if no text answers, but the name of the best file holds all words of the question.
-fn answer_by_name(question: &Question, hits: &[RankedHit]) -> Option<ComposedAnswer> {
-    let hit = &hits.first()?.hit;
-    let held = hit.metadata.get("name_words")?.as_array()?.len();
-    if question.words.is_empty() || held < question.words.len() {
-        return None;
-    }
-    let answer = Answer {
-        outcome: AnswerOutcome::Passage,
-        confidence: round_probability(NAME_MATCH_CONFIDENCE),
-        quotes: Vec::new(),
-    };
-    Some(ComposedAnswer {
-        summary: Some(format!("No text answers this; `{}` has the name.", hit.path)),
-        answer: Some(answer),
-    })
-}
-
-fn list_summary(found: usize, shown: usize) -> String {
-    match (found, shown) {
-        (0, _) => "No file matches.".into(),
-        (1, _) => "1 file matches.".into(),
-        (found, shown) if found == shown => format!("{found} files match."),
-        (found, shown) => format!("{found} files match; the newest {shown} are listed."),
-    }
-}
-
 fn build_quotes(choice: &QuoteSelection, candidates: &[Candidate], hits: &[RankedHit]) -> Vec<Quote> {
     let quote = |index: &usize| {
         let candidate = &candidates[*index];
@@ -271,19 +228,6 @@ fn build_quotes(choice: &QuoteSelection, candidates: &[Candidate], hits: &[Ranke
         Some(Quote { shown, text, record: hit.record.clone(), anchor })
     };
     choice.quotes.iter().filter_map(quote).collect()
-}
-
-/// Formats the quotes as lines for people; none if there are no quotes.
-fn quotes_summary(answer: &Answer) -> Option<String> {
-    let quotes = answer.quotes.iter();
-    let mut lines: Vec<String> = quotes.map(|it| format!("[{}] \"{}\" ({})", it.hit, it.text, it.place)).collect();
-    if lines.is_empty() {
-        return None;
-    }
-    if answer.outcome == AnswerOutcome::Passage {
-        lines.insert(0, POINTERS_HEADING.to_string());
-    }
-    Some(lines.join("\n"))
 }
 
 /// Adds the best candidates with their features to the metadata of their hits, to explain the answer. `benches/answers.py`
@@ -303,9 +247,4 @@ fn explain(outcome: &mut SearchOutcome, candidates: &[Candidate]) {
             hit.hit.metadata.insert("candidates".into(), Value::Array(shown));
         }
     }
-}
-
-/// Rounds a probability to three digits.
-fn round_probability(probability: f32) -> f64 {
-    (f64::from(probability) * 1_000.0).round() / 1_000.0
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::ask::Asker;
-use crate::ask::answer::ComposedAnswer;
+use crate::ask::answer::composed_answer::{ComposedAnswer, round_probability};
+use crate::ask::asker::Asker;
 use crate::ask::hit::RankedHit;
 use crate::model::{Answer, AnswerOutcome, AnswerQuote};
+use crate::table;
 use crate::table::answer::TableAnswer;
-use crate::table::{self};
 
 /// Most hits with tables to read.
 const MAX_TABLE_HITS: usize = 3;
@@ -44,7 +44,7 @@ fn table_answer(number: u32, hit: &RankedHit, found: &TableAnswer) -> ComposedAn
         quotes.extend(found.rows.iter().take(MAX_PROOF_ROWS).map(|it| quote(it.cells.join(" | "), &it.place)));
     }
     let summary = quotes.iter().map(|it| format!("[{number}] \"{}\" ({})", it.text, it.place)).collect::<Vec<_>>();
-    let confidence = super::round_probability(found.confidence);
+    let confidence = round_probability(found.confidence);
     let answer = Answer { outcome: AnswerOutcome::Answered, confidence, quotes };
     ComposedAnswer { summary: Some(summary.join("\n")), answer: Some(answer) }
 }

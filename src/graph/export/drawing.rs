@@ -1,4 +1,5 @@
-//! Draws the graph as Graphviz, or as a self-contained page without foreign scripts, fonts or network access.
+//! Renders a part of the graph: as JSON, as lines, as Graphviz, or as a self-contained page without foreign scripts, fonts
+//! or network access.
 //!
 //! Names of entities come from files. In DOT they are quoted. In the page they are data (JSON with `<` escaped) that only
 //! becomes text nodes, and a content security policy forbids everything except the page's own script.
@@ -8,17 +9,39 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::export::Subgraph;
+use crate::graph::export::{self, Subgraph};
 use crate::graph::snapshot::view::View;
+use crate::model::{GraphExtent, GraphShape};
 
+/// Most entities of a drawing; more is unreadable.
+const MAX_DRAWN: usize = 2_000;
+/// Most entities of an export.
+const MAX_EXPORTED: usize = 5_000_000;
 /// Most characters of a name in a drawing.
 const MAX_NAME_CHARS: usize = 60;
 
 /// Colours assigned to types in rotation.
 const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b"];
 
+/// Renders the part of the graph that `request` names, in the form `shape`.
+pub(in crate::graph) fn render(view: &View, shape: GraphShape, request: &GraphExtent) -> Result<Value> {
+    let most = match shape {
+        GraphShape::Json | GraphShape::Text => MAX_EXPORTED,
+        GraphShape::Dot | GraphShape::Html => MAX_DRAWN,
+    };
+    let extent = export::select_extent(view, request, most)?;
+    let text = match shape {
+        GraphShape::Json => serde_json::to_string_pretty(&export::to_json(view, &extent)).map_err(Error::internal)?,
+        GraphShape::Text => export::to_lines(view, &extent),
+        GraphShape::Dot => dot(view, &extent),
+        GraphShape::Html => html(view, &extent)?,
+    };
+    let (nodes, edges) = (extent.nodes.len(), extent.edges.len());
+    Ok(json!({"text": text, "nodes": nodes, "edges": edges, "truncated": extent.truncated}))
+}
+
 /// Draws as Graphviz DOT.
-pub(crate) fn dot(view: &View, extent: &Subgraph) -> String {
+pub(in crate::graph) fn dot(view: &View, extent: &Subgraph) -> String {
     let snapshot = &view.snapshot;
     let mut dot =
         String::from("digraph vic {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
@@ -66,7 +89,7 @@ fn quote_dot(text: &str) -> String {
 ///
 /// # Errors
 /// Only a defect of vic.
-pub(crate) fn html(view: &View, extent: &Subgraph) -> Result<String> {
+pub(in crate::graph) fn html(view: &View, extent: &Subgraph) -> Result<String> {
     let snapshot = &view.snapshot;
     let place = |node: u32| extent.nodes.binary_search(&node).unwrap_or(0);
     let nodes: Vec<Value> = extent

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::graph::extract::part::{PartBuilder, shared_node};
-use crate::graph::extract::{SourceText, relation};
+use crate::graph::extract::relation;
+use crate::graph::extract::source_text::SourceText;
 
 /// Import statements by file extension. The first group is the imported module.
 static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, PartBuilder, path_alias};
-use crate::graph::extract::{SourceText, relation};
+use crate::graph::extract::part::{PartBuilder, path_alias};
+use crate::graph::extract::relation;
+use crate::graph::extract::source_text::SourceText;
 
 /// Formats of rendered documents.
 const RENDERED_FORMATS: [&str; 4] = ["pdf", "html", "htm", "epub"];
@@ -26,12 +27,12 @@ static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Adds possible sources with the same name in the same folder, if the file looks rendered.
-pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>, evidence: &Finding) {
+pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>) {
     let path = maker.reading.record.absolute();
     if RENDERED_FORMATS.contains(&maker.reading.record.extension.as_str()) {
         for written in SOURCE_FORMATS {
             let alias = path_alias(&path.with_extension(written));
-            maker.add_edge_to_alias(&alias, relation::DERIVED_FROM, NAME_CONFIDENCE, evidence.clone());
+            maker.add_edge_to_alias(&alias, relation::DERIVED_FROM, NAME_CONFIDENCE, maker.first_chunk());
         }
     }
 }

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use percent_encoding::percent_decode_str;
 use regex::Regex;
 
-use crate::graph::extract::part::{ChunkFinder, Finding, PartBuilder, name_alias, shared_node};
-use crate::graph::extract::{SourceText, people, relation};
+use crate::graph::extract::part::{PartBuilder, name_alias, shared_node};
+use crate::graph::extract::source_text::{ChunkFinder, Finding, SourceText};
+use crate::graph::extract::{people, relation};
 use crate::model::{BlockKind, Document, FileKind, LinkKind, StoredChunk};
 
 /// Longest accepted link target.

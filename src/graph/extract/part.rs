@@ -1,11 +1,11 @@
 //! Collects the nodes and edges of one file: each once, up to a limit, with the chunk that contains it.
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use crate::graph::extract::{ExtractInput, SourceText, derived_from, relation};
-use crate::model::{Anchor, Chunk, FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
+use crate::graph::extract::relation;
+use crate::graph::extract::source_text::{ExtractInput, Finding};
+use crate::model::{FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
 
 /// Most nodes, and most edges, of one file; a list of a million links is useless in a graph.
 const MAX_ITEMS: usize = 20_000;
@@ -15,9 +15,6 @@ const NAME_PREFIX: &str = "stem:";
 pub(crate) const FOLDERS_ATTRIBUTE: &str = "within";
 /// Longest stored name, in characters.
 const MAX_NAME_CHARS: usize = 200;
-
-/// The evidence of a reference.
-pub(super) type Finding = Option<GraphEvidence>;
 
 /// Returns the key of a file, which renames do not change.
 pub(crate) fn file_key(id: FileId) -> String {
@@ -74,33 +71,6 @@ pub(crate) fn folder_match(alias: &str, path: &Path, folders: &str) -> FolderMat
 pub(super) fn shared_node(entity_type: &str, key: String, name: &str) -> GraphNode {
     let name = name.chars().take(MAX_NAME_CHARS).collect();
     GraphNode { key, entity_type: entity_type.into(), name, ..GraphNode::default() }
-}
-
-/// Returns the evidence for these bytes of a text: bytes of the file if the text is verbatim, otherwise bytes of the
-/// chunk's text.
-pub(super) fn evidence_of(text: &SourceText<'_>, range: Range<usize>) -> Finding {
-    let chunk = &text.chunk?.chunk;
-    let (start, end) = match text.anchor.byte_start.filter(|_| text.anchor.verbatim) {
-        Some(first) => (first + range.start as u64, first + range.end as u64),
-        None => position_in_chunk(text, chunk, &range).map_or((0, 0), |at| (at as u64, (at + range.len()) as u64)),
-    };
-    let number = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
-    Some(GraphEvidence { chunk_id: chunk.id.0.clone(), start: number(start), end: number(end) })
-}
-
-/// Most occurrences of the same words checked in a passage.
-const MAX_OCCURRENCES: usize = 100;
-
-/// Returns the position of these bytes in the chunk. Among equal words, those on the page of the text count.
-fn position_in_chunk(text: &SourceText<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
-    if text.kind.is_none() {
-        return Some(chunk.body_start as usize + range.start);
-    }
-    let words = text.text.get(range.clone())?;
-    let all = || chunk.text.match_indices(words).map(|it| it.0).take(MAX_OCCURRENCES);
-    let places = chunk.places();
-    let mut here = all().filter(|at| places.anchor_at(*at..at + words.len()).page == text.anchor.page);
-    here.next().or_else(|| all().next())
 }
 
 /// Collects the graph part of one file.
@@ -210,13 +180,21 @@ impl<'a> PartBuilder<'a> {
             let key = self.key.clone();
             self.edge((&folder_key(parent), &key), relation::CONTAINS, 1.0, None);
         }
-        let evidence = self.reading.chunks.first().map(chunk_evidence);
-        derived_from::add_sources_by_name(self, &evidence);
+    }
+
+    /// Adds an edge to the other files with the same content.
+    pub(super) fn add_duplicates(&mut self) {
+        let record = self.reading.record;
         if let Some(hash) = record.hash.filter(|_| record.chunks > 0) {
             let alias = format!("hash:{hash}");
             self.add_alias(alias.clone());
-            self.add_edge_to_alias(&alias, relation::DUPLICATE_OF, 1.0, evidence);
+            self.add_edge_to_alias(&alias, relation::DUPLICATE_OF, 1.0, self.first_chunk());
         }
+    }
+
+    /// Returns the first chunk as evidence.
+    pub(super) fn first_chunk(&self) -> Finding {
+        self.reading.chunks.first().map(chunk_evidence)
     }
 
     /// Adds headings and passages.
@@ -245,32 +223,6 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Returns the texts to read: those of the document if it was read again, else those of the passages.
-    pub(super) fn texts(&self) -> Vec<SourceText<'a>> {
-        let reading = self.reading;
-        match reading.document {
-            Some(document) => {
-                let mut holders = ChunkFinder::new(reading.chunks);
-                let text = |block: &'a crate::model::Block| SourceText {
-                    text: &block.text,
-                    kind: Some(block.kind),
-                    anchor: &block.anchor,
-                    chunk: holders.chunk_of_block(&block.text, &block.anchor),
-                };
-                document.blocks.iter().map(text).collect()
-            }
-            None => {
-                let text = |stored: &'a StoredChunk| SourceText {
-                    text: stored.chunk.body(),
-                    kind: None,
-                    anchor: &stored.chunk.anchor,
-                    chunk: Some(stored),
-                };
-                reading.chunks.iter().map(text).collect()
-            }
-        }
-    }
-
     pub(super) fn finish(self) -> GraphPart {
         self.part
     }
@@ -284,98 +236,5 @@ fn chunk_evidence(stored: &StoredChunk) -> GraphEvidence {
         chunk_id: stored.chunk.id.0.clone(),
         start: number(anchor.byte_start),
         end: number(anchor.byte_end),
-    }
-}
-
-/// A text without a passage costs a scan of all passages. After so many, only passages near the last match are searched.
-const MAX_FULL_SCANS: usize = 200;
-const NEARBY_CHUNKS: usize = 8;
-
-/// Finds the passages that contain the texts of a document. Texts come in order, so each search starts at the last match.
-pub(super) struct ChunkFinder<'a> {
-    chunks: &'a [StoredChunk],
-    last: usize,
-    misses: usize,
-}
-
-impl<'a> ChunkFinder<'a> {
-    pub(super) fn new(chunks: &'a [StoredChunk]) -> ChunkFinder<'a> {
-        ChunkFinder { chunks, last: 0, misses: 0 }
-    }
-
-    /// Returns the chunk that contains a block: by byte offsets if both have them, else by its first words.
-    fn chunk_of_block(&mut self, text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
-        let holds = |start: u64, it: &StoredChunk| {
-            let (first, last) = (it.chunk.anchor.byte_start, it.chunk.anchor.byte_end);
-            first.is_some_and(|it| it <= start)
-                && last.is_some_and(|it| start < it)
-                && it.chunk.anchor.member == anchor.member
-        };
-        let begin = text.lines().next().unwrap_or_default();
-        let begin = &begin[..begin.floor_char_boundary(60)];
-        let by_bytes = anchor.byte_start.and_then(|start| self.find_chunk(|it| holds(start, it)));
-        by_bytes.or_else(|| self.find_chunk(|it| it.chunk.text.contains(begin))).or(self.chunks.first())
-    }
-
-    /// Returns the first chunk that satisfies `is_so`.
-    pub(super) fn find_chunk(&mut self, is_so: impl Fn(&StoredChunk) -> bool) -> Option<&'a StoredChunk> {
-        let all = self.chunks.len();
-        let most = if self.misses < MAX_FULL_SCANS { all } else { NEARBY_CHUNKS.min(all) };
-        // Neighbors overlap, so the previous one may contain it too.
-        let from = self.last.saturating_sub(1);
-        let found = (from..from + most).map(|it| it % all).find(|it| is_so(&self.chunks[*it]));
-        match found {
-            Some(found) => self.last = found,
-            None => self.misses += 1,
-        }
-        found.map(|it| &self.chunks[it])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{ChunkId, EncodedPieces, Tier};
-
-    fn chunk(text: &str) -> StoredChunk {
-        let chunk = Chunk {
-            id: ChunkId(text.into()),
-            ordinal: 0,
-            text: text.into(),
-            body_start: 0,
-            anchor: Anchor::default(),
-            pieces: EncodedPieces::default(),
-            heading_path: Vec::new(),
-            tokens: 1,
-            tier: Tier::L1,
-        };
-        StoredChunk { file_id: 1, chunk }
-    }
-
-    #[test]
-    fn chunk_search_starts_at_last_match() {
-        let chunks = ["a yes", "b", "c yes", "d"].map(chunk);
-        let mut holders = ChunkFinder::new(&chunks);
-        let mut check = |text: &str, expected: &str| {
-            let found = holders.chunk_of_block(text, &Anchor::default()).unwrap();
-            assert_eq!(found.chunk.text, expected, "{text}");
-        };
-        for (text, expected) in
-            [("yes\nand", "a yes"), ("d", "d"), ("yes", "c yes"), ("b", "b"), ("nowhere", "a yes"), ("c", "c yes")]
-        {
-            check(text, expected);
-        }
-        assert!(ChunkFinder::new(&[]).chunk_of_block("a", &Anchor::default()).is_none());
-    }
-
-    #[test]
-    fn search_for_missing_texts_is_bounded() {
-        let chunks: Vec<StoredChunk> = (0..1_000).map(|it| chunk(&format!("{it} {}", "x".repeat(9_000)))).collect();
-        let mut holders = ChunkFinder::new(&chunks);
-        let begun = std::time::Instant::now();
-        for _ in 0..20_000 {
-            holders.chunk_of_block("nowhere", &Anchor::default());
-        }
-        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     }
 }

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::graph::extract::part::{Finding, PartBuilder, shared_node};
-use crate::graph::extract::{SourceText, relation};
+use crate::graph::extract::part::{PartBuilder, shared_node};
+use crate::graph::extract::relation;
+use crate::graph::extract::source_text::{Finding, SourceText};
 use crate::model::{BlockKind, FileKind};
 
 static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {

@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::graph::import::text;
+use crate::graph::import::{json_format, text};
 use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::tools::io_chain::IO;
-use crate::graph::{import, scc, suggest};
+use crate::graph::{scc, suggest};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
 /// Most refusals with a suggested node; each suggestion compares all nodes.
@@ -32,7 +32,7 @@ pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart
         GraphFormat::Text => text::parse(&change.text)?,
         GraphFormat::Json => {
             let mut whole = GraphPart::default();
-            for part in import::parse(name, &change.text)? {
+            for part in json_format::parse(name, &change.text)? {
                 whole.nodes.extend(part.nodes);
                 whole.edges.extend(part.edges);
                 whole.schemas.extend(part.schemas);

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::graph::import::json_reader::{Edge, Evidence, Fact, Id, Node};
-use crate::graph::import::{PART_ITEMS, TakePart, text_attributes};
+use crate::graph::import::json_reader::{Edge, Evidence, Fact, Id, Node, text_attributes};
+use crate::graph::import::parts::{PART_ITEMS, TakePart};
 use crate::graph::semantic_id;
 use crate::model::{AT_TIME, GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphRelation, GraphSchema, IN_CONTEXT};
 

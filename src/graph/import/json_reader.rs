@@ -231,3 +231,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListItems<'_, T> {
         Ok(())
     }
 }
+
+/// Converts attribute values to texts; refuses nested values.
+pub(super) fn text_attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
+    let text = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => Ok((key.clone(), text.clone())),
+        Value::Number(_) | Value::Bool(_) => Ok((key.clone(), value.to_string())),
+        _ => Err(Error::invalid(format!("attribute `{key}` is not a text, number or boolean"))),
+    };
+    map.iter().map(text).collect()
+}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::graph::import;
+use crate::graph::import::json_reader;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart};
 
 /// The supported version.
@@ -114,7 +114,9 @@ pub enum ProposedItem {
 /// Reads attributes as texts: models also write numbers and booleans.
 fn text_attributes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = BTreeMap::deserialize(deserializer)?;
-    import::text_attributes(&map).map(|it| it.into_iter().collect()).map_err(|error| D::Error::custom(error.message))
+    json_reader::text_attributes(&map)
+        .map(|it| it.into_iter().collect())
+        .map_err(|error| D::Error::custom(error.message))
 }
 
 /// Parses the file.

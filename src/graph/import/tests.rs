@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
-use crate::graph::import::{PART_ITEMS, parse, parse_in_parts};
+use crate::graph::import::json_format::{parse, parse_in_parts};
+use crate::graph::import::parts::PART_ITEMS;
 use crate::model::GraphPart;
 
 /// A chain of `edges` edges, as JSON.

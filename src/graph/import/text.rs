@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::error::{Error, Result};
-use crate::graph::import::{PART_ITEMS, TakePart};
+use crate::graph::import::parts::{PART_ITEMS, TakePart};
 use crate::graph::semantic_id;
 use crate::model::{GraphEdge, GraphNode, GraphPart};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::error::Result;
-use crate::graph::import::{self, text};
+use crate::graph::import::{json_format, text};
 use crate::graph::query::plan::TextResults;
 use crate::graph::query::{answer, axql};
 use crate::graph::snapshot::builder::Builder;
@@ -35,7 +35,7 @@ pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
 
 /// The graph of a JSON text.
 pub(super) fn graph(value: &Value) -> View {
-    view_of(import::parse("t", &value.to_string()).unwrap())
+    view_of(json_format::parse("t", &value.to_string()).unwrap())
 }
 
 /// The graph of lines in text form.

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorCode, Result};
 use crate::graph::import::text;
-use crate::graph::{GraphService, incomplete_note};
+use crate::graph::service::{GraphService, incomplete_note};
 use crate::model::{GraphChange, GraphFormat, GraphImport, GraphQuestion, GraphRequest, GraphSource, Scope};
 
 fn open(dir: &tempfile::TempDir) -> GraphService {

@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::graph::context::GraphInputs;
 use crate::graph::query::text_match::TextMatch;
+use crate::graph::service::GraphService;
 use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
-use crate::graph::{GraphInputs, GraphService};
 use crate::index::blocking;
 use crate::model::{
     Anchor, AskRequest, Chunk, ChunkId, FileFilter, FileId, FileRecord, Scope, SearchHit, StoredChunk, display_path,
@@ -277,8 +278,8 @@ fn hit_json(it: &SearchHit) -> Value {
 mod tests {
     use super::*;
     use crate::graph::query::{answer, axql};
+    use crate::graph::question::with_notes;
     use crate::graph::tests::graph;
-    use crate::graph::with_notes;
     use crate::model::{EncodedPieces, Tier};
 
     /// Answers a query for passages with `honey` when the index has `hits` hits and the first one matches.

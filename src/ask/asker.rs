@@ -1,0 +1,103 @@
+//! The asker: the parts of the daemon that answer questions, for the files that one caller may see.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::ask::answer::CosineScaleCache;
+use crate::ask::citation::{self, FILE_CHECK_TIMEOUT};
+use crate::ask::file_filter;
+use crate::catalog::Catalog;
+use crate::config::Config;
+use crate::embed::redact_hosts;
+use crate::error::Result;
+use crate::index::Index;
+use crate::llm::{self, LlmClient, Task};
+use crate::model::{Anchor, FileFilter, L0Filters, PrivacyMode, Redaction, Scope};
+use crate::planner::Planner;
+use crate::skills::Skills;
+use crate::store::FileSet;
+
+/// Answers questions from the index. Cheap to clone.
+#[derive(Clone)]
+pub struct Asker {
+    pub(super) catalog: Catalog,
+    pub(super) index: Index,
+    pub(super) skills: Skills,
+    pub(super) librarian: Planner,
+    /// Writes the summary, if a model is configured.
+    pub(super) llm: Option<LlmClient>,
+    pub(super) privacy: PrivacyMode,
+    /// Redaction of text that is read from a file again.
+    pub(super) redaction: Redaction,
+    pub(super) default_root: Option<PathBuf>,
+    pub(super) db_path: PathBuf,
+    pub(super) scales: CosineScaleCache,
+    /// The files that the caller may see; all others do not exist for the caller.
+    pub(super) scope: Scope,
+}
+
+impl Asker {
+    /// Opens an asker over an index, with the configured model and root.
+    ///
+    /// # Errors
+    /// The address of the model's server is invalid.
+    pub fn new(config: &Config, catalog: Catalog, index: Index, skills: Skills) -> Result<Asker> {
+        Ok(Asker {
+            catalog,
+            index,
+            skills,
+            librarian: Planner::open(config)?,
+            llm: llm::open(config, Task::Reasoning)?,
+            privacy: config.privacy_mode,
+            redaction: config.limits.redaction,
+            default_root: config.warehouse_root.clone(),
+            db_path: config.db_path.clone(),
+            scales: CosineScaleCache::default(),
+            scope: Scope::All,
+        })
+    }
+
+    /// Returns an asker limited to the files of a scope.
+    pub fn with_scope(&self, scope: Scope) -> Asker {
+        Asker { scope, ..self.clone() }
+    }
+
+    /// Returns whether a passage is still at its place in a file of the caller's scope. Reads a verbatim passage again; for
+    /// other formats the file must be unchanged.
+    pub async fn passage_is_current(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
+        let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
+        let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
+        let looked = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {
+            let record = crate::index::find_record(&catalog, &scope, &path)?;
+            Ok(citation::passage_is_current(&record, &anchor, &passage))
+        });
+        looked.await.unwrap_or(false)
+    }
+
+    /// Hides server addresses in a message from callers other than the owner.
+    pub(super) fn redact_addresses(&self, text: &str) -> String {
+        if self.scope.is_all() {
+            return text.to_string();
+        }
+        let told = redact_hosts::hide_in_text(text);
+        if told != text {
+            tracing::warn!("a server failed during a question: {text}");
+        }
+        told.into_owned()
+    }
+
+    /// Builds the file filter from the request's filters, the searched folder and the scope.
+    pub(super) fn file_filter(&self, filters: &L0Filters, root: Option<&Path>) -> Result<FileFilter> {
+        Ok(FileFilter { scope: self.scope.clone(), ..file_filter::resolve(filters, root)? })
+    }
+
+    /// Returns the files that pass the filter, before any leg runs.
+    pub(super) async fn allowed_files(&self, filter: &FileFilter) -> Result<FileSet> {
+        if filter.is_empty() {
+            return Ok(FileSet::All);
+        }
+        let (catalog, filter) = (self.catalog.clone(), filter.clone());
+        let ids = crate::index::blocking(move || catalog.select_part(&filter)).await?;
+        Ok(ids.map_or(FileSet::All, |it| FileSet::Only(Arc::new(it))))
+    }
+}

@@ -1,0 +1,57 @@
+//! Answers graph questions: looks up their texts in the index, then runs the query.
+
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::graph::query::answer;
+use crate::graph::query::axql::Query;
+use crate::graph::query::plan::TextResults;
+use crate::graph::service::GraphService;
+use crate::graph::snapshot::view::View;
+use crate::graph::tools::passages;
+use crate::index::blocking;
+use crate::model::GraphQuestion;
+
+impl GraphService {
+    /// Answers a query with `{vars, rows, truncated}`, or elaborates it without running it.
+    ///
+    /// # Errors
+    /// As [`GraphService::request`].
+    pub async fn query(&self, question: &GraphQuestion) -> Result<Value> {
+        let query = answer::parse_question(question)?;
+        let view = self.view().await?;
+        let (texts, cut) = self.texts(&view, &query).await?;
+        let (elaborate, explain) = (question.elaborate, question.explain);
+        let value = blocking(move || match elaborate {
+            true => answer::elaborate_only(&view, &query),
+            false => answer::run_query(view, &query, &texts, explain),
+        })
+        .await?;
+        Ok(with_notes(value, if elaborate { Vec::new() } else { cut }, self.state_note()))
+    }
+
+    /// Looks up the texts of a query in the index. Returns their entities, and notes about truncated results.
+    async fn texts(&self, view: &View, query: &Query) -> Result<(TextResults, Vec<String>)> {
+        let (mut texts, mut cut) = (TextResults::new(), Vec::new());
+        for words in answer::index_texts(query) {
+            let (nodes, note) = passages::matching_nodes(self, view, &words).await?;
+            cut.extend(note);
+            texts.insert(words, nodes);
+        }
+        Ok((texts, cut))
+    }
+}
+
+/// Adds notes to an answer, and marks it as truncated if `cut` is not empty.
+pub(super) fn with_notes(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
+    if !cut.is_empty() {
+        value["truncated"] = json!(true);
+    }
+    for note in cut.into_iter().chain(note) {
+        match value.get_mut("notes").and_then(Value::as_array_mut) {
+            Some(notes) => notes.push(json!(note)),
+            None => value["notes"] = json!([note]),
+        }
+    }
+    value
+}

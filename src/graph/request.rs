@@ -1,0 +1,83 @@
+//! Answers requests to the graph: tool calls, queries, imports, changes and drawings.
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::graph::export::drawing;
+use crate::graph::import::{change_check, json_format, parts, proposals, text};
+use crate::graph::publish::ImportOutcome;
+use crate::graph::service::GraphService;
+use crate::graph::snapshot::view::View;
+use crate::graph::{suggest, tools};
+use crate::index::blocking;
+use crate::model::{GraphChange, GraphFormat, GraphImport, GraphRequest};
+
+/// Name of the import that `graph apply` adds to.
+const CHANGES_IMPORT: &str = "changes";
+
+impl GraphService {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an invalid request, `NotFound` for a missing name.
+    pub async fn request(&self, request: GraphRequest) -> Result<Value> {
+        match request {
+            GraphRequest::Tool { name, args } => tools::call_tool(self, &name, args, self.scope.clone()).await,
+            GraphRequest::Query(question) => self.query(&question).await,
+            GraphRequest::Import(import) => self.import(import).await,
+            GraphRequest::Forget { name } => self.remove_import(&name).await,
+            GraphRequest::Apply(change) => self.apply(change).await,
+            GraphRequest::Draw(shape, extent) => {
+                let view = self.view().await?;
+                blocking(move || drawing::render(&view, shape, &extent)).await
+            }
+        }
+    }
+
+    async fn import(&self, import: GraphImport) -> Result<Value> {
+        let GraphImport { name, format, text } = import;
+        if name.is_empty() || name.contains(['#', '\0']) || name == CHANGES_IMPORT {
+            return Err(Error::invalid(format!("`{name}` cannot be the name of an import")).field("name"));
+        }
+        let called = name.clone();
+        // Parsed while it is stored, so that a large graph is not held in memory beside its text.
+        let fill = move |take: parts::TakePart<'_>| match format {
+            GraphFormat::Json => json_format::parse_in_parts(&called, &text, take),
+            GraphFormat::Text => text::parse_in_parts(&text, take),
+            GraphFormat::Proposals => parts::split_part(proposals::to_graph_part(&text)?, take),
+        };
+        let called = name.clone();
+        let taken = self.shared.with_write_lock(move |mut turn| turn.import(&called, fill)).await?;
+        let ImportOutcome { replaced, nodes, edges } = taken;
+        Ok(json!({"name": name, "nodes": nodes, "edges": edges, "replaced": replaced}))
+    }
+
+    async fn remove_import(&self, name: &str) -> Result<Value> {
+        let called = name.to_string();
+        if !self.shared.with_write_lock(move |mut turn| turn.remove_import(&called)).await? {
+            let names = self.shared.imports().await?;
+            let hint = suggest::did_you_mean(name, names.iter().map(String::as_str));
+            let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
+            return Err(Error::not_found(format!("there is no import `{name}`")).hint(hint));
+        }
+        Ok(json!({"name": name, "forgotten": true}))
+    }
+
+    async fn apply(&self, change: GraphChange) -> Result<Value> {
+        self.view().await?;
+        let scope = self.scope.clone();
+        // No other change may happen between check and write.
+        let looked = self.shared.with_write_lock(move |mut turn| {
+            let part = change_check::parse_change(CHANGES_IMPORT, &change)?;
+            let refused = change_check::refused_edges(&View::new(turn.current(), &scope), &part);
+            let edges = part.edges.len();
+            let applied = change.write && refused.is_empty();
+            if applied {
+                turn.append(CHANGES_IMPORT, part)?;
+            }
+            Ok((applied, edges, refused))
+        });
+        let (applied, edges, refused) = looked.await?;
+        Ok(json!({"applied": applied, "edges": edges, "refused": refused}))
+    }
+}

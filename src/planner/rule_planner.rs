@@ -1,0 +1,271 @@
+//! Plans a question by rules: operators, then the words that rules know. Pure.
+
+use chrono::NaiveDate;
+
+use crate::error::{Error, Result};
+use crate::model::{AskRequest, L0Filters, PrivacyMode, QueryPlan};
+use crate::planner::syntax::{self, Operators};
+use crate::planner::validate::{MAX_QUESTION_BYTES, validate};
+use crate::planner::words::Words;
+use crate::planner::{dates, rules};
+
+/// Name of the rules in [`QueryPlan::planner_model_id`].
+pub const RULES_PLANNER_ID: &str = "stub-v1";
+
+/// Default number of files read in depth: each can take seconds.
+pub(super) const DEFAULT_L2_TOP_K: u32 = 3;
+
+/// Plans a question by rules. Relative dates such as `yesterday` and `last week` count from `today`.
+///
+/// # Errors
+/// The question is empty or longer than [`MAX_QUESTION_BYTES`], an operator is invalid, or filters contradict each
+/// other. The message names the part that is wrong.
+pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: NaiveDate) -> Result<QueryPlan> {
+    if let Some(given) = &request.plan {
+        return use_given_plan(request, given.clone());
+    }
+    let question = checked_question(request)?;
+    let (syntax, pieces) = syntax::split_operators(question);
+    if let Some(problem) = syntax.problems.first() {
+        return Err(problem.clone());
+    }
+    let reading = rules::apply_rules(Words::new(&pieces), today);
+    let filters =
+        override_filters(override_filters(reading.filters, operator_filters(&syntax, today)?), request.filters.clone());
+    // Operators alone list files by metadata, as `ext:pdf`.
+    let only_operators = pieces.is_empty();
+    if only_operators && filters == L0Filters::default() {
+        return Err(Error::invalid("the question has only exclusions").hint("add what to look for"));
+    }
+    let listed = only_operators || matches!(reading.intent, "list" | "count");
+    // A question that is only punctuation is searched as typed.
+    let text = reading.text.or_else(|| (!listed).then(|| question.to_string()));
+    let plan = QueryPlan {
+        intent: if only_operators { "list" } else { reading.intent }.into(),
+        l0_filters: (filters != L0Filters::default()).then_some(filters),
+        l1_query_text: text,
+        l1_threshold: reading.threshold,
+        requires_l2: !reading.skills.is_empty(),
+        l2_top_k: (!reading.skills.is_empty()).then_some(DEFAULT_L2_TOP_K),
+        l2_skills: reading.skills,
+        privacy_mode: request.privacy_mode.unwrap_or(default_privacy),
+        raw_user_text: request.query.clone(),
+        planner_model_id: Some(RULES_PLANNER_ID.into()),
+    };
+    validate(&plan)?;
+    Ok(plan)
+}
+
+/// Uses the plan in the request.
+fn use_given_plan(request: &AskRequest, mut plan: QueryPlan) -> Result<QueryPlan> {
+    let filters = override_filters(plan.l0_filters.unwrap_or_default(), request.filters.clone());
+    plan.l0_filters = (filters != L0Filters::default()).then_some(filters);
+    plan.privacy_mode = request.privacy_mode.unwrap_or(plan.privacy_mode);
+    if plan.raw_user_text.trim().is_empty() {
+        plan.raw_user_text = checked_question(request)?.to_string();
+    }
+    validate(&plan)?;
+    match syntax::parse(&plan.raw_user_text).problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(plan),
+    }
+}
+
+/// The question without surrounding whitespace.
+fn checked_question(request: &AskRequest) -> Result<&str> {
+    let question = request.query.trim();
+    if question.is_empty() {
+        return Err(Error::invalid("the question is empty").hint("ask something: `vic ask \"who signed the lease?\"`"));
+    }
+    if question.len() > MAX_QUESTION_BYTES {
+        return Err(Error::invalid(format!("the question is longer than {MAX_QUESTION_BYTES} bytes")));
+    }
+    Ok(question)
+}
+
+/// The operators that are metadata filters.
+pub(super) fn operator_filters(syntax: &Operators, today: NaiveDate) -> Result<L0Filters> {
+    let date = |key: &str, value: &Option<String>| {
+        let Some(text) = value else { return Ok(None) };
+        dates::parse_operand(text, today).map(Some).ok_or_else(|| {
+            Error::invalid(format!("cannot understand `{key}:{text}`"))
+                .hint(format!("write e.g. `{key}:2024-03-15`, `{key}:2024-03`, `{key}:2024` or `{key}:7d`"))
+        })
+    };
+    Ok(L0Filters {
+        extensions: syntax.all_extensions(),
+        path_glob: syntax.path_glob(),
+        modified_after: date("after", &syntax.after)?,
+        modified_before: date("before", &syntax.before)?,
+        min_size: syntax.min_size,
+        max_size: syntax.max_size,
+        owner: syntax.owner.clone(),
+    })
+}
+
+/// Overrides the filters `below` with those `above`. The two ends of a range are replaced together: a typed upper end
+/// must not meet a guessed lower end.
+pub(super) fn override_filters(below: L0Filters, above: L0Filters) -> L0Filters {
+    let dated = above.modified_after.is_some() || above.modified_before.is_some();
+    let sized = above.min_size.is_some() || above.max_size.is_some();
+    let (after, before) = if dated { (&above, &above) } else { (&below, &below) };
+    let size = if sized { &above } else { &below };
+    L0Filters {
+        modified_after: after.modified_after.clone(),
+        modified_before: before.modified_before.clone(),
+        min_size: size.min_size,
+        max_size: size.max_size,
+        extensions: if above.extensions.is_empty() { below.extensions } else { above.extensions },
+        path_glob: above.path_glob.or(below.path_glob),
+        owner: above.owner.or(below.owner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(request: &AskRequest) -> Result<QueryPlan> {
+        plan_by_rules(request, PrivacyMode::LocalOnly, NaiveDate::from_ymd_opt(2026, 3, 18).unwrap())
+    }
+
+    fn check(query: &str) -> Result<QueryPlan> {
+        ask(&AskRequest { query: query.into(), ..AskRequest::default() })
+    }
+
+    #[test]
+    fn plan_keeps_question_as_typed() {
+        let plan = check("  who signed the lease? ").unwrap();
+        assert_eq!(plan.l1_query_text.as_deref(), Some("signed the lease"));
+        assert_eq!(plan.raw_user_text, "  who signed the lease? ");
+        assert_eq!((plan.privacy_mode, plan.planner_model_id.as_deref()), (PrivacyMode::LocalOnly, Some("stub-v1")));
+    }
+
+    #[test]
+    fn empty_or_too_long_question_is_rejected() {
+        assert!(check(" \n").is_err());
+        assert!(check(&"x".repeat(MAX_QUESTION_BYTES + 1)).is_err());
+        assert!(check("-draft").is_err());
+    }
+
+    #[test]
+    fn invalid_operator_is_rejected_by_name() {
+        for text in ["lang:german", "after:2024-13", "before:soon", "size:5MB", "after:2024 before:2023", "size:2M..1M"]
+        {
+            let error = check(&format!("x {text}")).unwrap_err();
+            let value = text.split([':', ' ']).nth(1).unwrap();
+            let named =
+                error.message.contains(value) || error.message.contains("modified_") || error.message.contains("size");
+            assert!(named, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn caller_filters_override_question_filters() {
+        let filters = L0Filters {
+            extensions: vec![".md".into()],
+            modified_before: Some("2020-01-01".into()),
+            ..L0Filters::default()
+        };
+        let request = AskRequest { query: "PDFs from 2021 owned by ada".into(), filters, ..AskRequest::default() };
+        let found = ask(&request).unwrap().l0_filters.unwrap();
+        assert_eq!(found.extensions, [".md"]);
+        assert_eq!((found.modified_after, found.modified_before.as_deref()), (None, Some("2020-01-01")));
+        assert_eq!(found.owner.as_deref(), Some("ada"));
+    }
+
+    #[test]
+    fn plan_in_request_is_validated_and_used() {
+        let mut given = check("PDFs about rent").unwrap();
+        given.planner_model_id = Some("mine".into());
+        let filters = L0Filters { owner: Some("ada".into()), ..L0Filters::default() };
+        let request = AskRequest { plan: Some(given.clone()), filters, ..AskRequest::default() };
+        let plan = ask(&request).unwrap();
+        assert_eq!((plan.planner_model_id.as_deref(), plan.l1_query_text.as_deref()), (Some("mine"), Some("rent")));
+        assert_eq!(plan.l0_filters.unwrap().owner.as_deref(), Some("ada"));
+        given.l2_skills = vec!["teleport".into()];
+        let error = ask(&AskRequest { plan: Some(given), ..AskRequest::default() }).unwrap_err();
+        assert!(error.message.contains("l2_skills") && error.message.contains("teleport"), "{error}");
+    }
+
+    #[test]
+    fn plan_round_trips_through_json() {
+        let plan = check("PDFs from 2021 larger than 5 MB with a stamp on the permit").unwrap();
+        let json = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<QueryPlan>(&json).unwrap(), plan);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn random_question_gives_valid_plan_or_error(words in proptest::collection::vec(
+            proptest::sample::select(WORDS), 1..12)) {
+            if let Ok(plan) = check(&words.join(" ")) {
+                validate(&plan).unwrap();
+                let metadata = matches!(plan.intent.as_str(), "list" | "count");
+                assert!(metadata || plan.l1_query_text.is_some(), "{plan:?}");
+            }
+        }
+
+        #[test]
+        fn arbitrary_text_is_planned_without_panic(text in "\\PC{0,60}") {
+            let _ = check(&text);
+        }
+    }
+
+    /// Words that trigger rules, for random order.
+    const WORDS: &[&str] = &[
+        "find",
+        "all",
+        "files",
+        "PDFs",
+        "notes",
+        "from",
+        "since",
+        "between",
+        "and",
+        "2021",
+        "March",
+        "last",
+        "week",
+        "the",
+        "3",
+        "months",
+        "larger",
+        "than",
+        "5",
+        "MB",
+        "in",
+        "folder",
+        "contracts",
+        "owned",
+        "by",
+        "anna",
+        "who",
+        "signed",
+        "table",
+        "scanned",
+        "photo",
+        "show",
+        "today's",
+        "anna's",
+        "\"a b\"",
+        "-draft",
+        "ext:pdf",
+        "how",
+        "many",
+        "?",
+        "I",
+        "edited",
+        "under",
+        "a/b",
+        "~/x",
+        "to",
+        "before",
+        "what",
+        "is",
+        "similarity",
+        "above",
+        "0.5",
+        ",",
+    ];
+}
