@@ -1,7 +1,7 @@
 //! The protocol between pool and worker: frames of a length and JSON.
 //!
 //! The format is JSON, because the shared types omit absent fields, which formats that are not self-describing cannot read
-//! back. Files travel as descriptors instead of frames, see `descriptor`.
+//! back. Files travel as descriptors instead of frames, see `fd_passing`.
 
 use std::path::PathBuf;
 
