@@ -7,8 +7,6 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use regex::Regex;
-
 use crate::model::Redaction;
 use crate::secrets::card_numbers::find_numbers;
 use crate::secrets::named_values::{ends_with_name, leading_value, named_secrets};

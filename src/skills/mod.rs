@@ -21,7 +21,7 @@ use futures::StreamExt;
 
 use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
 use crate::embed::models::ModelStore;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use crate::files;
 use crate::index::{StatBefore, blocking, blocking_at_file, ocr_tools};
