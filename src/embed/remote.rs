@@ -15,19 +15,26 @@ use std::sync::Arc;
 
 use crate::config::{EmbedBackend, EmbedConfig};
 use crate::embed::embedder::Embedder;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::PrivacyMode;
 
 pub(crate) use http::{Failure, endpoint, error_from_response, post_once, read_answer, retry_after_json};
 pub(crate) use ollama::{forwarded_model_error, remote_host_of_model};
 
-/// Opens a model on a server: OpenAI-compatible if configured, otherwise Ollama.
+/// Opens a model on the configured kind of server.
 ///
 /// # Errors
-/// As [`crate::embed::open`].
+/// As [`crate::embed::open`]; [`crate::error::ErrorCode::InvalidArgument`] if the configured backend is not a server.
 pub(crate) async fn open_server(config: &EmbedConfig, mode: PrivacyMode) -> Result<Arc<dyn Embedder>> {
     Ok(match config.backend {
         EmbedBackend::OpenAi => Arc::new(openai::open(config, mode).await?),
-        EmbedBackend::Ollama | EmbedBackend::Onnx => Arc::new(ollama::open(config, mode).await?),
+        EmbedBackend::Ollama => Arc::new(ollama::open(config, mode).await?),
+        EmbedBackend::Onnx => {
+            return Err(Error::invalid(format!(
+                "VIC_EMBED_BACKEND is `{}`, which is not a server",
+                config.backend.name()
+            ))
+            .hint("set VIC_EMBED_BACKEND to `ollama` or `openai`"));
+        }
     })
 }

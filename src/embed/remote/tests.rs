@@ -387,6 +387,14 @@ async fn wrong_api_key_is_permission_denied() {
 }
 
 #[tokio::test]
+async fn in_process_backend_is_rejected_without_request() {
+    let url = serve(|it| panic!("a request of {}", it.path)).await;
+    let error = open_server(&config(EmbedBackend::Onnx, &url), PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+    assert!(error.message.contains("VIC_EMBED_BACKEND is `onnx`"), "{error}");
+}
+
+#[tokio::test]
 async fn query_on_hanging_server_times_out() {
     let url = serve(|request| {
         let hangs = request.body["input"].to_string().contains("hang");
