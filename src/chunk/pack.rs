@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::chunk::ChunkSettings;
 use crate::chunk::build::Builder;
 use crate::chunk::section::Section;
 use crate::chunk::segment::{Break, Segment};
+use crate::chunk::settings::ChunkSettings;
 use crate::model::BlockKind;
 
 /// Headings up to this level start a new subject: a chunk before them is closed at a smaller size.

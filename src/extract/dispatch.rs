@@ -1,9 +1,8 @@
-//! Maps file types to readers; the only place that names all readers.
+//! Maps file types to readers; the only place that names all readers. Archives and mails get the function that reads a
+//! member as an argument, so that no reader depends on this file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 use crate::extract::detect::detect;
 use crate::extract::ebooks::{epub, fb2};
@@ -12,29 +11,11 @@ use crate::extract::formats::Format;
 use crate::extract::office::{docx, legacy, odf, pptx, rtf, spreadsheet};
 use crate::extract::text_formats::{code, csv, light_markup, markdown, notebook, plain, structured, subtitle};
 use crate::extract::text_prefix::text_prefix;
-use crate::extract::{Input, ReadResult, Sink, archive, html, image, new_failure, panic_location, pdf, redact, xml};
+use crate::extract::{
+    Input, ReadResult, Sink, Tools, archive, html, image, new_failure, panic_location, pdf, redact, xml,
+};
 use crate::model::{BlockKind, Document, ExtractFailure, ExtractLimits, Reason};
 use crate::secrets::{self, PathVerdict};
-
-/// External libraries that readers can use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tools {
-    /// Path of `libpdfium.so`. Without it, a weaker reader extracts PDFs.
-    pub pdfium: Option<PathBuf>,
-    /// Libraries and models for OCR in skills.
-    pub ocr: Option<OcrTools>,
-}
-
-/// Libraries and models for OCR.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OcrTools {
-    /// Path of the ONNX Runtime library.
-    pub runtime: PathBuf,
-    /// Directory of the models.
-    pub models: PathBuf,
-    /// Number of threads per worker.
-    pub threads: usize,
-}
 
 /// Extracts the text of a file in this process, unprotected from stack overflows, endless loops and native crashes. Use
 /// [`crate::extract::WorkerPool`] for untrusted files.

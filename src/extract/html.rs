@@ -12,8 +12,8 @@ use scraper::{Html, Node};
 
 use crate::extract::encoding::decode;
 use crate::extract::html_depth_limit::limit_depth;
-use crate::extract::sheet_writer::without_bars;
 use crate::extract::source_text::Source;
+use crate::extract::table_text::without_bars;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::{Anchor, BlockKind, LinkKind};
 

@@ -15,11 +15,14 @@ mod email;
 mod office;
 mod sink;
 mod encoding;
+mod limits;
+mod text_pieces;
 mod source_text;
 mod formats;
 mod detect;
 mod text_formats;
 mod text_prefix;
+mod tools;
 mod dispatch;
 mod html_depth_limit;
 mod html;
@@ -38,6 +41,7 @@ mod xml_entities;
 mod xml_tree;
 mod zip_container;
 mod xhtml;
+mod table_text;
 mod sheet_writer;
 mod archive;
 
@@ -50,8 +54,9 @@ pub(crate) use sink::{Input, ReadResult, Sink, new_failure};
 #[cfg(test)]
 pub(crate) use crate::extract::pool::scripted_worker;
 
-pub use dispatch::{OcrTools, Tools, extract_bytes};
+pub use dispatch::extract_bytes;
 pub use formats::{is_readable_name, kind_of_media_type, kind_of_name};
 pub use pool::{EscapeAttempt, PoolSettings, ReadObserver, WorkerPool};
 pub use protocol::{Purpose, SkillJob};
+pub use tools::{OcrTools, Tools};
 pub use worker::{SkillHandler, SkillInput, run_worker};

@@ -8,20 +8,19 @@ mod process;
 #[cfg(test)]
 pub(crate) mod scripted_worker;
 mod observer;
+mod spawner;
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::process::{Child, Command};
-use tokio::runtime::Handle;
-use tokio::sync::{AcquireError, OnceCell, Semaphore, oneshot};
+use tokio::sync::{AcquireError, OnceCell, Semaphore};
 use tracing::{error, warn};
 
 use crate::extract::pool::observer::NoObserver;
 use crate::extract::pool::process::{Cause, Death, Worker};
+use crate::extract::pool::spawner::WorkerSpawner;
 use crate::extract::protocol::{self, Hello, Job, Reply, Setup, SkillJob, Task};
 use crate::extract::{Tools, new_failure};
 use crate::model::{Document, ExtractFailure, ExtractLimits, JailMode, MemoryCap, Reason, Redaction};
@@ -474,40 +473,6 @@ impl WorkerPool {
 
 fn pool_closed(_: AcquireError) -> Fault {
     Fault::NotStarted(new_failure(Reason::Io, "the pool is closed"))
-}
-
-/// A thread that starts processes and lives as long as its pool. The kernel kills a worker when the thread that started it
-/// ends, and threads of the async runtime come and go.
-#[derive(Debug)]
-struct WorkerSpawner {
-    requests: mpsc::Sender<SpawnRequest>,
-}
-
-struct SpawnRequest {
-    command: Command,
-    runtime: Handle,
-    reply: oneshot::Sender<io::Result<Child>>,
-}
-
-impl WorkerSpawner {
-    fn open() -> io::Result<WorkerSpawner> {
-        let (births, requests) = mpsc::channel::<SpawnRequest>();
-        std::thread::Builder::new().name("worker-births".to_string()).spawn(move || {
-            for mut birth in requests {
-                let _inside = birth.runtime.enter();
-                // If the caller has stopped waiting, the child is dropped, which kills it.
-                birth.reply.send(birth.command.spawn()).ok();
-            }
-        })?;
-        Ok(WorkerSpawner { requests: births })
-    }
-
-    async fn spawn(&self, command: Command) -> io::Result<Child> {
-        let (reply, answer) = oneshot::channel();
-        let gone = || io::Error::other("the thread that starts workers is gone");
-        self.requests.send(SpawnRequest { command, runtime: Handle::current(), reply }).map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
-    }
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ fn redact_anchor(anchor: &mut Anchor, redaction: Redaction) {
 mod tests {
     use super::*;
     use crate::extract::sheet_writer::SheetWriter;
-    use crate::extract::source_text::MAX_BLOCK_BYTES;
+    use crate::extract::text_pieces::MAX_BLOCK_BYTES;
     use crate::extract::{Sink, Tools, extract_bytes};
     use crate::model::ExtractLimits;
 

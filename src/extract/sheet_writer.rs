@@ -1,7 +1,7 @@
 //! Turns the cells of a sheet into table blocks with cell ranges. All spreadsheet readers use this writer.
 
 use crate::extract::Sink;
-use crate::extract::office::ooxml::one_line;
+use crate::extract::table_text::{one_line, without_bars};
 use crate::model::{Anchor, BlockKind};
 use crate::secrets::MAX_GAP_BARS;
 
@@ -126,14 +126,6 @@ fn row_gaps(rows: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
 /// scan counts these bars to match cells with column heads.
 fn separator(columns: u32) -> String {
     " | ".repeat((columns as usize).min(MAX_GAP_BARS))
-}
-
-/// Replaces each lone `|` in the text of a cell: the secret scan would count it as a column separator.
-pub(crate) fn without_bars(line: String) -> String {
-    if !line.contains('|') {
-        return line;
-    }
-    line.split(' ').map(|word| if word == "|" { "¦" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the name of a cell, e.g. `AB12`; row and column from 0.

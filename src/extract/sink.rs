@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use crate::extract::source_text::{cut_outside_secrets, split_pieces};
-use crate::extract::worker::{MEMORY_PER_BYTE, MIN_MEMORY_BYTES, SMALL_FILE_BYTES};
+use crate::extract::limits::{MAX_BUFFER_STEP, MAX_STREAM_BYTES, SMALL_FILE_BYTES, STREAM_PER_BYTE};
+use crate::extract::text_pieces::{cut_outside_secrets, split_pieces};
 use crate::model::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, Reason,
 };
@@ -19,15 +19,6 @@ const MAX_NAME_BYTES: usize = 1_000;
 
 /// Maximum length of a title: it is repeated above every passage.
 const MAX_TITLE_BYTES: usize = 1_000;
-
-/// Maximum output of a compressed stream in a small file; it is held in memory in one piece.
-const MAX_STREAM_BYTES: u64 = 192 << 20;
-/// Maximum growth of a buffer in one step.
-const MAX_BUFFER_STEP: usize = 16 << 20;
-/// Additional output allowed per byte beyond a small file. The file itself is in memory too, see [`MEMORY_PER_BYTE`].
-const STREAM_PER_BYTE: u64 = MEMORY_PER_BYTE - 1;
-// File and stream must fit into the memory that a worker may use for a small file.
-const _: () = assert!(SMALL_FILE_BYTES + MAX_STREAM_BYTES + MAX_BUFFER_STEP as u64 <= MIN_MEMORY_BYTES);
 
 /// A hyphen that is visible only at the end of a line.
 const SOFT_HYPHEN: char = '\u{AD}';

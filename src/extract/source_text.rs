@@ -6,11 +6,8 @@ use std::ops::Range;
 
 use crate::extract::Sink;
 use crate::extract::encoding::Text;
+use crate::extract::text_pieces::split_pieces;
 use crate::model::{Anchor, BlockKind};
-use crate::secrets;
-
-/// Longest block in bytes, unless it is a key. A chunk holds about a thousand; longer blocks only burden later stages.
-pub(crate) const MAX_BLOCK_BYTES: usize = 8 << 10;
 
 /// Decoded text with its lines and its position in the file.
 #[derive(Debug)]
@@ -78,7 +75,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Adds the text of a range verbatim, in pieces of at most [`MAX_BLOCK_BYTES`]. Returns false if the sink is full.
+    /// Adds the text of a range verbatim, in pieces of at most [`MAX_BLOCK_BYTES`](crate::extract::text_pieces::MAX_BLOCK_BYTES). Returns false if the sink is full.
     pub(crate) fn push(&self, sink: &mut Sink, kind: BlockKind, range: Range<usize>) -> bool {
         self.push_symbol(sink, kind, range, None)
     }
@@ -182,43 +179,11 @@ fn newline_offsets(text: &str) -> Vec<usize> {
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect()
 }
 
-/// Cuts a range into pieces of at most [`MAX_BLOCK_BYTES`]: after a nearby line end, else after a space, else between any two
-/// characters, but never inside a secret.
-pub(crate) fn split_pieces(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
-    let mut rest = range;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let mut end = rest.end;
-        if rest.len() > MAX_BLOCK_BYTES {
-            end = text.floor_char_boundary(rest.start + MAX_BLOCK_BYTES);
-            let window = &text[rest.start..end];
-            let far_enough = |at: &usize| *at > MAX_BLOCK_BYTES / 4;
-            let cut = window.rfind('\n').filter(far_enough).or_else(|| window.rfind(' ').filter(far_enough));
-            end = cut.map_or(end, |at| rest.start + at + 1);
-            end = rest.start + cut_outside_secrets(&text[rest.clone()], end - rest.start);
-        }
-        let piece = rest.start..end;
-        rest.start = end;
-        Some(piece)
-    })
-}
-
-/// Moves a cut inside a secret to the start of the secret, or to its end if the text begins with it. The secret scan sees
-/// one piece at a time, and cannot recognize a part of a key.
-pub(crate) fn cut_outside_secrets(text: &str, at: usize) -> usize {
-    match secrets::unsplittable_range(text, at) {
-        Some(whole) if whole.start > 0 => whole.start,
-        Some(whole) => whole.end,
-        None => at,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::extract::encoding::decode;
+    use crate::extract::text_pieces::MAX_BLOCK_BYTES;
     use crate::model::ExtractLimits;
 
     #[test]
@@ -236,12 +201,6 @@ mod tests {
             assert_eq!(block.anchor.line_start, Some(text[..start].matches('\n').count() as u32 + 1));
         }
         assert_eq!(document.text().matches("some length").count(), 2_000);
-    }
-
-    #[test]
-    fn line_without_spaces_is_cut_between_characters() {
-        let text = "é".repeat(MAX_BLOCK_BYTES);
-        assert_eq!(split_pieces(&text, 0..text.len()).map(|it| text[it].len()).sum::<usize>(), text.len());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use encoding_rs::{Encoding, UTF_16LE};
 
 use crate::extract::encoding::utf16_encoding;
-use crate::extract::source_text::cut_outside_secrets;
+use crate::extract::text_pieces::cut_outside_secrets;
 use crate::extract::{Input, Sink};
 use crate::secrets;
 

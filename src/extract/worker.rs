@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::extract::limits::{MEMORY_PER_BYTE, MIN_MEMORY_BYTES, SMALL_FILE_BYTES};
 use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup, SkillJob, Task};
 use vic_system::{fd_passing, jail, process};
 
@@ -25,14 +26,6 @@ const STACK_BYTES: usize = 64 << 20;
 const QUESTION_NICENESS: i32 = 5;
 /// The socket, the standard streams, one file, and some that libraries open temporarily.
 const MAX_DESCRIPTORS: u64 = 32;
-/// Memory for a file of up to [`SMALL_FILE_BYTES`]: the text of a document, its tree and its inflated parts. Valid files of
-/// that size, with 50 MiB of XML or a million cells, need less. Including libraries and code, the process grows by at most
-/// 256 MiB.
-pub(crate) const MIN_MEMORY_BYTES: u64 = 240 << 20;
-/// See [`MIN_MEMORY_BYTES`].
-pub(crate) const SMALL_FILE_BYTES: u64 = 10 << 20;
-/// Additional memory per byte beyond a small file: a reader may hold this many copies or forms of it.
-pub(crate) const MEMORY_PER_BYTE: u64 = 4;
 /// Pages of the program and its libraries that become resident only when a reader uses them; counted in advance.
 const PROGRAM_RESIDENT_BYTES: u64 = 48 << 20;
 /// Memory that neural networks allocate at once but use only partly.

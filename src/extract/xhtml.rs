@@ -2,7 +2,7 @@
 //!
 //! Web pages, which need the parsing rules of HTML, are read by `html`.
 
-use crate::extract::office::ooxml::{one_line, table_row};
+use crate::extract::table_text::{one_line, table_row};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::zip_container::check_flaw;
 use crate::extract::{ReadResult, Sink};

@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, CorpusStore, EvidenceCache, JobLog, VectorCache};
 use crate::chunk::{ChunkSettings, Chunker};
-use crate::config::Config;
+use crate::config::{Config, EmbedBackend};
 use crate::embed::Embedder;
 use crate::embed::models::ModelStore;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::extract::WorkerPool;
 use crate::files::Rules;
 use crate::index::disk_space::DiskSpace;
@@ -134,7 +134,7 @@ impl IndexState {
     ) -> Result<IndexState> {
         let IndexParts { config, catalog, jobs, embedder, pool, skills, evidence, book, models } = parts;
         let vectors = Arc::new(VectorCache::open(&config.vector_cache_path(), MAX_CACHED_VECTORS)?);
-        let model = serde_json::json!({ "backend": format!("{:?}", config.embed.backend).to_lowercase(),
+        let model = serde_json::json!({ "backend": config.embed.backend.name(),
             "model": config.embed.model, "precision": config.embed.precision });
         let old_config = config.clone();
         let tables = Tables::open(&catalog, &config.db_path, embedder.clone(), model.to_string(), async move |text| {
@@ -221,14 +221,33 @@ async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Emb
         let value = remembered[name].as_str().map(String::from);
         value.ok_or_else(|| Error::not_found(format!("its {name} is no longer known")))
     };
-    config.embed.backend = match setting("backend")?.as_str() {
-        "ollama" => crate::config::EmbedBackend::Ollama,
-        "openai" => crate::config::EmbedBackend::OpenAi,
-        _ => crate::config::EmbedBackend::Onnx,
-    };
+    let backend = setting("backend")?;
+    config.embed.backend = EmbedBackend::ALL.into_iter().find(|it| it.name() == backend).ok_or_else(|| {
+        let catalog = config.catalog_path();
+        Error::new(
+            ErrorCode::FailedPrecondition,
+            format!("`{}` names the unknown embedding backend `{backend}`", catalog.display()),
+        )
+        .hint("use the version of vic that wrote it")
+    })?;
     config.embed.model = setting("model")?;
     config.embed.precision = setting("precision")?;
     // Its vectors may come from either device, and the CPU supports every model.
     config.embed.device = crate::config::EmbedDevice::Cpu;
     crate::embed::open(&config).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn unknown_backend_of_old_table_is_rejected_with_path_and_hint() {
+        let config = Config::from_lookup(&|name: &str| (name == "VIC_DATA_DIR").then(|| "/d".into())).unwrap();
+        let saved = r#"{ "backend": "gguf", "model": "m", "precision": "int8" }"#;
+        let error = open_old_embedder(config, saved).await.err().unwrap();
+        assert_eq!(error.code, ErrorCode::FailedPrecondition);
+        assert_eq!(error.message, "`/d/catalog.sqlite` names the unknown embedding backend `gguf`");
+        assert!(error.hint.is_some());
+    }
 }

@@ -1,14 +1,13 @@
 //! The client of one backend.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
+use crate::llm::client_state::{CAPABILITY_TIMEOUT, ClientState};
 use crate::llm::clock::{Clock, SystemClock};
 use crate::llm::event_log::ProofCollector;
 use crate::llm::memory_limit::MemoryReservation;
@@ -16,7 +15,7 @@ use crate::llm::queue::{Queue, QueueLimits};
 use crate::llm::redact;
 use crate::llm::request_task::RequestTask;
 use crate::llm::tools::RegisteredTools;
-use crate::llm::transport::{Transport, TransportConfig};
+use crate::llm::transport::TransportConfig;
 use crate::machine::block_in_place;
 use crate::model::llm::capabilities::{CapabilitySnapshot, ModelCapability, ModelLimits};
 use crate::model::llm::event::{FinishReason, LlmStreamEvent, TaskId, Usage};
@@ -28,10 +27,6 @@ use crate::model::{PrivacyMode, Redaction};
 const EVENT_BUFFER: usize = 64;
 /// Default context size: what agents need and a small machine can provide.
 const CONTEXT_TOKENS: u32 = 16_384;
-/// Maximum cached model capabilities: more than any user needs, however many names callers send.
-const MAX_CACHED_MODELS: usize = 256;
-/// Timeout of a capability query; the request itself has a longer one.
-const CAPABILITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Events of a request, in order; the last is [`LlmStreamEvent::Completed`] or [`LlmStreamEvent::Error`]. Dropping the
 /// stream ends the request.
@@ -99,90 +94,6 @@ pub fn client(config: LlmClientConfig) -> Result<LlmClient> {
             capabilities: Mutex::default(),
         }),
     })
-}
-
-/// State shared by all clones of a client.
-pub(super) struct ClientState {
-    pub(super) transport: Arc<dyn Transport>,
-    pub(super) proof: Option<Arc<dyn ProofCollector>>,
-    pub(super) tools: Option<RegisteredTools>,
-    pub(super) guardrails: Guardrails,
-    pub(super) retry: Option<RetryPolicy>,
-    pub(super) clock: Arc<dyn Clock>,
-    redaction: Redaction,
-    queue: Arc<Queue>,
-    context_tokens: u32,
-    tasks: Mutex<HashMap<TaskId, CancellationToken>>,
-    /// The models as last reported by the backend.
-    capabilities: Mutex<Vec<ModelCapability>>,
-}
-
-impl ClientState {
-    pub(super) fn remove_task(&self, id: &TaskId) {
-        self.tasks().remove(id);
-    }
-
-    /// Returns a text with keys and tokens redacted.
-    pub(super) fn redact(&self, text: &str) -> String {
-        redact::redact_text(text, self.redaction)
-    }
-
-    fn tasks(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, CancellationToken>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn capabilities(&self) -> std::sync::MutexGuard<'_, Vec<ModelCapability>> {
-        self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// See [`LlmClient::limits`].
-    async fn limits(&self, model: Option<&ModelId>, mode: PrivacyMode, patience: Duration) -> ModelLimits {
-        let id = self.named_or_default(model);
-        let known = match self.cached_capability(&id) {
-            Some(known) => known,
-            None => match tokio::time::timeout(patience, self.transport.capability(&id, mode)).await {
-                Ok(Ok(looked)) => {
-                    // Keyed by the name in the request: the backend may use another name.
-                    let looked = ModelCapability { id, ..looked };
-                    self.cache_capability(looked.clone());
-                    looked
-                }
-                Ok(Err(_)) | Err(_) => ModelCapability::with_defaults(id),
-            },
-        };
-        ModelLimits::for_model(&known, self.context_tokens)
-    }
-
-    /// Caches a model's capabilities; evicts the oldest entry, which is queried again when needed.
-    fn cache_capability(&self, looked: ModelCapability) {
-        let mut known = self.capabilities();
-        // Concurrent queries may have added it already.
-        known.retain(|it| it.id != looked.id);
-        let beyond = (known.len() + 1).saturating_sub(MAX_CACHED_MODELS);
-        known.drain(..beyond);
-        known.push(looked);
-    }
-
-    /// Sets the context size of a request that has none. This is the only place that does so: an Ollama server reloads the
-    /// model whenever the context size changes, and without one it uses a small default and silently drops the beginning.
-    pub(super) async fn set_context(&self, request: &mut LlmRequest) {
-        if request.context_tokens.is_some() || !self.transport.takes_context() {
-            return;
-        }
-        let patience = CAPABILITY_TIMEOUT.min(request.timeouts.first);
-        let limits = self.limits(request.model.as_ref(), request.privacy_mode, patience).await;
-        request.context_tokens = Some(limits.context_tokens);
-    }
-
-    /// Returns the named model, or the default.
-    fn named_or_default(&self, named: Option<&ModelId>) -> ModelId {
-        named.cloned().unwrap_or_else(|| ModelId(self.transport.model().into()))
-    }
-
-    /// Returns the cached capabilities of a model.
-    fn cached_capability(&self, id: &ModelId) -> Option<ModelCapability> {
-        ModelCapability::find_by_name(&self.capabilities(), id).cloned()
-    }
 }
 
 /// A client of one backend. Cheap to clone; all clones share their state.
@@ -405,6 +316,7 @@ impl LlmClient {
 mod tests {
     use super::*;
     use crate::llm::Mock;
+    use crate::llm::client_state::MAX_CACHED_MODELS;
 
     #[tokio::test]
     async fn only_newest_model_capabilities_are_cached() {

@@ -16,6 +16,7 @@
 //! (`PermissionDenied`), a value outside the limits (`InvalidArgument`).
 
 mod client;
+mod client_state;
 mod clock;
 mod redact;
 mod memory_limit;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::llm::client::ClientState;
+use crate::llm::client_state::ClientState;
 use crate::llm::event_log::{ProofEvent, recorded_request};
 use crate::llm::memory_limit::MemoryReservation;
 use crate::llm::queue::QueueEntry;

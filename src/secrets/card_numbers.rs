@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::secrets::redact::compile_alternatives;
+use crate::secrets::patterns::compile_alternatives;
 
 /// Cards are runs of digits; accounts are letters and digits.
 static CARDS: LazyLock<Regex> = LazyLock::new(|| {

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use regex::Regex;
 
-use crate::secrets::redact::compile_alternatives;
+use crate::secrets::patterns::compile_alternatives;
 
 /// Upper limit of a value that is never split from its name; enough for signed session tokens. Longer values are
 /// redacted as well, but only within the text of their name.

@@ -2,12 +2,10 @@
 //!
 //! Only forms made to be recognised: formats with a prefix or a checksum, private keys between their markers, and
 //! random-looking values after a word such as `api_key`. Hashes, identifiers and other base64 are kept. This file
-//! detects private keys; `tokens`, `named_values` and `numbers` detect the rest.
+//! detects private keys; `tokens`, `named_values` and `card_numbers` detect the rest.
 
 use std::borrow::Cow;
 use std::ops::Range;
-
-use regex::Regex;
 
 use crate::model::Redaction;
 use crate::secrets::card_numbers::find_numbers;
@@ -26,11 +24,6 @@ pub(super) const MAX_KEY_BYTES: usize = 32 << 10;
 /// Marker before the kind of a key.
 pub(super) const KEY_BEGIN: &str = "-----BEGIN ";
 const KEY_END: &str = "-----END ";
-
-/// Compiles alternatives to one pattern.
-pub(super) fn compile_alternatives(alternatives: &[&str]) -> Regex {
-    Regex::new(&alternatives.join("|")).expect("the patterns are constants")
-}
 
 /// Redacts the texts of one document, in order. A private key may span texts, and a value may stand in the paragraph
 /// after its name.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::secrets::redact::compile_alternatives;
+use crate::secrets::patterns::compile_alternatives;
 
 /// ASCII word boundaries: Unicode ones send non-English text through the slow path of the matcher.
 pub(super) static TOKENS: LazyLock<Regex> = LazyLock::new(|| {

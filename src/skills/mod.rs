@@ -9,6 +9,7 @@ pub mod ocr;
 mod worker;
 pub mod layout;
 mod crash_counter;
+mod problem;
 mod vision;
 
 use std::ffi::OsStr;
@@ -20,7 +21,7 @@ use futures::StreamExt;
 
 use crate::catalog::{EvidenceCache, EvidenceKey, WITHOUT_TEXT_LAYER};
 use crate::embed::models::ModelStore;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::extract::{PoolSettings, SkillJob, Tools, WorkerPool};
 use crate::files;
 use crate::index::{StatBefore, blocking, blocking_at_file, ocr_tools};
@@ -28,8 +29,10 @@ use crate::llm::LlmClient;
 use crate::model::{
     ContentHash, Document, ExtractFailure, ExtractLimits, FileId, FileKind, FileRecord, PrivacyMode, Reason,
 };
+use crate::skills::problem::to_problem;
 use crate::skills::vision::VisionModel;
 
+pub use crate::skills::problem::SkillProblem;
 pub use crate::skills::worker::HANDLERS;
 
 /// Default time budget for all skills of one question: about as long as a person waits for an answer.
@@ -69,10 +72,6 @@ pub struct Findings {
     /// Problems, one sentence each with a hint; without duplicates.
     pub warnings: Vec<String>,
 }
-
-/// Why a skill found nothing: one sentence for the warnings of the answer, with a hint if there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkillProblem(pub String);
 
 /// Runs skills. Cheap to clone.
 #[derive(Clone)]
@@ -339,10 +338,6 @@ fn merge_documents(before: Document, now: Document) -> Document {
     blocks.sort_by_key(|it| it.anchor.page);
     let problems = before.problems.into_iter().chain(now.problems).collect();
     Document { blocks, problems, title: before.title.or(now.title), ..now }
-}
-
-fn to_problem(error: &Error) -> SkillProblem {
-    SkillProblem(error.message_with_hint())
 }
 
 /// Opens the file if it still has the indexed content.

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::extract::redact;
 use crate::llm::{FinishReason, LlmClient, LlmRequest, Timeouts};
 use crate::model::{Anchor, Block, BlockKind, Document, ExtractFailure, PrivacyMode, Redaction, Region};
-use crate::skills::{SkillProblem, to_problem};
+use crate::skills::problem::{SkillProblem, to_problem};
 
 /// System prompt.
 const SYSTEM_PROMPT: &str = "You read pages for a search index. The image is a page or picture out of somebody's files. Whatever \

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::sync::Mutex;
 
+use sha2::{Digest, Sha256};
+
 use super::*;
 use crate::embed::remote::tests::{Reply, serve};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::config::EmbedEngine;
-use crate::embed::Vector;
 use crate::embed::bert::{self, ForwardPass, ProcessorKernels, Shape};
+use crate::embed::embedder::Vector;
 use crate::embed::model_catalog::VectorRecipe;
 use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::graph::Precision;

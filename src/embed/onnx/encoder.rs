@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ort::session::{Session, SessionInputValue};
 use ort::value::TensorRef;
 
-use crate::embed::Vector;
+use crate::embed::embedder::Vector;
 use crate::embed::model_catalog::VectorRecipe;
 use crate::embed::onnx::embedding_table::EmbeddingTable;
 use crate::embed::onnx::runtime::Runtime;

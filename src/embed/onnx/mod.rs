@@ -1,6 +1,6 @@
 //! In-process embedding, by vic's own encoder or by ONNX Runtime.
 //!
-//! A model comes as weights or as a ready-made `.onnx` file. `own` runs weights on supported processors; otherwise
+//! A model comes as weights or as a ready-made `.onnx` file. `bert_backend` runs weights on supported processors; otherwise
 //! [`graph`] writes the network for ONNX Runtime. Each thread has its own encoder and runs one text at a time: a text
 //! of some hundred tokens already fills the CPU caches, nothing is padded, and no text affects the vector of another.
 //! Start reading at [`encoder`].
@@ -15,10 +15,10 @@ mod pooling;
 mod onnx_proto;
 mod quantization_check;
 pub(crate) mod runtime;
+mod model_parts;
 mod model_spec;
 mod weights;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -27,19 +27,17 @@ pub(crate) use crate::embed::onnx::quantization_check::compare_int8_with_fp32;
 pub use runtime::disable_telemetry;
 
 use crate::config::{EmbedConfig, EmbedDevice};
+use crate::embed::blocking::blocking;
+use crate::embed::embedder::{Embedder, Vector};
 use crate::embed::model_catalog::{ModelEntry, VectorRecipe};
-use crate::embed::models::{ModelStore, blocking};
+use crate::embed::models::ModelStore;
 use crate::embed::onnx::bert_backend::BertModel;
-use crate::embed::onnx::embedding_table::EmbeddingTable;
-use crate::embed::onnx::encoder::Encoder;
 use crate::embed::onnx::graph::Precision;
-use crate::embed::onnx::model_spec::{ModelSpec, Network};
-use crate::embed::onnx::runtime::Runtime;
-use crate::embed::onnx::weights::{BertConfig, Weights};
-use crate::embed::onnx::worker_threads::{EmbedFn, WorkerThreads};
+use crate::embed::onnx::model_parts::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
+use crate::embed::onnx::model_spec::ModelSpec;
+use crate::embed::onnx::worker_threads::WorkerThreads;
 use crate::embed::tokenizer::ModelTokenizer;
-use crate::embed::{Embedder, Vector};
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, Result};
 use crate::model::TokenCounter;
 
 /// Texts per call and thread: several, so that the threads finish at about the same time.
@@ -106,41 +104,6 @@ fn load_model(store: &ModelStore, config: &EmbedConfig) -> Result<OnnxEmbedder> 
     })
 }
 
-/// Returns a factory of encoders of vic's own.
-fn bert_worker(
-    model: BertModel,
-    lookup: Arc<EmbeddingTable>,
-    spec: &ModelSpec,
-    tokenizer: &Arc<ModelTokenizer>,
-) -> impl Fn() -> Result<EmbedFn> + Send + Sync + 'static {
-    let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
-    move || {
-        let (mut encoder, words) = (model.encoder(lookup.clone(), &recipe), words.clone());
-        Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
-    }
-}
-
-/// Loads ONNX Runtime for the CPU.
-fn load_cpu_runtime(store: &ModelStore) -> Result<Runtime> {
-    Runtime::load(&store.library(EmbedDevice::Cpu.runtime_library())?, EmbedDevice::Cpu)
-}
-
-/// Returns a factory of ONNX Runtime encoders, each with its own session.
-fn onnx_worker(
-    runtime: Runtime,
-    file: PathBuf,
-    lookup: Option<Arc<EmbeddingTable>>,
-    spec: &ModelSpec,
-    tokenizer: &Arc<ModelTokenizer>,
-) -> impl Fn() -> Result<EmbedFn> + Send + Sync + 'static {
-    let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
-    move || {
-        let mut encoder = Encoder::open(runtime, &file, lookup.clone(), &recipe)?;
-        let words = words.clone();
-        Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
-    }
-}
-
 /// Writes the graph of a model that comes as weights. Reads all its files once, so that errors appear before the first
 /// start.
 pub(crate) fn write_graph(store: &ModelStore, entry: &ModelEntry) -> Result<()> {
@@ -159,34 +122,6 @@ fn parse_precision(name: &str) -> Result<Precision> {
 pub(crate) fn thread_count(setting: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if setting == 0 { cores.min(MAX_DEFAULT_THREADS) } else { setting }
-}
-
-fn open_tokenizer(spec: &ModelSpec) -> Result<Arc<ModelTokenizer>> {
-    let positions = spec.positions()?;
-    let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
-    Ok(Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?))
-}
-
-fn open_lookup(
-    spec: &ModelSpec,
-    precision: Precision,
-    tokenizer: &ModelTokenizer,
-) -> Result<Option<Arc<EmbeddingTable>>> {
-    let Network::Weights { config, weights, .. } = &spec.network else { return Ok(None) };
-    let lookup = EmbeddingTable::open(&Weights::open(weights)?, &BertConfig::open(config)?, precision)?;
-    if tokenizer.vocabulary() > lookup.vocabulary() {
-        return Err(Error::new(
-            ErrorCode::DataLoss,
-            format!(
-                "the tokenizer `{}` has {} tokens, but the model knows {}",
-                spec.tokenizer.display(),
-                tokenizer.vocabulary(),
-                lookup.vocabulary()
-            ),
-        )
-        .hint("the files belong to different models: fetch them again"));
-    }
-    Ok(Some(Arc::new(lookup)))
 }
 
 #[async_trait]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::embed::model_catalog::{ModelEntry, ModelKind, Pooling, VectorRecipe};
-use crate::embed::models::{ModelStore, make_readable};
+use crate::embed::model_file::persist_readable;
+use crate::embed::models::ModelStore;
 use crate::embed::onnx::graph::{self, Precision};
 use crate::embed::onnx::weights::{BertConfig, Weights};
 use crate::error::{Error, IoContext, Result};
@@ -240,10 +241,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::create_dir_all(folder).io_context("create", folder)?;
     let temporary = tempfile::NamedTempFile::new_in(folder).io_context("create a file in", folder)?;
     std::fs::write(temporary.path(), bytes).io_context("write", temporary.path())?;
-    make_readable(temporary.as_file()).io_context("set permissions of", temporary.path())?;
-    temporary.as_file().sync_all().io_context("write", temporary.path())?;
-    temporary.persist(path).map_err(|error| error.error).io_context("create", path)?;
-    Ok(())
+    persist_readable(temporary, path)
 }
 
 /// Hashes a file in pieces, so that a large model does not need its size in memory.

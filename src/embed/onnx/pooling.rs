@@ -1,6 +1,6 @@
 //! Pools token vectors into the vector of the text.
 
-use crate::embed::Vector;
+use crate::embed::embedder::Vector;
 use crate::embed::model_catalog::{Pooling, VectorRecipe};
 use crate::error::{Error, Result};
 

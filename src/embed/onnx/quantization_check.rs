@@ -4,14 +4,15 @@
 use std::fs::{read_to_string, remove_file};
 
 use crate::config::EmbedEngine;
+use crate::embed::embedder::Vector;
 use crate::embed::model_catalog::ModelEntry;
 use crate::embed::models::ModelStore;
 use crate::embed::onnx::bert_backend::BertModel;
 use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::model_parts::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
 use crate::embed::onnx::model_spec::{ModelSpec, Network};
 use crate::embed::onnx::worker_threads::EmbedFn;
-use crate::embed::onnx::{bert_worker, load_cpu_runtime, onnx_worker, open_lookup, open_tokenizer};
-use crate::embed::{Vector, sample_texts};
+use crate::embed::sample::sample_texts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// Marker file of a refused model: its identity and the reason.

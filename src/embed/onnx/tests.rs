@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use super::*;
 use crate::config::{EmbedBackend, EmbedDevice, EmbedEngine};
 use crate::embed::onnx::graph::tests::{TinyBert, TinyShape, write_tokenizer};
+use crate::error::ErrorCode;
 
 /// Sets the environment once, before any test here loads the library.
 pub(super) fn without_telemetry() {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::embed::Vector;
+use crate::embed::embedder::Vector;
 use crate::error::{Error, ErrorCode, Result};
 use crate::machine;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::embed::remote::{self, Wire};
+use crate::embed::embedder::{Embedder, Vector};
+use crate::embed::remote::batch::{self, Wire};
 use crate::embed::tokenizer::TokenEstimate;
-use crate::embed::{Embedder, Vector};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::TokenCounter;
 
@@ -16,7 +16,7 @@ use crate::model::TokenCounter;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 10 });
 
 /// An embedding model on a server.
-pub(crate) struct RemoteEmbedder<W> {
+pub(super) struct RemoteEmbedder<W> {
     wire: W,
     dimension: usize,
     fingerprint: String,
@@ -26,13 +26,13 @@ pub(crate) struct RemoteEmbedder<W> {
 
 impl<W: Wire> RemoteEmbedder<W> {
     /// Determines the vector length and the fingerprint of a model. `backend` names the kind of server.
-    pub(in crate::embed) async fn probe(wire: W, backend: &str, model: &str) -> Result<RemoteEmbedder<W>> {
-        let tokens = Arc::new(TokenEstimate::new(remote::MAX_TOKENS));
-        let probe = remote::embed_all(&wire, &[remote::PROBE.to_string()], tokens.as_ref()).await?;
+    pub(super) async fn probe(wire: W, backend: &str, model: &str) -> Result<RemoteEmbedder<W>> {
+        let tokens = Arc::new(TokenEstimate::new(batch::MAX_TOKENS));
+        let probe = batch::embed_all(&wire, &[batch::PROBE.to_string()], tokens.as_ref()).await?;
         let dimension = probe[0].len();
         let weights = wire.weights().await?;
         Ok(RemoteEmbedder {
-            fingerprint: remote::fingerprint(backend, model, &weights, dimension),
+            fingerprint: fingerprint(backend, model, &weights, dimension),
             name: format!("{model} ({backend})"),
             tokens,
             wire,
@@ -44,8 +44,8 @@ impl<W: Wire> RemoteEmbedder<W> {
 #[async_trait]
 impl<W: Wire> Embedder for RemoteEmbedder<W> {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
-        let vectors = remote::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
-        remote::check_dimension(&vectors, self.dimension)?;
+        let vectors = batch::embed_all(&self.wire, texts, self.tokens.as_ref()).await?;
+        batch::check_dimension(&vectors, self.dimension)?;
         Ok(vectors)
     }
 
@@ -64,11 +64,11 @@ impl<W: Wire> Embedder for RemoteEmbedder<W> {
     }
 
     fn max_tokens(&self) -> usize {
-        remote::MAX_TOKENS
+        batch::MAX_TOKENS
     }
 
     fn batch_size(&self) -> usize {
-        remote::BATCH_TEXTS * remote::CONCURRENT_REQUESTS
+        batch::BATCH_TEXTS * batch::CONCURRENT_REQUESTS
     }
 
     fn fingerprint(&self) -> &str {
@@ -82,4 +82,11 @@ impl<W: Wire> Embedder for RemoteEmbedder<W> {
     fn token_counter(&self) -> Arc<dyn TokenCounter> {
         self.tokens.clone()
     }
+}
+
+/// Identifies a server's model. `weights` distinguishes models of the same name: the model's digest if the server
+/// reports one, otherwise the server's address, so that another server counts as another model.
+fn fingerprint(backend: &str, model: &str, weights: &str, dimension: usize) -> String {
+    let all = format!("{backend}\0{model}\0{weights}\0{dimension}");
+    blake3::hash(all.as_bytes()).to_hex()[..32].to_string()
 }

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::EmbedConfig;
-use crate::embed::Vector;
 use crate::embed::egress::{self, HttpClient, Purpose};
+use crate::embed::embedder::Vector;
+use crate::embed::remote::batch::Wire;
 use crate::embed::remote::embedder::RemoteEmbedder;
-use crate::embed::remote::{self, Failure, Wire};
+use crate::embed::remote::http::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::PrivacyMode;
 
@@ -18,7 +19,7 @@ use crate::model::PrivacyMode;
 const KEEP_ALIVE: &str = "10m";
 
 /// An embedding model on an Ollama server.
-pub(crate) struct Ollama {
+pub(super) struct Ollama {
     client: HttpClient,
     base: String,
     model: String,
@@ -46,7 +47,7 @@ struct Tag {
 
 /// Connects, checks that the model is local if the privacy mode requires it, and determines the length of its vectors
 /// and the digest of its weights.
-pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<Ollama>> {
+pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<Ollama>> {
     let key = config.ollama_key.as_deref();
     let client = egress::open_client(&config.ollama_url, mode, Purpose::Embedding, key).await?;
     let (base, model) = (config.ollama_url.clone(), config.model.clone());
@@ -60,9 +61,9 @@ impl Ollama {
         if mode == PrivacyMode::CloudEmbeddingOk {
             return Ok(());
         }
-        match remote::remote_host_of_model(&self.client, &self.base, &self.model, remote::MAX_ATTEMPTS).await {
+        match remote_host_of_model(&self.client, &self.base, &self.model, http::MAX_ATTEMPTS).await {
             Ok(None) => Ok(()),
-            Ok(Some(place)) => Err(remote::forwarded_model_error(&self.model, &place, mode)),
+            Ok(Some(place)) => Err(forwarded_model_error(&self.model, &place, mode)),
             Err(error) => Err(self.with_pull_hint(error)),
         }
     }
@@ -72,7 +73,7 @@ impl Ollama {
     /// # Errors
     /// The server is unreachable or busy. That must not look like another model.
     async fn digest(&self) -> Result<Option<String>> {
-        let answer: TagsAnswer = match remote::get(&self.client, &remote::endpoint(&self.base, "api/tags")).await {
+        let answer: TagsAnswer = match http::get(&self.client, &http::endpoint(&self.base, "api/tags")).await {
             Ok(answer) => answer,
             Err(Failure::Content(_)) => return Ok(None),
             Err(Failure::Request(error)) if error.code == ErrorCode::NotFound => return Ok(None),
@@ -93,12 +94,12 @@ impl Ollama {
 #[async_trait]
 impl Wire for Ollama {
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure> {
-        let url = remote::endpoint(&self.base, "api/embed");
+        let url = http::endpoint(&self.base, "api/embed");
         let mut body = json!({ "model": self.model, "input": texts, "truncate": true, "keep_alive": KEEP_ALIVE });
         if let Some(tokens) = self.context {
             body["options"] = json!({ "num_ctx": tokens });
         }
-        match remote::post::<EmbedAnswer>(&self.client, &url, &body).await {
+        match http::post::<EmbedAnswer>(&self.client, &url, &body).await {
             Ok(answer) => {
                 let number = |it: Option<f32>| it.unwrap_or(f32::NAN);
                 Ok(answer.embeddings.into_iter().map(|it| it.into_iter().map(number).collect()).collect())
@@ -112,4 +113,32 @@ impl Wire for Ollama {
     async fn weights(&self) -> Result<String> {
         Ok(self.digest().await?.unwrap_or_else(|| self.base.trim_end_matches('/').to_owned()))
     }
+}
+
+/// Returns the remote host to which an Ollama server forwards a model, if any. Makes up to `tries` attempts while the
+/// server is busy.
+pub(crate) async fn remote_host_of_model(
+    client: &HttpClient,
+    base: &str,
+    model: &str,
+    tries: u32,
+) -> Result<Option<String>> {
+    let url = http::endpoint(base, "api/show");
+    let request = client.post(&url).json(&serde_json::json!({ "model": model }));
+    let answer: serde_json::Value = match http::send_with_retries(client, request, &url, tries).await {
+        Ok(answer) => answer,
+        Err(Failure::Content(error) | Failure::Request(error)) => return Err(error),
+    };
+    let place =
+        ["remote_host", "remote_model"].iter().find_map(|key| answer[*key].as_str().filter(|it| !it.is_empty()));
+    Ok(place.map(String::from))
+}
+
+/// Returns the error for a model that is forwarded to a remote host.
+pub(crate) fn forwarded_model_error(model: &str, place: &str, mode: PrivacyMode) -> Error {
+    Error::new(
+        ErrorCode::PermissionDenied,
+        format!("the privacy mode `{}` forbids model `{model}`: Ollama passes it on to `{place}`", mode.name()),
+    )
+    .hint("choose a model that runs on this machine")
 }

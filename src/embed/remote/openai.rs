@@ -7,15 +7,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::EmbedConfig;
-use crate::embed::Vector;
 use crate::embed::egress::{self, HttpClient, Purpose};
+use crate::embed::embedder::Vector;
+use crate::embed::remote::batch::Wire;
 use crate::embed::remote::embedder::RemoteEmbedder;
-use crate::embed::remote::{self, Failure, Wire};
+use crate::embed::remote::http::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::PrivacyMode;
 
 /// An embedding model on an OpenAI-compatible server.
-pub(crate) struct OpenAi {
+pub(super) struct OpenAi {
     client: HttpClient,
     url: String,
     model: String,
@@ -42,12 +43,12 @@ enum Numbers {
 }
 
 /// Connects and determines the length of the model's vectors.
-pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<OpenAi>> {
+pub(super) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> Result<RemoteEmbedder<OpenAi>> {
     let key = config.openai_key.as_deref();
     let client = egress::open_client(&config.openai_url, mode, Purpose::Embedding, key).await?;
     let base = config.openai_url.trim_end_matches('/');
     // Users configure the address with or without `/v1`.
-    let url = remote::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
+    let url = http::endpoint(base.strip_suffix("/v1").unwrap_or(base), "v1/embeddings");
     RemoteEmbedder::probe(OpenAi { client, url, model: config.model.clone() }, "openai", &config.model).await
 }
 
@@ -55,7 +56,7 @@ pub(in crate::embed) async fn open(config: &EmbedConfig, mode: PrivacyMode) -> R
 impl Wire for OpenAi {
     async fn request(&self, texts: &[String]) -> Result<Vec<Vector>, Failure> {
         let body = json!({ "model": self.model, "input": texts, "encoding_format": "base64" });
-        let mut answer: Answer = remote::post(&self.client, &self.url, &body).await?;
+        let mut answer: Answer = http::post(&self.client, &self.url, &body).await?;
         if answer.data.iter().all(|it| it.index.is_some()) {
             answer.data.sort_by_key(|it| it.index);
         }

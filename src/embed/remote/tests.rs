@@ -11,7 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::config::{Config, EmbedBackend, EmbedConfig, EmbedEngine};
-use crate::embed::{Embedder, open_server, remote};
+use crate::embed::remote::batch::BATCH_TEXTS;
+use crate::embed::{Embedder, open_server};
 use crate::error::{ErrorCode, Result};
 use crate::model::{PrivacyMode, Redaction};
 
@@ -139,7 +140,7 @@ async fn ollama_vectors_are_normalised_and_in_order() {
     let model = open_ollama(&serve(|it| ollama(&it)).await, PrivacyMode::LocalOnly).await.unwrap();
     assert_eq!((model.dimension(), model.name()), (2, "m (ollama)"));
     // Neither ascending nor descending.
-    let lengths: Vec<usize> = (0..remote::BATCH_TEXTS * 2 + 5).map(|it| it * 37 % 133 + 1).collect();
+    let lengths: Vec<usize> = (0..BATCH_TEXTS * 2 + 5).map(|it| it * 37 % 133 + 1).collect();
     let texts: Vec<String> = lengths.iter().map(|it| "x".repeat(*it)).collect();
     let vectors = model.embed_documents(&texts).await.unwrap();
     assert_eq!(vectors.iter().map(|it| first(it) as usize).collect::<Vec<_>>(), lengths);
@@ -383,6 +384,14 @@ async fn wrong_api_key_is_permission_denied() {
     let error = open_server(&config(EmbedBackend::OpenAi, &address), PrivacyMode::LocalOnly).await.err().unwrap();
     assert_eq!(error.code, ErrorCode::PermissionDenied);
     assert!(error.message.contains("Incorrect API key"), "{error}");
+}
+
+#[tokio::test]
+async fn in_process_backend_is_rejected_without_request() {
+    let url = serve(|it| panic!("a request of {}", it.path)).await;
+    let error = open_server(&config(EmbedBackend::Onnx, &url), PrivacyMode::LocalOnly).await.err().unwrap();
+    assert_eq!(error.code, ErrorCode::InvalidArgument);
+    assert!(error.message.contains("VIC_EMBED_BACKEND is `onnx`"), "{error}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! FictionBook 2: one XML file with nested sections.
 
-use crate::extract::office::ooxml::{one_line, push_metadata, table_row};
+use crate::extract::office::ooxml::push_metadata;
+use crate::extract::table_text::{one_line, table_row};
 use crate::extract::xml_tree::{self, Node, Tree};
 use crate::extract::zip_container::check_flaw;
 use crate::extract::{Input, ReadResult, Sink, new_failure};

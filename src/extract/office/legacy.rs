@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use undoc::model::RevisionType;
 use undoc::{Block, Document, Error, FormatType, Paragraph, Section, Table};
 
-use crate::extract::office::ooxml::{one_line, push_metadata, table_row};
+use crate::extract::office::ooxml::push_metadata;
+use crate::extract::table_text::{one_line, table_row};
 use crate::extract::zip_container::{COMPOUND_FILE, is_encrypted_package};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};

@@ -2,7 +2,7 @@
 //!
 //! Strict and transitional documents use different namespace URIs, so only the last segments are compared.
 
-use crate::extract::sheet_writer::without_bars;
+use crate::extract::table_text::one_line;
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::zip_container::{Package, check_flaw, resolve_part};
 use crate::extract::{ReadResult, Sink, new_failure};
@@ -83,32 +83,11 @@ pub(crate) fn push_metadata(facts: &[(&str, String)], sink: &mut Sink) {
     sink.push(BlockKind::Metadata, &lines.join("\n"), Anchor::default());
 }
 
-/// Collapses all white space to single spaces.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// Formats a comment with author and date: `Ann (2024-02-29): text`. The date is the one stated in the file.
 pub(crate) fn comment_text(author: &str, moment: Option<String>, text: &str) -> String {
     let date = moment.and_then(|it| Some(format!(" ({})", it.get(..10)?))).unwrap_or_default();
     let who = format!("{author}{date}");
     if text.trim().is_empty() || who.trim().is_empty() { text.to_string() } else { format!("{}: {text}", who.trim()) }
-}
-
-/// Longest text in bytes that a merged cell repeats in each row it spans: enough for a category, not for prose.
-const MAX_REPEATED_BYTES: usize = 100;
-
-/// Returns the text of a row's cell that is merged with the cell above: the same short text, so that every row is readable
-/// on its own.
-pub(crate) fn merged_text(above: Option<&String>) -> String {
-    above.filter(|it| it.len() <= MAX_REPEATED_BYTES).cloned().unwrap_or_default()
-}
-
-/// Joins cells to a row of a table; `None` if all are empty.
-pub(crate) fn table_row(cells: &[String]) -> Option<String> {
-    let cells: Vec<String> = cells.iter().map(|it| without_bars(one_line(it))).collect();
-    let used = cells.iter().rposition(|it| !it.is_empty())? + 1;
-    Some(cells[..used].join(" | "))
 }
 
 /// Returns the heading level, 1 to 9, of a lower-case style name such as `heading 2`, `überschrift 2`.
@@ -225,12 +204,5 @@ mod tests {
         let mut sink = Sink::new(ExtractLimits::default());
         let text = graphic_text(&mut Package::open(&bytes, &sink).unwrap(), "c.xml", &mut sink).unwrap();
         assert_eq!(text, "Ducks\nFresh\n2019 | 2020\n1\nSalt");
-    }
-
-    #[test]
-    fn table_row_drops_trailing_empty_cells() {
-        let row = |cells: &[&str]| table_row(&cells.iter().map(|it| it.to_string()).collect::<Vec<_>>());
-        assert_eq!(row(&["a", "", "b\nc", " "]).as_deref(), Some("a |  | b c"));
-        assert_eq!(row(&["", " "]), None);
     }
 }

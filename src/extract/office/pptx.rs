@@ -4,9 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::extract::office::ooxml::{
-    self, Relation, comment_text, drawing_paragraph, drawing_text, merged_text, one_line, table_row,
-};
+use crate::extract::office::ooxml::{self, Relation, comment_text, drawing_paragraph, drawing_text};
+use crate::extract::table_text::{merged_text, one_line, table_row};
 use crate::extract::xml_tree::{Node, Tree};
 use crate::extract::zip_container::{Package, check_flaw};
 use crate::extract::{Input, ReadResult, Sink};

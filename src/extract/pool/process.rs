@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
-use crate::extract::pool::WorkerSpawner;
+use crate::extract::pool::spawner::WorkerSpawner;
 use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup};
 use crate::extract::worker::status_bytes;
 use vic_system::fd_passing;

@@ -2,9 +2,8 @@
 
 use crate::extract::encoding::decode;
 use crate::extract::formats::extension;
-use crate::extract::office::ooxml::one_line;
-use crate::extract::sheet_writer::without_bars;
 use crate::extract::source_text::Source;
+use crate::extract::table_text::{one_line, without_bars};
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::extract::source_text::{Source, cut_outside_secrets};
+use crate::extract::source_text::Source;
 use crate::extract::text_formats::markdown;
+use crate::extract::text_pieces::cut_outside_secrets;
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 

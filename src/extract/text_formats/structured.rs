@@ -5,8 +5,9 @@
 use std::ops::Range;
 
 use crate::extract::encoding::decode;
-use crate::extract::source_text::{Source, split_pieces};
+use crate::extract::source_text::Source;
 use crate::extract::text_formats::plain;
+use crate::extract::text_pieces::split_pieces;
 use crate::extract::{Input, ReadResult, Sink};
 use crate::model::BlockKind;
 

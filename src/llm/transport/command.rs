@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::llm::plugin::{
     PluginCommand, PluginLimits, PluginRequest, PluginTask, SchemaHints, ToolOffer, TranscriptStep,
 };
-use crate::llm::transport::{AnswerPiece, PieceStream, Transport};
+use crate::llm::transport::backend::{AnswerPiece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};

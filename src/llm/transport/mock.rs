@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 
 use crate::error::Result;
-use crate::llm::transport::{AnswerPiece, PieceStream, Transport};
+use crate::llm::transport::backend::{AnswerPiece, PieceStream, Transport};
 use crate::model::PrivacyMode;
 use crate::model::llm::capabilities::ModelCapability;
 use crate::model::llm::event::{FinishReason, Usage};

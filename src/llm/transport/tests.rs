@@ -10,8 +10,11 @@ use tokio::net::{TcpListener, TcpStream};
 use super::ollama::Ollama;
 use super::openai::OpenAi;
 use super::*;
-use crate::llm::{LlmClient, LlmClientConfig, Message, Timeouts, WorkloadKind, client};
-use crate::model::ToolSpec;
+use crate::error::{Error, ErrorCode};
+use crate::llm::{
+    FinishReason, LlmClient, LlmClientConfig, LlmRequest, Message, Timeouts, ToolCall, Usage, WorkloadKind, client,
+};
+use crate::model::{PrivacyMode, ToolSpec};
 
 /// A step of a fake server.
 #[derive(Clone)]

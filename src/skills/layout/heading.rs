@@ -1,8 +1,8 @@
 //! Headings: short lines in larger letters than the surrounding text.
 
 use crate::model::BlockKind;
+use crate::skills::layout::page::{Page, StructureMatch};
 use crate::skills::layout::reading_order::Row;
-use crate::skills::layout::{Page, StructureMatch};
 
 /// Longest heading, in characters.
 const MAX_HEADING_CHARS: usize = 120;

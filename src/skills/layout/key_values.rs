@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::model::BlockKind;
+use crate::skills::layout::page::{FieldKind, Page, Piece, StructureMatch, bounding_box};
 use crate::skills::layout::reading_order::Row;
-use crate::skills::layout::{FieldKind, Page, Piece, StructureMatch, bounding_box};
 
 /// Longest label, in characters; a longer one is a sentence.
 const MAX_LABEL_CHARS: usize = 40;

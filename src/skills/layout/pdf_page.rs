@@ -3,8 +3,8 @@
 use pdfium_render::prelude::*;
 
 use crate::extract::clean_text;
+use crate::skills::layout::page::{Field, FieldKind, Page, Piece, Rule};
 use crate::skills::layout::reading_order::{WIDE_GAP, join_pieces};
-use crate::skills::layout::{Field, FieldKind, Page, Piece, Rule};
 
 /// Letters read on a page; a crafted one has millions.
 const MAX_LETTERS: usize = 100_000;

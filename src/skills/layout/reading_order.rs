@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::skills::layout::{Piece, bounding_box};
+use crate::skills::layout::page::{Piece, bounding_box};
 
 /// Width in letters of a gap that separates two pieces of a row; word spaces are narrower, even in justified text.
 pub(super) const WIDE_GAP: f32 = 1.2;

@@ -8,9 +8,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::model::BlockKind;
+use crate::skills::layout::key_values;
+use crate::skills::layout::page::{Field, FieldKind, Page, Piece, StructureMatch, bounding_box};
 use crate::skills::layout::reading_order::{Row, group_rows as rows_of, white_stripes};
 use crate::skills::layout::signer::{Line, find_signer};
-use crate::skills::layout::{FieldKind, Page, Piece, StructureMatch, bounding_box, key_values};
 
 /// Words that begin a signature block, in a short line.
 static OPENING_WORDS: LazyLock<Regex> = LazyLock::new(|| {
@@ -164,7 +165,7 @@ fn block_lines(page: &Page, pieces: &[usize]) -> Vec<Line> {
 /// Finds the signature fields of a form.
 fn signature_fields(page: &Page) -> Vec<StructureMatch> {
     let signed = page.fields.iter().filter(|it| it.kind == FieldKind::Signature);
-    let find = |field: &crate::skills::layout::Field| {
+    let find = |field: &Field| {
         let label = key_values::field_label(page, &field.place).unwrap_or(field.name.as_str());
         let text = format!("Signature field: {label}");
         StructureMatch { kind: BlockKind::Metadata, text, area: field.place.clone(), pieces: Vec::new() }

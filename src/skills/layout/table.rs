@@ -1,8 +1,8 @@
 //! Tables: cells between rules, or pieces aligned in columns over at least three rows.
 
 use crate::model::BlockKind;
+use crate::skills::layout::page::{Page, Piece, Rule, StructureMatch, bounding_box};
 use crate::skills::layout::reading_order::{Row, white_stripes};
-use crate::skills::layout::{Page, Piece, Rule, StructureMatch, bounding_box};
 
 /// Smallest number of rows; fewer may be aligned by chance.
 const MIN_ROWS: usize = 3;

@@ -1,3 +1,5 @@
+use crate::model::BlockKind;
+use crate::skills::layout::page::{Field, FieldKind, Rule};
 use crate::skills::layout::*;
 use BlockKind::{Heading, Metadata, Table};
 

@@ -9,16 +9,11 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits, RgbImage};
 
 use crate::model::{ExtractFailure, Reason};
+use crate::skills::ocr::decoder_limits::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
 use crate::skills::ocr::row_decoder;
 
-/// Largest number of pixels decoded: an A3 page at 600 dpi has 70 million.
-const MAX_PIXELS: u64 = 100_000_000;
 /// The same limit for a progressive JPEG: its coefficients are in memory beside the pixels, up to six bytes for each.
 const MAX_PROGRESSIVE_PIXELS: u64 = 32_000_000;
-/// Memory limit of a decoder; a page of [`MAX_PIXELS`] in full colour fits.
-pub(super) const MAX_DECODER_BYTES: u64 = 320 << 20;
-/// Longest side of the result, in pixels: A4 at 340 dpi. Small print is legible far below that.
-pub(super) const MAX_SIDE: u32 = 4_000;
 /// Pages of one TIFF file that are counted. Real ones are faxes of some dozens; a longer chain is a loop.
 const MAX_PAGES: u32 = 2_000;
 
@@ -89,15 +84,6 @@ fn is_progressive_jpeg(bytes: &[u8]) -> bool {
     false
 }
 
-/// Rejects images without pixels, or with too many.
-pub(super) fn check_size(width: u32, height: u32) -> Result<(), ExtractFailure> {
-    match u64::from(width) * u64::from(height) {
-        0 => Err(failure(Reason::Damaged, "the image has no pixels")),
-        1..=MAX_PIXELS => Ok(()),
-        _ => Err(failure(Reason::TooLarge, format!("the image has {width} x {height} pixels"))),
-    }
-}
-
 /// Blends a transparent image with white.
 fn blend_on_white(picture: DynamicImage) -> RgbImage {
     if !picture.color().has_alpha() {
@@ -119,10 +105,6 @@ fn to_failure(error: &ImageError) -> ExtractFailure {
         _ => Reason::Damaged,
     };
     failure(reason, error.to_string())
-}
-
-pub(super) fn failure(reason: Reason, detail: impl Into<String>) -> ExtractFailure {
-    ExtractFailure { reason, detail: detail.into() }
 }
 
 /// Returns the offset of each page's directory in a TIFF; `None` for other files.

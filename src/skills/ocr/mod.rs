@@ -1,6 +1,6 @@
 //! Text in pictures: PP-OCR detection and recognition through ONNX Runtime.
 //!
-//! `picture::decode` turns a file into pixels, [`Ocr::read`] pixels into lines, [`OcrPage::to_blocks`] lines into blocks.
+//! [`image_decoder::decode_page`] turns a file into pixels, [`Ocr::read`] pixels into lines, [`OcrPage::to_blocks`] lines into blocks.
 //! The page may be turned, upside down, slightly skewed, white on black, or empty. Nothing here depends on files, PDF or
 //! the index, and nothing contacts a server. Start with `orientation` and `reading_order`.
 //!
@@ -10,6 +10,7 @@
 mod detect;
 mod reading_order;
 mod ocr_page;
+mod decoder_limits;
 pub mod image_decoder;
 mod recognize;
 mod row_decoder;

@@ -1,6 +1,6 @@
 //! Row decoder for PNG and TIFF, the formats of scanners and of large pictures.
 //!
-//! Interlaced PNGs, and planar or floating-point TIFFs, are left to `picture`, which decodes them as a whole.
+//! Interlaced PNGs, and planar or floating-point TIFFs, are left to `image_decoder`, which decodes them as a whole.
 
 use std::io::{Cursor, Read, Seek};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use tiff::{ColorType, TiffError};
 
 use crate::model::{ExtractFailure, Reason};
 use crate::skills::ocr::canvas::Canvas;
-use crate::skills::ocr::image_decoder::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
+use crate::skills::ocr::decoder_limits::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
 
 /// The picture on white, and its orientation; `None` if it has to be decoded as a whole.
 type Outcome = Result<Option<(RgbImage, Orientation)>, ExtractFailure>;

@@ -4,20 +4,11 @@
 
 use std::collections::HashMap;
 
-use crate::extract::office::docx::styles::child_value;
+use crate::extract::office::docx::styles::{ListPlace, child_value};
 use crate::extract::xml_tree::Node;
 
 /// Number of list levels in the format.
 const LEVELS: usize = 9;
-
-/// A position in a list: the number definition and, if stated, the level from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ListPlace {
-    /// Id of the number definition; 0 means no list.
-    pub(super) id: u32,
-    /// Level from 0; if absent, the style decides.
-    pub(super) level: Option<usize>,
-}
 
 #[derive(Clone, Debug, Default)]
 struct Level {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use crate::extract::office::docx::numbering::ListPlace;
 use crate::extract::office::ooxml::heading_by_name;
 use crate::extract::xml_tree::Node;
 
@@ -133,6 +132,15 @@ impl Styles {
 /// Returns the outline level of paragraph properties, from 1; 10 is an explicit setting for running text.
 pub(super) fn outline_level(properties: Node<'_>) -> Option<u8> {
     Some(child_value(properties, "outlineLvl")?.parse::<u8>().ok()?.min(9) + 1)
+}
+
+/// A position in a list: the number definition and, if stated, the level from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListPlace {
+    /// Id of the number definition; 0 means no list.
+    pub(super) id: u32,
+    /// Level from 0; if absent, the style decides.
+    pub(super) level: Option<usize>,
 }
 
 /// The list settings of one style or paragraph; list and level may be set in different places.

@@ -7,8 +7,9 @@ mod inline;
 use std::collections::HashSet;
 
 use crate::extract::office::odf::inline::Inline;
-use crate::extract::office::ooxml::{one_line, push_metadata, table_row};
+use crate::extract::office::ooxml::push_metadata;
 use crate::extract::sheet_writer::{SheetWriter, cell_name};
+use crate::extract::table_text::{one_line, table_row};
 use crate::extract::xml_tree::{self, Node, Tree};
 use crate::extract::zip_container::{Package, check_flaw};
 use crate::extract::{Input, ReadResult, Sink, new_failure};

@@ -11,8 +11,9 @@ use std::collections::{HashMap, HashSet};
 
 use encoding_rs::Encoding;
 
-use crate::extract::office::ooxml::{heading_by_name, one_line, push_metadata, table_row};
+use crate::extract::office::ooxml::{heading_by_name, push_metadata};
 use crate::extract::office::rtf::lexer::{Lexer, Token};
+use crate::extract::table_text::{one_line, table_row};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::{Anchor, BlockKind, Reason};
 

@@ -3,6 +3,7 @@
 //! Values are those last calculated; formulas are neither shown nor evaluated. All compressed bytes are inflated through
 //! the sink first: calamine gets a container of uncompressed parts, which protects it from zip bombs.
 
+mod cell_values;
 mod compact;
 mod xls;
 mod xlsb;
@@ -11,16 +12,17 @@ use std::collections::HashMap;
 use std::io::{Cursor, Read, Seek, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use calamine::{Cell, DataRef, ExcelDateTime, Reader, SheetType, Xlsb, Xlsx};
+use calamine::{Cell, DataRef, Reader, SheetType, Xlsb, Xlsx};
 use zip::write::SimpleFileOptions;
 
 use crate::extract::office::ooxml::{Relation, comment_text, drawing_text};
+use crate::extract::office::spreadsheet::cell_values::{damaged_workbook, moment_text, number_text};
 use crate::extract::office::{odf, ooxml};
 use crate::extract::sheet_writer::SheetWriter;
 use crate::extract::xml_tree::Tree;
 use crate::extract::zip_container::{COMPOUND_FILE, Package, is_encrypted_package};
 use crate::extract::{Input, ReadResult, Sink, new_failure};
-use crate::model::{Block, BlockKind, ExtractFailure, Reason};
+use crate::model::{Block, BlockKind, Reason};
 
 /// Reads a spreadsheet of any of the four formats, detected by content.
 pub(crate) fn read(input: Input<'_>, sink: &mut Sink) -> ReadResult {
@@ -178,33 +180,6 @@ fn value_text(value: &DataRef<'_>) -> String {
     }
 }
 
-/// Formats a number with the 15 digits of spreadsheet arithmetic: 0.3, not 0.30000000000000004.
-fn number_text(number: f64) -> String {
-    let rounded = format!("{number:.14e}").parse().unwrap_or(number);
-    match rounded {
-        0.0 => "0".to_string(),
-        it if (1e-5..1e21).contains(&it.abs()) => format!("{it}"),
-        it => format!("{it:e}"),
-    }
-}
-
-/// Formats a moment as date, time or both: `2024-02-29`, `08:30:00`, `2024-02-29 08:30:00`; durations in hours.
-fn moment_text(moment: &ExcelDateTime) -> String {
-    let value = moment.as_f64();
-    let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
-    if moment.is_duration() {
-        let seconds = (value * 86_400.0).round() as i64;
-        return format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    }
-    let date = format!("{year:04}-{month:02}-{day:02}");
-    let time = format!("{hour:02}:{minute:02}:{second:02}");
-    match (value < 1.0, time == "00:00:00") {
-        (true, _) => time,
-        (false, true) => date,
-        (false, false) => format!("{date} {time}"),
-    }
-}
-
 /// Builds an equivalent container with stored instead of compressed parts, without pictures and other media.
 fn uncompressed_copy(package: &mut Package<'_>, sink: &mut Sink) -> ReadResult<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -244,17 +219,12 @@ fn hide_string_count(part: &mut [u8]) {
     }
 }
 
-fn damaged_workbook(error: impl std::fmt::Display) -> ExtractFailure {
-    new_failure(Reason::Damaged, format!("not a readable workbook: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::extract::zip_container::tests::{
         failure_reason, format_blocks, read_document, with_damaged_part, zipped,
     };
-    use calamine::ExcelDateTimeType;
 
     const WORKBOOK: &str = r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"
         xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets>
@@ -300,24 +270,6 @@ mod tests {
         let rows = r#"<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>2</v></c></row>"#;
         let document = read_document(read, &workbook(rows));
         assert_eq!(document.blocks[2].anchor.cell.as_deref(), Some("XFD1048576:XFD1048576"));
-    }
-
-    #[test]
-    fn moment_text_formats_dates_and_times() {
-        let text = |value, kind| moment_text(&ExcelDateTime::new(value, kind, false));
-        assert_eq!(text(45351.0, ExcelDateTimeType::DateTime), "2024-02-29");
-        assert_eq!(text(45351.5, ExcelDateTimeType::DateTime), "2024-02-29 12:00:00");
-        assert_eq!(text(0.25, ExcelDateTimeType::DateTime), "06:00:00");
-        assert_eq!(text(1.5, ExcelDateTimeType::TimeDelta), "36:00:00");
-    }
-
-    #[test]
-    fn number_text_rounds_to_15_digits() {
-        for (number, text) in
-            [(0.1 + 0.2, "0.3"), (1e15, "1000000000000000"), (-0.0, "0"), (1e300, "1e300"), (12.5, "12.5")]
-        {
-            assert_eq!(number_text(number), text);
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Workbooks of 1997 to 2003 (xls), read by calamine, with `undoc` as the fallback.
 //!
 //! calamine allocates any area that a file claims, and 30 bytes can claim 100 GB. So it gets only the workbook stream, in a
-//! new container, without those claims and with compacted cells, see `places`.
+//! new container, without those claims and with compacted cells, see `compact`.
 
 use std::io::{Cursor, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +10,8 @@ use calamine::{Data, Reader, Xls, XlsError};
 use cfb::{CompoundFile, Version};
 
 use crate::extract::office::legacy;
-use crate::extract::office::spreadsheet::compact::PositionMap;
-use crate::extract::office::spreadsheet::{compact, damaged_workbook, moment_text, number_text};
+use crate::extract::office::spreadsheet::cell_values::{damaged_workbook, moment_text, number_text};
+use crate::extract::office::spreadsheet::compact::{self, PositionMap};
 use crate::extract::sheet_writer::SheetWriter;
 use crate::extract::{Input, ReadResult, Sink, new_failure};
 use crate::model::Reason;

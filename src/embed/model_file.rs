@@ -1,0 +1,69 @@
+//! One file of a model: verifies its checksum, and moves a new file into place.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use crate::embed::model_catalog::ModelFile;
+use crate::error::{Error, ErrorCode, IoContext, Result};
+
+/// Verifies the checksum of a downloaded file and moves it into place.
+pub(super) fn install(temporary: NamedTempFile, file: &ModelFile, target: &Path) -> Result<()> {
+    let got = sha256(temporary.path())?;
+    compare_checksum(&file.name, file, &got)?;
+    persist_readable(temporary, target)
+}
+
+/// Syncs a temporary file to disk and moves it into place.
+pub(super) fn persist_readable(temporary: NamedTempFile, target: &Path) -> Result<()> {
+    make_readable(temporary.as_file()).io_context("set permissions of", temporary.path())?;
+    temporary.as_file().sync_all().io_context("write", temporary.path())?;
+    temporary.persist(target).map_err(|error| error.error).io_context("create", target)?;
+    Ok(())
+}
+
+/// Makes a file world-readable: temporary files are private, but models are shared.
+fn make_readable(file: &File) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    }
+    Ok(())
+}
+
+/// Verifies the checksum of a file of a model, if the catalog states one.
+pub(super) fn check_file(path: &Path, file: &ModelFile) -> Result<()> {
+    if file.sha256.is_none() {
+        return Ok(());
+    }
+    compare_checksum(&path.display().to_string(), file, &sha256(path)?)
+}
+
+fn compare_checksum(shown: &str, file: &ModelFile, got: &str) -> Result<()> {
+    match &file.sha256 {
+        Some(expected) if !expected.eq_ignore_ascii_case(got) => Err(Error::new(
+            ErrorCode::DataLoss,
+            format!("`{shown}` has the wrong checksum: expected sha256 {expected}, got {got}"),
+        )
+        .hint("fetch it again with `vic models pull`; if that does not help, the source was changed or tampered with")),
+        _ => Ok(()),
+    }
+}
+
+fn sha256(path: &Path) -> Result<String> {
+    let mut file = File::open(path).io_context("open", path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let count = file.read(&mut buffer).io_context("read", path)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,82 @@
+//! Opens the parts of a model: its tokenizer, its embedding table, and the encoder of each thread.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::config::EmbedDevice;
+use crate::embed::models::ModelStore;
+use crate::embed::onnx::bert_backend::BertModel;
+use crate::embed::onnx::embedding_table::EmbeddingTable;
+use crate::embed::onnx::encoder::Encoder;
+use crate::embed::onnx::graph::Precision;
+use crate::embed::onnx::model_spec::{ModelSpec, Network};
+use crate::embed::onnx::runtime::Runtime;
+use crate::embed::onnx::weights::{BertConfig, Weights};
+use crate::embed::onnx::worker_threads::EmbedFn;
+use crate::embed::tokenizer::ModelTokenizer;
+use crate::error::{Error, ErrorCode, Result};
+
+/// Returns a factory of encoders of vic's own.
+pub(super) fn bert_worker(
+    model: BertModel,
+    lookup: Arc<EmbeddingTable>,
+    spec: &ModelSpec,
+    tokenizer: &Arc<ModelTokenizer>,
+) -> impl Fn() -> Result<EmbedFn> + Send + Sync + 'static {
+    let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
+    move || {
+        let (mut encoder, words) = (model.encoder(lookup.clone(), &recipe), words.clone());
+        Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
+    }
+}
+
+/// Loads ONNX Runtime for the CPU.
+pub(super) fn load_cpu_runtime(store: &ModelStore) -> Result<Runtime> {
+    Runtime::load(&store.library(EmbedDevice::Cpu.runtime_library())?, EmbedDevice::Cpu)
+}
+
+/// Returns a factory of ONNX Runtime encoders, each with its own session.
+pub(super) fn onnx_worker(
+    runtime: Runtime,
+    file: PathBuf,
+    lookup: Option<Arc<EmbeddingTable>>,
+    spec: &ModelSpec,
+    tokenizer: &Arc<ModelTokenizer>,
+) -> impl Fn() -> Result<EmbedFn> + Send + Sync + 'static {
+    let (recipe, words) = (spec.recipe.clone(), tokenizer.clone());
+    move || {
+        let mut encoder = Encoder::open(runtime, &file, lookup.clone(), &recipe)?;
+        let words = words.clone();
+        Ok(Box::new(move |text: &str| encoder.encode(&words.ids(text)?)))
+    }
+}
+
+/// Opens the tokenizer of a model.
+pub(super) fn open_tokenizer(spec: &ModelSpec) -> Result<Arc<ModelTokenizer>> {
+    let positions = spec.positions()?;
+    let max_tokens = spec.recipe.max_tokens.unwrap_or(positions).min(positions);
+    Ok(Arc::new(ModelTokenizer::open(&spec.tokenizer, max_tokens)?))
+}
+
+/// Opens the embedding table of a model that comes as weights.
+pub(super) fn open_lookup(
+    spec: &ModelSpec,
+    precision: Precision,
+    tokenizer: &ModelTokenizer,
+) -> Result<Option<Arc<EmbeddingTable>>> {
+    let Network::Weights { config, weights, .. } = &spec.network else { return Ok(None) };
+    let lookup = EmbeddingTable::open(&Weights::open(weights)?, &BertConfig::open(config)?, precision)?;
+    if tokenizer.vocabulary() > lookup.vocabulary() {
+        return Err(Error::new(
+            ErrorCode::DataLoss,
+            format!(
+                "the tokenizer `{}` has {} tokens, but the model knows {}",
+                spec.tokenizer.display(),
+                tokenizer.vocabulary(),
+                lookup.vocabulary()
+            ),
+        )
+        .hint("the files belong to different models: fetch them again"));
+    }
+    Ok(Some(Arc::new(lookup)))
+}

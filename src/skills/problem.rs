@@ -1,0 +1,11 @@
+//! Why a skill gives no evidence.
+
+use crate::error::Error;
+
+/// Why a skill found nothing: one sentence for the warnings of the answer, with a hint if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillProblem(pub String);
+
+pub(super) fn to_problem(error: &Error) -> SkillProblem {
+    SkillProblem(error.message_with_hint())
+}
