@@ -12,6 +12,8 @@ mod battery;
 mod priority;
 mod autogroup;
 mod fair_slots;
+#[cfg(test)]
+pub(crate) mod test_needs;
 
 pub use crate::machine::autogroup::{AutogroupPriority, RaisedPriority};
 pub use crate::machine::battery::{POWER_SUPPLIES, on_battery};
