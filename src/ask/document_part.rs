@@ -15,10 +15,10 @@ const MAX_LISTED_NAMES: usize = 20;
 const CELL_SEPARATOR: &str = " | ";
 
 impl Asker {
-    /// Cuts out a part of a document, see [`window`].
+    /// Cuts out a part of a document, see [`cut_document`].
     ///
     /// # Errors
-    /// See [`window`].
+    /// See [`cut_document`].
     pub fn cut_part(&self, document: Document, place: &Place, raw: Option<&str>, name: &str) -> Result<Document> {
         cut_document(document, place, raw, self.redaction, name)
     }

@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     inputs: Option<GraphInputs>,
     snapshot: RwLock<Arc<Snapshot>>,
     loaded: OnceCell<()>,
-    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see `publish::Turn`.
+    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see [`publish::WriteGuard`].
     pending: Mutex<Option<publish::PendingChanges>>,
     /// Whether the sync with the index has started.
     sync_started: AtomicBool,

@@ -42,7 +42,7 @@ pub(crate) async fn buffer_body(State(bridge): SharedState, request: Request, ne
     }
 }
 
-/// Like [`parse()`]; an empty body is the default value.
+/// Like [`parse_json`]; an empty body is the default value.
 pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &HttpState,
     request: Request,
