@@ -401,8 +401,24 @@ mod tests {
         }
 
         #[test]
-        fn canonical_and_keywords_never_panic(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
-            let _ = (canonical_numbers(&text), alternative_keywords(&text));
+        fn canonical_keeps_letters_and_drops_digits_only(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
+            let canonical = canonical_numbers(&text);
+            let letters = |text: &str| text.chars().filter(|it| "kgE€é°".contains(*it)).collect::<String>();
+            proptest::prop_assert_eq!(letters(&canonical), letters(&text), "{}", canonical);
+            let mut typed = text.chars().filter(char::is_ascii_digit);
+            let is_typed = canonical.chars().filter(char::is_ascii_digit).all(|digit| typed.any(|it| it == digit));
+            proptest::prop_assert!(is_typed, "{}", canonical);
+        }
+
+        #[test]
+        fn alternative_keywords_are_few_new_lower_case_words(text in "[0-9 .,'+kgE€\u{a0}é°-]{0,40}") {
+            let (keywords, lower) = (alternative_keywords(&text), text.to_lowercase());
+            proptest::prop_assert!(keywords.len() <= MAX_KEYWORDS);
+            for keyword in &keywords {
+                proptest::prop_assert_eq!(keyword, &keyword.to_lowercase());
+                proptest::prop_assert_eq!(keywords.iter().filter(|it| *it == keyword).count(), 1, "{}", keyword);
+                proptest::prop_assert!(!lower.split(|it: char| !it.is_alphanumeric()).any(|it| it == keyword), "{}", keyword);
+            }
         }
     }
 }

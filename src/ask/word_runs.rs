@@ -12,7 +12,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     split_words(&normalize(text)).map(str::to_owned).collect()
 }
 
-/// Normalises a text for [`split`]. A passage has hundreds of words, and this allocates one string for all.
+/// Normalises a text for [`split_words`]. A passage has hundreds of words, and this allocates one string for all.
 pub(super) fn normalize(text: &str) -> String {
     /// First byte of the curly apostrophe.
     const CURLY: u8 = 0xe2;
@@ -24,7 +24,7 @@ pub(super) fn normalize(text: &str) -> String {
     }
 }
 
-/// Returns the words of a [`plain`] text.
+/// Returns the words of a [normalised](normalize) text.
 pub(super) fn split_words(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }

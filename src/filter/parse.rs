@@ -107,7 +107,7 @@ impl<T, E: From<FilterError>> Parser<'_, T, E> {
         self.tokens.get(self.at)
     }
 
-    /// Consumes a keyword such as `CONJUNCTIONS`.
+    /// Consumes a keyword such as `AND`.
     fn take_keyword(&mut self, name: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(word, false)) if word.eq_ignore_ascii_case(name));
         self.at += usize::from(found);

@@ -168,7 +168,8 @@ mod tests {
     #[tokio::test]
     async fn shared_session_is_left_unchanged() {
         let session = Arc::new(AutogroupPriority::with(None));
-        session.run().await;
+        tokio::time::timeout(Duration::from_secs(10), session.run()).await.expect("there is nothing to do");
         drop(session.raise());
+        assert!(!session.with_state(|it| it.is_lowered));
     }
 }

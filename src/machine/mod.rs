@@ -11,6 +11,8 @@ mod hardware;
 mod battery;
 mod autogroup;
 mod fair_slots;
+#[cfg(test)]
+pub(crate) mod test_needs;
 
 pub use crate::machine::autogroup::{AutogroupPriority, RaisedPriority};
 pub use crate::machine::battery::{POWER_SUPPLIES, on_battery};

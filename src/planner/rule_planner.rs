@@ -124,6 +124,7 @@ pub(super) fn override_filters(below: L0Filters, above: L0Filters) -> L0Filters 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorCode;
 
     fn ask(request: &AskRequest) -> Result<QueryPlan> {
         plan_by_rules(request, PrivacyMode::LocalOnly, NaiveDate::from_ymd_opt(2026, 3, 18).unwrap())
@@ -207,8 +208,11 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_text_is_planned_without_panic(text in "\\PC{0,60}") {
-            let _ = check(&text);
+        fn arbitrary_text_gives_plan_of_it_or_invalid_argument(text in "\\PC{0,60}") {
+            match check(&text) {
+                Ok(plan) => proptest::prop_assert_eq!(plan.raw_user_text, text),
+                Err(error) => proptest::prop_assert_eq!(error.code, ErrorCode::InvalidArgument, "{}", error),
+            }
         }
     }
 

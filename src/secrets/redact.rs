@@ -241,10 +241,21 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn arbitrary_texts_are_redacted_without_panic(texts in proptest::collection::vec("(-----BEGIN |PRIVATE KEY|-----|-----END |[a-z0-9é\\n ]{0,5}){0,8}", 0..4)) {
-            let mut censor = Redactor::new(Redaction::All);
+        fn arbitrary_texts_keep_all_but_secret_ranges(texts in proptest::collection::vec("(-----BEGIN |PRIVATE KEY|-----|-----END |[a-z0-9é\\n ]{0,5}){0,8}", 0..4)) {
+            let [mut finder, mut censor] = [(); 2].map(|()| Redactor::new(Redaction::All));
+            // A key that ends with its line keeps the line end.
+            let words = |text: &str| text.replace('\n', "");
             for text in &texts {
-                censor.redact(text);
+                let (ranges, clean) = (finder.secret_ranges(text), censor.redact(text));
+                let (mut kept, mut end) = (String::new(), 0);
+                for range in &ranges {
+                    proptest::prop_assert!(end <= range.start && text.get(range.clone()).is_some(), "{:?}", ranges);
+                    kept.push_str(&text[end..range.start]);
+                    end = range.end;
+                }
+                kept.push_str(&text[end..]);
+                proptest::prop_assert_eq!(clean.matches(REDACTED).count(), ranges.len(), "{}", clean);
+                proptest::prop_assert_eq!(words(&clean.replace(REDACTED, "")), words(&kept));
             }
         }
     }

@@ -105,7 +105,7 @@ impl SecretColumns {
 }
 
 impl Redactor {
-    /// As [`Redactor::clean`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
+    /// As [`Redactor::redact`], for table rows with ` | ` between cells. `columns` holds the heads of earlier rows and is
     /// updated. In a sheet, the first cell of each row is in column `sheet_from`, and [`MAX_GAP_BARS`] bars stand for any
     /// number of bars.
     pub fn redact_rows<'t>(

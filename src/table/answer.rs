@@ -34,7 +34,7 @@ pub struct TableAnswer {
 
 /// Answers a question from tables. Returns `None` if no table answers with certainty, or if two answers differ.
 ///
-/// The tables come from [`crate::table::of_document`]; `name` of a table may be set to the path of its file, so that a
+/// The tables come from [`crate::table::tables_of_document`]; `name` of a table may be set to the path of its file, so that a
 /// year in it counts. The question is parsed before any cell is read, so other questions cost almost nothing. Tables of
 /// more than half a million cells are skipped.
 pub fn answer_question(question: &str, tables: &[Table]) -> Option<TableAnswer> {

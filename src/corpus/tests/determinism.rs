@@ -1,7 +1,6 @@
 //! Every form of every verb on documents: answers are deterministic, and the order in which files were added does not matter.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
@@ -206,17 +205,5 @@ fn rendering_is_deterministic_in_every_format() {
             let render = || render::render_envelope(&envelope, Some(format)).map_err(|it| it.kind);
             assert_eq!(render(), render(), "{verb} {request} as {format}");
         }
-    }
-}
-
-#[test]
-#[ignore = "measures: what it prints depends on the machine"]
-fn measure_each_verb_on_50_documents() {
-    let mut corpus = labelled();
-    corpus.documents.truncate(50);
-    for (verb, request) in every_form() {
-        let begun = Instant::now();
-        told(&corpus, verb, &request);
-        println!("{:>8.1} ms  {verb} {request}", begun.elapsed().as_secs_f64() * 1e3);
     }
 }

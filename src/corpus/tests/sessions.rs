@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::json;
 
-use crate::catalog::{Catalog, DeletionPolicy, SessionFile};
+use crate::catalog::{Catalog, SessionFile};
 use crate::corpus::api::validate;
-use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::Filter;
 use crate::corpus::tests::reading;
 use crate::corpus::verbs::query::{FilterResult, apply_filter};
@@ -101,44 +99,4 @@ fn evolving_view_counts_from_now_and_old_set_loads() {
     let set: View = serde_json::from_value(json!({"type": "set", "files": [3, 4]})).unwrap();
     let selection = Selection::saved(&Scope::All, "v", &set, 0).unwrap();
     assert_eq!(selection.named, [(3, String::new()), (4, String::new())]);
-}
-
-#[test]
-#[ignore = "measures: what it prints depends on the machine"]
-fn measure_query_over_100000_files() {
-    const FILES: u64 = 100_000;
-    let dir = tempfile::tempdir().unwrap();
-    let (catalog, root) = (catalog(dir.path()), dir.path().join("w"));
-    std::fs::create_dir(&root).unwrap();
-    let id = catalog.add_root(&root).unwrap().id;
-    let files: Vec<_> = (0..FILES)
-        .map(|number| crate::model::FoundFile {
-            path: format!("{}/{number}.{}", number / 1000, ["md", "txt", "csv"][number as usize % 3]).into(),
-            size: number % 700,
-            modified_ns: number as i64,
-            changed_ns: number as i64,
-            created_ns: None,
-            inode: number,
-            device: 1,
-            mode: 0o644,
-            uid: 0,
-            skip: None,
-        })
-        .collect();
-    catalog.apply_scan(id, None, files, &[], true, DeletionPolicy::All).unwrap();
-    let mut facts = HashMap::new();
-    facts.insert(ContentHash([0; 32]), Facts::default());
-    let selection = Selection::all(&Scope::All);
-    for filter in ["extension=md AND (size>50 OR NOT name=7.md)", "path=*7* AND modified>2024-01-01", "word_count>5"] {
-        let filter = (filter, Filter::parse(filter).unwrap());
-        let mut times = Vec::new();
-        let mut count = 0;
-        for _ in 0..20 {
-            let begun = Instant::now();
-            count = apply_filter(&catalog, &facts, &selection, &filter.1).unwrap().ids.len();
-            times.push(begun.elapsed().as_secs_f64() * 1e3);
-        }
-        times.sort_by(f64::total_cmp);
-        println!("{:>7.1} ms median, {:>7.1} ms slowest, {count} of {FILES}: {}", times[10], times[19], filter.0);
-    }
 }

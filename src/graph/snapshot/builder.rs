@@ -13,7 +13,7 @@
 //! - schemas are kept with their sources, because the first of a name counts.
 //!
 //! Only string numbers differ, and no visible result may depend on their order. Strings are never removed;
-//! [`Snapshot::is_worn`] reports when so many are unused that a full rebuild is better.
+//! [`Snapshot::has_excess_strings`] reports when so many are unused that a full rebuild is better.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::serve::admission::Admission;
 use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::auth::key_owned_work::{self, KeyOwnedWork};
 use crate::serve::transport::certificate::Certificate;
-use crate::serve::{Service, metrics, validate};
+use crate::serve::{Service, metrics_page, validate};
 
 /// The authenticated caller. Cheap to clone; stored in the extensions of the request.
 #[derive(Clone)]
@@ -90,7 +90,7 @@ impl AuthorizedService {
     /// Returns the metrics of the daemon as text.
     pub(crate) async fn metrics(&self) -> Result<String> {
         self.require(Right::Own)?;
-        Ok(metrics::format_metrics(&self.unqueued_status().await?, self.service.tokens_embedded(), &self.desk))
+        Ok(metrics_page::format_metrics(&self.unqueued_status().await?, self.service.tokens_embedded(), &self.desk))
     }
 
     /// Returns the state of the daemon. Bypasses admission control, so that health checks work under load.

@@ -1,5 +1,5 @@
 //! Background work started with an API key that continues without a waiting client: index jobs (also those of corpus
-//! verbs) and corpus jobs. It is cancelled when the key is revoked, as `serve::http::revoked` does for responses.
+//! verbs) and corpus jobs. It is cancelled when the key is revoked, as `serve::http::revocation` does for responses.
 
 use std::sync::Arc;
 use std::time::Duration;

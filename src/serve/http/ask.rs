@@ -5,7 +5,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::{AskEvent, AskRequest, GrepRequest, SimilarRequest};
-use crate::serve::http::{CallerExtension, Reply, SharedState, body, json_response, sse};
+use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
+use crate::serve::http::{body, sse};
 use crate::serve::{streams, validate};
 
 /// `POST /v1/ask`: the answer at once, or as events if the client accepts `text/event-stream`.

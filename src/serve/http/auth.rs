@@ -16,7 +16,8 @@ use crate::serve::auth::authenticator::Credential;
 use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::auth::origin_guard;
 use crate::serve::http::error_response::ErrorResponse;
-use crate::serve::http::{HttpState, SharedState, is_grpc, revocation};
+use crate::serve::http::revocation;
+use crate::serve::http::state::{HttpState, SharedState};
 use crate::serve::metrics::RejectionReason;
 use crate::serve::transport::connection::ConnectionState;
 use crate::serve::transport::listener::Peer;
@@ -72,7 +73,7 @@ fn check_request(
 }
 
 /// Authenticates the request. A valid key is accepted before the address's invalid ones are counted: otherwise a program
-/// with an old key would block valid ones behind the same proxy. Guessing is hopeless, because [`crate::serve::Access`]
+/// with an old key would block valid ones behind the same proxy. Guessing is hopeless, because [`crate::serve::AccessConfig`]
 /// requires long keys wherever other machines have access.
 fn authenticate(
     bridge: &HttpState,
@@ -101,6 +102,12 @@ fn limit_public(bridge: &HttpState, peer: Peer) -> Result<(), (RejectionReason, 
     admitted.map_err(|wait| {
         (RejectionReason::Rate, ErrorResponse::public_rate_limited(bridge.public_requests.rate(), wait))
     })
+}
+
+/// Returns whether the media type is that of gRPC.
+pub(super) fn is_grpc(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    kind.is_some_and(|it| it == "application/grpc" || it.starts_with("application/grpc+"))
 }
 
 /// Returns whether a path needs no key: single health checks, but no streams that stay open.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::proto::json;
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageMemory;
-use crate::serve::http::{HttpState, SharedState};
+use crate::serve::http::state::{HttpState, SharedState};
 use crate::serve::metrics::RejectionReason;
 
 /// Initial buffer size. An announced length alone allocates nothing.
@@ -26,10 +26,6 @@ const DRAIN_BYTES: usize = 16 << 20;
 
 /// Timeout of draining.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Timeout of a whole body. The largest takes less over any connection, and a client that trickles bytes does not hold its
-/// connection forever.
-pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Reads and parses the whole body.
 pub(crate) async fn parse_json<T: DeserializeOwned>(bridge: &HttpState, request: Request) -> Result<T, ErrorResponse> {
@@ -46,7 +42,7 @@ pub(crate) async fn buffer_body(State(bridge): SharedState, request: Request, ne
     }
 }
 
-/// Like [`parse()`]; an empty body is the default value.
+/// Like [`parse_json`]; an empty body is the default value.
 pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &HttpState,
     request: Request,

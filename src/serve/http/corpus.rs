@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::error::ErrorCode;
 use crate::model::{CorpusReply, CorpusRequest};
+use crate::serve::http::body;
 use crate::serve::http::error_response::BUSY_RETRY_SECONDS;
-use crate::serve::http::{CallerExtension, Reply, SharedState, body};
+use crate::serve::http::state::{CallerExtension, Reply, SharedState};
 
 /// `POST /v1/corpus/{verb}`: the envelope. A refusal has an HTTP error status, and its reason in the envelope.
 pub(crate) async fn call(

@@ -14,7 +14,7 @@ use crate::proto::grpc_status;
 pub(crate) struct ErrorResponse {
     status: StatusCode,
     code: &'static str,
-    /// Boxed to keep [`crate::serve::http::Reply`] small, as most replies are no errors.
+    /// Boxed to keep [`crate::serve::http::state::Reply`] small, as most replies are no errors.
     error: Box<Error>,
     header: Option<(header::HeaderName, HeaderValue)>,
 }

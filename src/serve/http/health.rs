@@ -1,6 +1,4 @@
-//! Health, status and metrics of the daemon, and the list of paths.
-
-use std::time::{Duration, Instant};
+//! Health, status and metrics of the daemon.
 
 use axum::Extension;
 use axum::extract::State;
@@ -8,33 +6,9 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
-use tokio::sync::Mutex;
 
-use crate::data_dir::keys::Grant;
-use crate::error::Result;
-use crate::model::{Status, display_path};
-use crate::serve::http::{CallerExtension, HttpState, Reply, SharedState, json_response, openapi};
-
-/// Maximum age of the public health status: a monitor that polls once a second sees every change.
-const PUBLIC_STATUS_MAX_AGE: Duration = Duration::from_secs(1);
-
-/// Cached status for callers without a key. A status counts all files and walks the index folder, and such callers must
-/// not cause load. Concurrent callers wait for one update and share it.
-#[derive(Default)]
-pub(crate) struct PublicStatusCache(Mutex<Option<(Instant, Result<Status>)>>);
-
-impl PublicStatusCache {
-    async fn get(&self, bridge: &HttpState) -> Result<Status> {
-        let mut last = self.0.lock().await;
-        if let Some((_, state)) = last.as_ref().filter(|(at, _)| at.elapsed() < PUBLIC_STATUS_MAX_AGE) {
-            return state.clone();
-        }
-        let state = bridge.caller(Grant::owner()).public_status().await;
-        *last = Some((Instant::now(), state.clone()));
-        state
-    }
-}
+use crate::model::display_path;
+use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
 
 /// Health of the daemon. Public, in part.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -116,18 +90,4 @@ pub(crate) async fn metrics(Extension(caller): CallerExtension) -> Reply {
 /// `GET /v1/status`.
 pub(crate) async fn status(Extension(caller): CallerExtension) -> Reply {
     json_response(StatusCode::OK, &caller.service().status().await?.with_printable_paths())
-}
-
-/// `GET /`.
-pub(crate) async fn root() -> Reply {
-    json_response(
-        StatusCode::OK,
-        &json!({
-            "name": "vic",
-            "version": env!("CARGO_PKG_VERSION"),
-            "paths": openapi::path_summaries(),
-            "grpc": "vic.v1.Vic, with reflection, on this port",
-            "mcp": "/mcp",
-        }),
-    )
 }

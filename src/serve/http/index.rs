@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;
 use crate::model::{IndexRequest, IndexStart, JobReport, PauseRequest, Scope, SyncRequest, display_path, parse_path};
-use crate::serve::http::{CallerExtension, HttpState, Reply, SharedState, body, json_response, sse};
+use crate::serve::http::state::{CallerExtension, HttpState, Reply, SharedState, json_response};
+use crate::serve::http::{body, sse};
 use crate::serve::{streams, validate};
 
 /// Response to an accepted job.

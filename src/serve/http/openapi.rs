@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::serve::http::auth::is_public;
 use crate::serve::http::health::Health;
-use crate::serve::http::{Reply, json_response as reply};
+use crate::serve::http::state::{Reply, json_response as reply};
 use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
 /// An operation of the document.
@@ -224,8 +224,22 @@ pub(crate) async fn document() -> Reply {
     Ok(response)
 }
 
-/// Returns every path with its method and summary, for `GET /`.
-pub(crate) fn path_summaries() -> Value {
+/// `GET /`.
+pub(crate) async fn root() -> Reply {
+    reply(
+        StatusCode::OK,
+        &json!({
+            "name": "vic",
+            "version": env!("CARGO_PKG_VERSION"),
+            "paths": path_summaries(),
+            "grpc": "vic.v1.Vic, with reflection, on this port",
+            "mcp": "/mcp",
+        }),
+    )
+}
+
+/// Returns every path with its method and summary.
+fn path_summaries() -> Value {
     let line = |it: &Operation| (format!("{} {}", it.method.to_uppercase(), it.path), json!(it.summary));
     Value::Object(OPERATIONS.iter().map(line).collect())
 }

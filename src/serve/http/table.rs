@@ -5,7 +5,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 
 use crate::model::TableRequest;
-use crate::serve::http::{CallerExtension, Reply, SharedState, body, json_response};
+use crate::serve::http::body;
+use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
 use crate::serve::validate;
 
 /// `POST /v1/table`: rows, groups and values of a table in a file.

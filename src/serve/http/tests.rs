@@ -3,17 +3,24 @@
 mod limits;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use futures::StreamExt;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::*;
+use crate::config::Config;
 use crate::model::{JobState, samples};
+use crate::serve::admission::Admission;
 use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::fake::FakeService;
+use crate::serve::server::grpc_routes;
 
 /// The TCP port's router over a fake service.
 struct Bed {
@@ -34,7 +41,7 @@ async fn bed_with(variables: &[(&str, &str)], change: impl FnOnce(&mut HttpState
     let config = Config::from_lookup(&lookup).unwrap();
     let service = Arc::new(FakeService::new());
     let shutdown = service.shutdown.clone();
-    let grpc = crate::serve::grpc_routes(shutdown.clone()).await.unwrap();
+    let grpc = grpc_routes(shutdown.clone()).await.unwrap();
     let keys = config.bridge.api_key.as_deref().map(|key| Arc::new(Authenticator::new(key, config.keys_path())));
     let desk = Arc::new(Admission { keys, ..Admission::new(2) });
     let mut bridge = HttpState::new(service.clone(), desk, 8765, &config, shutdown);

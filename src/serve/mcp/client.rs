@@ -6,7 +6,7 @@ use crate::model::{
     AskRequest, AskResponse, CorpusReply, CorpusRequest, Document, FileFilter, FileRecord, GraphRequest, IndexRequest,
     JobSnapshot, Place, Status, TableRequest, TableResponse,
 };
-use crate::serve::mcp::Backend;
+use crate::serve::mcp::backend::Backend;
 
 #[async_trait::async_trait]
 impl Backend for Client {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::corpus::api::{help, schema};
 use crate::error::{Error, Result};
 use crate::model::CorpusRequest;
-use crate::serve::mcp::Backend;
+use crate::serve::mcp::backend::Backend;
 use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
 const HELP: &str = "vic://corpus/help";

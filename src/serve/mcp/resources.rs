@@ -9,7 +9,8 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, Place, Reading, display_path, display_relative};
-use crate::serve::mcp::{Backend, tools};
+use crate::serve::mcp::backend::Backend;
+use crate::serve::mcp::tools;
 
 /// Number of listed documents, newest first. All others can be read by path.
 const MAX_LISTED: u32 = 50;

@@ -1,10 +1,14 @@
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rmcp::ServiceExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
-use super::*;
 use crate::serve::fake::FakeService;
+use crate::serve::mcp::backend::{Backend, InProcess};
+use crate::serve::mcp::server::{BackendSource, McpServer};
+use crate::serve::mcp::tools;
 
 /// A client that speaks the protocol line by line, like over standard input and output.
 struct Session {

@@ -16,7 +16,8 @@ use crate::model::{
     parse_path,
 };
 use crate::proto::json;
-use crate::serve::mcp::{Backend, corpus};
+use crate::serve::mcp::backend::Backend;
+use crate::serve::mcp::corpus;
 use crate::serve::validate;
 
 /// Default number of hits.

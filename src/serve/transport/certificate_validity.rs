@@ -176,14 +176,16 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
     }
 
     #[test]
-    fn damaged_certificate_does_not_panic() {
+    fn damaged_certificate_has_same_validity_or_none() {
         let real = CertificateDer::from_pem_slice(REAL.as_bytes()).unwrap();
+        let validity = parse_validity(&real);
         (0..real.len()).for_each(|it| assert_eq!(parse_validity(&real[..it]), None, "{it} bytes"));
         for at in 0..real.len() {
             for value in [0, 0x7f, 0x80, 0x81, 0x84, 0x88, 0xff] {
                 let mut changed = real.to_vec();
                 changed[at] = value;
-                parse_validity(&changed);
+                let found = parse_validity(&changed);
+                assert!(found.is_none() || found == validity, "{value} at {at}: {found:?}");
             }
         }
         assert_eq!(parse_validity(&[SEQUENCE, 0x84, 0xff, 0xff, 0xff, 0xff, 0]), None);

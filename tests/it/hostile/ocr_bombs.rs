@@ -25,6 +25,7 @@ use crate::hostile::mutants::variable_or;
 use crate::hostile::pdf_bombs::pdf_bombs;
 use crate::hostile::picture_bombs::picture_bombs;
 use crate::hostile::worker_program;
+use crate::support::capabilities::report_not_proven;
 use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 
@@ -240,7 +241,7 @@ async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
     };
     let originals: Vec<Original> = originals().into_iter().filter(is_seen).collect();
     if originals.is_empty() {
-        println!("nothing is proved: the folder has no picture or page");
+        report_not_proven("the folder of VIC_MUTANTS_FROM has no picture or page");
         return;
     }
     let count = (variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 20).max(60);

@@ -95,13 +95,17 @@ fn can_prove(means: Capability, is_there: bool) -> bool {
         Decision::Proves => true,
         Decision::Fails => panic!("cannot prove: {} (VIC_TESTS_WITHOUT={})", means.missing_hint(), means.name()),
         Decision::Passes => {
-            let test = std::thread::current().name().unwrap_or("a test").to_string();
-            // Not with a macro: the harness captures the output of macros.
-            let said = format!("\nNOT PROVEN: {test}: {}\n", means.missing_hint());
-            std::io::stderr().write_all(said.as_bytes()).unwrap();
+            report_not_proven(means.missing_hint());
             false
         }
     }
+}
+
+/// Reports that this test shows nothing.
+pub(crate) fn report_not_proven(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_string();
+    // Not with a macro: the harness captures the output of macros.
+    std::io::stderr().write_all(format!("\nNOT PROVEN: {test}: {why}\n").as_bytes()).unwrap();
 }
 
 /// Returns whether a test that traces programs proceeds.

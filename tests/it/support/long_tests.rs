@@ -53,7 +53,7 @@ pub(crate) fn check_at_most<T: PartialOrd + Debug>(what: &str, found: T, promise
     promises.check();
 }
 
-/// Prints and checks one time; see [`PromiseChecks::soon`].
+/// Prints and checks one time; see [`PromiseChecks::within_time`].
 pub(crate) fn check_within_time(what: &str, found: Duration, promised: Duration) {
     check_at_most(what, found, promised, 3 * promised);
 }

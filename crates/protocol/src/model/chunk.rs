@@ -49,7 +49,7 @@ pub struct Chunk {
     pub text: String,
     /// Byte of `text` at which the passage begins; 0 when there is no title and no heading.
     pub body_start: u32,
-    /// Place of the whole passage in the file, from start to end. [`Chunk::anchor_of`] gives the place of a part.
+    /// Place of the whole passage in the file, from start to end. [`Chunk::body_anchor`] gives the place of a part.
     pub anchor: Anchor,
     /// Places of its parts, where they differ.
     pub pieces: EncodedPieces,

@@ -261,9 +261,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn corrupt_records_do_not_panic() {
-        for bytes in [vec![], vec![9], record(BOF, &[]), record(BOUND_SHEET, &[255; 9]), record(BOUND_SHEET, &[1, 0])] {
-            compact_cells(&mut [bytes, record(EOF, &[]), number(1, 1, 1.0)[..9].to_vec()].concat());
+    fn corrupt_records_are_kept_and_hold_no_cells() {
+        let beyond_end = record(BOUND_SHEET, &[255; 9]);
+        for (bytes, sheets) in
+            [(vec![], 0), (vec![9], 0), (record(BOF, &[]), 0), (beyond_end, 1), (record(BOUND_SHEET, &[1, 0]), 0)]
+        {
+            let before = [bytes, record(EOF, &[]), number(1, 1, 1.0)[..9].to_vec()].concat();
+            let mut stream = before.clone();
+            let places = compact_cells(&mut stream);
+            assert_eq!((&stream, places.len()), (&before, sheets));
+            assert!(places.iter().all(|it| *it == PositionMap::default()), "{before:?}: {places:?}");
         }
     }
 }

@@ -354,7 +354,12 @@ proptest! {
     }
 
     #[test]
-    fn parser_never_panics(text in "(select|where|\\?x|[-()\\[\\]{}|/*+?,:=.\"' a-z0-9>]){0,40}") {
-        let _ = parse(&text);
+    fn arbitrary_text_is_query_or_error_of_query(
+        text in "(select|where|\\?x|[-()\\[\\]{}|/*+?,:=.\"' a-z0-9>]){0,40}",
+    ) {
+        match parse(&text) {
+            Ok(query) => prop_assert_eq!(parse(&query.to_string()), Ok(query)),
+            Err(error) => prop_assert_eq!(error.field.as_deref(), Some("query"), "{}", error),
+        }
     }
 }

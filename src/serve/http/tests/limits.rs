@@ -1,5 +1,7 @@
 //! Tests of keys, hosts and limits of requests.
 
+use std::time::Duration;
+
 use super::*;
 use crate::data_dir::keys::{self, Right};
 use crate::serve::transport::listener::Peer;

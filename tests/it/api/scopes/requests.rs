@@ -180,7 +180,7 @@ pub(crate) fn grpc_messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> 
 
 /// Returns every HTTP route from the route table.
 pub(super) fn routes() -> Vec<String> {
-    let table = include_str!("../../../../src/serve/http/mod.rs");
+    let table = include_str!("../../../../src/serve/http/router.rs");
     let routes: Vec<String> = table.split(".route(\"").skip(1).filter_map(one_route).collect();
     assert!(routes.len() > 15 && routes.len() == table.matches(".route(").count(), "{routes:?}");
     routes

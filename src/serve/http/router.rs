@@ -1,0 +1,74 @@
+//! The routes of the TCP port.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use tonic::service::Routes;
+use tower::ServiceExt;
+
+use crate::error::Error;
+use crate::proto::wire::{graph_server, llm_server};
+use crate::serve::auth::authorized_service::AuthorizedService;
+use crate::serve::http::auth::{authenticate_request, is_grpc};
+use crate::serve::http::error_response::ErrorResponse;
+use crate::serve::http::state::HttpState;
+use crate::serve::http::{ask, body, corpus, files, health, index, openapi, table};
+use crate::serve::mcp;
+use crate::serve::metrics::RejectionReason;
+
+/// Returns the router of the TCP port.
+pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
+    let grpc = grpc.prepare().into_axum_router();
+    let (messages, desk) = (bridge.message_budget.clone(), bridge.desk.clone());
+    let otherwise = move |request: Request| async move {
+        match is_grpc(&request) {
+            true => {
+                let may_be_large = may_be_large(&request);
+                let refused = move || desk.metrics.count_rejection(RejectionReason::Size);
+                grpc.oneshot(messages.limit_request(request, may_be_large, refused)).await.into_response()
+            }
+            false => ErrorResponse::from(
+                Error::not_found(format!("no such path `{}`", request.uri().path())).hint("`GET /` lists the paths"),
+            )
+            .into_response(),
+        }
+    };
+    let mcp = mcp::http(bridge.max_body, bridge.shutdown.clone());
+    let mcp = Router::new().route_service("/mcp", mcp).layer(from_fn_with_state(bridge.clone(), body::buffer_body));
+    Router::new()
+        .route("/", get(openapi::root))
+        .route("/health", get(health::health))
+        .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::document))
+        .route("/v1/ask", post(ask::ask))
+        .route("/v1/search", post(ask::search))
+        .route("/v1/similar", post(ask::similar))
+        .route("/v1/grep", post(ask::grep))
+        .route("/v1/table", post(table::table))
+        .route("/v1/files", post(files::files))
+        .route("/v1/read", post(files::read))
+        .route("/v1/corpus/{verb}", post(corpus::call))
+        .route("/v1/status", get(health::status))
+        .route("/v1/sync", post(index::sync))
+        .route("/v1/pause", post(index::pause))
+        .route("/v1/resume", post(index::resume))
+        .route("/v1/index/start", post(index::start))
+        .route("/v1/index/status", get(index::status))
+        .route("/v1/index/events", get(index::events))
+        .merge(mcp)
+        .fallback(otherwise)
+        .method_not_allowed_fallback(async || ErrorResponse::method_not_allowed())
+        .layer(from_fn_with_state(bridge.clone(), authenticate_request))
+        .with_state(bridge)
+}
+
+/// Returns whether a request may be large: a graph of the owner, or images for a model.
+fn may_be_large(request: &Request) -> bool {
+    let service = request.uri().path().split('/').nth(1).unwrap_or_default();
+    let is_owner = || request.extensions().get::<AuthorizedService>().is_some_and(AuthorizedService::is_owner);
+    service == llm_server::SERVICE_NAME || service == graph_server::SERVICE_NAME && is_owner()
+}

@@ -1,0 +1,123 @@
+//! The state that the handlers share, their arguments and their replies.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::data_dir::keys::Grant;
+use crate::error::{Error, Result};
+use crate::model::Status;
+use crate::serve::Service;
+use crate::serve::admission::Admission;
+use crate::serve::auth::authorized_service::AuthorizedService;
+use crate::serve::auth::origin_guard::HostNames;
+use crate::serve::http::error_response::ErrorResponse;
+use crate::serve::http::memory_limit::MessageBudget;
+use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
+
+/// Timeout of a whole body. The largest takes less over any connection, and a client that trickles bytes does not hold its
+/// connection forever.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Maximum age of the public health status: a monitor that polls once a second sees every change.
+const PUBLIC_STATUS_MAX_AGE: Duration = Duration::from_secs(1);
+
+/// Cached status for callers without a key. A status counts all files and walks the index folder, and such callers must
+/// not cause load. Concurrent callers wait for one update and share it.
+#[derive(Default)]
+pub(crate) struct PublicStatusCache(Mutex<Option<(Instant, Result<Status>)>>);
+
+impl PublicStatusCache {
+    pub(super) async fn get(&self, bridge: &HttpState) -> Result<Status> {
+        let mut last = self.0.lock().await;
+        if let Some((_, state)) = last.as_ref().filter(|(at, _)| at.elapsed() < PUBLIC_STATUS_MAX_AGE) {
+            return state.clone();
+        }
+        let state = bridge.caller(Grant::owner()).public_status().await;
+        *last = Some((Instant::now(), state.clone()));
+        state
+    }
+}
+
+/// Shared state of the handlers.
+pub(crate) struct HttpState {
+    /// Unrestricted; only used to create callers.
+    service: Arc<dyn Service>,
+    pub(super) desk: Arc<Admission>,
+    pub(super) shutdown: CancellationToken,
+    pub(super) names: HostNames,
+    pub(super) key_requests: SlidingWindow,
+    /// Invalid keys by address.
+    pub(super) invalid_keys: SlidingWindow,
+    /// Requests without a key, by address.
+    pub(super) public_requests: TokenBucket,
+    /// Cached status for them.
+    pub(super) public_status: PublicStatusCache,
+    /// Memory limit for incoming messages.
+    pub(super) message_budget: MessageBudget,
+    pub(super) max_body: usize,
+    /// Timeout of a body.
+    pub(super) body_time: Duration,
+    pub(super) db_path: PathBuf,
+    pub(super) warehouse_root: Option<PathBuf>,
+    pub(super) vector_backend: String,
+}
+
+/// Invalid keys of one address in any 60 seconds; more are rate limited.
+const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
+
+/// Public requests of one address per second. Unused ones are saved up as a burst, so that several monitors that start at
+/// once behind one address do not block each other.
+const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
+const PUBLIC_REQUEST_BURST: u32 = 100;
+
+pub(super) type SharedState = State<Arc<HttpState>>;
+pub(super) type CallerExtension = Extension<AuthorizedService>;
+pub(super) type Reply = Result<Response, ErrorResponse>;
+
+impl HttpState {
+    /// Creates the state; `port` is the bound port.
+    pub(crate) fn new(
+        service: Arc<dyn Service>,
+        desk: Arc<Admission>,
+        port: u16,
+        config: &Config,
+        shutdown: CancellationToken,
+    ) -> HttpState {
+        HttpState {
+            service,
+            desk,
+            shutdown,
+            names: HostNames::new(port, config.bridge.hosts.clone()),
+            key_requests: SlidingWindow::new(config.bridge.rate_limit_per_min),
+            invalid_keys: SlidingWindow::new(MAX_INVALID_KEYS_PER_MINUTE),
+            public_requests: TokenBucket::new(PUBLIC_REQUESTS_PER_SECOND, PUBLIC_REQUEST_BURST),
+            public_status: PublicStatusCache::default(),
+            message_budget: MessageBudget::new(config.bridge.max_body_bytes),
+            max_body: config.bridge.max_body_bytes,
+            body_time: BODY_TIMEOUT,
+            db_path: config.db_path.clone(),
+            warehouse_root: config.warehouse_root.clone(),
+            vector_backend: config.vectors.backend.clone(),
+        }
+    }
+
+    pub(super) fn caller(&self, grant: Grant) -> AuthorizedService {
+        AuthorizedService::new(&self.service, &self.desk, grant)
+    }
+}
+
+/// Builds a JSON response.
+pub(super) fn json_response(status: StatusCode, value: &impl Serialize) -> Reply {
+    let text = serde_json::to_vec(value).map_err(Error::internal)?;
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], text).into_response())
+}
