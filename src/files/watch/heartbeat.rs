@@ -109,7 +109,9 @@ mod tests {
     fn barrier_during_flight_waits_for_next_event() {
         let sent = Arc::new(AtomicU64::new(0));
         let count = sent.clone();
-        let heartbeat = Heartbeat::new(Box::new(move || drop(count.fetch_add(1, Ordering::Relaxed))));
+        let heartbeat = Heartbeat::new(Box::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        }));
         let (first, mut first_reached) = oneshot::channel();
         let (second, mut second_reached) = oneshot::channel();
         heartbeat.beat(Some(first));
