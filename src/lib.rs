@@ -28,6 +28,7 @@
 //! - [`secrets`]: which files are secrets by name, and which text is a key, a token or a card number; pure.
 //! - [`files`]: roots to [`model::FoundFile`]s and changes: walk, watch, ignore rules.
 //! - [`catalog`]: the state of every file, in SQLite; one writer.
+//! - [`egress`]: the gate that every request to another machine passes: privacy mode and audit log.
 //! - [`extract`]: bytes to [`model::Document`], in a worker process with limits.
 //! - [`chunk`]: documents to [`model::Chunk`]s; pure.
 //! - [`embed`]: texts to vectors: ONNX Runtime in process, Ollama, OpenAI-compatible.
@@ -52,7 +53,7 @@
 //!   index. `ask` re-reads passages, and `corpus` file texts, through `files`.
 //! - Only `llm` starts programs of the user: by path, without a shell, in their own session, with a timeout.
 //! - Only `embed` (remote backends and model downloads), `llm` and `corpus` (pages that INGEST names) use the network.
-//!   Every request passes [`embed::egress`], which enforces the privacy mode and writes the audit log. `daemon` binds the
+//!   Every request passes [`egress`], which enforces the privacy mode and writes the audit log. `daemon` binds the
 //!   listeners that `serve` uses; `client` connects to them.
 //! - Code that parses a file of unknown origin is sandboxed before it reads the first byte: no file, no socket, no process.
 //! - Files with secret names are never opened; secrets inside other files are redacted.
@@ -73,6 +74,7 @@ pub mod machine;
 pub mod secrets;
 pub mod files;
 pub mod catalog;
+pub mod egress;
 pub mod extract;
 pub mod chunk;
 pub mod embed;

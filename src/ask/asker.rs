@@ -8,7 +8,7 @@ use crate::ask::citation::{self, FILE_CHECK_TIMEOUT};
 use crate::ask::file_filter;
 use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::embed::redact_hosts;
+use crate::egress::redact_hosts;
 use crate::error::Result;
 use crate::index::Index;
 use crate::llm::{self, LlmClient, Task};

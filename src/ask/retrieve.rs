@@ -5,11 +5,11 @@ use tokio::sync::OnceCell;
 use crate::ask::asker::Asker;
 use crate::ask::fuse::{self, FusedFile, Weights};
 use crate::ask::hit::{self, RankedHit, SearchOutcome};
-use crate::ask::hits::PresentedHits;
-use crate::ask::legs::{LEG_DEPTH, keyword_leg, keyword_only_chunks};
-use crate::ask::names::NameMatches;
+use crate::ask::hit_builder::PresentedHits;
+use crate::ask::name_search::NameMatches;
 use crate::ask::question::Question;
-use crate::ask::{hits, relevance, terms};
+use crate::ask::search_legs::{LEG_DEPTH, keyword_leg, keyword_only_chunks};
+use crate::ask::{hit_builder, relevance, terms};
 use crate::error::{Error, Result};
 use crate::index::ServingTable;
 use crate::store::FileSet;
@@ -124,8 +124,8 @@ impl Asker {
             fused.retain(|it| it.similarity.is_some_and(|similarity| f64::from(similarity) >= floor));
         }
         if let Some(query) = &query {
-            let best = hits::reranked_count(question.limit).min(fused.len());
-            let passages: Vec<_> = fused[..best].iter().flat_map(hits::passage_keys).collect();
+            let best = hit_builder::reranked_count(question.limit).min(fused.len());
+            let passages: Vec<_> = fused[..best].iter().flat_map(hit_builder::passage_keys).collect();
             let vectors = served.store.vectors(&passages).await?.into_iter().collect();
             fuse::apply_feedback(&mut fused[..best], query, &vectors, &Weights::default());
         }

@@ -9,12 +9,11 @@ use std::time::Instant;
 
 use crate::ask::asker::Asker;
 use crate::ask::fuse::{self, Weights};
-use crate::ask::hit;
-use crate::ask::hit::RankedHit;
+use crate::ask::hit::{self, RankedHit};
 use crate::ask::index_state::SearchFolder;
-use crate::ask::legs::LEG_DEPTH;
 use crate::ask::question::{Question, checked_limit};
 use crate::ask::retrieve::MAX_SEARCH_RETRIES;
+use crate::ask::search_legs::LEG_DEPTH;
 use crate::error::{Error, ErrorCode, Result};
 use crate::index::ServingTable;
 use crate::model::{

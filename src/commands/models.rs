@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use crate::catalog::AuditLog;
 use crate::config::Config;
-use crate::embed::egress;
+use crate::egress;
 use crate::embed::models::{ModelInfo, ModelStore, Progress};
 use crate::error::Result;
 use vic_cli::output::{Format, FormatArgs, Printer};

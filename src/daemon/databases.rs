@@ -8,7 +8,7 @@ use tracing::warn;
 use crate::catalog::{AuditLog, Catalog, CorpusStore, EvidenceCache, JobLog, Recovery};
 use crate::config::Config;
 use crate::daemon::process;
-use crate::embed::egress;
+use crate::egress;
 use crate::error::Result;
 use crate::index::Index;
 

@@ -4,7 +4,7 @@
 use tracing::warn;
 
 use crate::config::{Config, EmbedBackend, LlmBackend};
-use crate::embed::egress::{self, Purpose};
+use crate::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, Result};
 
 /// Refuses settings that can never work together, and warns of variables without effect.

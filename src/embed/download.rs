@@ -11,8 +11,8 @@ use futures::StreamExt;
 use serde::Deserialize;
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::egress::{self, HttpClient, SendError};
 use crate::embed::blocking::blocking;
-use crate::embed::egress::{self, HttpClient, SendError};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
 /// The public package index, in the form of the simple repository API.

@@ -5,12 +5,10 @@
 //! the models. [`open`] returns the configured embedder, [`models`] manages the model files, and [`egress`] checks
 //! every outgoing request.
 
-pub(crate) mod redact_hosts;
 mod bert;
 mod batching;
 mod blocking;
 mod embedder;
-pub mod egress;
 mod model_catalog;
 mod download;
 mod model_file;
@@ -41,7 +39,7 @@ use crate::model::Redaction;
 pub async fn open(config: &Config) -> Result<Arc<dyn Embedder>> {
     // Language models need this too: every process that sends requests to a server opens its embedder first.
     if let Some(path) = &config.servers_ca {
-        egress::trust_certificates(path)?;
+        crate::egress::trust_certificates(path)?;
     }
     let (embedder, redaction): (Arc<dyn Embedder>, _) = match config.embed.backend {
         EmbedBackend::Onnx => {

@@ -34,7 +34,7 @@ mod pdf_paragraphs;
 mod protocol;
 mod redact;
 mod panic_location;
-mod jail;
+mod jail_paths;
 mod worker;
 mod pool;
 mod xml_entities;

@@ -15,7 +15,7 @@ use crate::extract::limits::{MEMORY_PER_BYTE, MIN_MEMORY_BYTES, SMALL_FILE_BYTES
 use crate::extract::protocol::{self, Hello, Job, MAX_REQUEST_BYTES, PREFIX_BYTES, Reply, Setup, SkillJob, Task};
 use vic_system::{fd_passing, jail, process};
 
-use crate::extract::jail::readable_paths;
+use crate::extract::jail_paths::readable_paths;
 use crate::extract::{Tools, dispatch, extract_bytes, new_failure, panic_location, pdf};
 use crate::machine::{self, IoClass};
 use crate::model::{Block, BlockKind, Document, ExtractFailure, ExtractLimits, JailMode, MAX_FILE_BYTES, Reason};

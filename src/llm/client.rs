@@ -34,7 +34,7 @@ pub type LlmStream = BoxStream<'static, Result<LlmStreamEvent>>;
 
 /// Configuration of a client.
 pub struct LlmClientConfig {
-    /// The backend. TLS depends on the address: [`crate::embed::egress`] connects to `https` with the system's
+    /// The backend. TLS depends on the address: [`crate::egress`] connects to `https` with the system's
     /// certificates.
     pub transport: TransportConfig,
     /// Receives every event.

@@ -8,7 +8,7 @@
 //! A client makes one attempt unless a [`RetryPolicy`] allows more; each retry is an event. Tools run only if they are in
 //! the client's frozen registry, with arguments that satisfy their schema, and within their timeout. The [`ProofCollector`]
 //! receives every event in order. This module touches neither files nor the index. Every server request passes
-//! [`crate::embed::egress`]; secrets in it are redacted before that.
+//! [`crate::egress`]; secrets in it are redacted before that.
 //!
 //! Every failure is a typed error: missing model (`NotFound`, with the command that fetches it), server unreachable or
 //! closing early (`Unavailable`), timeout (`DeadlineExceeded`), an error inside the answer or an unparsable answer

@@ -6,7 +6,7 @@
 //! pending.
 
 mod budget;
-mod computing;
+mod blocking;
 mod hardware;
 mod battery;
 mod autogroup;
@@ -16,8 +16,8 @@ pub(crate) mod test_needs;
 
 pub use crate::machine::autogroup::{AutogroupPriority, RaisedPriority};
 pub use crate::machine::battery::{POWER_SUPPLIES, on_battery};
+pub(crate) use crate::machine::blocking::block_in_place;
 pub use crate::machine::fair_slots::{FairSlots, Slot};
 pub use crate::machine::hardware::{Machine, NVIDIA_CARDS, gpu_models};
 pub use budget::{ActiveQuestion, Budget, budget, cap_processors};
-pub(crate) use computing::block_in_place;
 pub use vic_system::priority::{IoClass, lower_priority, minimize_priority};

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use crate::agent::limits::ContextBudget;
 use crate::agent::reasoners::Reasoner;
-use crate::embed::redact_hosts;
+use crate::egress::redact_hosts;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::LlmStreamEvent;
 use crate::llm::plugin::{PluginRequest, PluginResponse};

@@ -14,7 +14,7 @@ mod select_quotes;
 mod tables;
 mod units;
 mod value_check;
-mod windows;
+mod excerpt_windows;
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ impl Asker {
         }
         let told = self.answer_from_tables(&question.plan.raw_user_text, &outcome.hits).await;
         let (candidates, choice) = self.select_quotes(served, question, outcome).await;
-        windows::show_windows(&candidates, &mut outcome.hits);
+        excerpt_windows::show_windows(&candidates, &mut outcome.hits);
         if question.explain {
             explain(outcome, &candidates);
         }
@@ -193,7 +193,7 @@ impl Asker {
 pub(super) fn show_best_unit(question: &Question, outcome: &mut SearchOutcome) {
     let first = outcome.hits.len().min(1);
     let candidates = candidates::rank_by_words(&parse_question(question, outcome), &outcome.hits[..first], None);
-    windows::show_windows(&candidates, &mut outcome.hits);
+    excerpt_windows::show_windows(&candidates, &mut outcome.hits);
 }
 
 fn parse_question(question: &Question, outcome: &SearchOutcome) -> ParsedQuestion {

@@ -16,7 +16,7 @@ use crate::corpus::document::loader;
 use crate::corpus::text::words::truncate_to_line;
 use crate::corpus::views::snapshot::{SessionSnapshot, remove_if_there};
 use crate::corpus::{CorpusApi, MAX_SYNC_DOCUMENTS, VerbOutcome, hash_result_id};
-use crate::embed::egress::{self, Purpose};
+use crate::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::unresponsive;
 use crate::index::{blocking, resolve};

@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 
-use crate::embed::egress::{self, HttpClient};
+use crate::egress::{self, HttpClient};
 use crate::error::{Error, ErrorCode, Result};
 
 /// Attempts while the server is busy, for background requests.

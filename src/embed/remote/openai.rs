@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::EmbedConfig;
-use crate::embed::egress::{self, HttpClient, Purpose};
+use crate::egress::{self, HttpClient, Purpose};
 use crate::embed::embedder::Vector;
 use crate::embed::remote::batch::Wire;
 use crate::embed::remote::embedder::RemoteEmbedder;

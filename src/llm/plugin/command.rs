@@ -15,8 +15,6 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use crate::config;
-use crate::embed::egress;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::llm::plugin::integrity::{HashedFile, is_program};
 use crate::llm::plugin::process::PluginProcess;
@@ -24,6 +22,7 @@ use crate::llm::plugin::protocol::{PluginRequest, PluginResponse, PluginTask};
 use crate::llm::plugin::{integrity, seccomp};
 use crate::model::PrivacyMode;
 use crate::model::llm::event::TaskId;
+use crate::{config, egress};
 
 /// How long processes left by a plugin may hold its output open after it ends.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);

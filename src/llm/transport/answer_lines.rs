@@ -4,7 +4,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::time::{Instant, timeout_at};
 
-use crate::embed::egress;
+use crate::egress;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::request::{LlmRequest, Timeouts};
 

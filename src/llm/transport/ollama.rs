@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::config::EmbedBackend;
-use crate::embed::egress::{HttpClient, Purpose, SERVER_UNREACHABLE_HINT};
+use crate::egress::{HttpClient, Purpose, SERVER_UNREACHABLE_HINT};
 use crate::embed::remote::{self, Failure};
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::transport::answer_lines::{self, AnswerLines};

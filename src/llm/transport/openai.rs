@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::config::EmbedBackend;
-use crate::embed::egress::{HttpClient, SERVER_UNREACHABLE_HINT};
+use crate::egress::{HttpClient, SERVER_UNREACHABLE_HINT};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::transport::answer_lines::AnswerLines;

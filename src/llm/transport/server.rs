@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use crate::config::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine};
-use crate::embed::egress::{self, HttpClient, Purpose};
+use crate::egress::{self, HttpClient, Purpose};
 use crate::embed::remote;
 use crate::error::{Error, ErrorCode, Result};
 use crate::llm::transport::answer_lines::{self, AnswerLines};

@@ -13,9 +13,7 @@ use crate::store::memory::chunk_key::ChunkKey;
 use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::row_ids::ROW_BYTES;
 use crate::store::{FileSet, schema};
-use vic_kernels::vectors::BinaryCodes;
-use vic_kernels::vectors::I8Rows;
-use vic_kernels::vectors::{dot_products, round, step_size};
+use vic_kernels::vectors::{BinaryCodes, I8Rows, dot_products, round, step_size};
 
 /// Steps from 0 to the largest number of a row.
 const ROW_STEPS: f32 = 127.0;

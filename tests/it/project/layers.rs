@@ -8,8 +8,9 @@ const PROTOCOL: &[&str] = &["error", "config", "model", "units", "verbs", "data_
 
 /// Modules of `src/lib.rs` in dependency order. Each may use itself, those before it and the protocol.
 const ROOT: &[&str] = &[
-    "text", "filter", "table", "machine", "secrets", "files", "catalog", "extract", "chunk", "embed", "store", "index",
-    "llm", "planner", "skills", "ask", "graph", "agent", "corpus", "serve", "daemon", "bench", "commands",
+    "text", "filter", "table", "machine", "secrets", "files", "catalog", "egress", "extract", "chunk", "embed",
+    "store", "index", "llm", "planner", "skills", "ask", "graph", "agent", "corpus", "serve", "daemon", "bench",
+    "commands",
 ];
 
 /// All modules in dependency order.

@@ -19,7 +19,7 @@ use reqwest::{Certificate, Url};
 use tokio::sync::Semaphore;
 
 use crate::catalog::AuditLog;
-use crate::embed::redact_hosts;
+use crate::egress::redact_hosts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AuditRecord, PrivacyMode};
 
@@ -395,5 +395,6 @@ fn may_be_local(url: &Url) -> bool {
     }
 }
 
+pub(crate) mod redact_hosts;
 #[cfg(test)]
 mod tests;

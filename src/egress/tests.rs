@@ -1,7 +1,7 @@
-use super::*;
+use crate::egress::*;
 
 fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
-    super::check_allowed(url, mode, Purpose::Embedding).err().map(|error| error.code)
+    crate::egress::check_allowed(url, mode, Purpose::Embedding).err().map(|error| error.code)
 }
 
 #[test]
@@ -39,7 +39,8 @@ fn cloud_modes_allow_their_purposes() {
         (PrivacyMode::CloudReasoningOk, Purpose::Reasoning, ""),
         (PrivacyMode::CloudEmbeddingOk, Purpose::Reasoning, ""),
     ] {
-        let hint = super::check_allowed(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
+        let hint =
+            crate::egress::check_allowed(url, mode, purpose).err().map(|error| error.hint.unwrap()).unwrap_or_default();
         assert!(hint.contains(expected) && hint.is_empty() == expected.is_empty(), "{mode:?} {purpose:?}: {hint}");
     }
 }
