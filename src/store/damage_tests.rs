@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, open, vector};
 use super::*;
 use crate::error::{Error, ErrorCode};
+use crate::model::FileChunks;
 
 fn table_dir(dir: &Path) -> PathBuf {
     dir.join(format!("{}.lance", LanceStore::table_of(FINGERPRINT)))

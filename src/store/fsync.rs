@@ -1,7 +1,7 @@
 //! Makes the library's commits durable.
 //!
 //! The library renames files into place but never syncs them. After a power loss the newest manifest can exist without
-//! content. The table then cannot be opened although every older version is intact: see `synced`.
+//! content. The table then cannot be opened although every older version is intact: see `durable_version`.
 
 use std::fs::File;
 use std::path::Path;
