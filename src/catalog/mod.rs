@@ -1,7 +1,7 @@
 //! SQLite databases: what vic knows of every file, and the logs and caches beside it.
 //!
 //! Start with [`Catalog`]: one writer, concurrent readers; every method is short and blocks. `scan.rs` decides what a walk
-//! changes, `mark.rs` moves files between states, `query.rs` answers filters. Nothing here reads the files themselves.
+//! changes, `transitions.rs` moves files between states, `query.rs` answers filters. Nothing here reads the files themselves.
 //! [`JobLog`], [`VectorCache`], [`EvidenceCache`] and [`TranscriptLog`] are separate: they may be lost.
 //!
 //! Commits of the catalog are synced (`synchronous=FULL`): a mark asserts that the store has the file on disk, and a
@@ -13,24 +13,21 @@ mod corpus_db;
 mod files;
 mod logs;
 mod quarantine;
+mod catalog_db;
 mod database;
 mod graph;
 mod recovery;
 
-use std::path::Path;
-use std::sync::Arc;
-
-use rusqlite::OptionalExtension;
-
 pub use crate::catalog::caches::evidence::{EvidenceCache, EvidenceKey};
 pub use crate::catalog::caches::vectors::{VectorCache, VectorKey};
+pub use crate::catalog::catalog_db::Catalog;
 pub use crate::catalog::corpus_db::sessions::SessionFile;
 pub use crate::catalog::corpus_db::store::{CorpusStore, StoredJob, StoredResult};
 pub use crate::catalog::files::name_index::{NameMatch, NameWord, name_words};
 pub use crate::catalog::files::query::{READ_BY_OCR, WITHOUT_TEXT_LAYER};
 pub use crate::catalog::files::roots::ROOT_HINT;
 pub use crate::catalog::files::row_predicate::{Cell, Column, PredicateRow};
-pub use crate::catalog::files::scan::{DeletionPolicy, ScanOutcome, ScanPass, WalkResult};
+pub use crate::catalog::files::scan::walk_result::{DeletionPolicy, ScanOutcome, ScanPass, WalkResult};
 pub use crate::catalog::files::transitions::{
     EvidenceMark, FileStamp, IndexedMark, MAX_STRIKES, MAX_TRIES, ReasonMark, RequeueScope,
 };
@@ -42,190 +39,6 @@ pub use crate::catalog::recovery::Recovery;
 pub(crate) use crate::catalog::recovery::listed_root_count;
 pub use database::{check_database, flush_database};
 pub use graph::{FileVersion, GraphStore, Replacement};
-
-use crate::catalog::database::{Database, Durability, Format, RANDOM_ACCESS_CACHE_KIB};
-use crate::catalog::files::owners::Owners;
-use crate::error::Result;
-
-/// A catalog up to this size, about 150,000 files, is checked at every start: that takes 0.1 s.
-const MAX_CHECKED_BYTES: u64 = 64 << 20;
-
-/// Format 2: the number of chunks that wait for their vectors.
-const MIGRATION_2: &str = "
-    ALTER TABLE files ADD COLUMN awaiting INTEGER NOT NULL DEFAULT 0;
-    CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
-";
-
-/// Format 3: the number of crashes and hangs of a pending file's readers.
-const MIGRATION_3: &str = "
-    ALTER TABLE files ADD COLUMN strikes INTEGER NOT NULL DEFAULT 0;
-    CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
-";
-
-/// Format 4: the content hash that a file had before it was queued to be read again.
-const MIGRATION_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
-
-/// Format 5: names inside files, dates of mails, and the full-text index of names, which is filled in the background. Files
-/// that may hold inner names are read again.
-const MIGRATION_5: &str = "
-    ALTER TABLE files ADD COLUMN inner_names TEXT;
-    ALTER TABLE files ADD COLUMN mail_first_ns INTEGER;
-    ALTER TABLE files ADD COLUMN mail_last_ns INTEGER;
-    CREATE VIRTUAL TABLE names USING fts5 (own, folders, inside, detail = 'none', columnsize = 0,
-        tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* Co'\");
-    INSERT OR REPLACE INTO meta (key, value) VALUES ('names_filled_to', '0');
-    UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0, strikes = 0,
-        read_hash = coalesce(hash, read_hash), hash = NULL
-        WHERE deleted_ns IS NULL AND skip IS NULL AND kind IN ('mail', 'archive', 'spreadsheet')
-        AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text'));
-";
-
-/// Format 6: the root that contains this root and owns its files.
-const MIGRATION_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
-
-/// In `files`, `path` is the bytes below the root. `name` is its last component, lower case and NFC, for searching. `skip`
-/// is the walk's own reason; it is kept apart from `reason`, so that a walk only undoes what a walk did. States and reasons
-/// are stored as names, to be readable in `sqlite3`. A deleted row stays as a tombstone until the store has dropped its
-/// chunks. Identifiers are never reused. The index on `name` serves substring filters: a trigram index would be three times
-/// as large and slow down every insert. Questions search words in `names`, see `names`.
-///
-/// `awaiting` counts the chunks without a vector. `strikes` counts how often a reader of a pending file crashed or ran for
-/// too long. `read_hash` is the previous hash of a file that is to be read again. `inner_names` holds the names of
-/// attachments, members or sheets, one a line. `mail_first_ns` and `mail_last_ns` are the dates of the first and the last
-/// message. `above` is the root that contains this root and owns its files; NULL for a root that owns its own files.
-const FORMAT: Format = Format {
-    name: "catalog",
-    version: 6,
-    upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4, MIGRATION_5, MIGRATION_6],
-    durability: Durability::Full,
-    cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move it aside; it is rebuilt from the files themselves",
-    schema: "
-        CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-        CREATE TABLE roots (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            path BLOB NOT NULL UNIQUE,
-            available INTEGER NOT NULL DEFAULT 1,
-            problem TEXT NOT NULL DEFAULT '',
-            above INTEGER
-        );
-        CREATE TABLE files (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            root_id INTEGER NOT NULL,
-            path BLOB NOT NULL,
-            name TEXT NOT NULL,
-            extension TEXT NOT NULL,
-            size INTEGER NOT NULL,
-            modified_ns INTEGER NOT NULL,
-            changed_ns INTEGER NOT NULL,
-            created_ns INTEGER,
-            inode INTEGER NOT NULL,
-            device INTEGER NOT NULL,
-            mode INTEGER NOT NULL,
-            uid INTEGER NOT NULL,
-            skip TEXT,
-            state TEXT NOT NULL,
-            reason TEXT,
-            detail TEXT NOT NULL DEFAULT '',
-            kind TEXT NOT NULL,
-            media_type TEXT NOT NULL DEFAULT '',
-            hash BLOB,
-            chunks INTEGER NOT NULL DEFAULT 0,
-            tries INTEGER NOT NULL DEFAULT 0,
-            deleted_ns INTEGER,
-            awaiting INTEGER NOT NULL DEFAULT 0,
-            strikes INTEGER NOT NULL DEFAULT 0,
-            read_hash BLOB,
-            inner_names TEXT,
-            mail_first_ns INTEGER,
-            mail_last_ns INTEGER
-        );
-        CREATE VIRTUAL TABLE names USING fts5 (own, folders, inside, detail = 'none', columnsize = 0,
-            tokenize = \"unicode61 remove_diacritics 0 categories 'L* M* N* Co'\");
-        CREATE UNIQUE INDEX files_path ON files (root_id, path) WHERE deleted_ns IS NULL;
-        CREATE INDEX files_state ON files (root_id, state, reason) WHERE deleted_ns IS NULL;
-        CREATE INDEX files_pending ON files (id) WHERE deleted_ns IS NULL AND state = 'pending';
-        CREATE INDEX files_tried ON files (tries) WHERE deleted_ns IS NULL AND state = 'pending' AND tries > 0;
-        CREATE INDEX files_hash ON files (hash) WHERE deleted_ns IS NULL AND state = 'indexed' AND chunks > 0;
-        CREATE INDEX files_inode ON files (inode) WHERE deleted_ns IS NULL;
-        CREATE INDEX files_modified ON files (modified_ns, id) WHERE deleted_ns IS NULL;
-        CREATE INDEX files_extension ON files (extension) WHERE deleted_ns IS NULL;
-        CREATE INDEX files_name ON files (name) WHERE deleted_ns IS NULL;
-        CREATE INDEX files_deleted ON files (deleted_ns) WHERE deleted_ns IS NOT NULL;
-        CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
-        CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
-    ",
-};
-
-/// The catalog. Clones share one database.
-///
-/// Every method blocks, most for milliseconds: call them off the async threads. Errors are those of SQLite, mapped to
-/// codes: full disk, lock held by another process, corruption.
-#[derive(Clone)]
-pub struct Catalog {
-    path: Arc<Path>,
-    database: Arc<Database>,
-    owners: Arc<Owners>,
-}
-
-impl Catalog {
-    /// Opens or creates the catalog at `path`.
-    ///
-    /// # Errors
-    /// [`crate::error::ErrorCode::FailedPrecondition`] when a newer vic wrote it (nothing is written then), and
-    /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt or no database.
-    pub fn open(path: &Path) -> Result<Catalog> {
-        let database = Arc::new(Database::open(path, &FORMAT)?);
-        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
-    }
-
-    /// Opens the catalog read-only. This works beside a running daemon and writes nothing.
-    ///
-    /// # Errors
-    /// As [`Catalog::open`]; also when the format is an older one.
-    pub fn open_read_only(path: &Path) -> Result<Catalog> {
-        let database = Arc::new(Database::open_read_only(path, &FORMAT)?);
-        Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
-    }
-
-    /// Checks the database for corruption, unless it is too large for a quick check.
-    ///
-    /// # Errors
-    /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt.
-    pub fn check(&self) -> Result<()> {
-        match std::fs::metadata(&self.path).map_or(0, |it| it.len()) {
-            large if large > MAX_CHECKED_BYTES => Ok(()),
-            _ => self.database.check(),
-        }
-    }
-
-    /// Returns a counter that grows with every commit.
-    pub fn commit_counter(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.database.commits()
-    }
-
-    /// Returns the value that was last set for `key`.
-    pub fn meta_get(&self, key: &str) -> Result<Option<String>> {
-        self.database.read(|db| {
-            let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-            Ok(statement.query_row([key], |row| row.get(0)).optional()?)
-        })
-    }
-
-    /// Sets a value and syncs it.
-    pub fn meta_set(&self, key: &str, value: &str) -> Result<()> {
-        self.meta_set_all(&[(key, value)])
-    }
-
-    /// Sets several values in one synced transaction.
-    pub fn meta_set_all(&self, values: &[(&str, &str)]) -> Result<()> {
-        self.database.write(|db| {
-            let mut statement = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
-            values.iter().try_for_each(|(key, value)| statement.execute([key, value]).map(drop))?;
-            Ok(())
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -2,19 +2,10 @@
 //! always answered.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use tracing::{info, warn};
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::index::IndexState;
-use crate::index::watch::CHANGES_KEY;
 use crate::model::Scope;
-
-/// Interval of the check: `statvfs` takes a few microseconds.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The default reserve: the larger of these two.
 const RESERVE_BYTES: u64 = 1 << 30;
@@ -44,7 +35,7 @@ impl DiskSpace {
     /// # Errors
     /// [`ErrorCode::StorageFull`] if there is not.
     pub(crate) fn check(&self) -> Result<()> {
-        let outcome = self.folders.iter().try_for_each(|it| self.check_folder(it));
+        let outcome = self.check_folders();
         if outcome.is_err() {
             self.has_waiting_work.store(true, Ordering::Relaxed);
         }
@@ -77,6 +68,21 @@ impl DiskSpace {
         }
     }
 
+    /// Checks that there is space to index, and records nothing.
+    pub(super) fn check_folders(&self) -> Result<()> {
+        self.folders.iter().try_for_each(|it| self.check_folder(it))
+    }
+
+    /// Returns whether a write found the disk full, and forgets it.
+    pub(super) fn take_was_full(&self) -> bool {
+        self.was_full.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns whether work was refused or interrupted, and forgets it.
+    pub(super) fn take_waiting_work(&self) -> bool {
+        self.has_waiting_work.swap(false, Ordering::Relaxed)
+    }
+
     fn check_folder(&self, place: &Path) -> Result<()> {
         let (free, all) = disk_space(place)?;
         let reserve = self.reserve.unwrap_or(RESERVE_BYTES.max(all / 100 * RESERVE_PERCENT));
@@ -103,41 +109,6 @@ impl DiskSpace {
 pub(super) fn disk_space(place: &Path) -> Result<(u64, u64)> {
     let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).io_context("check the disk of", place)?;
     Ok((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
-}
-
-/// Reports a lack of space, and resumes work when there is space again.
-pub(crate) async fn check_loop(inner: Arc<IndexState>) {
-    let mut looks = tokio::time::interval(CHECK_INTERVAL);
-    while inner.shutdown.run_until_cancelled(looks.tick()).await.is_some() {
-        check_and_resume(&inner);
-    }
-}
-
-fn check_and_resume(inner: &Arc<IndexState>) {
-    let space = &inner.disk_space;
-    match space.folders.iter().try_for_each(|it| space.check_folder(it)) {
-        Ok(()) => {
-            inner.note("disk", None);
-            // Watcher events may have been lost meanwhile: a walk finds the changes.
-            if space.was_full.swap(false, Ordering::Relaxed) {
-                let walk = inner.clone();
-                inner.background.spawn(async move { walk.reconcile_roots().await });
-            }
-            if space.has_waiting_work.swap(false, Ordering::Relaxed) {
-                info!("disk space is free again; indexing resumes");
-                inner.note("watch", None);
-                inner.note(CHANGES_KEY, None);
-                inner.note("bury", None);
-                inner.urgent.wake();
-                inner.changed.notify_one();
-                inner.tombstones_ready.notify_one();
-            }
-        }
-        Err(error) if error.code == ErrorCode::StorageFull => {
-            inner.note("disk", Some(error.message_with_hint()));
-        }
-        Err(error) => warn!(%error, "cannot check free disk space"),
-    }
 }
 
 #[cfg(test)]

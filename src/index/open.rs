@@ -1,84 +1,38 @@
 //! Builds the index from its parts and starts its background tasks.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tokio::runtime::{Handle, Runtime};
-use tokio::sync::Notify;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, CorpusStore, EvidenceCache, JobLog, VectorCache};
+use crate::catalog::VectorCache;
 use crate::chunk::{ChunkSettings, Chunker};
 use crate::config::{Config, EmbedBackend};
 use crate::embed::Embedder;
-use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, Result};
-use crate::extract::WorkerPool;
 use crate::files::Rules;
+use crate::index::api::Index;
+use crate::index::background::BackgroundRuntime;
+use crate::index::blocking_tasks::blocking;
 use crate::index::disk_space::DiskSpace;
-use crate::index::maintenance::{retry, scrub};
+use crate::index::jobs::unended::Jobs;
+use crate::index::maintenance::due::MaintenanceDue;
+use crate::index::maintenance::{disk_check, retry, scrub};
 use crate::index::ocr::queue::OcrQueue;
-use crate::index::ocr::{availability, queue};
+use crate::index::ocr::{availability, read_queue};
 use crate::index::pause::PauseGate;
-use crate::index::pipeline::urgent_queue::{self, UrgentQueue};
-use crate::index::sync_barrier::CatchUp;
-use crate::index::table_cache::TableCache;
+use crate::index::pipeline::run_control::RunControl;
+use crate::index::pipeline::urgent_queue::URGENT_RUNS;
+use crate::index::pipeline::urgent_run;
+use crate::index::problems::Problems;
+use crate::index::roots::walk_state::WalkState;
+use crate::index::state::{Caches, IndexParts, IndexState, Workers};
 use crate::index::tables::Tables;
-use crate::index::watch::Watching;
-use crate::index::{Index, IndexState, blocking, disk_space, watch};
-use crate::machine::{self, IoClass};
+use crate::index::watch::apply;
+use crate::index::watch::watching::Watching;
 
 /// Maximum cached vectors: 400,000 of 384 dimensions take about 600 MiB on disk.
 const MAX_CACHED_VECTORS: u64 = 400_000;
-
-/// The parts of an index. The caller opens them, so that tests can pass others.
-pub struct IndexParts {
-    /// Settings.
-    pub config: Config,
-    /// Catalog of files.
-    pub catalog: Catalog,
-    /// Job list.
-    pub jobs: JobLog,
-    /// Embedder of the configured model.
-    pub embedder: Arc<dyn Embedder>,
-    /// Extraction workers.
-    pub pool: Arc<WorkerPool>,
-    /// Skill workers: one more than the index uses, so that a query never waits for it.
-    pub skills: Arc<WorkerPool>,
-    /// Cached skill results.
-    pub evidence: Arc<EvidenceCache>,
-    /// Cache of the corpus API.
-    pub book: Arc<CorpusStore>,
-    /// Installed models.
-    pub models: ModelStore,
-}
-
-/// Threads of all background work. They run at low priority, and a thread cannot raise its priority again. Queries
-/// therefore never run on these threads.
-pub(super) struct BackgroundRuntime(Option<Runtime>);
-
-impl BackgroundRuntime {
-    fn start() -> Result<BackgroundRuntime> {
-        let threads = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("index")
-            .on_thread_start(|| machine::lower_priority(IoClass::LowestBestEffort))
-            .enable_all()
-            .build();
-        threads.map(|it| BackgroundRuntime(Some(it))).map_err(Error::internal)
-    }
-
-    fn handle(&self) -> Handle {
-        self.0.as_ref().map_or_else(Handle::current, |it| it.handle().clone())
-    }
-}
-
-impl Drop for BackgroundRuntime {
-    fn drop(&mut self) {
-        // Waiting for the threads here would block a thread of another runtime.
-        self.0.take().into_iter().for_each(Runtime::shutdown_background);
-    }
-}
 
 impl Index {
     /// Opens the index, and starts to watch and reconcile every root in the background.
@@ -102,10 +56,10 @@ impl Index {
             retry::retry_with_new_readers(&parts.catalog, &parts.config.limits)?;
             retry::requeue_if_chunking_changed(&parts.catalog)?;
             let redaction = parts.config.limits.redaction;
-            retry::requeue_if_redaction_changed(&parts.catalog, &parts.evidence, &parts.corpus_cache, redaction)
+            retry::requeue_if_redaction_changed(&parts.catalog, &parts.caches.evidence, &parts.caches.corpus, redaction)
         })
         .await?;
-        inner.background.spawn(watch::apply_loop(inner.clone(), changes));
+        inner.background.spawn(apply::apply_loop(inner.clone(), changes));
         let table = inner.tables.writing();
         inner.background.spawn(async move { table.preload().await });
         inner.fill_names();
@@ -115,16 +69,6 @@ impl Index {
 }
 
 impl IndexState {
-    /// Indexes the file names that are not indexed yet, in the background.
-    pub(crate) fn fill_names(&self) {
-        let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
-                tracing::warn!(%error, "some files cannot be found by name; the next start tries again");
-            }
-        });
-    }
-
     async fn assemble(
         parts: IndexParts,
         rules: Rules,
@@ -142,45 +86,22 @@ impl IndexState {
         })
         .await?;
         let places = vec![config.data_dir.clone(), config.db_path.clone()];
-        let space = Arc::new(DiskSpace::new(places, config.disk_reserve_bytes));
-        let pictures = Arc::new(OcrQueue::new(config.ocr));
+        let chunker = Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default()));
         Ok(IndexState {
-            rules,
-            chunker: Arc::new(Chunker::new(embedder.token_counter(), ChunkSettings::default())),
-            config,
-            jobs,
-            vectors,
-            pool,
-            skills,
-            evidence,
-            corpus_cache: book,
-            models,
-            ocr_queue: pictures,
-            embedder,
-            tables,
-            table_cache: TableCache::default(),
-            watching: Arc::new(watching),
-            background,
+            caches: Arc::new(Caches { vectors, evidence, corpus: book, tables: Arc::default() }),
+            workers: Arc::new(Workers { pool, skills, chunker, embedder, models }),
+            jobs: Jobs::new(jobs),
+            walks: WalkState::new(rules, watching),
+            runs: Arc::new(RunControl::new()),
+            ocr_queue: Arc::new(OcrQueue::new(config.ocr)),
+            maintenance_due: MaintenanceDue::default(),
+            disk_space: Arc::new(DiskSpace::new(places, config.disk_reserve_bytes)),
             pause: Arc::new(PauseGate::open(&catalog)?),
+            problems: Problems::default(),
+            config,
             catalog,
-            engine: tokio::sync::Mutex::new(()),
-            urgent: Arc::new(UrgentQueue::new()),
-            urgent_runs: tokio::sync::RwLock::new(()),
-            disk_space: space,
-            committing: Arc::default(),
-            changed: Notify::new(),
-            tombstones_ready: Notify::new(),
-            scanning: tokio::sync::Mutex::new(()),
-            abandoned_walks: Mutex::default(),
-            catch_up: CatchUp::default(),
-            vanished: Arc::default(),
-            unattended: Arc::default(),
-            interrupted: AtomicBool::new(false),
-            running: Mutex::default(),
-            job_shares: crate::index::jobs::job_shares(),
-            maintenance_due: Mutex::default(),
-            problems: Mutex::default(),
-            unreadable: Mutex::default(),
+            tables,
+            background,
             shutdown,
         })
     }
@@ -191,23 +112,23 @@ impl IndexState {
                 "the index was damaged: re-indexing all files; the damaged index is kept as `{}`",
                 aside.display()
             );
-            self.note(&format!("damage {}", aside.display()), Some(sentence));
+            self.problems.set(&format!("damage {}", aside.display()), Some(sentence));
         }
     }
 
     /// Starts all background tasks except the watcher.
     fn spawn_background_tasks(self: &Arc<IndexState>) {
         self.background.spawn(retry::probe_jail(self.clone()));
-        self.background.spawn(disk_space::check_loop(self.clone()));
+        self.background.spawn(disk_check::check_loop(self.clone()));
         self.background.spawn(self.clone().maintenance_loop());
         self.background.spawn(self.clone().purge_loop());
-        self.background.spawn(queue::ocr_loop(self.clone()));
-        self.background.spawn(queue::end_idle_workers_loop(self.clone()));
+        self.background.spawn(read_queue::ocr_loop(self.clone()));
+        self.background.spawn(read_queue::end_idle_workers_loop(self.clone()));
         self.background.spawn(availability::retry_loop(self.clone()));
         self.background.spawn(self.clone().run_pending_loop());
         self.background.spawn(self.clone().delete_tombstoned_loop());
-        for _ in 0..urgent_queue::URGENT_RUNS {
-            self.background.spawn(urgent_queue::urgent_loop(self.clone()));
+        for _ in 0..URGENT_RUNS {
+            self.background.spawn(urgent_run::urgent_loop(self.clone()));
         }
         self.background.spawn(scrub::verify_loop(self.clone()));
         self.background.spawn(self.clone().reconcile_loop());

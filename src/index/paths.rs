@@ -13,22 +13,8 @@ use tokio::sync::Semaphore;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::files::{self, ContentStamp, unresponsive};
-use crate::index::blocking;
+use crate::index::blocking_tasks::blocking;
 use crate::model::{ContentHash, FileRecord, MAX_FILE_BYTES, Scope};
-
-/// As [`blocking`], for work that opens files. Stops waiting after `most`, because a disk may never respond.
-///
-/// # Errors
-/// Errors of the work, and that it did not finish in time.
-pub(crate) async fn blocking_with_timeout<T: Send + 'static>(
-    most: Duration,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::time::timeout(most, blocking(work)).await.unwrap_or_else(|_| {
-        let text = format!("a disk with files of the answer has not responded for {} s", most.as_secs());
-        Err(Error::new(ErrorCode::Unavailable, text).hint("`vic status` names the folder once it is known"))
-    })
-}
 
 /// The longest that opening and hashing a file may take: the largest accepted file at 1 MiB per second.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(MAX_FILE_BYTES >> 20);

@@ -9,9 +9,8 @@ use tokio::sync::watch;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
-use crate::index::jobs::now_ms;
-use crate::index::{Index, blocking};
-use crate::model::{Pause, PauseReason, PauseRequest};
+use crate::index::clock::now_ms;
+use crate::model::{Pause, PauseReason};
 
 /// Catalog key of the pause, which survives a restart. The value is its end in Unix milliseconds, or [`WITHOUT_END`].
 const PAUSE_KEY: &str = "paused_until_ms";
@@ -96,7 +95,8 @@ impl PauseGate {
         });
     }
 
-    fn set_requested(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
+    /// Sets or ends the pause that the user requests: until this moment, or without an end.
+    pub(super) fn set_requested(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
         let text = match asked {
             Some(Some(until_ms)) => until_ms.to_string(),
             Some(None) => WITHOUT_END.to_string(),
@@ -105,39 +105,6 @@ impl PauseGate {
         catalog.meta_set(PAUSE_KEY, &text)?;
         self.reasons.send_modify(|wishes| wishes.requested = asked);
         Ok(())
-    }
-}
-
-impl Index {
-    /// Pauses indexing, for a while or until [`Index::resume`], also across restarts. Returns the pause.
-    ///
-    /// # Errors
-    /// The catalog cannot be written.
-    pub async fn pause(&self, request: PauseRequest) -> Result<Option<Pause>> {
-        let until = request.seconds.map(|seconds| {
-            let milliseconds = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000);
-            now_ms().saturating_add(milliseconds)
-        });
-        self.set_requested(Some(until)).await
-    }
-
-    /// Ends a requested pause. Returns the pause that remains because of the battery.
-    ///
-    /// # Errors
-    /// The catalog cannot be written.
-    pub async fn resume(&self) -> Result<Option<Pause>> {
-        self.set_requested(None).await
-    }
-
-    /// Returns the current pause.
-    pub fn paused(&self) -> Option<Pause> {
-        self.inner.pause.pause()
-    }
-
-    async fn set_requested(&self, asked: Option<Option<i64>>) -> Result<Option<Pause>> {
-        let (gate, catalog) = (self.inner.pause.clone(), self.inner.catalog.clone());
-        blocking(move || gate.set_requested(&catalog, asked)).await?;
-        Ok(self.paused())
     }
 }
 

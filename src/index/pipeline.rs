@@ -1,9 +1,17 @@
-//! The order of the pipeline's stages. No other file knows it.
+//! The order of all indexing. No other file knows it.
 //!
 //! ```text
-//! catalog ── feed ──> read ─────────> embed ────────> store ──> catalog
-//!            pending  open, hash,     cache, then     one       marks the
-//!            files    extract, chunk  the embedder    commit    files
+//! job     scan ──> delete ──> run ──> maintain ──> OCR                          IndexState::run_job
+//!         walks    removed     │
+//!         roots    files       │
+//!                              V
+//! run     files ──> walk ──> delete ──> vectors ──> switch                      IndexState::run_pending
+//!           │       for      removed    │           to the new model's table
+//!           │       moved    files      │
+//!           V       files               V
+//! stages  feed ──> read ─────────> embed ────────> commit                       Pipeline::run_stages
+//!         pending  open, hash,     cache, then     one for many files,
+//!         files    extract, chunk  the embedder    then the marks in the catalog
 //! ```
 //!
 //! A large batch of new files passes twice, so that every file is searchable by keywords long before the last one is
@@ -15,41 +23,33 @@
 
 pub(in crate::index) mod backfill_vectors;
 pub(in crate::index) mod commit;
+pub(in crate::index) mod context;
 pub(in crate::index) mod deferral;
 pub(in crate::index) mod embed;
 pub(in crate::index) mod feed;
 pub(in crate::index) mod read;
+pub(in crate::index) mod run_control;
 pub(in crate::index) mod run_pending;
 pub(in crate::index) mod urgent_queue;
+pub(in crate::index) mod urgent_run;
 pub(in crate::index) mod vanished;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{Catalog, EvidenceCache, VectorCache};
-use crate::chunk::Chunker;
-use crate::embed::Embedder;
-use crate::error::Result;
-use crate::extract::WorkerPool;
-use crate::index::disk_space::DiskSpace;
-use crate::index::ocr::queue::OcrQueue;
-use crate::index::pause::PauseGate;
-use crate::index::pipeline::deferral::Deferral;
+use crate::error::{Error, ErrorCode, Result};
+use crate::index::clock::now_ms;
+use crate::index::jobs::phases::{self, Job};
+use crate::index::pipeline::context::{Pipeline, Run};
 use crate::index::pipeline::read::{ReadFile, TextBudget};
-use crate::index::pipeline::urgent_queue::{URGENT_RUNS, UrgentQueue};
-use crate::index::pipeline::vanished::{Places, Vanished};
-use crate::index::progress::{Progress, UnattendedTotals};
-use crate::index::tables::TableWriter;
-use crate::machine;
-use crate::model::{FileRecord, MemoryCap, OcrMode, RootId};
+use crate::index::pipeline::urgent_queue::URGENT_RUNS;
+use crate::index::roots::scan;
+use crate::index::state::IndexState;
+use crate::model::{FileRecord, JobState, MemoryCap, Phase};
 
-/// Files in progress per worker: while the worker reads one, others are opened, looked up and chunked.
-const FILES_PER_WORKER: usize = 3;
-
+/// Maximum runs of a drain, each after a walk for moved files: a folder that moves all the time must not block it.
+const MAX_RUNS_AFTER_MOVES: usize = 3;
 /// Capacity of the queue of files to read, large enough that a reader never waits for the catalog.
 const READ_QUEUE_CAPACITY: usize = 64;
 /// Documents queued for the embedder. [`TEXT_IN_FLIGHT_KIB`] bounds their memory, not their number.
@@ -73,105 +73,92 @@ pub(crate) fn memory_caps() -> Vec<MemoryCap> {
     ]
 }
 
-/// Dependencies of the stages. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Pipeline {
-    pub(crate) catalog: Catalog,
-    pub(crate) vectors: Arc<VectorCache>,
-    pub(crate) pool: Arc<WorkerPool>,
-    pub(crate) chunker: Arc<Chunker>,
-    pub(crate) embedder: Arc<dyn Embedder>,
-    pub(crate) table: TableWriter,
-    /// Files reserved for urgent runs.
-    pub(crate) urgent: Arc<UrgentQueue>,
-    /// Commit lock: the catalog state that the holder checks stays valid until the files are marked.
-    pub(crate) committing: Arc<tokio::sync::Mutex<()>>,
-    /// Checks free disk space.
-    pub(crate) disk_space: Arc<DiskSpace>,
-    /// Pauses reading.
-    pub(crate) pause: Arc<PauseGate>,
-    /// Pending files that vanished; runs skip them.
-    pub(crate) vanished: Arc<Vanished>,
-    /// Files read concurrently.
-    pub(crate) readers: usize,
-    /// Skill results by content hash.
-    pub(crate) evidence: Arc<EvidenceCache>,
-    /// OCR queue.
-    pub(crate) ocr_queue: Arc<OcrQueue>,
-    /// Totals of runs without a job.
-    pub(crate) unattended: Arc<UnattendedTotals>,
-}
-
-/// Returns how many files to keep in progress for this many workers. Under a CPU limit a file is charged for its whole
-/// time, so files must not wait for a worker.
-pub(crate) fn read_concurrency(workers: usize) -> usize {
-    if machine::budget().is_limited() { workers } else { workers * FILES_PER_WORKER }
-}
-
-/// Which pending work a run does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
-    /// All pending files, with their vectors.
-    Whole,
-    /// All pending files; files new to the index get keywords only.
-    Words,
-    /// Vectors of the files indexed by keywords only.
-    Vectors,
-}
-
-/// Options and state of one run.
-#[derive(Clone)]
-pub(crate) struct Run {
-    pub(crate) pass: Pass,
-    /// Ignores the vector cache and copies of the same content.
-    pub(crate) full: bool,
-    /// Takes priority over other runs where possible.
-    pub(crate) urgent: bool,
-    /// Reads at most this many files.
-    pub(crate) max_files: Option<u64>,
-    /// Stops the feed; files in progress are finished and kept.
-    pub(crate) cancel: CancellationToken,
-    /// Which images are queued for OCR.
-    pub(crate) ocr: OcrMode,
-    /// Receives all progress.
-    pub(crate) progress: Arc<Progress>,
-    /// Files that were missing at their paths, by root. They stay pending: only a walk can find where they are.
-    pub(crate) vanished: Arc<Mutex<BTreeMap<RootId, Places>>>,
-    /// Files that this run defers.
-    pub(crate) deferral: Arc<Deferral>,
-}
-
-impl Run {
-    /// Notes that a file was missing at its path.
-    pub(crate) fn note_vanished(&self, record: &FileRecord) {
-        let mut gone = self.vanished.lock().unwrap_or_else(PoisonError::into_inner);
-        gone.entry(record.root_id).or_default().insert(record.id, record.found.path.clone());
-    }
-
-    /// Returns whether any file was missing at its path.
-    pub(crate) fn has_vanished_files(&self) -> bool {
-        !self.vanished.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Sleeps for this long, or until the run is cancelled.
-    pub(crate) async fn rest(&self, time: Duration) {
-        let _ = tokio::time::timeout(time, self.cancel.cancelled()).await;
-    }
-
-    /// A run without a job: all pending files, with the caches.
-    pub(crate) fn background(cancel: CancellationToken) -> Run {
-        let progress = Arc::new(Progress::new(crate::index::jobs::snapshot_without_job()));
-        Run {
-            pass: Pass::Whole,
-            full: false,
-            urgent: false,
-            max_files: None,
-            cancel,
-            ocr: OcrMode::Never,
-            progress,
-            vanished: Arc::default(),
-            deferral: Arc::default(),
+impl IndexState {
+    /// Runs a job. Its phases up to the last one hold the engine lock.
+    pub(in crate::index) async fn run_job(self: &Arc<IndexState>, job: &Job) -> Result<()> {
+        let before = self.jobs.unattended.totals();
+        let engine = tokio::select! {
+            engine = self.runs.lock_engine() => engine,
+            () = job.cancel.cancelled() => {
+                return Err(Error::new(ErrorCode::Cancelled, "cancelled while it was queued"));
+            }
+        };
+        job.progress.update(|job| {
+            job.state = JobState::Running;
+            job.started_ms = Some(now_ms());
+        });
+        let outcome = self.run_locked_phases(job).await;
+        // Files that the watcher's runs indexed first are part of the request.
+        let now = self.jobs.unattended.totals();
+        job.progress.add_from_other_runs(now.0 - before.0, now.1 - before.1);
+        self.note_full(&outcome);
+        if outcome.as_ref().is_err_and(|it| phases::should_continue(it, &job.request())) && !job.cancel.is_cancelled() {
+            // No other event reports the job's remaining files. The run that starts here retries itself with growing
+            // delays.
+            self.runs.changed.notify_one();
         }
+        // OCR takes long: all other changes go first.
+        drop(engine);
+        outcome?;
+        phases::run_ocr(self, job).await
+    }
+
+    async fn run_locked_phases(self: &Arc<IndexState>, job: &Job) -> Result<()> {
+        let (request, progress) = (job.request(), &job.progress);
+        progress.enter(Phase::Scanning);
+        phases::scan_parts(self, job, &request).await?;
+        scan::delete_tombstoned(&self.catalog, &self.tables.writing()).await?;
+        let (pending, awaiting) = phases::count_work(self, &request).await?;
+        if request.metadata_only || (pending + awaiting == 0 && !self.tables.is_switching()) {
+            return Ok(());
+        }
+        progress.update(|job| job.files_total = pending.min(job.request.max_files.unwrap_or(u64::MAX)));
+        progress.enter(Phase::Indexing);
+        let run = Run::of_job(&request, progress.clone(), job.cancel.clone());
+        self.run_pending(&run).await?;
+        if phases::have_urgent_runs_left_files(self, job).await? {
+            self.run_pending(&run).await?;
+        }
+        progress.enter(Phase::Finishing);
+        self.maintain().await;
+        Ok(())
+    }
+
+    /// Runs the whole pipeline over all pending files. Files that keep changing are left to a later run. The caller
+    /// holds the engine lock.
+    pub(crate) async fn run_pending(&self, run: &Run) -> Result<()> {
+        self.clear_attempts_if_interrupted().await?;
+        run.deferral.begin_run();
+        let pipeline = self.pipeline();
+        loop {
+            for _ in 0..MAX_RUNS_AFTER_MOVES {
+                let pass = pipeline.first_pass(run).await?;
+                let outcome = pipeline.run(&Run { pass, ..run.clone() }).await;
+                self.clear_attempts_on_interrupt(run, outcome).await?;
+                if !self.walk_for_moved(run).await? {
+                    break;
+                }
+            }
+            scan::delete_tombstoned(&self.catalog, &pipeline.table).await?;
+            if self.backfill_vectors(&pipeline, run).await? {
+                break;
+            }
+            run.progress.enter(Phase::Indexing);
+        }
+        if run.deferral.has_skipped() && !run.cancel.is_cancelled() && run.max_files.is_none() {
+            // The watcher does not report every file that must be read again.
+            self.runs.changed.notify_one();
+        }
+        if self.is_new_table_complete().await? {
+            if self.pause.pause().is_some() {
+                // Nothing is rewritten in a pause: the old table answers until it ends.
+                self.defer_maintenance();
+            } else {
+                run.progress.enter(Phase::Finishing);
+                self.maintain_and_switch(&pipeline.table).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -228,26 +215,5 @@ impl Pipeline {
             commit::commit_batches(self, run, storing),
         )?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn cancelled_run_rest_returns_at_once() {
-        let run = Run::background(CancellationToken::new());
-        let hour = Duration::from_secs(3_600);
-        let resting = tokio::spawn({
-            let run = run.clone();
-            async move { run.rest(hour).await }
-        });
-        run.cancel.cancel();
-        let both = async {
-            resting.await.unwrap();
-            run.rest(hour).await;
-        };
-        tokio::time::timeout(Duration::from_secs(30), both).await.expect("the rest does not end");
     }
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::model::{JobSnapshot, Phase};
+use crate::index::clock::now_ms;
+use crate::model::{IndexRequest, JobSnapshot, JobState, Phase};
 
 /// Window of the average tokens per second.
 const RATE_SPAN: Duration = Duration::from_secs(5);
@@ -45,6 +46,33 @@ impl UnattendedTotals {
     /// Returns the files and chunks since the daemon started.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.files.load(Ordering::Relaxed), self.chunks.load(Ordering::Relaxed))
+    }
+}
+
+/// Returns the snapshot of a run without a job, such as the watcher's.
+pub(super) fn snapshot_without_job() -> JobSnapshot {
+    JobSnapshot {
+        job_id: String::new(),
+        state: JobState::Queued,
+        phase: Phase::Waiting,
+        request: IndexRequest::default(),
+        created_ms: now_ms(),
+        started_ms: None,
+        finished_ms: None,
+        files_found: 0,
+        files_total: 0,
+        files_done: 0,
+        files_failed: 0,
+        files_removed: 0,
+        chunks_written: 0,
+        chunks_embedded: 0,
+        chunks_awaiting: 0,
+        tokens_embedded: 0,
+        tokens_per_second: 0.0,
+        eta_seconds: None,
+        last_error: None,
+        error: None,
+        error_exit_code: None,
     }
 }
 
@@ -219,7 +247,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::jobs::snapshot_without_job;
 
     #[test]
     fn watcher_files_count_for_waiting_job() {

@@ -1,28 +1,26 @@
 //! Adds skill results to the index beside the file's own text, so that the next query finds them at L1.
 //!
 //! A result belongs to one content of the file. Rewriting the file drops it with the other chunks. If the content is
-//! unchanged, [`cached_chunks`] restores it from the cache without running the skill.
+//! unchanged, [`crate::index::evidence_chunks::cached_chunks`] restores it from the cache without running the skill.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::catalog::{EvidenceCache, EvidenceMark};
-use crate::chunk::Chunker;
+use crate::catalog::EvidenceMark;
 use crate::error::{Error, Result};
+use crate::index::api::Index;
+use crate::index::blocking_tasks::blocking;
+use crate::index::evidence_chunks::{chunk_document, ordinal_range};
 use crate::index::maintenance::purge;
 use crate::index::pause::PauseGate;
-use crate::index::pipeline::{Pipeline, Run, commit, embed, read_concurrency};
+use crate::index::pipeline::context::{Pipeline, Run};
+use crate::index::pipeline::{commit, embed};
 use crate::index::roots::scan;
-use crate::index::{Index, IndexState, blocking};
+use crate::index::state::IndexState;
 use crate::model::{
     Chunk, ChunkId, ContentHash, Document, Embedded, FileChunks, FileId, FileRecord, FileState, Reason, SKILLS,
 };
-
-/// Ordinals reserved per skill, above those of the file's own text.
-const ORDINALS_PER_SKILL: u32 = 1 << 24;
-/// Maximum chunks of one skill for one file.
-const MAX_SKILL_CHUNKS: usize = 2_000;
 
 impl Index {
     /// Adds a skill's result for a file to the index and replaces its earlier result. Returns the ids of the new
@@ -89,7 +87,7 @@ impl IndexState {
         let Some(ordinals) = ordinal_range(skill) else {
             return Err(Error::invalid(format!("unknown skill `{skill}`")).hint(format!("use {}", SKILLS.join(", "))));
         };
-        let (chunker, found, skill) = (self.chunker.clone(), found.clone(), skill.to_string());
+        let (chunker, found, skill) = (self.workers.chunker.clone(), found.clone(), skill.to_string());
         let first = ordinals.start;
         let chunks = blocking(move || Ok(chunk_document(&chunker, &found, &hash, &skill, first))).await?;
         Ok((chunks, ordinals))
@@ -110,7 +108,7 @@ impl IndexState {
     /// Stores the chunks and marks the file, unless its content changed. Returns whether they were stored.
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;
-        let _together = self.committing.lock().await;
+        let _together = self.runs.lock_commit().await;
         if !self.has_content(id, hash).await? {
             return Ok(false);
         }
@@ -134,7 +132,7 @@ impl IndexState {
         .await?
         {
             // The vector pass skipped this file because it changed during this commit.
-            self.changed.notify_one();
+            self.runs.changed.notify_one();
         }
         // A change seen meanwhile makes it pending: its old rows and these answer until it is read.
         Ok(marked)
@@ -162,53 +160,4 @@ impl IndexState {
             read && it.hash == Some(hash)
         }))
     }
-
-    /// Returns the stages with the current table.
-    pub(crate) fn pipeline(&self) -> Pipeline {
-        Pipeline {
-            catalog: self.catalog.clone(),
-            vectors: self.vectors.clone(),
-            pool: self.pool.clone(),
-            chunker: self.chunker.clone(),
-            embedder: self.embedder.clone(),
-            table: self.tables.writing(),
-            readers: read_concurrency(self.config.workers),
-            evidence: self.evidence.clone(),
-            ocr_queue: self.ocr_queue.clone(),
-            urgent: self.urgent.clone(),
-            committing: self.committing.clone(),
-            disk_space: self.disk_space.clone(),
-            pause: self.pause.clone(),
-            vanished: self.vanished.clone(),
-            unattended: self.unattended.clone(),
-        }
-    }
-}
-
-/// Returns the chunks of all cached skill results for this content.
-pub(crate) fn cached_chunks(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
-    let found = cache.get_all(*hash);
-    let chunks = found.iter().filter_map(|(skill, document)| {
-        let ordinals = ordinal_range(skill)?;
-        Some(chunk_document(chunker, document, hash, skill, ordinals.start))
-    });
-    chunks.flatten().collect()
-}
-
-fn chunk_document(
-    chunker: &Chunker,
-    found: &Document,
-    hash: &ContentHash,
-    skill: &str,
-    first_ordinal: u32,
-) -> Vec<Chunk> {
-    let mut chunks = chunker.chunk_skill_result(found, hash, skill, first_ordinal);
-    chunks.truncate(MAX_SKILL_CHUNKS);
-    chunks
-}
-
-/// Returns the range of ordinals of a skill, `None` for an unknown skill.
-fn ordinal_range(skill: &str) -> Option<Range<u32>> {
-    let place = SKILLS.iter().position(|it| *it == skill)? as u32 + 1;
-    Some(place * ORDINALS_PER_SKILL..(place + 1) * ORDINALS_PER_SKILL)
 }

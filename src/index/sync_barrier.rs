@@ -4,9 +4,9 @@
 //! a root is first watched, for changes from before. The files pending after that are the ones that changed. They are
 //! searchable once none of them is pending.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -14,9 +14,11 @@ use tokio::sync::Semaphore;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorCode, Result};
 use crate::files::unresponsive;
-use crate::index::paths::not_responding;
+use crate::index::api::Index;
+use crate::index::blocking_tasks::blocking;
+use crate::index::paths::{not_responding, resolve_or_keep};
 use crate::index::roots::scan;
-use crate::index::{Index, IndexState, blocking, resolve_or_keep};
+use crate::index::state::IndexState;
 use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, parse_path};
 
 /// Default timeout in seconds.
@@ -71,49 +73,11 @@ impl Index {
     }
 }
 
-/// When each root was first watched and last walked. Events do not report changes from before the watch.
-#[derive(Default)]
-pub(crate) struct CatchUp(Mutex<HashMap<RootId, WatchAndWalk>>);
-
-#[derive(Clone, Copy, Default)]
-struct WatchAndWalk {
-    watched: Option<Instant>,
-    /// When its last complete walk began.
-    walked: Option<Instant>,
-}
-
-impl CatchUp {
-    /// Forgets a root that is about to be watched anew.
-    pub(crate) fn forget(&self, id: RootId) {
-        self.states().remove(&id);
-    }
-
-    /// Records that a root is watched from now on.
-    pub(crate) fn note_watched(&self, id: RootId) {
-        self.states().entry(id).or_default().watched = Some(Instant::now());
-    }
-
-    /// Records that the catalog has the result of a complete walk that began at `begun`.
-    pub(crate) fn note_walked(&self, id: RootId, begun: Instant) {
-        self.states().entry(id).or_default().walked = Some(begun);
-    }
-
-    /// Returns whether a complete walk began after the root was watched.
-    fn is_caught_up(&self, id: RootId) -> bool {
-        let stand = self.states().get(&id).copied().unwrap_or_default();
-        stand.watched.zip(stand.walked).is_some_and(|(watched, walked)| walked >= watched)
-    }
-
-    fn states(&self) -> MutexGuard<'_, HashMap<RootId, WatchAndWalk>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl IndexState {
     /// Walks a root that was not walked since it is watched. Another task may do so first: startup walks every root.
     async fn walk_to_catch_up(&self, root: &Root) -> Result<()> {
-        let _scanning = self.scanning.lock().await;
-        if self.catch_up.is_caught_up(root.id) {
+        let _scanning = self.walks.lock().await;
+        if self.walks.catch_up.is_caught_up(root.id) {
             return Ok(());
         }
         self.scan_locked(root, None, false, &self.shutdown).await.map(drop)
@@ -122,9 +86,9 @@ impl IndexState {
     /// Finds changes of a root, or of a part of it, that events missed. `seen`: all events so far were applied.
     async fn find_missed_changes(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
         self.check_responds(root)?;
-        let is_watched = seen && self.watching.reports_all_changes(root.id);
+        let is_watched = seen && self.walks.watching.reports_all_changes(root.id);
         match within {
-            _ if is_watched && self.catch_up.is_caught_up(root.id) => Ok(()),
+            _ if is_watched && self.walks.catch_up.is_caught_up(root.id) => Ok(()),
             None if is_watched => self.walk_to_catch_up(root).await,
             within => self.scan(root, within.cloned(), &self.shutdown).await.map(drop),
         }
@@ -142,7 +106,7 @@ impl IndexState {
             ErrorCode::DeadlineExceeded,
             format!("not everything is searchable after {seconds} s: {pending} files are still to be read"),
         )
-        .hint(match self.problems().values().next() {
+        .hint(match self.problems.first() {
             Some(problem) => format!("{problem}; `vic status` shows it while it lasts"),
             None => "wait longer with `vic sync --timeout`; `vic status` shows the progress".into(),
         })
@@ -164,7 +128,7 @@ async fn index_changes(inner: &Arc<IndexState>, path: Option<&str>, until: Insta
     }
     let mut scopes = resolve_scopes(&inner.roots().await?, path).await?;
     let mut away = Vec::new();
-    let seen = inner.watching.wait_for_events().await;
+    let seen = inner.walks.watching.wait_for_events().await;
     for (root, within) in &scopes {
         match inner.find_missed_changes(root, within.as_ref(), seen).await {
             Ok(()) => (),
@@ -180,9 +144,9 @@ async fn index_changes(inner: &Arc<IndexState>, path: Option<&str>, until: Insta
     let changed = blocking(move || pending_in(&catalog, &scopes)).await?;
     let files = changed.len() as u64;
     if changed.len() <= MAX_URGENT_FILES {
-        inner.urgent.force(&changed);
+        inner.runs.urgent.force(&changed);
     }
-    inner.changed.notify_one();
+    inner.runs.changed.notify_one();
     wait_until_indexed(inner, changed, until).await?;
     Ok(files)
 }
@@ -206,7 +170,7 @@ fn pending_in(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<V
 async fn wait_until_indexed(inner: &IndexState, mut files: Vec<FileId>, until: Instant) -> Result<()> {
     let mut pause = POLL_INTERVALS.0;
     while Instant::now() < until {
-        let (catalog, missing) = (inner.catalog.clone(), inner.vanished.clone());
+        let (catalog, missing) = (inner.catalog.clone(), inner.runs.vanished.clone());
         // A vanished file cannot be searched and may never come back.
         files = blocking(move || missing.exclude_from(&catalog, catalog.still_pending(files)?)).await?;
         if files.is_empty() {
@@ -238,26 +202,4 @@ async fn resolve_scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root,
             .hint("`vic roots` lists them, `vic index PATH` adds one"));
     }
     Ok(below)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn root_is_caught_up_by_walk_after_its_watch() {
-        let walks = CatchUp::default();
-        let early = Instant::now();
-        assert!(!walks.is_caught_up(1));
-        walks.note_watched(1);
-        walks.note_walked(1, early);
-        assert!(!walks.is_caught_up(1), "it may have passed by before");
-        walks.note_walked(1, Instant::now());
-        assert!(walks.is_caught_up(1) && !walks.is_caught_up(2));
-        walks.forget(1);
-        walks.note_walked(1, Instant::now());
-        assert!(!walks.is_caught_up(1), "a walk does not cover later changes");
-        walks.note_watched(1);
-        assert!(!walks.is_caught_up(1));
-    }
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::error::Result;
+use crate::extract::WorkerPool;
 use crate::files::open_beneath;
-use crate::index::{Index, IndexState, StatBefore, blocking, blocking_at_file, content_hash};
+use crate::index::blocking_tasks::blocking;
+use crate::index::paths::{StatBefore, blocking_at_file, content_hash};
 use crate::model::{ContentHash, FileKind, FileRecord};
 use crate::table::{self, Table};
 
@@ -62,45 +64,35 @@ impl Default for TableCache {
 }
 
 impl TableCache {
-    fn cache(&self) -> std::sync::MutexGuard<'_, LruCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Index {
-    /// Returns the tables of a file in its current state, each named after the file too. Returns `None` if the file is
-    /// unreadable, larger than 2 MiB, of a kind without tables, or takes longer than `patience`. Parsing then
-    /// continues, and the next query gets the tables at once.
-    pub async fn tables_of(&self, record: &FileRecord, patience: Duration) -> Option<Arc<Vec<Table>>> {
+    /// See [`crate::index::Index::tables_of`].
+    pub(super) async fn tables_of(
+        self: &Arc<TableCache>,
+        pool: &Arc<WorkerPool>,
+        record: &FileRecord,
+        patience: Duration,
+    ) -> Option<Arc<Vec<Table>>> {
         if record.found.size > MAX_FILE_BYTES || !may_hold_tables(record.kind) {
             return None;
         }
-        let place = self.inner.table_cache.permits.clone().try_acquire_owned().ok()?;
-        let (inner, record) = (self.inner.clone(), record.clone());
+        let place = self.permits.clone().try_acquire_owned().ok()?;
+        let (cache, pool, record) = (self.clone(), pool.clone(), record.clone());
         let reading = tokio::spawn(async move {
-            let tables = inner.read_tables(&record).await;
+            let tables = cache.read(&pool, &record).await;
             drop(place);
             tables
         });
         tokio::time::timeout(patience, reading).await.ok()?.ok()?.ok()?
     }
-}
 
-fn may_hold_tables(kind: FileKind) -> bool {
-    use FileKind::{Data, Document, Mail, Markup, Notebook, Slides, Spreadsheet, Web};
-    matches!(kind, Data | Document | Mail | Markup | Notebook | Slides | Spreadsheet | Web)
-}
-
-impl IndexState {
-    async fn read_tables(&self, record: &FileRecord) -> Result<Option<Arc<Vec<Table>>>> {
+    async fn read(&self, pool: &WorkerPool, record: &FileRecord) -> Result<Option<Arc<Vec<Table>>>> {
         let own = record.clone();
         let opened = blocking_at_file(record, move || Ok(open_and_hash(&own))).await?.flatten();
         let Some((file, before, hash)) = opened else { return Ok(None) };
-        if let Some(tables) = self.table_cache.cache().get(hash, &record.extension) {
+        if let Some(tables) = self.cache().get(hash, &record.extension) {
             return Ok(Some(tables));
         }
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let Ok(document) = self.pool.extract(file, &name).await else { return Ok(None) };
+        let Ok(document) = pool.extract(file, &name).await else { return Ok(None) };
         // Tables of a file modified meanwhile would be cached under the wrong content.
         if before.is_unchanged(record).await? != Some(true) {
             return Ok(None);
@@ -114,9 +106,18 @@ impl IndexState {
             Ok(Arc::new(tables))
         })
         .await?;
-        self.table_cache.cache().insert(hash, &record.extension, tables.clone());
+        self.cache().insert(hash, &record.extension, tables.clone());
         Ok(Some(tables))
     }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, LruCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn may_hold_tables(kind: FileKind) -> bool {
+    use FileKind::{Data, Document, Mail, Markup, Notebook, Slides, Spreadsheet, Web};
+    matches!(kind, Data | Document | Mail | Markup | Notebook | Slides | Spreadsheet | Web)
 }
 
 fn open_and_hash(record: &FileRecord) -> Option<(File, StatBefore, ContentHash)> {

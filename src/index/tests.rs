@@ -1,21 +1,28 @@
 //! Background work of an index over its own folder, with an embedder that needs no model and scripted readers.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::catalog::RequeueScope;
-use crate::embed::Vector;
+use crate::catalog::{Catalog, CorpusStore, EvidenceCache, JobLog, RequeueScope};
+use crate::config::Config;
+use crate::embed::models::ModelStore;
 use crate::embed::tokenizer::TokenEstimate;
-use crate::extract::{SkillJob, scripted_worker};
-use crate::index::ocr::file::{self, OcrState};
-use crate::index::pipeline::Run;
-use crate::index::progress::Progress;
+use crate::embed::{Embedder, Vector};
+use crate::error::Result;
+use crate::extract::{SkillJob, WorkerPool, scripted_worker};
+use crate::index::ocr::cached_text::{self, OcrState};
+use crate::index::ocr::read_queue;
+use crate::index::pipeline::context::Run;
+use crate::index::progress::{Progress, snapshot_without_job};
 use crate::model::{
-    Anchor, Block, BlockKind, Chunk, ChunkId, Embedded, EncodedPieces, ExtractFailure, FileChunks, FileId, FileRecord,
-    OCR_MODELS_UNAVAILABLE, OcrMode, PauseRequest, Reason, Tier, TokenCounter,
+    Anchor, Block, BlockKind, Chunk, ChunkId, Document, Embedded, EncodedPieces, ExtractFailure, FileChunks, FileId,
+    FileRecord, OCR_MODELS_UNAVAILABLE, OcrMode, PauseRequest, Reason, Tier, TokenCounter,
 };
 
 /// Long enough for any background work, also on a busy machine.
@@ -127,12 +134,12 @@ async fn idle_skill_workers_end_while_files_are_queued() {
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills, "0").await;
     let inner = &index.inner;
     // As in a pause, or while a job runs OCR.
-    let _lane = inner.ocr_queue.reading.lock().await;
+    let _lane = inner.ocr_queue.lock_reading().await;
     inner.ocr_queue.push("", 7, false);
     inner.ocr_queue.arrived.notify_one();
     let job = SkillJob { skill: "any".into(), seconds: 20, ..SkillJob::default() };
-    inner.skills.run_skill(tempfile::tempfile().unwrap(), "a.png", job).await.unwrap();
-    wait_until("the worker stays", || inner.skills.idle_count() == 0).await;
+    inner.workers.skills.run_skill(tempfile::tempfile().unwrap(), "a.png", job).await.unwrap();
+    wait_until("the worker stays", || inner.workers.skills.idle_count() == 0).await;
     shutdown.cancel();
 }
 
@@ -188,7 +195,7 @@ impl TestIndex {
     /// Puts empty files in place of the OCR library and models.
     fn install_models(&self) {
         for name in ["onnxruntime", "ppocr"] {
-            let entry = self.index.inner.models.entry(name).unwrap();
+            let entry = self.index.inner.workers.models.entry(name).unwrap();
             let folder = self.folder("nowhere").join(entry.folder());
             std::fs::create_dir_all(&folder).unwrap();
             entry.platform_files().for_each(|it| std::fs::write(folder.join(&it.name), "").unwrap());
@@ -236,8 +243,8 @@ async fn unmarked_stored_text_is_purged_with_its_root() {
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
     // No other run reads the file meanwhile.
-    let _engine = inner.engine.lock().await;
-    let _urgent = inner.urgent_runs.write().await;
+    let _engine = inner.runs.lock_engine().await;
+    let _urgent = inner.runs.block_urgent_runs().await;
     scene.save(&folder.join("notes.md")).await;
     let file = scene.id(&folder.join("notes.md")).unwrap();
     // Vic was killed before it marked the file.
@@ -252,8 +259,8 @@ async fn failed_delete_with_root_is_reported_and_retried() {
     let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
-    let _engine = inner.engine.lock().await;
-    let _urgent = inner.urgent_runs.write().await;
+    let _engine = inner.runs.lock_engine().await;
+    let _urgent = inner.runs.block_urgent_runs().await;
     scene.save(&folder.join("notes.md")).await;
     let file = scene.id(&folder.join("notes.md")).unwrap();
     inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
@@ -341,18 +348,21 @@ async fn ocr_waits_until_file_is_in_index() {
     scene.install_models();
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
-    let engine = inner.engine.lock().await;
-    let urgent = inner.urgent_runs.write().await;
+    let engine = inner.runs.lock_engine().await;
+    let urgent = inner.runs.block_urgent_runs().await;
     scene.save(&folder.join("scan.png")).await;
     let file = scene.id(&folder.join("scan.png")).unwrap();
     inner.ocr_queue.push("a job that has ended", file, false);
-    let progress = Arc::new(Progress::new(crate::index::jobs::snapshot_without_job()));
-    crate::index::ocr::queue::read_queue(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
+    let progress = Arc::new(Progress::new(snapshot_without_job()));
+    read_queue::read_queue(&inner, OcrMode::Auto, &progress, &scene.shutdown).await.unwrap();
     assert!(inner.ocr_queue.contains(file), "the request is lost");
     drop((engine, urgent));
     wait_until("it waits for ever", || !inner.ocr_queue.contains(file)).await;
     let hash = inner.catalog.records(&[file]).unwrap()[0].hash.unwrap();
-    wait_until("it is not read", || file::cached_state(&inner.evidence, hash, OcrMode::Auto) != OcrState::Unread).await;
+    wait_until("it is not read", || {
+        cached_text::cached_state(&inner.caches.evidence, hash, OcrMode::Auto) != OcrState::Unread
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -360,8 +370,8 @@ async fn watched_file_is_recorded_before_it_is_read() {
     let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     scene.index.add_root(&folder).await.unwrap();
-    let _engine = inner.engine.lock().await;
-    let _urgent = inner.urgent_runs.write().await;
+    let _engine = inner.runs.lock_engine().await;
+    let _urgent = inner.runs.block_urgent_runs().await;
     scene.save(&folder.join("scan.png")).await;
     let file = scene.id(&folder.join("scan.png")).unwrap();
     wait_until("it is not noted", || inner.ocr_queue.take_changed(file)).await;
@@ -413,7 +423,7 @@ async fn root_watched_under_old_id_is_taken_over_by_parent() {
     inner.watch(&old).await;
     inner.watch(&above).await;
     scene.save(&child.join("notes.md")).await;
-    wait_until("it is watched under its old id", || !inner.watching.is_whole(old.id)).await;
+    wait_until("it is watched under its old id", || !inner.walks.watching.is_whole(old.id)).await;
     scene.save(&child.join("later.md")).await;
 }
 
@@ -435,7 +445,7 @@ async fn run_ends_while_files_keep_changing() {
         }
     });
     // No other run reads meanwhile.
-    let engine = inner.engine.lock().await;
+    let engine = inner.runs.lock_engine().await;
     let mut has_left = false;
     for _ in 0..100 {
         let run = Run::background(scene.shutdown.clone());

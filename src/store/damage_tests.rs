@@ -9,6 +9,7 @@ use super::tests::{DIMENSION, FINGERPRINT, file, keyword, many, nearest, open, v
 use super::*;
 use crate::error::{Error, ErrorCode};
 use crate::machine::test_needs::can_prove;
+use crate::model::FileChunks;
 
 fn table_dir(dir: &Path) -> PathBuf {
     dir.join(format!("{}.lance", LanceStore::table_of(FINGERPRINT)))

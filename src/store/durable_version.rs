@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lancedb::Table;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
+use crate::store::lance_error::StoreContext;
 
 /// Hex digits of the checksum.
 const SUM_DIGITS: usize = 16;
@@ -57,7 +59,7 @@ impl DurableVersion {
     }
 
     /// Returns whether this number is recorded durably.
-    pub(super) fn is_durable(&self, version: u64) -> Result<bool> {
+    fn is_durable(&self, version: u64) -> Result<bool> {
         Ok(!self.is_unconfirmed.load(Ordering::Relaxed) && self.read()? == Some(version))
     }
 
@@ -74,6 +76,24 @@ impl DurableVersion {
         }
         self.is_unconfirmed.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns whether the current version of the table is recorded as durable.
+    pub(super) async fn is_recorded(&self, table: &Table, dir: &Path) -> Result<bool> {
+        let version = table.version().await.on("read", dir)?;
+        let synced = self.clone();
+        tokio::task::spawn_blocking(move || synced.is_durable(version)).await.map_err(Error::internal)?
+    }
+
+    /// Records the current version of the table as durable. The caller has synced it.
+    pub(super) async fn record(&self, table: &Table, dir: &Path) -> Result<()> {
+        let version = table.version().await.on("read", dir)?;
+        let (synced, writing) = (self.clone(), self.lock_writes().await);
+        let note = move || {
+            let _writing = writing;
+            if synced.is_durable(version)? { Ok(()) } else { synced.write(version) }
+        };
+        tokio::task::spawn_blocking(note).await.map_err(Error::internal)?
     }
 
     /// Removes the record of a dropped table.

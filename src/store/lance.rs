@@ -1,30 +1,26 @@
-//! The store on LanceDB: opening and counting. `queries` has the queries, `write` the changes, `upkeep` the maintenance.
+//! The open table of a model: its handles, its locks and its parts in memory. `lance_backend` answers queries from it,
+//! `commit` changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-use futures::TryStreamExt;
 use lancedb::Table;
-use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
-use crate::model::{ChunkId, FileChunks, FileId, LegHit, MemoryCap, StoredChunk};
+use crate::model::{FileId, MemoryCap};
 use crate::store::durable_version::DurableVersion;
 use crate::store::footer_check::FooterCheck;
+use crate::store::indexes::{self, KEYWORD_MEMORY_MIB};
 use crate::store::lance_error::StoreContext;
 use crate::store::memory::{MAX_VECTOR_BYTES, MemoryIndex, max_rows};
 use crate::store::recovery::{
     INDEX_CACHE_BYTES, LibraryCaches, METADATA_CACHE_BYTES, OpenedTable, TableLocation, connect,
 };
 use crate::store::version_pins::VersionPins;
-use crate::store::{
-    FileSet, KeywordQuery, Store, StoreStats, fsync, maintenance, manifests, queries, recovery, schema,
-};
+use crate::store::{fsync, manifests, recovery};
 
 /// Prefix of table names.
 const TABLE_PREFIX: &str = "chunks_";
@@ -41,7 +37,7 @@ pub fn memory_caps() -> Vec<MemoryCap> {
         cap("opened indexes of the store", INDEX_CACHE_BYTES),
         cap("page tables of the store", METADATA_CACHE_BYTES),
         cap("vectors that are searched in memory", MAX_VECTOR_BYTES),
-        MemoryCap { part: "building the keyword index".into(), mib: maintenance::KEYWORD_MEMORY_MIB },
+        MemoryCap { part: "building the keyword index".into(), mib: KEYWORD_MEMORY_MIB },
     ]
 }
 
@@ -85,16 +81,16 @@ pub struct LanceStore {
 
 /// Maintenance state for the status.
 #[derive(Clone, Debug, Default)]
-struct MaintenanceState {
+pub(super) struct MaintenanceState {
     /// The current step.
-    now: Option<&'static str>,
-    error: Option<String>,
+    pub(super) now: Option<&'static str>,
+    pub(super) error: Option<String>,
 }
 
 impl LanceStore {
     /// Opens the table of this model below `dir`, or creates it. `fingerprint` identifies the model and its settings,
     /// `dimension` is the length of its vectors. A damaged table is rolled back to its last readable version, or
-    /// quarantined and created anew: see [`LanceStore::set_aside`] and [`LanceStore::has_lost`].
+    /// quarantined and created anew: see [`LanceStore::quarantined`] and [`LanceStore::has_lost_commits`].
     ///
     /// # Errors
     /// The directory is not an index, or cannot be read or written.
@@ -156,7 +152,7 @@ impl LanceStore {
     /// # Errors
     /// The disk fails.
     pub async fn accept_loss(&self) -> Result<()> {
-        recovery::record_durable(&self.table, &self.place, &self.durable).await?;
+        self.durable.record(&self.table, &self.dir).await?;
         self.has_lost_commits.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -202,26 +198,7 @@ impl LanceStore {
 
     /// Returns whether all vectors are in memory, so that missing ones can be added later.
     pub fn has_vectors_in_memory(&self) -> bool {
-        self.memory().vectors().is_some() && self.chunk_count() < max_rows(self.dimension) as u64
-    }
-
-    /// Returns all chunks of these files, unordered.
-    ///
-    /// # Errors
-    /// The table cannot be read.
-    pub async fn chunks_of(&self, mut files: Vec<FileId>) -> Result<Vec<StoredChunk>> {
-        let _reading = self.version_pins.pin();
-        if let Some(Ok(found)) = self.memory().passages().map(|it| it.of_files(&files)) {
-            return Ok(found);
-        }
-        let mut found = Vec::new();
-        let mut take = |it| {
-            found.push(it);
-            true
-        };
-        files.sort_unstable();
-        queries::scan(self, &FileSet::Only(files.into()), &mut take).await?;
-        Ok(found)
+        self.memory().vectors().is_some() && self.chunks.load(Ordering::Relaxed) < max_rows(self.dimension) as u64
     }
 
     /// Rows per file, in memory so that no query has to count.
@@ -251,12 +228,6 @@ impl LanceStore {
         self.memory.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all rows of these files.
-    pub(super) async fn rows_of(&self, table: &Table, files: &[FileId]) -> Result<Vec<RecordBatch>> {
-        let query = table.query().only_if_expr(queries::file_condition(files)).select(Select::All);
-        collect(query.execute().await, "read", &self.dir).await
-    }
-
     /// Clears the library's caches of indexes, manifests and files. The library keeps replaced ones, with their memory
     /// and open files, until it needs the space. After an hour of changes these are hundreds of indexes and as many
     /// manifests and page tables as fit, none of them ever read again.
@@ -273,7 +244,7 @@ impl LanceStore {
         let bytes = fsync::bytes_below(&self.place.table_dir().join("_indices")).await?;
         // In memory it takes about twice as much.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
-            maintenance::preload_keyword_index(&self.published).await.on("read the index of", &self.dir)?;
+            indexes::preload_keyword_index(&self.published).await.on("read the index of", &self.dir)?;
         }
         Ok(())
     }
@@ -284,29 +255,18 @@ impl LanceStore {
         asked.is_some_and(|it| it.elapsed() < QUERIED_TIMEOUT)
     }
 
-    /// Adds all rows to the keyword index, without other maintenance: for queries during a job.
-    ///
-    /// # Errors
-    /// The directory cannot be read or written.
-    pub async fn cover_keywords(&self) -> Result<()> {
-        let done = self.run_change(maintenance::cover_keywords(self)).await;
-        self.end_maintenance(&done);
-        done
-    }
-
-    /// Prunes old versions, without other maintenance: needs hardly any disk space.
-    ///
-    /// # Errors
-    /// The directory cannot be read or written.
-    pub async fn prune(&self) -> Result<()> {
-        let done = self.run_change(maintenance::make_durable_and_prune(self)).await;
-        self.end_maintenance(&done);
-        done
+    /// Records that a query runs.
+    pub(super) fn note_query(&self) {
+        *self.last_query.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     pub(super) fn end_maintenance(&self, done: &Result<()>) {
         let mut state = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         *state = MaintenanceState { now: None, error: done.as_ref().err().map(Error::to_string) };
+    }
+
+    pub(super) fn maintenance_state(&self) -> MaintenanceState {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the current maintenance step, for the status.
@@ -320,133 +280,9 @@ impl LanceStore {
     }
 }
 
-/// Keeps only hits of these files. A commit may come between making the filter and the search, and a new file must not
-/// pass for one of them.
-fn retain_files(files: &FileSet, mut hits: Vec<LegHit>) -> Vec<LegHit> {
-    hits.retain(|it| files.contains(it.file_id));
-    hits
-}
-
 /// Logs the failure of an optimisation.
 pub(super) fn log_slower(error: &Error) {
     tracing::warn!(%error, "queries are slower");
-}
-
-#[async_trait::async_trait]
-impl Store for LanceStore {
-    async fn replace(&self, files: Vec<FileChunks>) -> Result<()> {
-        self.replace_files(&files).await
-    }
-
-    async fn replace_part(&self, file: FileChunks, ordinals: Range<u32>) -> Result<u64> {
-        self.replace_ordinals(&file, &ordinals).await
-    }
-
-    async fn delete(&self, files: &[FileId]) -> Result<()> {
-        self.delete_files(files).await
-    }
-
-    async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
-        self.copy_files(copies).await
-    }
-
-    async fn vector_leg(&self, vector: &[f32], files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        let _reading = self.version_pins.pin();
-        queries::vector_search(self, vector, files, limit).await.map(|it| retain_files(files, it))
-    }
-
-    async fn keyword_leg(&self, query: &KeywordQuery, files: &FileSet, limit: usize) -> Result<Vec<LegHit>> {
-        *self.last_query.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        let _reading = self.version_pins.pin();
-        queries::keyword_search(self, query, files, limit).await.map(|it| retain_files(files, it))
-    }
-
-    async fn chunks(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<StoredChunk>> {
-        if let Some(Ok(found)) = self.memory().passages().map(|it| it.get(ids)) {
-            return Ok(found);
-        }
-        let _reading = self.version_pins.pin();
-        let batches = queries::rows_by_id(self, ids, &schema::CHUNK_COLUMNS).await?;
-        let mut chunks = Vec::with_capacity(ids.len());
-        for batch in &batches {
-            chunks.extend(schema::stored_chunks(batch)?);
-        }
-        queries::retain_requested(&mut chunks, ids, |it| (it.file_id, &it.chunk.id));
-        Ok(chunks)
-    }
-
-    async fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Result<Vec<LegHit>> {
-        let _reading = self.version_pins.pin();
-        queries::similarities(self, vector, ids).await
-    }
-
-    async fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Result<Vec<((FileId, ChunkId), Vec<f32>)>> {
-        let _reading = self.version_pins.pin();
-        queries::vectors(self, ids).await
-    }
-
-    async fn files_with(&self, words: &str, files: &FileSet) -> Result<Vec<FileId>> {
-        let _reading = self.version_pins.pin();
-        let hits = retain_files(files, queries::chunks_with_all_words(self, words, files).await?);
-        let files: std::collections::BTreeSet<FileId> = hits.into_iter().map(|it| it.file_id).collect();
-        Ok(files.into_iter().collect())
-    }
-
-    async fn scan(&self, files: &FileSet, each: &mut (dyn FnMut(StoredChunk) -> bool + Send)) -> Result<()> {
-        let _reading = self.version_pins.pin();
-        queries::scan(self, files, each).await
-    }
-
-    async fn file_vectors(&self, file: FileId) -> Result<Vec<Vec<f32>>> {
-        let _reading = self.version_pins.pin();
-        let mut vectors = Vec::new();
-        for batch in self.rows_of(&self.published, &[file]).await? {
-            vectors.extend(schema::vectors(&batch)?.filter(|it| !schema::is_missing_vector(it)).map(<[f32]>::to_vec));
-        }
-        Ok(vectors)
-    }
-
-    async fn file_ids(&self) -> Result<Vec<FileId>> {
-        Ok(self.rows().keys().copied().collect())
-    }
-
-    async fn maintain(&self) -> Result<()> {
-        let done = self.run_change(maintenance::maintain(self)).await;
-        self.end_maintenance(&done);
-        done
-    }
-
-    fn version(&self) -> u64 {
-        self.version_pins.newest()
-    }
-
-    fn chunk_count(&self) -> u64 {
-        self.chunks.load(Ordering::Relaxed)
-    }
-
-    async fn stats(&self) -> Result<StoreStats> {
-        let _reading = self.version_pins.pin();
-        let fragments = self.published.stats().await.on("read", &self.dir)?.fragment_stats.num_fragments;
-        let upkeep = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(StoreStats {
-            chunks: self.chunk_count(),
-            bytes: fsync::bytes_below(&self.place.table_dir()).await?,
-            fragments: fragments as u64,
-            versions: self.version_count()?,
-            unindexed_rows: maintenance::unindexed_rows(&self.published).await.on("read", &self.dir)?,
-            upkeep_now: upkeep.now,
-            upkeep_error: upkeep.error,
-        })
-    }
-}
-
-/// Collects the batches of a query.
-pub(super) async fn collect(
-    stream: lancedb::Result<lancedb::arrow::SendableRecordBatchStream>,
-    action: &str,
-    dir: &Path,
-) -> Result<Vec<RecordBatch>> {
-    stream.on(action, dir)?.try_collect().await.on(action, dir)
 }
 
 /// A fingerprint may be any text, but a table name may not.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use lance_core::utils::tokio::{get_num_compute_intensive_cpus, spawn_cpu};
 
-use crate::store::maintenance::KEYWORD_MEMORY_MIB;
+use crate::store::indexes::KEYWORD_MEMORY_MIB;
 use crate::store::memory::start_threads;
 
 /// Variable for the number of threads in the pool.

@@ -9,7 +9,7 @@ use lancedb::Table;
 use crate::error::Result;
 use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
-use crate::store::{compaction, maintenance, manifests};
+use crate::store::{compaction, indexes, maintenance, manifests};
 
 impl LanceStore {
     /// Rewrites everything that holds deleted rows. Returns the version before which all versions must be pruned, see
@@ -42,7 +42,7 @@ async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
         compaction::compact_deleted(table).await.on("compact", &store.dir)?;
-        maintenance::build_keyword_index(table).await.on("update keywords in", &store.dir)?;
+        indexes::build_keyword_index(table).await.on("update keywords in", &store.dir)?;
     }
     store.commit_compacted().await?;
     store.forget_replaced().await;

@@ -4,19 +4,21 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
-use lancedb::DistanceType;
 use lancedb::expr::{DfExpr, col, lit};
 use lancedb::index::scalar::{FullTextSearchQuery, MatchQuery, Operator};
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
+use lancedb::{DistanceType, Table};
 
 use crate::error::Result;
 use crate::model::{ChunkId, FileId, LegHit, StoredChunk};
-use crate::store::lance::{LanceStore, collect};
+use crate::store::backend::{FileSet, KeywordQuery, Store};
+use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
-use crate::store::{FileSet, KeywordQuery, Store, maintenance, schema};
+use crate::store::{indexes, schema};
 
 /// Maximum bytes of a keyword query. Every word is looked up: a pasted page would take seconds without a useful result.
 const MAX_QUERY_BYTES: usize = 4 << 10;
@@ -211,7 +213,7 @@ async fn table_nearest(
         .select(Select::columns(&["chunk_id", "file_id", "_distance"]));
     search = match effort {
         SearchEffort::Exact => search.bypass_vector_index(),
-        SearchEffort::Index(part) => maintenance::set_search_effort(search, part),
+        SearchEffort::Index(part) => indexes::set_search_effort(search, part),
     };
     if let Some(filter) = filter {
         search = search.only_if_expr(filter);
@@ -294,6 +296,23 @@ pub(super) async fn rows_by_id(
     let filter = file_condition(&files).and(col("chunk_id").in_list(chunks, false));
     let query = store.published.query().only_if_expr(filter).select(Select::columns(columns));
     collect(query.execute().await, "read", &store.dir).await
+}
+
+impl LanceStore {
+    /// Returns all rows of these files.
+    pub(super) async fn rows_of(&self, table: &Table, files: &[FileId]) -> Result<Vec<RecordBatch>> {
+        let query = table.query().only_if_expr(file_condition(files)).select(Select::All);
+        collect(query.execute().await, "read", &self.dir).await
+    }
+}
+
+/// Collects the batches of a query.
+pub(super) async fn collect(
+    stream: lancedb::Result<lancedb::arrow::SendableRecordBatchStream>,
+    action: &str,
+    dir: &Path,
+) -> Result<Vec<RecordBatch>> {
+    stream.on(action, dir)?.try_collect().await.on(action, dir)
 }
 
 /// Drops rows that were not requested: files with the same content share chunk ids.

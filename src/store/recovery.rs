@@ -22,7 +22,7 @@ use crate::store::footer_check::FooterCheck;
 use crate::store::lance_error::{StoreContext, mark_damaged};
 use crate::store::manifests::{self, Manifest};
 use crate::store::memory::MemoryIndex;
-use crate::store::{fsync, maintenance, schema};
+use crate::store::{fsync, indexes, schema};
 
 /// Memory for opened indexes. The library's default is 6 GiB; the keyword index of a million short chunks fits here.
 pub(super) const INDEX_CACHE_BYTES: usize = 192 << 20;
@@ -112,34 +112,16 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
     let version = opened.table.version().await.on("read", &place.dir)?;
     opened.has_lost = last.is_some_and(|it| it > version) || (last.is_none() && !opened.set_aside.is_empty());
     opened.whole = FooterCheck::new(&table_dir);
-    let mended = maintenance::repair_indexes(&opened.table).await.on("update keywords in", &place.dir)?;
+    let mended = indexes::repair_indexes(&opened.table).await.on("update keywords in", &place.dir)?;
     if mended || last != Some(version) {
         fsync::sync(&place.dir).await?;
         opened.whole.check().await?;
     }
     // The old number marks the loss until the caller accepts it.
     if !opened.has_lost {
-        record_durable(&opened.table, place, synced).await?;
+        synced.record(&opened.table, &place.dir).await?;
     }
     Ok(opened)
-}
-
-/// Returns whether the current version is recorded as durable.
-pub(super) async fn is_recorded_durable(table: &Table, place: &TableLocation, synced: &DurableVersion) -> Result<bool> {
-    let version = table.version().await.on("read", &place.dir)?;
-    let synced = synced.clone();
-    tokio::task::spawn_blocking(move || synced.is_durable(version)).await.map_err(Error::internal)?
-}
-
-/// Records the current version as durable. The caller has synced it.
-pub(super) async fn record_durable(table: &Table, place: &TableLocation, synced: &DurableVersion) -> Result<()> {
-    let version = table.version().await.on("read", &place.dir)?;
-    let (synced, writing) = (synced.clone(), synced.lock_writes().await);
-    let note = move || {
-        let _writing = writing;
-        if synced.is_durable(version)? { Ok(()) } else { synced.write(version) }
-    };
-    tokio::task::spawn_blocking(note).await.map_err(Error::internal)?
 }
 
 /// Rolls back version by version until one is readable. If none is, restores all of them and returns `None`.
@@ -210,7 +192,7 @@ async fn create(place: &TableLocation, synced: &DurableVersion) -> Result<Opened
     let table = table.on("create", &place.dir)?;
     fsync::sync(&place.dir).await?;
     whole.check().await?;
-    record_durable(&table, place, synced).await?;
+    synced.record(&table, &place.dir).await?;
     let (rows, hot) = (BTreeMap::new(), MemoryIndex::new(&place.dir, 0, place.dimension));
     Ok(OpenedTable { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }

@@ -13,7 +13,7 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use super::*;
 use crate::error::ErrorCode;
-use crate::model::{Anchor, Chunk, Embedded, EncodedPieces, Tier};
+use crate::model::{Anchor, Chunk, ChunkId, Embedded, EncodedPieces, FileChunks, FileId, StoredChunk, Tier};
 
 pub(super) const DIMENSION: usize = 8;
 pub(super) const FINGERPRINT: &str = "0123456789abcdef";

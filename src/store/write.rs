@@ -1,5 +1,5 @@
-//! Writes to the table: one change at a time, of one or several commits. Queries see a change only when all of it is
-//! durable; the data in memory changes at the same moment.
+//! The changes of rows: replace, add, copy and delete. Each runs as one change of `commit`, which makes it durable and
+//! shows it to queries together with the data in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -12,10 +12,11 @@ use lancedb::query::{ExecutableQuery, QueryBase, Select};
 
 use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId};
-use crate::store::lance::{LanceStore, collect};
+use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
 use crate::store::memory::MemoryIndex;
-use crate::store::{maintenance, manifests, queries, recovery, schema};
+use crate::store::queries::collect;
+use crate::store::{indexes, queries, schema};
 
 /// Rows copied per commit: about 8 MB.
 const COPIED_ROWS: u64 = 4_000;
@@ -103,76 +104,6 @@ impl LanceStore {
         .await
     }
 
-    /// Runs a change under the writer lock. A change that fails or is cancelled may have made commits since the last
-    /// durable one. They are undone, at once or before the next change.
-    pub(super) async fn run_change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let _writing = self.writer.lock().await;
-        if self.is_uncertain.load(Ordering::Relaxed) {
-            self.roll_back().await?;
-        }
-        self.is_uncertain.store(true, Ordering::Relaxed);
-        let done = work.await;
-        match done {
-            Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
-            Err(_) => {
-                // On a full disk the rollback waits for the next change.
-                if let Err(error) = self.roll_back().await {
-                    tracing::debug!(%error, "a failed change is undone later");
-                }
-            }
-        }
-        done
-    }
-
-    /// Rolls back to the last durable version, which is the one that queries see. Writes nothing, because the disk may
-    /// be full: later versions are quarantined, as at startup.
-    async fn roll_back(&self) -> Result<()> {
-        if let Some(last) = self.last_durable_if_newer().await? {
-            self.quarantine_after(last).await?;
-        }
-        self.table.checkout_latest().await.on("read", &self.dir)?;
-        // They differ if a change became durable but was cancelled before it was published.
-        if self.table.version().await.on("read", &self.dir)? != self.version_pins.newest() {
-            let (rows, contents) = recovery::load_contents(&self.table, &self.place).await?;
-            self.publish(|hot| {
-                self.chunks.store(rows.values().sum(), Ordering::Relaxed);
-                *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
-                *hot = contents;
-                Ok(())
-            })
-            .await?;
-        }
-        self.has_undone.store(true, Ordering::Relaxed);
-        self.is_uncertain.store(false, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Returns the last durable version, if later versions exist.
-    async fn last_durable_if_newer(&self) -> Result<Option<u64>> {
-        // The write of a number may still be running after its caller was cancelled.
-        let _written = self.durable.lock_writes().await;
-        let (synced, table_dir, shown) = (self.durable.clone(), self.place.table_dir(), self.version_pins.newest());
-        let look = move || {
-            let versions: Vec<u64> = manifests::list(&table_dir)?.iter().map(|it| it.version).collect();
-            // The number may be that of a lost version.
-            let last = synced.read()?.filter(|it| versions.contains(it)).unwrap_or(shown);
-            Ok::<_, Error>(versions.iter().any(|it| *it > last).then_some(last))
-        };
-        tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
-    }
-
-    /// Quarantines all versions after this one.
-    async fn quarantine_after(&self, last: u64) -> Result<()> {
-        // The library offers no other way back to an older version.
-        self.table.checkout(last).await.on("read", &self.dir)?;
-        let table_dir = self.place.table_dir();
-        let aside = tokio::task::spawn_blocking(move || manifests::quarantine_unsynced(&table_dir, last));
-        let outcome = aside.await.map_err(Error::internal)?;
-        // It caches the removed versions, and the next ones reuse their numbers.
-        self.cached.clear().await;
-        outcome.map(drop)
-    }
-
     fn set_rows(&self, file_id: FileId, rows: u64) {
         let mut map = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         let before = match rows {
@@ -236,7 +167,7 @@ impl LanceStore {
     /// Creates the keyword index with the first rows.
     async fn ensure_keywords(&self, first: bool) -> Result<()> {
         if first {
-            maintenance::ensure_keyword_index(&self.table).await.on("update keywords in", &self.dir)?;
+            indexes::ensure_keyword_index(&self.table).await.on("update keywords in", &self.dir)?;
         }
         Ok(())
     }

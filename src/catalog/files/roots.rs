@@ -8,7 +8,6 @@ use crate::catalog::Catalog;
 use crate::catalog::database::DbError;
 use crate::catalog::files::name_index;
 use crate::catalog::files::row::{now_ns, path_bytes, path_from_bytes};
-use crate::catalog::files::scan::set_root_state;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
@@ -97,6 +96,20 @@ pub(in crate::catalog) fn root_by_id(db: &Transaction<'_>, id: RootId) -> Result
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE id = ?1 AND above IS NULL")?;
     let found = statement.query_row([id], read_root).optional()?;
     found.ok_or_else(|| Error::not_found(format!("there is no root with the number `{id}`")).into())
+}
+
+/// Records the state of a root; writes only changes.
+pub(in crate::catalog) fn set_root_state(
+    db: &Transaction<'_>,
+    root_id: RootId,
+    available: bool,
+    problem: &str,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE roots SET available = ?2, problem = ?3 WHERE id = ?1 AND (available <> ?2 OR problem <> ?3)",
+    )?
+    .execute(params![root_id, available, problem])?;
+    Ok(())
 }
 
 fn read_root(row: &Row<'_>) -> rusqlite::Result<Root> {

@@ -6,6 +6,7 @@
 //! but only where the walk really looked.
 
 mod rows;
+pub(in crate::catalog) mod walk_result;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,11 +15,12 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::catalog::Catalog;
 use crate::catalog::database::DbError;
-use crate::catalog::files::roots::root_by_id;
+use crate::catalog::files::roots::{root_by_id, set_root_state};
 use crate::catalog::files::row::{path_bytes, path_from_bytes, signed};
 use crate::catalog::files::scan::rows::{
     KnownFile, for_each_below, insert_row, load_below, mark_deleted, move_row, rename_row, update_row,
 };
+use crate::catalog::files::scan::walk_result::{DeletionPolicy, ScanOutcome, ScanPass, WalkResult};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
@@ -29,58 +31,6 @@ const EMPTY_ROOT_PROBLEM: &str = "the folder is empty now, but was not before: n
 /// Number of files that may vanish from a root between two walks regardless of their share, so that a small folder can be tidied
 /// up. Ignored files do not count.
 const MAX_UNCONFIRMED_LOSS: usize = 10;
-
-/// Result of [`Catalog::apply_scan`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScanOutcome {
-    /// Entries found by the walk.
-    pub found: u64,
-    /// New files.
-    pub added: u64,
-    /// Files to read again.
-    pub changed: u64,
-    /// Unchanged files.
-    pub unchanged: u64,
-    /// Files that moved and are otherwise unchanged.
-    pub renamed: u64,
-    /// Deleted files.
-    pub removed: u64,
-}
-
-/// Which vanished files are deleted from the catalog.
-#[derive(Clone, Copy)]
-pub enum DeletionPolicy<'a> {
-    /// All: the user has confirmed it.
-    All,
-    /// Not all files of a root, nor more than half of it at once, nor files on an unmounted file system: the function
-    /// returns true if the one at this path, with this device number, is not mounted.
-    Cautious(&'a dyn Fn(&Path, u64) -> bool),
-}
-
-/// What a walk found in a root, or in the part `within` it (relative).
-pub struct WalkResult<'w> {
-    /// The root.
-    pub root: RootId,
-    /// The part of it that was walked; all of it when absent or empty.
-    pub within: Option<&'w Path>,
-    /// The entries found.
-    pub found: Vec<FoundFile>,
-    /// Folders that could not be read.
-    pub unreadable: &'w [PathBuf],
-    /// Whether the walk was completed.
-    pub complete: bool,
-    /// Existing files that the walk did not report because the rules ignore them. They are removed regardless of their number.
-    pub ignored: HashSet<PathBuf>,
-}
-
-/// Which scan of a place this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScanPass {
-    /// The first: an indexed file that is missing may just be moving.
-    First,
-    /// A repetition, because a file was missing in the first scan.
-    Second,
-}
 
 impl Catalog {
     /// [`Catalog::apply_walk`] as a second scan, without ignored files.
@@ -468,18 +418,4 @@ fn keep_unconfirmed(
             first.display()
         ),
     ))
-}
-
-/// Records the state of a root; writes only changes.
-pub(in crate::catalog) fn set_root_state(
-    db: &Transaction<'_>,
-    root_id: RootId,
-    available: bool,
-    problem: &str,
-) -> rusqlite::Result<()> {
-    db.prepare_cached(
-        "UPDATE roots SET available = ?2, problem = ?3 WHERE id = ?1 AND (available <> ?2 OR problem <> ?3)",
-    )?
-    .execute(params![root_id, available, problem])?;
-    Ok(())
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::Result;
 
 /// A step that any part of vic may take at any time.
 #[derive(Clone, Debug)]

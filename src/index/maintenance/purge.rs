@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::catalog::{self, Catalog};
 use crate::error::Result;
-use crate::index::jobs::now_ms;
-use crate::index::{IndexState, blocking};
+use crate::index::blocking_tasks::blocking;
+use crate::index::clock::now_ms;
+use crate::index::state::IndexState;
 
 /// Catalog key of the last purge request, in milliseconds since the epoch, so that a restart does not lose it. Empty
 /// when it is done.
@@ -81,9 +82,10 @@ impl IndexState {
                 return Ok(rewriting);
             }
         }
-        let (catalog, evidence, databases) = (self.catalog.clone(), self.evidence.clone(), self.databases_with_text());
-        let book = self.corpus_cache.clone();
-        let (vectors, asked) = (self.vectors.clone(), asked.to_string());
+        let (catalog, evidence, databases) =
+            (self.catalog.clone(), self.caches.evidence.clone(), self.databases_with_text());
+        let book = self.caches.corpus.clone();
+        let (vectors, asked) = (self.caches.vectors.clone(), asked.to_string());
         blocking(move || {
             // The cache cannot tell which texts its vectors belong to, so all are dropped. Later edits embed the whole
             // file once.

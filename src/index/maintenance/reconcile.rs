@@ -7,8 +7,11 @@ use tracing::warn;
 
 use crate::catalog::RequeueScope;
 use crate::error::{ErrorCode, Result};
-use crate::index::watch::CHANGES_KEY;
-use crate::index::{IndexState, blocking, jobs, watch};
+use crate::index::blocking_tasks::blocking;
+use crate::index::jobs::run;
+use crate::index::problems::CHANGES_KEY;
+use crate::index::state::IndexState;
+use crate::index::watch::apply;
 use crate::model::{IndexRequest, Principal, Root, Scope};
 
 /// Key of the problem that no job can be saved.
@@ -54,12 +57,12 @@ impl IndexState {
             }
         };
         let request = IndexRequest { ocr: self.config.ocr, ..IndexRequest::default() };
-        let begun = jobs::start(self, request, &Scope::All, &Principal::Owner).await.map(drop);
-        if begun.is_err() && jobs::has_queued_full_walk(&self.running()) {
+        let begun = run::start(self, request, &Scope::All, &Principal::Owner).await.map(drop);
+        if begun.is_err() && self.jobs.has_queued_full_walk() {
             return;
         }
         // The job list may be on another disk, which the disk check does not cover.
-        if !self.report_outcome(JOBS_KEY, "folders are walked without a job", begun) {
+        if !self.problems.report(JOBS_KEY, "folders are walked without a job", begun) {
             self.walk_all_roots(&roots).await;
         }
     }
@@ -67,7 +70,7 @@ impl IndexState {
     async fn walk_all_roots(&self, roots: &[Root]) {
         let mut outcome = Ok(());
         for root in roots {
-            let walked = watch::walk_root(self, root).await;
+            let walked = apply::walk_root(self, root).await;
             outcome = outcome.and(self.ignore_if_unavailable(root.id, walked).await);
         }
         self.note_outcome(CHANGES_KEY, NOT_WALKED, outcome);

@@ -8,7 +8,8 @@ use tracing::{info, warn};
 
 use crate::catalog::{Catalog, CorpusStore, EvidenceCache, RequeueScope};
 use crate::error::Result;
-use crate::index::{IndexState, blocking};
+use crate::index::blocking_tasks::blocking;
+use crate::index::state::IndexState;
 use crate::model::{ExtractLimits, Reason, Redaction};
 use crate::{chunk, extract, secrets};
 
@@ -89,14 +90,14 @@ pub(crate) fn retry_machine_errors(catalog: &Catalog) -> Result<()> {
 
 /// Probes whether readers can be sandboxed, and requeues the files that waited for that.
 pub(crate) async fn probe_jail(inner: Arc<IndexState>) {
-    inner.pool.probe().await;
-    if inner.pool.is_jailed() != Some(true) {
+    inner.workers.pool.probe().await;
+    if inner.workers.pool.is_jailed() != Some(true) {
         return;
     }
     let catalog = inner.catalog.clone();
     match blocking(move || catalog.requeue(&RequeueScope::Failed(Some(Reason::NoJail)))).await {
         Ok(0) => {}
-        Ok(_) => inner.changed.notify_one(),
+        Ok(_) => inner.runs.changed.notify_one(),
         Err(error) => warn!(%error, "cannot requeue the files that waited for a sandbox"),
     }
 }

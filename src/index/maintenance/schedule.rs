@@ -1,13 +1,14 @@
 //! When the table is maintained: after jobs, after many single changes, and when old versions have expired.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
 
 use crate::error::Result;
+use crate::index::blocking_tasks::blocking;
+use crate::index::state::IndexState;
 use crate::index::tables::{ATTENDED_ROWS, TableWriter};
-use crate::index::{IndexState, blocking};
 
 /// Rows outside the keyword index from which full maintenance runs.
 const MAINTENANCE_ROWS: u64 = 2_000;
@@ -54,7 +55,7 @@ impl IndexState {
         if stats.unindexed_rows > MAINTENANCE_ROWS || stats.fragments > MAINTENANCE_FRAGMENTS || is_scattered {
             self.maintain().await;
         } else if stats.unindexed_rows <= left {
-            self.note(KEYWORDS_KEY, None);
+            self.problems.set(KEYWORDS_KEY, None);
         } else if self.may_rewrite() {
             let outcome = table.cover_keywords().await;
             // Reported apart from full maintenance, which may still be due.
@@ -82,9 +83,9 @@ impl IndexState {
         }
         let is_done = may_rewrite && outcome.is_ok();
         let rest = MIN_RETRY_DELAY.max(begun.elapsed() * RETRY_FACTOR);
-        *self.deferred_until() = (!is_done).then(|| Instant::now() + rest);
+        self.maintenance_due.set((!is_done).then(|| Instant::now() + rest));
         if is_done {
-            self.note(KEYWORDS_KEY, None);
+            self.problems.set(KEYWORDS_KEY, None);
         }
         self.note_outcome(MAINTENANCE_KEY, "upkeep of the index failed", outcome);
     }
@@ -103,16 +104,15 @@ impl IndexState {
     /// Returns whether the old model's table still answers although every file is in the new one. Unavailable files are
     /// read when they are back, and do not delay the switch.
     pub(in crate::index) async fn is_new_table_complete(&self) -> Result<bool> {
-        let (catalog, missing) = (self.catalog.clone(), self.vanished.clone());
+        let (catalog, missing) = (self.catalog.clone(), self.runs.vanished.clone());
         Ok(self.tables.is_switching() && blocking(move || missing.covers_all_pending(&catalog)).await?)
     }
 
     /// Runs skipped maintenance when its retry is due. Never beside a job, which ends with maintenance.
     async fn run_deferred_maintenance(&self) {
-        let is_time = self.deferred_until().is_some_and(|it| Instant::now() >= it);
-        if is_time
+        if self.maintenance_due.is_now()
             && self.may_rewrite()
-            && let Ok(_engine) = self.engine.try_lock()
+            && let Some(_engine) = self.runs.try_lock_engine()
         {
             self.maintain().await;
         }
@@ -120,12 +120,7 @@ impl IndexState {
 
     /// Schedules full maintenance as soon as possible.
     pub(in crate::index) fn defer_maintenance(&self) {
-        self.deferred_until().get_or_insert(Instant::now() + MIN_RETRY_DELAY);
-    }
-
-    /// When skipped maintenance may be retried, `None` if none is due.
-    fn deferred_until(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.maintenance_due.lock().unwrap_or_else(PoisonError::into_inner)
+        self.maintenance_due.set_if_none(Instant::now() + MIN_RETRY_DELAY);
     }
 
     /// Prunes old versions when they are many or have expired, which may happen when nothing changes any more. An idle
@@ -141,7 +136,7 @@ impl IndexState {
             is_behind |= quiet_looks == 0;
             if is_behind
                 && quiet_looks >= CHECKS_BEFORE_KEYWORDS
-                && let Ok(_engine) = self.engine.try_lock()
+                && let Some(_engine) = self.runs.try_lock_engine()
             {
                 if !self.maintain_beyond(0).await {
                     self.defer_maintenance();

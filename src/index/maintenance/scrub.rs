@@ -10,8 +10,10 @@ use tracing::info;
 
 use crate::catalog::{Catalog, RequeueScope};
 use crate::error::Result;
-use crate::index::jobs::now_ms;
-use crate::index::{IndexState, blocking, blocking_at_file};
+use crate::index::blocking_tasks::blocking;
+use crate::index::clock::now_ms;
+use crate::index::paths::blocking_at_file;
+use crate::index::state::IndexState;
 use crate::model::{FileId, FileRecord};
 use crate::{files, machine};
 
@@ -54,7 +56,7 @@ pub(crate) async fn verify_loop(inner: Arc<IndexState>) {
         let verified = verify_round(&inner).await;
         if let Ok(changed @ 1..) = verified {
             info!(files = changed, "changed under the same size and times; re-indexing");
-            inner.changed.notify_one();
+            inner.runs.changed.notify_one();
         }
         let is_done = inner.note_outcome("verify", "cannot verify file contents", verified.map(drop));
         rest = if is_done { Duration::ZERO } else { REST_AFTER_FAILURE };

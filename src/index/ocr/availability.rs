@@ -8,12 +8,16 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::time::MissedTickBehavior;
 
+use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::extract::{Purpose, SkillJob, Tools};
-use crate::index::IndexState;
-use crate::index::ocr::file::OCR_SKILL;
-use crate::index::ocr::merge::ocr_tools;
+use crate::extract::{OcrTools, Purpose, SkillJob, Tools};
+use crate::index::ocr::slice::OCR_SKILL;
+use crate::index::state::IndexState;
 
+/// Model catalog entry with the OCR models.
+const OCR_MODEL: &str = "ppocr";
+/// Maximum OCR threads: each has its own network, and more would exceed a worker's memory for one page.
+const MAX_OCR_THREADS: usize = 4;
 /// Key of the problem that the models are not installed.
 const NOT_INSTALLED_KEY: &str = "ocr";
 /// Key of the problem that the models cannot be loaded.
@@ -27,15 +31,30 @@ const LOAD_TIMEOUT_SECONDS: u32 = 60;
 /// An empty file with the name of an image: a worker loads the models before it finds the file empty.
 const EMPTY_IMAGE: (&str, &str) = ("/dev/null", "nothing.png");
 
+/// Returns the OCR library and models that are installed.
+///
+/// # Errors
+/// The models are missing (with the command to download them), or the model catalog cannot be read.
+pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
+    let runtime = models.library("onnxruntime")?;
+    let entry = models.list()?.into_iter().find(|it| it.name == OCR_MODEL);
+    let folder = entry.filter(|it| it.present).map(|it| it.path).ok_or_else(|| {
+        Error::not_found("the OCR models are not installed").hint(format!("run `vic models pull {OCR_MODEL}`"))
+    })?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_OCR_THREADS);
+    let ocr = Some(OcrTools { runtime, models: folder, threads });
+    Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
+}
+
 /// Returns the library and the models, or notes a hint for `vic status`.
 pub(in crate::index) fn installed_tools(inner: &IndexState) -> Option<Tools> {
-    match ocr_tools(&inner.models) {
+    match ocr_tools(&inner.workers.models) {
         Ok(tools) => {
-            inner.note(NOT_INSTALLED_KEY, None);
+            inner.problems.set(NOT_INSTALLED_KEY, None);
             Some(tools)
         }
         Err(error) => {
-            inner.note(NOT_LOADED_KEY, None);
+            inner.problems.set(NOT_LOADED_KEY, None);
             let hint = error.hint.clone().unwrap_or_else(|| "see `vic models list`".into());
             inner.note_outcome(NOT_INSTALLED_KEY, NO_OCR, Err(error.hint(hint)));
             None
@@ -45,7 +64,7 @@ pub(in crate::index) fn installed_tools(inner: &IndexState) -> Option<Tools> {
 
 /// Returns whether the last attempt to load the models failed.
 pub(in crate::index) fn failed_to_load(inner: &IndexState) -> bool {
-    inner.problems().contains_key(NOT_LOADED_KEY)
+    inner.problems.contains(NOT_LOADED_KEY)
 }
 
 /// Notes that a worker could not load the models, and why.
@@ -55,7 +74,7 @@ pub(in crate::index) fn note_load_failure(inner: &IndexState, tools: &Tools, why
     inner.note_outcome(NOT_LOADED_KEY, NO_OCR, Err(problem));
     // A worker that failed once never recovers, because its jail is closed. Dropping the call kills it.
     if let Ok(nothing) = open_empty_image() {
-        drop(inner.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(tools)).now_or_never());
+        drop(inner.workers.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(tools)).now_or_never());
     }
 }
 
@@ -65,7 +84,7 @@ pub(in crate::index) async fn retry_loop(inner: Arc<IndexState>) {
     // A worker may take longer than the interval.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-        let is_wanting = [NOT_INSTALLED_KEY, NOT_LOADED_KEY].iter().any(|it| inner.problems().contains_key(*it));
+        let is_wanting = [NOT_INSTALLED_KEY, NOT_LOADED_KEY].iter().any(|it| inner.problems.contains(it));
         if is_wanting && inner.pause.pause().is_none() {
             try_load(&inner).await;
         }
@@ -75,12 +94,12 @@ pub(in crate::index) async fn retry_loop(inner: Arc<IndexState>) {
 /// Loads the models in a worker. Unless that fails, OCR of the queue resumes.
 pub(in crate::index) async fn try_load(inner: &IndexState) {
     let (Some(tools), Ok(nothing)) = (installed_tools(inner), open_empty_image()) else { return };
-    let failure = inner.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(&tools)).await.err();
+    let failure = inner.workers.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(&tools)).await.err();
     match failure.as_ref().and_then(|it| it.ocr_unavailable_detail()) {
         Some(why) => note_load_failure(inner, &tools, why),
         // Another failure says nothing about the models; the OCR queue will meet and report it.
         None => {
-            inner.note(NOT_LOADED_KEY, None);
+            inner.problems.set(NOT_LOADED_KEY, None);
             inner.ocr_queue.arrived.notify_one();
         }
     }

@@ -1,4 +1,4 @@
-//! OCR of one file: its cached state, its next step and its retries.
+//! OCR of one file: its next step and its retries.
 //!
 //! A hung or dead OCR worker may be the machine's fault, so the file is tried a second time. After that it is skipped
 //! until it or the readers change, like unreadable files.
@@ -7,30 +7,12 @@ use std::sync::Arc;
 
 use crate::catalog::{EvidenceCache, EvidenceKey, READ_BY_OCR, WITHOUT_TEXT_LAYER};
 use crate::error::Result;
-use crate::extract::{READERS_VERSION, Tools};
+use crate::extract::Tools;
+use crate::index::blocking_tasks::blocking;
+use crate::index::ocr::cached_text::{OcrState, cache_key, failures_key, give_up_reason, note_failure, state_of_key};
 use crate::index::ocr::slice::{OcrSlice, OcrWorkers, is_partial, run_slice};
-use crate::index::{IndexState, blocking};
-use crate::model::{ContentHash, Document, ExtractFailure, FileId, FileRecord, FileState, OcrMode, Reason};
-
-/// Failed attempts, with no page read in between, after which a file is skipped.
-const MAX_FAILURES: usize = 2;
-/// The OCR skill.
-pub(in crate::index) const OCR_SKILL: &str = "ocr_image";
-/// Changed whenever OCR would return another text for the same image.
-const OCR_VERSION: &str = "1";
-
-/// The OCR text of a file in the cache.
-#[derive(Debug, PartialEq)]
-pub(crate) enum OcrState {
-    /// Finished. The document may be empty.
-    Read(Document),
-    /// Partial: pages are left.
-    Partial(Document),
-    /// Failed for good, for this reason.
-    GivenUp(String),
-    /// Not started.
-    Unread,
-}
+use crate::index::state::IndexState;
+use crate::model::{Document, ExtractFailure, FileId, FileRecord, FileState, Reason};
 
 /// Result of one OCR step.
 #[derive(Debug, Default, PartialEq)]
@@ -45,64 +27,9 @@ pub(in crate::index) struct OcrStep {
     pub(in crate::index) continues: bool,
 }
 
-/// Returns the cached OCR state of this content.
-pub(crate) fn cached_state(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> OcrState {
-    let every = state_of_key(cache, &cache_key(hash, true));
-    if mode == OcrMode::Always || matches!(every, OcrState::Read(_)) {
-        return every;
-    }
-    match (state_of_key(cache, &cache_key(hash, false)), every) {
-        (OcrState::Unread, OcrState::Partial(read)) => OcrState::Partial(read),
-        (unread, _) => unread,
-    }
-}
-
-/// OCR results are stored beside skill results of queries, under names that no query uses.
-pub(in crate::index) fn cache_key(hash: ContentHash, every: bool) -> EvidenceKey {
-    let skill = if every { "index_every_page" } else { "index_pictures" };
-    EvidenceKey { hash, skill: skill.into(), version: OCR_VERSION.into() }
-}
-
-/// Failures are keyed by the version of the readers: new readers try again.
-fn failures_key(key: &EvidenceKey) -> EvidenceKey {
-    EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS_VERSION.into(), ..key.clone() }
-}
-
-fn state_of_key(cache: &EvidenceCache, key: &EvidenceKey) -> OcrState {
-    match cache.get(key) {
-        Some(read) if !is_partial(&read) => OcrState::Read(read),
-        found => match (found, give_up_reason(cache, key)) {
-            (Some(mut read), Some(why)) => {
-                read.problems.push(why);
-                OcrState::Read(read)
-            }
-            (Some(read), None) => OcrState::Partial(read),
-            (None, Some(why)) => OcrState::GivenUp(why),
-            (None, None) => OcrState::Unread,
-        },
-    }
-}
-
-/// Returns why a file is not tried any more.
-fn give_up_reason(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
-    let tries = cache.get(&failures_key(key))?;
-    let is_over = tries.truncated || tries.problems.len() >= MAX_FAILURES;
-    tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
-}
-
-/// Records a failure. Only failures that ended their worker are retried: the others say that the file is unreadable.
-fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure) {
-    let own = failures_key(key);
-    let mut tries = cache.get(&own).unwrap_or_default();
-    tries.problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
-    // The same refusal would come again.
-    tries.truncated |= !failure.reason.killed_worker();
-    cache.put(&own, &tries);
-}
-
 /// Advances the OCR of one file by one slice, unless it is finished.
 pub(in crate::index) async fn advance(inner: &IndexState, tools: &Tools, id: FileId, every: bool) -> Result<OcrStep> {
-    let (catalog, cache) = (inner.catalog.clone(), inner.evidence.clone());
+    let (catalog, cache) = (inner.catalog.clone(), inner.caches.evidence.clone());
     let found = blocking(move || {
         let Some(record) = catalog.records(&[id])?.pop() else { return Ok(Err(false)) };
         let hash = record.hash.filter(|_| is_read(&record));
@@ -121,11 +48,11 @@ pub(in crate::index) async fn advance(inner: &IndexState, tools: &Tools, id: Fil
         OcrState::Partial(read) => read,
         OcrState::Unread => Document::default(),
     };
-    let reader = OcrWorkers { pool: &inner.skills, pace: &inner.ocr_queue.throttle, gate: &inner.pause };
+    let reader = OcrWorkers { pool: &inner.workers.skills, pace: &inner.ocr_queue.throttle, gate: &inner.pause };
     let Some(turn) = run_slice(&reader, &record, hash, tools, every, begun).await? else {
         return Ok(OcrStep::default());
     };
-    let cache: Arc<EvidenceCache> = inner.evidence.clone();
+    let cache: Arc<EvidenceCache> = inner.caches.evidence.clone();
     let looked = blocking(move || Ok(cache_slice(&cache, &cache_key(hash, every), &turn))).await?;
     // A slice takes minutes.
     inner.purge_if_withdrawn(&record).await?;
@@ -175,8 +102,9 @@ fn cache_slice(cache: &EvidenceCache, key: &EvidenceKey, turn: &OcrSlice) -> Ocr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::ocr::cached_text::cached_state;
     use crate::index::ocr::slice::tests::part;
-    use crate::model::OCR_MODELS_UNAVAILABLE;
+    use crate::model::{ContentHash, OCR_MODELS_UNAVAILABLE, OcrMode};
 
     type Outcome = std::result::Result<Document, ExtractFailure>;
 

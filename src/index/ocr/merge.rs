@@ -8,20 +8,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::catalog::{EvidenceCache, READ_BY_OCR};
-use crate::embed::models::ModelStore;
-use crate::error::{Error, Result};
-use crate::extract::{self, OcrTools, Tools};
-use crate::index::ocr::file::{self, OcrState};
+use crate::extract;
+use crate::index::ocr::cached_text::{self, OcrState};
 use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
-
-/// Model catalog entry with the OCR models.
-const OCR_MODEL: &str = "ppocr";
-/// Maximum OCR threads: each has its own network, and more would exceed a worker's memory for one page.
-const MAX_OCR_THREADS: usize = 4;
 
 /// Adds cached OCR text to a document: from the OCR queue, else from a skill that a query ran.
 pub(crate) fn add_cached_ocr(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
-    match file::cached_state(cache, hash, OcrMode::Auto) {
+    match cached_text::cached_state(cache, hash, OcrMode::Auto) {
         OcrState::Read(read) | OcrState::Partial(read) => {
             merge_ocr(document, read);
             return;
@@ -126,21 +119,6 @@ fn is_repeated(known: &HashSet<String>, block: &Block) -> bool {
     let words: Vec<String> = block.text.split_whitespace().map(str::to_lowercase).collect();
     let repeated = words.iter().filter(|it| known.contains(*it)).count();
     !words.is_empty() && repeated * 5 >= words.len() * 4
-}
-
-/// Returns the OCR library and models that are installed.
-///
-/// # Errors
-/// The models are missing (with the command to download them), or the model catalog cannot be read.
-pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
-    let runtime = models.library("onnxruntime")?;
-    let entry = models.list()?.into_iter().find(|it| it.name == OCR_MODEL);
-    let folder = entry.filter(|it| it.present).map(|it| it.path).ok_or_else(|| {
-        Error::not_found("the OCR models are not installed").hint(format!("run `vic models pull {OCR_MODEL}`"))
-    })?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_OCR_THREADS);
-    let ocr = Some(OcrTools { runtime, models: folder, threads });
-    Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
 }
 
 #[cfg(test)]
@@ -248,7 +226,7 @@ mod tests {
         put("index_pictures", &document(&[(2, "by the queue")], Some(Region::default())));
         assert_eq!(shown(), ["first", "by the queue"]);
         let mut text = Document { pages_without_text: vec![], ..scan() };
-        cache.put(&file::cache_key(ContentHash([8; 32]), false), &Document::default());
+        cache.put(&cached_text::cache_key(ContentHash([8; 32]), false), &Document::default());
         put("ocr_image", &looked);
         add_cached_ocr(&cache, ContentHash([9; 32]), &mut text);
         assert_eq!(text.blocks.len(), 1, "another content gets no cached text");

@@ -13,8 +13,10 @@
 //! `availability` waits for the models.
 
 pub(in crate::index) mod availability;
+pub(in crate::index) mod cached_text;
 pub(in crate::index) mod file;
 pub(in crate::index) mod merge;
 pub(in crate::index) mod queue;
+pub(in crate::index) mod read_queue;
 pub(in crate::index) mod slice;
 pub(in crate::index) mod throttle;

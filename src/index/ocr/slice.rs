@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::extract::{Purpose, ReadObserver, SkillJob, Tools, WorkerPool};
-use crate::index::ocr::file::OCR_SKILL;
 use crate::index::ocr::throttle::Throttle;
+use crate::index::paths::{StatBefore, blocking_at_file};
 use crate::index::pause::PauseGate;
-use crate::index::{StatBefore, blocking_at_file};
 use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MAX_BLOCKS, Reason};
 use crate::{files, machine};
 
+/// The OCR skill.
+pub(in crate::index) const OCR_SKILL: &str = "ocr_image";
 /// The longest that one worker call takes. A document of many pages takes many calls.
 const CALL_TIMEOUT_SECONDS: u32 = 60;
 /// Seconds after which a call begins no further page, so that other work gets the processors and a pause may begin.

@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::error::Result;
-use crate::index::blocking;
+use crate::index::blocking_tasks::blocking;
+use crate::index::pipeline::context::{Pass, Pipeline, Run};
 use crate::index::pipeline::read::{FileFacts, ReadFile, ReadOutcome, TextBudget};
 use crate::index::pipeline::urgent_queue::MAX_FILES_PER_CHANGE;
-use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::model::{Chunk, Contents, FileId, FileRecord, FileState};
 
 /// Pending files from which the keyword pass runs first. Fewer are embedded in seconds, and would only be written
@@ -53,7 +53,7 @@ impl Pipeline {
 
     /// Counts the unread files that neither an urgent run takes nor this run skips, up to `most` + 1.
     pub(crate) async fn count_unread(&self, run: &Run, most: usize) -> Result<usize> {
-        let (catalog, urgent) = (self.catalog.clone(), self.urgent.clone());
+        let (catalog, urgent) = (self.catalog.clone(), self.runs.urgent.clone());
         let looked_at = most + MAX_FILES_PER_CHANGE + run.deferral.max_skipped();
         let mut untried = blocking(move || catalog.untried_files(looked_at)).await?;
         urgent.excluding(|is_urgent| untried.retain(|it| !is_urgent(*it)));

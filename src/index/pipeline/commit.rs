@@ -8,11 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::catalog::{Catalog, FileStamp, IndexedMark, ReasonMark, RequeueScope};
 use crate::error::{Error, Result};
-use crate::index::blocking;
+use crate::index::blocking_tasks::blocking;
 use crate::index::maintenance::purge;
+use crate::index::pipeline::context::{Pass, Pipeline, Run};
 use crate::index::pipeline::embed::{CommitAction, EmbeddedFile};
 use crate::index::pipeline::read::FileFacts;
-use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::index::roots::scan;
 use crate::machine;
 use crate::model::{Contents, FileChunks, FileId, FileRecord, FileState, Reason};
@@ -93,7 +93,7 @@ impl Batch {
         if self.files.is_empty() {
             return Ok(());
         }
-        let committing = pipeline.committing.lock().await;
+        let committing = pipeline.runs.lock_commit().await;
         let files = self.files.len() as u64;
         let (wanted, awaiting) = retain_current(self.files, run.pass, pipeline).await?;
         let mut parts = CommitParts { awaiting, ..CommitParts::default() };

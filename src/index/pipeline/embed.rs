@@ -9,9 +9,9 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::catalog::{VectorCache, VectorKey};
 use crate::error::{Error, ErrorCode, Result};
-use crate::index::blocking;
+use crate::index::blocking_tasks::blocking;
+use crate::index::pipeline::context::{Pass, Pipeline, Run};
 use crate::index::pipeline::read::{FileFacts, ReadFile, ReadOutcome};
-use crate::index::pipeline::{Pass, Pipeline, Run};
 use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason, has_unit_norm};
 
 /// Maximum files embedded together, so that the embedder's threads share enough texts to stay busy.
@@ -138,11 +138,11 @@ async fn cancelled_past_grace(run: &Run) {
 
 /// Returns the vectors of these chunks, in order. Equal texts are embedded once.
 pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chunk]) -> Result<Vec<Vec<f32>>> {
-    let fingerprint = pipeline.embedder.fingerprint();
+    let fingerprint = pipeline.workers.embedder.fingerprint();
     let keys: Vec<VectorKey> = chunks.iter().map(|it| VectorCache::key(fingerprint, &it.text)).collect();
     let mut known: HashMap<VectorKey, Vec<f32>> = HashMap::new();
     if !run.full {
-        let (cache, wanted) = (pipeline.vectors.clone(), keys.clone());
+        let (cache, wanted) = (pipeline.caches.vectors.clone(), keys.clone());
         let cached = blocking(move || Ok(cache.get(&wanted))).await?;
         // A vector that the disk corrupted is computed again.
         let sound = |vector: Option<Vec<f32>>| vector.filter(|it| has_unit_norm(it));
@@ -155,7 +155,7 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
             missing.push((*key, chunk));
         }
     }
-    for part in missing.chunks(pipeline.embedder.batch_size().max(1)) {
+    for part in missing.chunks(pipeline.workers.embedder.batch_size().max(1)) {
         tokio::select! {
             () = pipeline.pause.wait_until_open() => (),
             // A batch in progress is finished.
@@ -163,9 +163,9 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
         }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
         let embedding = if run.urgent && missing.len() <= MAX_URGENT_TEXTS {
-            pipeline.embedder.embed_urgent(&texts)
+            pipeline.workers.embedder.embed_urgent(&texts)
         } else {
-            pipeline.embedder.embed_documents(&texts)
+            pipeline.workers.embedder.embed_documents(&texts)
         };
         let vectors = tokio::select! {
             vectors = embedding => vectors?,
@@ -175,7 +175,7 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());
         let fresh: Vec<(VectorKey, Vec<f32>)> = part.iter().map(|(key, _)| *key).zip(vectors).collect();
         known.extend(fresh.iter().cloned());
-        let (cache, chunks) = (pipeline.vectors.clone(), pipeline.table.chunk_count());
+        let (cache, chunks) = (pipeline.caches.vectors.clone(), pipeline.table.chunk_count());
         blocking(move || {
             let fresh: Vec<(VectorKey, &[f32])> = fresh.iter().map(|(key, vector)| (*key, &vector[..])).collect();
             cache.put(&fresh, chunks);

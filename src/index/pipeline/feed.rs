@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 
 use crate::error::Result;
 use crate::files::unresponsive;
-use crate::index::blocking;
-use crate::index::pipeline::{Pipeline, Run};
+use crate::index::blocking_tasks::blocking;
+use crate::index::pipeline::context::{Pipeline, Run};
 use crate::model::{FileId, FileRecord, FileState};
 
 /// Files taken from the catalog, and counted there as attempted, in one transaction.
@@ -86,8 +86,8 @@ async fn next_batch(
     after: FileId,
     limit: usize,
 ) -> Result<(Vec<FileRecord>, Option<FileId>)> {
-    let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.urgent.clone(), run.deferral.clone());
-    let missing = pipeline.vanished.clone();
+    let (catalog, urgent, waiting) = (pipeline.catalog.clone(), pipeline.runs.urgent.clone(), run.deferral.clone());
+    let missing = pipeline.runs.vanished.clone();
     blocking(move || {
         urgent.excluding(|is_urgent| {
             let mut batch = catalog.next_pending(after, limit)?;

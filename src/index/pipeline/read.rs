@@ -16,10 +16,12 @@ use crate::catalog::{Catalog, MAX_STRIKES, RequeueScope, WITHOUT_TEXT_LAYER};
 use crate::error::{Error, Result};
 use crate::extract::{self, ReadObserver};
 use crate::files::{OpenProblem, unresponsive};
-use crate::index::ocr::file::OcrState;
-use crate::index::ocr::{file, merge};
-use crate::index::pipeline::{Pipeline, Run};
-use crate::index::{StatBefore, blocking, blocking_at_file, skill_evidence};
+use crate::index::blocking_tasks::blocking;
+use crate::index::evidence_chunks;
+use crate::index::ocr::cached_text::{self, OcrState};
+use crate::index::ocr::merge;
+use crate::index::paths::{StatBefore, blocking_at_file};
+use crate::index::pipeline::context::{Pipeline, Run};
 use crate::model::{
     Chunk, ContentHash, Contents, Document, ExtractFailure, FileId, FileKind, FileRecord, OcrMode, Reason,
 };
@@ -187,10 +189,10 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         .requesters((&run.progress.job_id(), run.ocr), is_seen, |mode| merge::needs_ocr(mode, facts.kind, &document));
     let read_pictures = merge_or_queue_ocr(pipeline, run, (record, &askers), &facts, &mut document).await?;
     facts.detail = read_pictures.into_iter().chain(describe(&document)).collect::<Vec<_>>().join("; ");
-    let (chunker, evidence) = (Arc::clone(&pipeline.chunker), pipeline.evidence.clone());
+    let (chunker, evidence) = (Arc::clone(&pipeline.workers.chunker), pipeline.caches.evidence.clone());
     let chunks = blocking(move || {
         let mut chunks = chunker.chunk(&document, &hash);
-        chunks.extend(skill_evidence::cached_chunks(&evidence, &chunker, &hash));
+        chunks.extend(evidence_chunks::cached_chunks(&evidence, &chunker, &hash));
         Ok(chunks)
     })
     .await?;
@@ -210,8 +212,8 @@ async fn extract(
     name: &str,
 ) -> Result<Result<Document, ExtractFailure>> {
     let tries = AttemptRecorder::new(&pipeline.catalog, record);
-    let patience = SUSPECT_AFTER.min(pipeline.pool.time_limit() / 2);
-    let read = pipeline.pool.extract_observed(file, name, &tries);
+    let patience = SUSPECT_AFTER.min(pipeline.workers.pool.time_limit() / 2);
+    let read = pipeline.workers.pool.extract_observed(file, name, &tries);
     tokio::pin!(read);
     let extracted = loop {
         let lasts = async {
@@ -303,17 +305,17 @@ async fn merge_or_queue_ocr(
     document: &mut Document,
 ) -> Result<Option<String>> {
     let push = || askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push(by, record.id, *every));
-    let (cache, hash, mode) = (pipeline.evidence.clone(), facts.hash, run.ocr);
+    let (cache, hash, mode) = (pipeline.caches.evidence.clone(), facts.hash, run.ocr);
     if !merge::needs_ocr(mode, facts.kind, document) {
         // This run does not request OCR. The watcher may, and an earlier full OCR of the file stays in the index.
         push();
         if merge::needs_ocr(OcrMode::Always, facts.kind, document) {
-            let known = blocking(move || Ok(file::cached_state(&cache, hash, OcrMode::Auto))).await?;
+            let known = blocking(move || Ok(cached_text::cached_state(&cache, hash, OcrMode::Auto))).await?;
             return Ok(merge::merge_unrequested_ocr(document, facts.kind, known));
         }
         return Ok(None);
     }
-    match blocking(move || Ok(file::cached_state(&cache, hash, mode))).await? {
+    match blocking(move || Ok(cached_text::cached_state(&cache, hash, mode))).await? {
         OcrState::Read(read) => Ok(merge::merge_ocr(document, read)),
         OcrState::Partial(read) => {
             // The OCR queue may already hold it for these requesters.

@@ -1,94 +1,33 @@
-//! Runs over all pending files, with or without a job, and deletion of tombstoned files from the store.
+//! The steps of a run over all pending files, the runs without a job, and the deletion of tombstoned files from the
+//! store.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tracing::debug;
 
 use crate::error::{ErrorCode, Result};
 use crate::files::unresponsive;
+use crate::index::background::next_backoff;
+use crate::index::blocking_tasks::blocking;
+use crate::index::pipeline::context::{Pass, Pipeline, Run};
 use crate::index::pipeline::vanished::Places;
-use crate::index::pipeline::{Pass, Pipeline, Run};
+use crate::index::problems::{CANNOT_INDEX, INDEXING_KEY, TOMBSTONES_KEY};
 use crate::index::roots::scan;
-use crate::index::{IndexState, blocking};
-use crate::model::{Phase, Root};
+use crate::index::state::IndexState;
+use crate::model::Root;
 
 /// The longest that missing files are checked, at about ten thousand files a second.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum runs per drain, each after a walk for moved files: a folder that moves all the time must not block it.
-const MAX_RUNS_AFTER_MOVES: usize = 3;
 /// More files than any catalog holds.
 const NO_LIMIT: usize = 1 << 40;
 
-/// Initial and maximum retry delay.
-const RETRY_DELAYS: (Duration, Duration) =
-    (if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(15) }, Duration::from_secs(600));
-
-/// Prefix of the error of a failed run without a job.
-pub(in crate::index) const CANNOT_INDEX: &str = "cannot index what changed";
-
-/// Key of the problem that tombstoned files are still in the store.
-const TOMBSTONES_KEY: &str = "bury";
-
-/// Returns the next retry delay: twice the previous one, up to the maximum.
-pub(in crate::index) fn next_backoff(before: Option<Duration>) -> Duration {
-    before.map_or(RETRY_DELAYS.0, |it| (2 * it).min(RETRY_DELAYS.1))
-}
-
 impl IndexState {
-    /// Waits for a notification or the retry delay. Returns false once the daemon shuts down.
-    pub(in crate::index) async fn wait_for_wake(&self, by: &Notify, again: Option<Duration>) -> bool {
-        tokio::select! {
-            () = by.notified() => true,
-            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => true,
-            () = self.shutdown.cancelled() => false,
-        }
-    }
-
-    /// Runs the whole pipeline over all pending files. Files that keep changing are left to a later run. The caller
-    /// holds the engine lock.
-    pub(crate) async fn run_pending(&self, run: &Run) -> Result<()> {
-        self.clear_attempts_if_interrupted().await?;
-        run.deferral.begin_run();
-        let pipeline = self.pipeline();
-        loop {
-            for _ in 0..MAX_RUNS_AFTER_MOVES {
-                let pass = pipeline.first_pass(run).await?;
-                let outcome = pipeline.run(&Run { pass, ..run.clone() }).await;
-                self.clear_attempts_on_interrupt(run, outcome).await?;
-                if !self.walk_for_moved(run).await? {
-                    break;
-                }
-            }
-            scan::delete_tombstoned(&self.catalog, &pipeline.table).await?;
-            if self.backfill_vectors(&pipeline, run).await? {
-                break;
-            }
-            run.progress.enter(Phase::Indexing);
-        }
-        if run.deferral.has_skipped() && !run.cancel.is_cancelled() && run.max_files.is_none() {
-            // The watcher does not report every file that must be read again.
-            self.changed.notify_one();
-        }
-        if self.is_new_table_complete().await? {
-            if self.pause.pause().is_some() {
-                // Nothing is rewritten in a pause: the old table answers until it ends.
-                self.defer_maintenance();
-            } else {
-                run.progress.enter(Phase::Finishing);
-                self.maintain_and_switch(&pipeline.table).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Embeds the files indexed by keywords only, including those that an interrupted run left, until none remains.
     /// Returns false if unsearchable files arrived meanwhile: those go first.
-    async fn backfill_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
+    pub(super) async fn backfill_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
         let left = pipeline.count_unread(&run, NO_LIMIT).await?;
         let mut before = u64::MAX;
@@ -115,15 +54,15 @@ impl IndexState {
     /// Walks the roots with files that were missing when they were read. Such files moved (the watcher is about to
     /// report it) or were deleted. Files still missing after the walk are skipped. Returns whether a walk may have
     /// changed anything.
-    async fn walk_for_moved(&self, run: &Run) -> Result<bool> {
-        let mut gone = std::mem::take(&mut *run.vanished.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(super) async fn walk_for_moved(&self, run: &Run) -> Result<bool> {
+        let mut gone = run.take_vanished();
         if run.cancel.is_cancelled() {
             return Ok(false);
         }
         let mut have_looked = false;
         for root in self.roots().await? {
             let Some(mut files) = gone.remove(&root.id) else { continue };
-            files.extend(self.vanished.take(root.id));
+            files.extend(self.runs.vanished.take(root.id));
             match self.scan(&root, None, &run.cancel).await {
                 Ok(_) => {
                     have_looked = true;
@@ -133,7 +72,7 @@ impl IndexState {
                 // An unavailable root does not delay the others; the status reports it.
                 Err(error) => debug!(%error, root = %root.path.display(), "files of an unavailable root stay pending"),
             }
-            self.vanished.add(root.id, files);
+            self.runs.vanished.add(root.id, files);
         }
         Ok(have_looked)
     }
@@ -144,16 +83,16 @@ impl IndexState {
             return Ok(());
         }
         // A full disk may prevent the write now.
-        self.interrupted.store(true, Ordering::Relaxed);
+        self.runs.set_interrupted(true);
         outcome.and(self.clear_attempts_if_interrupted().await)
     }
 
     /// Takes back the attempts that a failed or cancelled run left.
-    async fn clear_attempts_if_interrupted(&self) -> Result<()> {
-        if self.interrupted.load(Ordering::Relaxed) {
+    pub(super) async fn clear_attempts_if_interrupted(&self) -> Result<()> {
+        if self.runs.is_interrupted() {
             let catalog = self.catalog.clone();
             blocking(move || catalog.clear_tries()).await?;
-            self.interrupted.store(false, Ordering::Relaxed);
+            self.runs.set_interrupted(false);
         }
         Ok(())
     }
@@ -163,10 +102,10 @@ impl IndexState {
     /// event.
     pub(in crate::index) async fn run_pending_loop(self: Arc<IndexState>) {
         let mut again = None;
-        while self.wait_for_wake(&self.changed, again).await {
-            let _engine = self.engine.lock().await;
+        while self.wait_for_wake(&self.runs.changed, again).await {
+            let _engine = self.runs.lock_engine().await;
             let outcome = self.run_pending_if_any().await;
-            if self.note_outcome("watch", CANNOT_INDEX, outcome) {
+            if self.note_outcome(INDEXING_KEY, CANNOT_INDEX, outcome) {
                 again = None;
                 self.maintain_if_due().await;
                 self.ocr_queue.arrived.notify_one();
@@ -189,8 +128,8 @@ impl IndexState {
     /// the previous run's tombstones, and retries failures.
     pub(in crate::index) async fn delete_tombstoned_loop(self: Arc<IndexState>) {
         let mut again = None;
-        self.tombstones_ready.notify_one();
-        while self.wait_for_wake(&self.tombstones_ready, again).await {
+        self.runs.tombstones_ready.notify_one();
+        while self.wait_for_wake(&self.runs.tombstones_ready, again).await {
             again = (!self.delete_tombstoned().await).then(|| next_backoff(again));
         }
     }

@@ -6,16 +6,13 @@
 //! for the background run. Thus neither ten thousand copied files nor a log rewritten every second can delay a job.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
-use crate::index::pipeline::Run;
-use crate::index::pipeline::run_pending::CANNOT_INDEX;
-use crate::index::{IndexState, blocking};
 use crate::model::{FileId, FileRecord};
 
 /// Concurrent urgent runs, so that one large file does not delay the small ones behind it.
@@ -108,6 +105,11 @@ impl UrgentQueue {
         all
     }
 
+    /// Waits until files may be queued.
+    pub(super) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
     /// Wakes the runs to check the queue again.
     pub(crate) fn wake(&self) {
         self.arrived.notify_one();
@@ -135,7 +137,7 @@ impl UrgentQueue {
 
     /// Takes the files of one run from the queue and counts the attempt. Files that the background run has begun stay with
     /// it. Also returns whether there were such files, because that run may have skipped them while they were queued here.
-    fn take_run(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
+    pub(super) fn take_run(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
         let mut state = self.lock();
         let State { queued: waiting, in_progress: under_way, .. } = &mut *state;
         let ids: Vec<FileId> =
@@ -148,7 +150,7 @@ impl UrgentQueue {
     }
 
     /// Ends a run.
-    fn end_run(&self, ids: &[FileId]) {
+    pub(super) fn end_run(&self, ids: &[FileId]) {
         let mut state = self.lock();
         ids.iter().for_each(|id| {
             state.in_progress.remove(id);
@@ -189,48 +191,10 @@ impl State {
     }
 }
 
-/// Runs the pipeline for urgent files until the daemon ends. [`URGENT_RUNS`] of these loops run.
-pub(crate) async fn urgent_loop(inner: Arc<IndexState>) {
-    while inner.shutdown.run_until_cancelled(inner.urgent.arrived.notified()).await.is_some() {
-        let _running = inner.urgent_runs.read().await;
-        if inner.shutdown.is_cancelled() {
-            return;
-        }
-        let outcome = run_once(&inner).await;
-        inner.note_outcome("watch", CANNOT_INDEX, outcome);
-    }
-}
-
-async fn run_once(inner: &Arc<IndexState>) -> Result<()> {
-    inner.disk_space.check()?;
-    let files = take_files(&inner.urgent, &inner.catalog, &inner.changed).await?;
-    if files.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
-    let run = Run { urgent: true, ocr: inner.config.ocr, ..Run::background(inner.shutdown.clone()) };
-    let outcome = inner.pipeline().run_files(&run, files).await;
-    inner.urgent.end_run(&ids);
-    let outcome = inner.clear_attempts_on_interrupt(&run, outcome).await;
-    // The background run takes unfinished files and does the maintenance after many runs.
-    inner.changed.notify_one();
-    inner.ocr_queue.arrived.notify_one();
-    outcome
-}
-
-/// Takes the files of one run. Notifies `changed` if the background run must take some.
-async fn take_files(urgent: &Arc<UrgentQueue>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
-    let (urgent, catalog) = (urgent.clone(), catalog.clone());
-    let taken = blocking(move || urgent.take_run(&catalog)).await;
-    // If the catalog cannot be read, the files are still pending there.
-    if taken.as_ref().map_or(true, |(_, are_left)| *are_left) {
-        changed.notify_one();
-    }
-    Ok(taken?.0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// Saves `files` files of `bytes` bytes, `rounds` times, `pause` seconds apart. Returns how many were queued.
@@ -312,28 +276,6 @@ mod tests {
         let (files, are_left) = urgent.take_run(&catalog).unwrap();
         assert!(files.is_empty() && are_left);
         assert!(urgent.excluding(|is_taken| !is_taken(file)));
-    }
-
-    #[tokio::test]
-    async fn file_is_left_to_background_run_when_catalog_fails() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = crate::index::maintenance::retry::tests::catalog(folder.path());
-        catalog.requeue(&crate::catalog::RequeueScope::All).unwrap();
-        let file = catalog.next_pending(0, 1).unwrap()[0].id;
-        let (urgent, changed) = (Arc::new(UrgentQueue::new()), Notify::new());
-        let is_told = async || tokio::time::timeout(Duration::ZERO, changed.notified()).await.is_ok();
-        let rename = |from: &str, to: &str| {
-            let database = rusqlite::Connection::open(folder.path().join("catalog.sqlite")).unwrap();
-            database.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
-        };
-        rename("files", "aside");
-        urgent.force(&[file]);
-        assert!(take_files(&urgent, &catalog, &changed).await.is_err());
-        assert!(is_told().await && urgent.excluding(|is_taken| !is_taken(file)));
-        rename("aside", "files");
-        urgent.force(&[file]);
-        assert_eq!(take_files(&urgent, &catalog, &changed).await.unwrap().len(), 1);
-        assert!(!is_told().await, "nothing is left");
     }
 
     #[tokio::test]

@@ -14,8 +14,10 @@ use tracing::warn;
 
 use crate::error::{ErrorCode, Result};
 use crate::files::{WalkToken, unresponsive};
+use crate::index::blocking_tasks::blocking;
 use crate::index::roots::mount_probe::{self, RootStatus, RootStatuses};
-use crate::index::{self, IndexState, blocking};
+use crate::index::state::IndexState;
+use crate::index::watch::apply;
 use crate::machine;
 use crate::model::{Root, RootId};
 
@@ -64,7 +66,7 @@ impl RootMonitor {
             let battery = blocking(|| Ok(machine::on_battery(Path::new(machine::POWER_SUPPLIES)))).await?;
             inner.pause.set_battery(battery);
         }
-        let watching = inner.watching.clone();
+        let watching = inner.walks.watching.clone();
         let replaced = blocking(move || Ok(watching.check_heartbeat())).await?;
         let roots = inner.roots().await?;
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
@@ -98,19 +100,19 @@ impl RootMonitor {
             }
             RootStatus::Empty => Ok(()),
             // Another walk would block at the same path.
-            RootStatus::Here { .. } if inner.has_abandoned_walk(root.id) => Ok(()),
+            RootStatus::Here { .. } if inner.walks.abandoned.is_running(root.id) => Ok(()),
             RootStatus::Here { .. } => {
-                let was_whole = inner.watching.is_whole(root.id);
+                let was_whole = inner.walks.watching.is_whole(root.id);
                 if is_news || replaced {
                     inner.unwatch(root.id).await;
                 }
                 // An unavailable root may be back at any moment.
                 let poll = Duration::from_secs(if root.available { inner.config.background.poll_seconds } else { 0 });
                 let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * WALK_REST_FACTOR));
-                let is_late = !root.available || !inner.watching.reports_all_changes(root.id);
+                let is_late = !root.available || !inner.walks.watching.reports_all_changes(root.id);
                 let is_back = self.returned.contains(&root.id);
                 // The folder left and returned between two probes: it looks unchanged, but is not watched.
-                let is_unseen = inner.watching.has_lost_root(root.id);
+                let is_unseen = inner.walks.watching.has_lost_root(root.id);
                 let is_time = is_news || replaced || is_unseen || is_back || (is_late && due);
                 if !is_time {
                     return Ok(());
@@ -129,7 +131,7 @@ impl RootMonitor {
 
     async fn walk(&mut self, root: &Root) -> Result<()> {
         let begun = Instant::now();
-        let outcome = index::watch::walk_root(&self.inner, root).await;
+        let outcome = apply::walk_root(&self.inner, root).await;
         self.roots.entry(root.id).or_default().walked = Some((Instant::now(), begun.elapsed()));
         outcome
     }
@@ -138,10 +140,10 @@ impl RootMonitor {
 impl IndexState {
     /// Watches a root, or the parts not watched yet, and notes what prevents it.
     pub(crate) async fn watch(&self, root: &Root) {
-        let (watching, watched) = (self.watching.clone(), root.clone());
+        let (watching, watched) = (self.walks.watching.clone(), root.clone());
         let is_new = !watching.is_whole(root.id);
         if is_new {
-            self.catch_up.forget(root.id);
+            self.walks.catch_up.forget(root.id);
         }
         let known = unresponsive::unresponsive_below(&root.path);
         let leash = Arc::new(WalkToken::default());
@@ -152,14 +154,14 @@ impl IndexState {
             self.abandon_walk(root, &leash, known);
         }
         if is_new {
-            self.catch_up.note_watched(root.id);
+            self.walks.catch_up.note_watched(root.id);
         }
-        self.note(&format!("watch {}", root.path.display()), problem);
+        self.problems.set(&format!("watch {}", root.path.display()), problem);
     }
 
     /// Stops watching a root that was removed, or lost its watches.
     pub(crate) async fn unwatch(&self, id: RootId) {
-        let watching = self.watching.clone();
+        let watching = self.walks.watching.clone();
         let stopped = blocking(move || {
             watching.remove(id);
             Ok(())

@@ -14,7 +14,8 @@ use tracing::warn;
 
 use crate::error::{Error, Result};
 use crate::files::unresponsive;
-use crate::index::{IndexState, blocking};
+use crate::index::blocking_tasks::blocking;
+use crate::index::state::IndexState;
 use crate::model::{Root, RootId};
 
 /// Interval of the probes.

@@ -1,16 +1,16 @@
 //! Walks roots and applies the differences to the catalog.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::catalog::{Catalog, DeletionPolicy, ROOT_HINT, ScanOutcome, ScanPass, WalkResult};
 use crate::error::{Error, ErrorCode, Result};
 use crate::files::{PlaceWalker, Rules, WalkProblem, WalkReport, WalkToken, ignored_files, unresponsive};
+use crate::index::blocking_tasks::{blocking, blocking_with_timeout};
 use crate::index::maintenance::purge;
 use crate::index::tables::TableWriter;
-use crate::index::{blocking, blocking_with_timeout};
-use crate::model::{FileId, FoundFile, Root, RootId};
+use crate::model::{FileId, FoundFile, Root};
 
 /// Files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
@@ -166,37 +166,6 @@ fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     }
     let above = file.ancestors().skip(1).find_map(|it| device_of(&root.join(it)));
     above.is_some_and(|it| it != device)
-}
-
-/// Paths that walks could not read, as of the last walk of each.
-#[derive(Default)]
-pub(crate) struct UnreadablePaths(BTreeMap<RootId, BTreeMap<PathBuf, String>>);
-
-impl UnreadablePaths {
-    /// Replaces what was known of the walked part and of the root itself: a walk of any part shows whether the root can
-    /// be read.
-    pub(crate) fn replace(&mut self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
-        let known = self.0.entry(root_id).or_default();
-        known.retain(|path, _| !path.as_os_str().is_empty() && !path.starts_with(within));
-        known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
-    }
-
-    /// Keeps only the entries of these roots.
-    pub(crate) fn keep_only(&mut self, roots: &[Root]) {
-        self.0.retain(|id, _| roots.iter().any(|root| root.id == *id));
-    }
-
-    /// Returns one sentence per root with unreadable paths.
-    pub(crate) fn sentences(&self) -> Vec<String> {
-        let sentence = |known: &BTreeMap<PathBuf, String>| {
-            let first = known.values().next()?;
-            Some(match known.len() {
-                1 => first.clone(),
-                many => format!("{first} (and {} more places)", many - 1),
-            })
-        };
-        self.0.values().filter_map(sentence).collect()
-    }
 }
 
 /// Deletes tombstoned files from the store, then removes their tombstones.
@@ -388,24 +357,5 @@ mod tests {
         assert!(away("mount/a.txt", device) && !away("a.txt", device));
         unresponsive::set_unresponsive(&mount, false);
         assert!(!away("mount/a.txt", device));
-    }
-
-    #[test]
-    fn unreadable_path_is_reported_until_walk_succeeds() {
-        let mut unseen = UnreadablePaths::default();
-        let problem = |path: &str| WalkProblem { path: path.into(), sentence: format!("cannot read `{path}`") };
-        let mut check = |within: &str, problems: &[&str], expected: &[&str]| {
-            let problems: Vec<WalkProblem> = problems.iter().map(|it| problem(it)).collect();
-            unseen.replace(1, Path::new(within), &problems);
-            assert_eq!(unseen.sentences(), expected);
-        };
-        check("", &["a/locked", "b"], &["cannot read `a/locked` (and 1 more places)"]);
-        check("a", &["a/locked"], &["cannot read `a/locked` (and 1 more places)"]);
-        check("a/locked", &[], &["cannot read `b`"]);
-        check("c", &[], &["cannot read `b`"]);
-        // An earlier walk found the root itself empty or unavailable.
-        check("c", &[""], &["cannot read `` (and 1 more places)"]);
-        check("d", &[], &["cannot read `b`"]);
-        check("", &[], &[]);
     }
 }

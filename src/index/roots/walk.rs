@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::ScanOutcome;
 use crate::error::Result;
 use crate::files::{WalkProblem, WalkToken, unresponsive};
+use crate::index::blocking_tasks::blocking;
 use crate::index::roots::scan;
-use crate::index::{IndexState, blocking};
+use crate::index::state::IndexState;
 use crate::model::{Root, RootId};
 
 impl IndexState {
@@ -34,30 +35,29 @@ impl IndexState {
         accept_losses: bool,
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
-        let _scanning = self.scanning.lock().await;
+        let _scanning = self.walks.lock().await;
         self.scan_locked(root, within, accept_losses, cancel).await
     }
 
     /// As [`IndexState::scan`], for many paths of a root at once.
     pub(in crate::index) async fn scan_paths(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
-        let _scanning = self.scanning.lock().await;
+        let _scanning = self.walks.lock().await;
         self.scan_paths_locked(root, places).await
     }
 
-    /// As [`IndexState::scan_paths`]; the caller holds the `scanning` lock.
+    /// As [`IndexState::scan_paths`]; the caller holds the walk lock.
     async fn scan_paths_locked(&self, root: &Root, places: Vec<PathBuf>) -> Result<()> {
-        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
+        let (catalog, rules, of) = (self.catalog.clone(), self.walks.rules.clone(), root.clone());
         let looking = move |leash: &WalkToken| scan::scan_paths(&catalog, &rules, &of, places, leash);
         let seen = self.walk_with_watchdog(root, &self.shutdown, looking).await?;
-        let mut unseen = self.unreadable();
         for (place, problems) in &seen {
-            unseen.replace(root.id, place, problems);
-            self.vanished.forget(root.id, place);
+            self.walks.unreadable.replace(root.id, place, problems);
+            self.runs.vanished.forget(root.id, place);
         }
         Ok(())
     }
 
-    /// As [`IndexState::scan_accepting_losses`]; the caller holds the `scanning` lock.
+    /// As [`IndexState::scan_accepting_losses`]; the caller holds the walk lock.
     pub(in crate::index) async fn scan_locked(
         &self,
         root: &Root,
@@ -66,14 +66,14 @@ impl IndexState {
         cancel: &CancellationToken,
     ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
         let (place, begun) = (within.clone().unwrap_or_default(), Instant::now());
-        let (catalog, rules, of) = (self.catalog.clone(), self.rules.clone(), root.clone());
+        let (catalog, rules, of) = (self.catalog.clone(), self.walks.rules.clone(), root.clone());
         let walking =
             move |leash: &WalkToken| scan::scan(&catalog, &rules, &of, within.as_deref(), accept_losses, leash);
         let (outcome, problems) = self.walk_with_watchdog(root, cancel, walking).await?;
-        self.unreadable().replace(root.id, &place, &problems);
-        self.vanished.forget(root.id, &place);
+        self.walks.unreadable.replace(root.id, &place, &problems);
+        self.runs.vanished.forget(root.id, &place);
         if place.as_os_str().is_empty() {
-            self.catch_up.note_walked(root.id, begun);
+            self.walks.catch_up.note_walked(root.id, begun);
         }
         Ok((outcome, problems))
     }
@@ -87,7 +87,7 @@ impl IndexState {
     /// Applies the moves that the watcher reported, in their order, and scans both ends of each. Holds the `scanning`
     /// lock: a concurrent walk from before a move would see the file as one deleted and one new file.
     pub(in crate::index) async fn apply_moves(&self, root: &Root, mut moves: Vec<(PathBuf, PathBuf)>) -> Result<()> {
-        let _scanning = self.scanning.lock().await;
+        let _scanning = self.walks.lock().await;
         self.check_responds(root)?;
         let places: BTreeSet<PathBuf> = moves.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
         // The walks report paths that do not respond.

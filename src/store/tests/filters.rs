@@ -60,8 +60,7 @@ async fn narrow_filter_returns_all_files_however_far() {
     let store = large(dir.path(), files).await;
     let by_index = async || {
         let query = store.table.query().nearest_to(&question[..]).unwrap().distance_type(DistanceType::Cosine);
-        let query =
-            maintenance::set_search_effort(query, 1.0).limit(100).only_if_expr(queries::file_condition(&wanted));
+        let query = indexes::set_search_effort(query, 1.0).limit(100).only_if_expr(queries::file_condition(&wanted));
         let batches: Vec<RecordBatch> = query.execute().await.unwrap().try_collect().await.unwrap();
         batches.iter().map(RecordBatch::num_rows).sum::<usize>()
     };

@@ -10,7 +10,7 @@ use crate::catalog::files::name_index;
 use crate::catalog::files::row::{
     UNKNOWN_CHANGED_NS, extension, now_ns, path_bytes, path_from_bytes, range_below, read_reason, search_name, signed,
 };
-use crate::catalog::files::scan::ScanOutcome;
+use crate::catalog::files::scan::walk_result::ScanOutcome;
 use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
 
 /// The part of a row that decides whether a file changed.

@@ -1,6 +1,4 @@
-//! Applies watcher events to the catalog and sends the changed files through the pipeline.
-//!
-//! Watching is best effort: events get lost by design. The next scan finds what it missed.
+//! The watcher of all roots: its start, its heartbeat and its replacement.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,24 +9,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use crate::error::Result;
-use crate::files::{Batch, Change, ChangeKind, Rules, WalkToken, Watcher};
-use crate::index::pipeline::urgent_queue::MAX_FILES_PER_CHANGE;
-use crate::index::{IndexState, blocking};
+use crate::files::{Batch, Rules, WalkToken, Watcher};
 use crate::model::{Root, RootId, WatchReport};
 
 /// Capacity of the queue of change batches. When it is full, the watcher folds its changes into one rescan.
 const CHANGE_QUEUE_CAPACITY: usize = 256;
-
-/// Paths scanned per catalog commit: enough that ten thousand deletions take seconds, few enough that the first result
-/// is still true when the last path was read.
-const PATHS_PER_COMMIT: usize = 256;
-
-/// Maximum files of a new folder that are recorded as seen by the watcher.
-const MAX_SEEN_PER_FOLDER: usize = 10_000;
-
-/// Key of the problem that changes could not be applied, usually because their root is unavailable.
-pub(crate) const CHANGES_KEY: &str = "changes";
 
 /// Lost heartbeats in a row after which the watcher counts as dead. They are some seconds apart.
 const MAX_LOST_BEATS: u32 = 4;
@@ -149,7 +134,7 @@ impl Watching {
     }
 
     /// Stops watching these roots. Returns the paths of those that were watched.
-    fn stop_watching(&self, ids: &[RootId]) -> Vec<PathBuf> {
+    pub(super) fn stop_watching(&self, ids: &[RootId]) -> Vec<PathBuf> {
         let place = |id: &RootId| lock(&self.watched).get(id).cloned();
         let held: Vec<(RootId, PathBuf)> = ids.iter().filter_map(|id| Some((*id, place(id)?))).collect();
         held.iter().for_each(|(id, _)| self.remove(*id));
@@ -236,7 +221,8 @@ impl Watching {
         }
     }
 
-    fn clear_losses(&self, id: RootId) {
+    /// Records that a walk covered the events that were lost.
+    pub(super) fn clear_losses(&self, id: RootId) {
         if let Some(watcher) = self.watcher() {
             watcher.note_rescan_done(id);
         }
@@ -252,182 +238,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Applies changes until the daemon ends. One batch, with all that arrived meanwhile, makes one pipeline run.
-pub(crate) async fn apply_loop(inner: Arc<IndexState>, mut batches: mpsc::Receiver<Batch>) {
-    while let Some(Batch { mut changes, mut barriers }) = batches.recv().await {
-        while let Ok(more) = batches.try_recv() {
-            changes.extend(more.changes);
-            barriers.extend(more.barriers);
-        }
-        if inner.shutdown.is_cancelled() {
-            return;
-        }
-        let outcome = apply_batch(&inner, changes).await;
-        if inner.note_outcome(CHANGES_KEY, "changes are not indexed before the next walk", outcome) {
-            // Some receivers may be gone. After a failure no barrier is released, so that its sync walks instead.
-            barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
-        }
-    }
-}
-
-/// Applies all changes that it can; the failure of one change or root does not delay the others.
-async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> {
-    let batch = by_root(batch);
-    let roots = inner.roots().await.inspect_err(|_| batch.iter().for_each(|it| inner.catch_up.note_watched(it.0)))?;
-    let mut outcome = unwatch_absorbed(inner, &batch, &roots).await;
-    for (root_id, changes) in batch {
-        let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
-        if inner.check_responds(root).is_err() {
-            // The status reports the root, and a walk catches up. Barriers of other roots must not fail.
-            inner.catch_up.note_watched(root_id);
-            continue;
-        }
-        let rescan = changes.contains(&ChangeKind::Rescan);
-        let changes = if rescan { vec![ChangeKind::Rescan] } else { changes };
-        for step in group_steps(changes) {
-            let taken = apply_step(inner, root, step).await;
-            if taken.is_err() {
-                // Counts as newly watched: only a walk finds the lost changes.
-                inner.catch_up.note_watched(root_id);
-            }
-            outcome = outcome.and(inner.ignore_if_unavailable(root_id, taken).await);
-        }
-    }
-    inner.tombstones_ready.notify_one();
-    outcome
-}
-
-/// Stops watching removed roots that are still watched by their old id, because the task that watched them did not know
-/// that a parent root absorbed them. Only a walk of the parent finds their changes, until it watches these folders.
-async fn unwatch_absorbed(inner: &Arc<IndexState>, batch: &[(RootId, Vec<ChangeKind>)], roots: &[Root]) -> Result<()> {
-    let is_root = |id: RootId| roots.iter().any(|it| it.id == id);
-    let gone: Vec<RootId> = batch.iter().map(|it| it.0).filter(|it| !is_root(*it)).collect();
-    if gone.is_empty() {
-        return Ok(());
-    }
-    let watching = inner.watching.clone();
-    let places = blocking(move || Ok(watching.stop_watching(&gone))).await?;
-    for above in roots.iter().filter(|root| places.iter().any(|it| it.starts_with(&root.path))) {
-        inner.catch_up.note_watched(above.id);
-    }
-    Ok(())
-}
-
-/// Changes applied in one commit.
-#[derive(Debug, PartialEq, Eq)]
-enum ApplyStep {
-    Scan(Vec<PathBuf>),
-    /// Old and new path of each move, in order.
-    Rename(Vec<(PathBuf, PathBuf)>),
-    Rescan,
-}
-
-/// Groups consecutive paths, and consecutive moves.
-fn group_steps(changes: Vec<ChangeKind>) -> Vec<ApplyStep> {
-    let mut steps = Vec::new();
-    for change in changes {
-        match (change, steps.last_mut()) {
-            (ChangeKind::Touched(path) | ChangeKind::Removed(path), Some(ApplyStep::Scan(places)))
-                if places.len() < PATHS_PER_COMMIT =>
-            {
-                places.push(path);
-            }
-            // Applying a move scans both its paths.
-            (ChangeKind::Touched(path), Some(ApplyStep::Rename(moves)))
-                if moves.last().is_some_and(|it| it.1 == path) =>
-            {
-                ()
-            }
-            (ChangeKind::Touched(path) | ChangeKind::Removed(path), _) => steps.push(ApplyStep::Scan(vec![path])),
-            (ChangeKind::Renamed { from, to }, Some(ApplyStep::Rename(moves))) if moves.len() < PATHS_PER_COMMIT => {
-                moves.push((from, to));
-            }
-            (ChangeKind::Renamed { from, to }, _) => steps.push(ApplyStep::Rename(vec![(from, to)])),
-            (ChangeKind::Rescan, _) => steps.push(ApplyStep::Rescan),
-        }
-    }
-    steps
-}
-
-/// Scans changed paths like a walk: both use the same rules, and a walk distinguishes a deleted file from an
-/// unavailable root. A single file costs one `lstat`.
-async fn apply_step(inner: &Arc<IndexState>, root: &Root, step: ApplyStep) -> Result<()> {
-    match step {
-        ApplyStep::Scan(places) => {
-            inner.scan_paths(root, places.clone()).await?;
-            queue_urgent(inner, root, places).await
-        }
-        ApplyStep::Rename(moves) => {
-            let targets = moves.iter().map(|it| it.1.clone()).collect();
-            inner.apply_moves(root, moves).await?;
-            queue_urgent(inner, root, targets).await
-        }
-        ApplyStep::Rescan => walk_root(inner, root).await,
-    }
-}
-
-/// Admits the pending files at these paths to the urgent queue, or leaves them to the background run if they are many.
-async fn queue_urgent(inner: &IndexState, root: &Root, places: Vec<PathBuf>) -> Result<()> {
-    let (catalog, urgent, pictures, id) =
-        (inner.catalog.clone(), inner.urgent.clone(), inner.ocr_queue.clone(), root.id);
-    // While another model's table is built, the old one answers, and changes are not added to it.
-    let may_overtake = !inner.tables.is_switching();
-    let all = blocking(move || {
-        let mut all = true;
-        for (place, files) in places.iter().zip(catalog.untried_below(id, &places, MAX_FILES_PER_CHANGE)?) {
-            let are_few = files.len() < MAX_FILES_PER_CHANGE;
-            // Recorded before any run takes them. Pending files of a whole root were not necessarily just saved.
-            if !place.as_os_str().is_empty() {
-                let seen = if are_few {
-                    None
-                } else {
-                    catalog.untried_below(id, std::slice::from_ref(place), MAX_SEEN_PER_FOLDER)?.pop()
-                };
-                pictures.note_changed(seen.as_ref().unwrap_or(&files).iter().map(|it| it.0));
-            }
-            all &= files.is_empty() || (may_overtake && are_few && urgent.admit(&files));
-        }
-        Ok(all)
-    })
-    .await?;
-    if !all {
-        inner.changed.notify_one();
-    }
-    Ok(())
-}
-
-/// Walks a root and indexes the differences.
-pub(crate) async fn walk_root(inner: &IndexState, root: &Root) -> Result<()> {
-    inner.scan(root, None, &inner.shutdown).await?;
-    inner.watching.clear_losses(root.id);
-    inner.note(CHANGES_KEY, None);
-    inner.tombstones_ready.notify_one();
-    queue_urgent(inner, root, vec![PathBuf::new()]).await
-}
-
-/// Groups changes by root, in order, without consecutive repeats.
-fn by_root(batch: Vec<Change>) -> Vec<(RootId, Vec<ChangeKind>)> {
-    let mut groups: Vec<(RootId, Vec<ChangeKind>)> = Vec::new();
-    for change in batch {
-        let index = match groups.iter().position(|(id, _)| *id == change.root_id) {
-            Some(index) => index,
-            None => {
-                groups.push((change.root_id, Vec::new()));
-                groups.len() - 1
-            }
-        };
-        let group = &mut groups[index].1;
-        if group.last() != Some(&change.kind) {
-            group.push(change.kind);
-        }
-    }
-    groups
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Rules;
+    use crate::files::{Change, ChangeKind};
 
     fn watching() -> (tempfile::TempDir, Root, Watching, mpsc::Receiver<Batch>) {
         let dir = tempfile::tempdir().unwrap();
@@ -513,25 +327,6 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(!tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it waits for ever"));
-    }
-
-    #[test]
-    fn steps_group_consecutive_paths_and_moves() {
-        let touched = |name: &str| ChangeKind::Touched(name.into());
-        let rename = |from: &str, to: &str| ChangeKind::Renamed { from: from.into(), to: to.into() };
-        let look = |names: &[&str]| ApplyStep::Scan(names.iter().map(PathBuf::from).collect());
-        let moves = |all: &[(&str, &str)]| ApplyStep::Rename(all.iter().map(|it| (it.0.into(), it.1.into())).collect());
-        let changes =
-            vec![touched("a"), ChangeKind::Removed("b".into()), rename("a", "b"), touched("b"), ChangeKind::Rescan];
-        assert_eq!(group_steps(changes), [look(&["a", "b"]), moves(&[("a", "b")]), ApplyStep::Rescan]);
-        let changes =
-            vec![rename("a", "b"), touched("b"), rename("b", "c"), touched("c"), touched("d"), rename("d", "e")];
-        assert_eq!(group_steps(changes), [moves(&[("a", "b"), ("b", "c")]), look(&["d"]), moves(&[("d", "e")])]);
-        let expected = 10_000_usize.div_ceil(PATHS_PER_COMMIT);
-        let name = |number: i32| number.to_string();
-        assert_eq!(group_steps((0..10_000).map(|it| touched(&name(it))).collect()).len(), expected);
-        let renames = (0..10_000).flat_map(|it| [rename(&name(it), &name(-it)), touched(&name(-it))]);
-        assert_eq!(group_steps(renames.collect()).len(), expected);
     }
 
     #[test]

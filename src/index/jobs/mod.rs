@@ -1,0 +1,6 @@
+//! Index jobs, from request to end. [`crate::index::pipeline`] has the order of their phases.
+
+pub(in crate::index) mod phases;
+pub(in crate::index) mod request;
+pub(in crate::index) mod run;
+pub(in crate::index) mod unended;

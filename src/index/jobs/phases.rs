@@ -1,0 +1,148 @@
+//! The phases of a job. [`IndexState::run_job`] has their order.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::RequeueScope;
+use crate::error::{Error, ErrorCode, Result};
+use crate::index::blocking_tasks::blocking;
+use crate::index::jobs::request::{RootPart, folder_of};
+use crate::index::maintenance::retry;
+use crate::index::ocr::read_queue;
+use crate::index::progress::Progress;
+use crate::index::state::IndexState;
+use crate::model::{IndexRequest, OcrMode, RootId, display_path};
+
+/// The longest that a job waits for urgent files.
+const URGENT_WAIT: Duration = Duration::from_secs(10);
+
+/// A job that was started.
+pub(in crate::index) struct Job {
+    pub(in crate::index) parts: Vec<RootPart>,
+    pub(in crate::index) progress: Arc<Progress>,
+    pub(in crate::index) cancel: CancellationToken,
+}
+
+impl Job {
+    /// Returns the request.
+    pub(in crate::index) fn request(&self) -> IndexRequest {
+        self.progress.snapshot().request
+    }
+}
+
+/// Walks the parts of a job. A full request makes all their files pending.
+pub(in crate::index) async fn scan_parts(inner: &Arc<IndexState>, job: &Job, request: &IndexRequest) -> Result<()> {
+    for part in &job.parts {
+        match scan_part(inner, job, part).await {
+            // An unavailable root keeps its entries, and other roots proceed. For a single root, the job fails.
+            Err(error) if job.parts.len() > 1 && error.code != ErrorCode::Cancelled => {
+                job.progress.update(|job| job.last_error = Some(error.message.clone()));
+            }
+            outcome => outcome?,
+        }
+        if request.full && !request.metadata_only {
+            let (catalog, under) = (inner.catalog.clone(), folder_of(&part.0, part.1.as_deref()));
+            blocking(move || catalog.requeue(&RequeueScope::Under(under))).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Walks a root, or a part of it. A successful walk watches the root again, in case it was unavailable before. A failed
+/// walk removes its watches, because they died with the root.
+async fn scan_part(inner: &Arc<IndexState>, job: &Job, (root, within): &RootPart) -> Result<()> {
+    let accept_losses = job.request().accept_losses;
+    match inner.scan_accepting_losses(root, within.clone(), accept_losses, &job.cancel).await {
+        Ok((outcome, problems)) => {
+            inner.watch(root).await;
+            let doubt = if within.is_none() { rejection_reason(inner, root.id).await? } else { None };
+            let is_only = job.parts.len() == 1;
+            job.progress.update(|job| {
+                job.files_found += outcome.found;
+                job.files_removed += outcome.removed;
+                job.last_error = problems.into_iter().next().map(|it| it.sentence).or(job.last_error.take());
+                if let Some(doubt) = doubt {
+                    job.last_error = Some(doubt);
+                    // Of many roots, an unavailable one does not fail the request.
+                    let is_meant = is_only || !job.request.paths.is_empty();
+                    job.error_exit_code = is_meant.then(|| ErrorCode::FailedPrecondition.exit_code().into());
+                }
+            });
+            Ok(())
+        }
+        Err(error) => {
+            if error.code != ErrorCode::Cancelled {
+                inner.unwatch(root.id).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Returns why a completed walk was not accepted: the root is suddenly empty or lost most of its files.
+async fn rejection_reason(inner: &Arc<IndexState>, id: RootId) -> Result<Option<String>> {
+    let root = inner.roots().await?.into_iter().find(|it| it.id == id && !it.available);
+    Ok(root.map(|it| format!("`{}`: {}", display_path(&it.path), it.problem)))
+}
+
+/// Makes files pending that failed because of the machine, unless the request reads no files. Returns how many files
+/// are pending, and how many chunks wait for their vectors.
+pub(in crate::index) async fn count_work(inner: &IndexState, request: &IndexRequest) -> Result<(u64, u64)> {
+    let (catalog, reads_files) = (inner.catalog.clone(), !request.metadata_only);
+    blocking(move || {
+        if reads_files {
+            retry::retry_machine_errors(&catalog)?;
+        }
+        Ok((catalog.pending_count(None)?, catalog.awaiting_chunks()?))
+    })
+    .await
+}
+
+/// Waits for the urgent runs of a complete request, and returns whether they left pending files. Files that the
+/// watcher's runs indexed first are part of the request, and so are those that they deferred.
+pub(in crate::index) async fn have_urgent_runs_left_files(inner: &IndexState, job: &Job) -> Result<bool> {
+    if job.request().max_files.is_some() {
+        return Ok(false);
+    }
+    let settled = job.cancel.run_until_cancelled(inner.runs.urgent.wait_idle(URGENT_WAIT)).await;
+    let catalog = inner.catalog.clone();
+    Ok(settled == Some(true) && blocking(move || catalog.pending_count(None)).await? > 0)
+}
+
+/// Returns whether another run should continue after this failure. Free disk space resumes work by itself. After a
+/// partial request, the rest waits for another job.
+pub(in crate::index) fn should_continue(error: &Error, request: &IndexRequest) -> bool {
+    let is_told = matches!(error.code, ErrorCode::Cancelled | ErrorCode::StorageFull);
+    !is_told && !request.metadata_only && request.max_files.is_none()
+}
+
+/// Runs OCR on the images in these parts.
+pub(in crate::index) async fn run_ocr(inner: &Arc<IndexState>, job: &Job) -> Result<()> {
+    let request = job.request();
+    if request.metadata_only || request.ocr == OcrMode::Never {
+        return Ok(());
+    }
+    if request.max_files.is_none() {
+        let folders: Vec<PathBuf> = job.parts.iter().map(|(root, within)| folder_of(root, within.as_deref())).collect();
+        read_queue::enqueue_folders(inner, &job.progress.job_id(), &folders, request.ocr).await?;
+    }
+    read_queue::read_queue(inner, request.ocr, &job.progress, &job.cancel).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_job_continues_without_job_unless_partial_or_resumed() {
+        let all = IndexRequest::default();
+        let check = |code, request: &IndexRequest| should_continue(&Error::new(code, "it failed"), request);
+        let failures = [ErrorCode::Unavailable, ErrorCode::Internal, ErrorCode::Cancelled, ErrorCode::StorageFull];
+        assert_eq!(failures.map(|it| check(it, &all)), [true, true, false, false]);
+        assert!(!check(ErrorCode::Unavailable, &IndexRequest { max_files: Some(9), ..all.clone() }));
+        assert!(!check(ErrorCode::Unavailable, &IndexRequest { metadata_only: true, ..all }));
+    }
+}

@@ -1,0 +1,165 @@
+//! What the stages of the pipeline work with: their dependencies, and one run with its options and its state.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Catalog;
+use crate::index::disk_space::DiskSpace;
+use crate::index::ocr::queue::OcrQueue;
+use crate::index::pause::PauseGate;
+use crate::index::pipeline::deferral::Deferral;
+use crate::index::pipeline::run_control::RunControl;
+use crate::index::pipeline::vanished::Places;
+use crate::index::progress::{Progress, UnattendedTotals, snapshot_without_job};
+use crate::index::state::{Caches, IndexState, Workers};
+use crate::index::tables::TableWriter;
+use crate::machine;
+use crate::model::{FileRecord, IndexRequest, OcrMode, RootId};
+
+/// Files in progress per worker: while the worker reads one, others are opened, looked up and chunked.
+const FILES_PER_WORKER: usize = 3;
+
+/// Dependencies of the stages. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    pub(crate) catalog: Catalog,
+    pub(crate) table: TableWriter,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) workers: Arc<Workers>,
+    /// Locks and queues that all runs share.
+    pub(crate) runs: Arc<RunControl>,
+    /// Checks free disk space.
+    pub(crate) disk_space: Arc<DiskSpace>,
+    /// Pauses reading.
+    pub(crate) pause: Arc<PauseGate>,
+    pub(crate) ocr_queue: Arc<OcrQueue>,
+    /// Totals of runs without a job.
+    pub(crate) unattended: Arc<UnattendedTotals>,
+    /// Files read concurrently.
+    pub(crate) readers: usize,
+}
+
+impl IndexState {
+    /// Returns the stages with the current table.
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        Pipeline {
+            catalog: self.catalog.clone(),
+            table: self.tables.writing(),
+            caches: self.caches.clone(),
+            workers: self.workers.clone(),
+            runs: self.runs.clone(),
+            disk_space: self.disk_space.clone(),
+            pause: self.pause.clone(),
+            ocr_queue: self.ocr_queue.clone(),
+            unattended: self.jobs.unattended.clone(),
+            readers: read_concurrency(self.config.workers),
+        }
+    }
+}
+
+/// Returns how many files to keep in progress for this many workers. Under a CPU limit a file is charged for its whole
+/// time, so files must not wait for a worker.
+fn read_concurrency(workers: usize) -> usize {
+    if machine::budget().is_limited() { workers } else { workers * FILES_PER_WORKER }
+}
+
+/// Which pending work a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// All pending files, with their vectors.
+    Whole,
+    /// All pending files; files new to the index get keywords only.
+    Words,
+    /// Vectors of the files indexed by keywords only.
+    Vectors,
+}
+
+/// Options and state of one run.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) pass: Pass,
+    /// Ignores the vector cache and copies of the same content.
+    pub(crate) full: bool,
+    /// Takes priority over other runs where possible.
+    pub(crate) urgent: bool,
+    /// Reads at most this many files.
+    pub(crate) max_files: Option<u64>,
+    /// Stops the feed; files in progress are finished and kept.
+    pub(crate) cancel: CancellationToken,
+    /// Which images are queued for OCR.
+    pub(crate) ocr: OcrMode,
+    /// Receives all progress.
+    pub(crate) progress: Arc<Progress>,
+    /// Files that were missing at their paths, by root. They stay pending: only a walk can find where they are.
+    pub(crate) vanished: Arc<Mutex<BTreeMap<RootId, Places>>>,
+    /// Files that this run defers.
+    pub(crate) deferral: Arc<Deferral>,
+}
+
+impl Run {
+    /// Notes that a file was missing at its path.
+    pub(crate) fn note_vanished(&self, record: &FileRecord) {
+        let mut gone = self.vanished.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.entry(record.root_id).or_default().insert(record.id, record.found.path.clone());
+    }
+
+    /// Returns the files that were missing at their paths, and forgets them.
+    pub(crate) fn take_vanished(&self) -> BTreeMap<RootId, Places> {
+        std::mem::take(&mut *self.vanished.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns whether any file was missing at its path.
+    pub(crate) fn has_vanished_files(&self) -> bool {
+        !self.vanished.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Sleeps for this long, or until the run is cancelled.
+    pub(crate) async fn rest(&self, time: Duration) {
+        let _ = tokio::time::timeout(time, self.cancel.cancelled()).await;
+    }
+
+    /// The run of a job.
+    pub(crate) fn of_job(request: &IndexRequest, progress: Arc<Progress>, cancel: CancellationToken) -> Run {
+        Run { full: request.full, max_files: request.max_files, ocr: request.ocr, progress, ..Run::background(cancel) }
+    }
+
+    /// A run without a job: all pending files, with the caches.
+    pub(crate) fn background(cancel: CancellationToken) -> Run {
+        let progress = Arc::new(Progress::new(snapshot_without_job()));
+        Run {
+            pass: Pass::Whole,
+            full: false,
+            urgent: false,
+            max_files: None,
+            cancel,
+            ocr: OcrMode::Never,
+            progress,
+            vanished: Arc::default(),
+            deferral: Arc::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn cancelled_run_rest_returns_at_once() {
+        let run = Run::background(CancellationToken::new());
+        let hour = Duration::from_secs(3_600);
+        let resting = tokio::spawn({
+            let run = run.clone();
+            async move { run.rest(hour).await }
+        });
+        run.cancel.cancel();
+        let both = async {
+            resting.await.unwrap();
+            run.rest(hour).await;
+        };
+        tokio::time::timeout(Duration::from_secs(30), both).await.expect("the rest does not end");
+    }
+}

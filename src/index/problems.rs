@@ -1,0 +1,63 @@
+//! The problems that the status reports, by key.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing::warn;
+
+use crate::error::Result;
+
+/// Key of the problem that changes could not be applied, usually because their root is unavailable.
+pub(super) const CHANGES_KEY: &str = "changes";
+/// Key of the problem that a run without a job failed.
+pub(super) const INDEXING_KEY: &str = "watch";
+/// Prefix of the error of a failed run without a job.
+pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
+/// Key of the problem that tombstoned files are still in the store.
+pub(super) const TOMBSTONES_KEY: &str = "bury";
+
+/// The current problems, each with cause and hint.
+#[derive(Default)]
+pub(super) struct Problems(Mutex<BTreeMap<String, String>>);
+
+impl Problems {
+    /// Sets or clears a problem.
+    pub(super) fn set(&self, key: &str, problem: Option<String>) {
+        let mut problems = self.lock();
+        match problem {
+            Some(sentence) => problems.insert(key.to_string(), sentence),
+            None => problems.remove(key),
+        };
+    }
+
+    /// Sets or clears the problem of some work, and returns whether it succeeded. Repeated failures with the same text
+    /// are logged once.
+    pub(super) fn report(&self, key: &str, what: &str, outcome: Result<()>) -> bool {
+        let problem = outcome.err().map(|error| format!("{what}: {}", error.message_with_hint()));
+        if let Some(problem) = problem.as_ref().filter(|it| self.lock().get(key) != Some(*it)) {
+            warn!("{problem}");
+        }
+        let is_done = problem.is_none();
+        self.set(key, problem);
+        is_done
+    }
+
+    /// Returns whether there is this problem.
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.lock().contains_key(key)
+    }
+
+    /// Returns the first problem.
+    pub(super) fn first(&self) -> Option<String> {
+        self.lock().values().next().cloned()
+    }
+
+    /// Returns all problems.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
