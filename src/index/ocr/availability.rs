@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 use crate::embed::models::ModelStore;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::extract::{OcrTools, Purpose, SkillJob, Tools};
-use crate::index::ocr::slice::OCR_SKILL;
+use crate::index::ocr::time_slice::OCR_SKILL;
 use crate::index::state::IndexState;
 
 /// Model catalog entry with the OCR models.

@@ -2,7 +2,7 @@
 
 use crate::catalog::{EvidenceCache, EvidenceKey};
 use crate::extract::READERS_VERSION;
-use crate::index::ocr::slice::is_partial;
+use crate::index::ocr::time_slice::is_partial;
 use crate::model::{ContentHash, Document, ExtractFailure, OcrMode};
 
 /// Failed attempts, with no page read in between, after which a file is skipped.

@@ -10,7 +10,10 @@ use crate::error::Result;
 use crate::extract::Tools;
 use crate::index::blocking_tasks::blocking;
 use crate::index::ocr::cached_text::{OcrState, cache_key, failures_key, give_up_reason, note_failure, state_of_key};
-use crate::index::ocr::slice::{OcrSlice, OcrWorkers, is_partial, run_slice};
+use crate::index::ocr::time_slice::OcrSlice;
+use crate::index::ocr::time_slice::OcrWorkers;
+use crate::index::ocr::time_slice::is_partial;
+use crate::index::ocr::time_slice::run_slice;
 use crate::index::state::IndexState;
 use crate::model::{Document, ExtractFailure, FileId, FileRecord, FileState, Reason};
 
@@ -103,7 +106,7 @@ fn cache_slice(cache: &EvidenceCache, key: &EvidenceKey, turn: &OcrSlice) -> Ocr
 mod tests {
     use super::*;
     use crate::index::ocr::cached_text::cached_state;
-    use crate::index::ocr::slice::tests::part;
+    use crate::index::ocr::time_slice::tests::part;
     use crate::model::{ContentHash, OCR_MODELS_UNAVAILABLE, OcrMode};
 
     type Outcome = std::result::Result<Document, ExtractFailure>;

@@ -18,5 +18,5 @@ pub(in crate::index) mod file;
 pub(in crate::index) mod merge;
 pub(in crate::index) mod queue;
 pub(in crate::index) mod read_queue;
-pub(in crate::index) mod slice;
+pub(in crate::index) mod time_slice;
 pub(in crate::index) mod throttle;
