@@ -1,6 +1,7 @@
 //! Requests and answers match the published schemas, and the examples in the help match real answers.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,10 @@ use crate::corpus::tests::{corpus, labelled, paper, tokenizer};
 use crate::corpus::verbs::delta::DeltaBaseline;
 use crate::corpus::verbs::{explain_failure, score};
 use crate::corpus::views::documents::Corpus;
+use crate::corpus::views::saved_view::Selection;
 use crate::corpus::views::select;
+use crate::corpus::views::snapshot::{SessionSnapshot, check_has_text};
+use crate::model::Scope;
 use crate::verbs::{self, EXAMPLES, Example, MANAGEMENT_CALLS, VERBS};
 
 /// Returns the schema at an address.
@@ -191,6 +195,15 @@ fn errors_match_schema_of_verb() {
         let error = output_budget::limit_error(&refused, TokenRuler(&tokenizer));
         check(&envelope::wrap_error(Some("r-1"), verb.name, &Value::Null, error), verb.name, "response");
     }
+}
+
+#[test]
+fn metadata_only_error_matches_schema() {
+    let past = SessionSnapshot::new(1, r#"{"mode": "minimal"}"#, Vec::new());
+    let selection = Selection::session(&Scope::All, Arc::new(past));
+    let request = validate::validate_request("EXTRACT", map(&json!({"schema": "Code"}))).unwrap();
+    let refused = check_has_text(&request, &selection).unwrap_err();
+    check(&envelope::wrap_error(Some("r-1"), "EXTRACT", &Value::Null, refused.value()), "EXTRACT", "response");
 }
 
 #[test]
