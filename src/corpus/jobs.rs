@@ -15,7 +15,7 @@ use crate::corpus::api::answer::Answer;
 use crate::corpus::api::envelope;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::management::{check_fields, flag_field, text_field};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::text::words;
 use crate::corpus::verbs::ingest;
 use crate::corpus::views::select::WorkMode;

@@ -8,7 +8,7 @@
 //! time limit; the answer reports what it cut.
 //!
 //! `shapes` and `schema` publish the requests and responses. `prose` limits the tokens of answers, errors and help.
-//! `extract` finds objects, with exact places from `place`; `claims` finds statements; `dates` finds dates. No step
+//! `objects` finds objects, with exact places from `place`; `claims` finds statements; `dates` finds dates. No step
 //! asks a model.
 
 mod analysis;
@@ -32,7 +32,7 @@ use crate::catalog::StoredResult;
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::output_budget::TokenRuler;
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::loader::DocumentLoader;
 use crate::corpus::jobs::Jobs;
 use crate::corpus::verbs::delta::DeltaBaseline;
@@ -263,7 +263,7 @@ impl CorpusApi {
             let _held = held;
             let mut answer = run_verb_on_corpus(&request, &corpus, earlier.as_ref())?;
             views::select::report_unread(&mut answer, &corpus);
-            api::validate::check_wording(request.verb, &answer)?;
+            verbs::summarize::check_wording(request.verb, &answer)?;
             Ok::<_, ApiError>(answer)
         });
         let answer = answer
@@ -285,7 +285,7 @@ type CallReply = (Value, Option<ErrorCode>, bool);
 /// Runs a verb on the documents of its view.
 fn run_verb_on_corpus(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> ApiResult<Answer> {
     match request.verb.name {
-        "EXTRACT" => objects::run(request, corpus),
+        "EXTRACT" => verbs::extract::run(request, corpus),
         "NORMALIZE" => verbs::normalize::run(request, corpus),
         "COMPARE" => verbs::compare::run(request, corpus),
         "DETECT" => verbs::detect::run(request, corpus),

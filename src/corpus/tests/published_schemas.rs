@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::{SessionFile, StoredResult};
 use crate::corpus::api::output_budget::{PROSE_TOKENS, TokenRuler};
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::api::{envelope, output_budget, render, schema, validate};
 use crate::corpus::run_verb_on_corpus;
 use crate::corpus::tests::schema_check::{missing_part, schema_violation};
@@ -99,7 +100,7 @@ fn answer_envelope(corpus: &Corpus, verb: &str, request: &Value) -> Value {
 }
 
 /// Asserts that YAML equals JSON, and that CSV of a table starts with the id.
-fn assert_renderings(told: &Value, request: &validate::ValidRequest) {
+fn assert_renderings(told: &Value, request: &ValidRequest) {
     let (_, yaml) = render::render_envelope(told, Some("yaml")).unwrap();
     assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
     let csv = render::render_envelope(told, Some("csv"));

@@ -10,7 +10,7 @@ use crate::catalog::SessionFile;
 use crate::corpus::analysis::statements::{self, Contradiction, StatementTopic};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::ApiResult;
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::parsed::ParsedDocument;
 use crate::corpus::text::dates;
 use crate::corpus::verbs::compare::PassageDiff;

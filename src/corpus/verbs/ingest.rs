@@ -11,7 +11,7 @@ use crate::catalog::SessionFile;
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::management::check_limit;
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::loader;
 use crate::corpus::text::words::truncate_to_line;
 use crate::corpus::views::snapshot::{SessionSnapshot, remove_if_there};

@@ -4,6 +4,7 @@ pub(in crate::corpus) mod compare;
 pub(in crate::corpus) mod delta;
 pub(in crate::corpus) mod detect;
 pub(in crate::corpus) mod explain_failure;
+pub(in crate::corpus) mod extract;
 pub(in crate::corpus) mod field_diff;
 pub(in crate::corpus) mod ingest;
 pub(in crate::corpus) mod normalize;

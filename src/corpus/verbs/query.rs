@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::catalog::{Catalog, SessionFile};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::loader::DocumentLoader;
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::Filter;

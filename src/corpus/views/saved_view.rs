@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::SessionFile;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::Filter;
 use crate::corpus::text::dates;

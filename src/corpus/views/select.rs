@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::catalog::{Catalog, Cell, Column, PredicateRow};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::cache::ViewBudget;
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::{FieldSource, FieldType, FieldValue, Filter, FilterField};
