@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::output_budget::{PROSE_TOKENS, TokenRuler};
 use crate::corpus::api::{envelope, output_budget, validate};
-use crate::corpus::run_verb_on_corpus;
+use crate::corpus::dispatch::run_verb_on_corpus;
 use crate::corpus::tests::determinism::{ADVICE, ask, every_form, told};
 use crate::corpus::tests::{corpus, labelled, tokenizer};
 use crate::corpus::verbs::summarize::{self, FORBIDDEN_PHRASES};

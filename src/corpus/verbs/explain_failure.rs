@@ -12,7 +12,7 @@ use crate::corpus::api::answer::Answer;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::request::ValidRequest;
 use crate::corpus::api::validate;
-use crate::corpus::parse_stored;
+use crate::corpus::results::parse_stored;
 use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, UnreadDocument};
 use crate::model::FileId;
 

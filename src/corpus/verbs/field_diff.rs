@@ -16,9 +16,9 @@ use crate::corpus::document::parsed::ParsedDocument;
 use crate::corpus::filter::{self, FieldSource, FilterField};
 use crate::corpus::text::words::normalize_key;
 use crate::corpus::verbs::compare::{DIFF_TIME_LIMIT, report_coarse_diff};
-use crate::corpus::verbs::delta::{DeltaBaseline, has_changed};
+use crate::corpus::views::baseline::{DeltaBaseline, has_changed};
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
-use crate::corpus::views::select::FilterRow;
+use crate::corpus::views::filter_row::FilterRow;
 use crate::model::{FileKind, FileState};
 
 /// The fields besides metadata: the text, and the lists that it holds.

@@ -7,6 +7,7 @@ pub(in crate::corpus) mod explain_failure;
 pub(in crate::corpus) mod extract;
 pub(in crate::corpus) mod field_diff;
 pub(in crate::corpus) mod ingest;
+pub(in crate::corpus) mod ingest_run;
 pub(in crate::corpus) mod normalize;
 pub(in crate::corpus) mod query;
 pub(in crate::corpus) mod score;
