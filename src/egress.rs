@@ -19,7 +19,6 @@ use reqwest::{Certificate, Url};
 use tokio::sync::Semaphore;
 
 use crate::catalog::AuditLog;
-use crate::egress::redact_hosts;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::{AuditRecord, PrivacyMode};
 

@@ -7,8 +7,8 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::corpus::document::location::SourceLocation;
-use crate::corpus::document::parsed::{PassageKind, StoredPassage, normalize_key};
-use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::document::stored_passage::{PassageKind, StoredPassage};
+use crate::corpus::text::words::{normalize_key, truncate_to_line};
 use crate::corpus::views::documents::Corpus;
 use crate::model::FileId;
 use crate::text::trimmed_sentences;

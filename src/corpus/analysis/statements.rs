@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::document::location::SourceLocation;
-use crate::corpus::document::parsed::{StoredPassage, normalize_key};
-use crate::corpus::text::words::{self, jaccard, truncate_to_line};
+use crate::corpus::document::stored_passage::StoredPassage;
+use crate::corpus::text::words::{self, jaccard, normalize_key, truncate_to_line};
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
 use crate::text::trimmed_sentences;

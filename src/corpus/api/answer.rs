@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::views::documents::CorpusDocument;
 use crate::model::FileId;
 

@@ -8,87 +8,55 @@ use crate::error::{Error, ErrorCode};
 /// Least similarity at which a name counts as a typo of another.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// The type of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ApiErrorKind {
-    UnknownVerb,
-    UnknownForm,
-    UnknownField,
-    UnknownSchema,
-    UnknownView,
-    UnknownSession,
-    UnknownFile,
-    UnknownResult,
-    MissingField,
-    TypeError,
-    OutOfRange,
-    Ambiguous,
-    InvalidFilter,
-    SemanticFilter,
-    EmptyView,
-    VanishedFolder,
-    MetadataOnly,
-    TooManyDocuments,
-    AlreadyExists,
-    Forbidden,
-    Unavailable,
-    Internal,
+/// Declares the error types from one table, so that the list and the names hold every type.
+macro_rules! error_kinds {
+    ($($kind:ident => $name:literal,)*) => {
+        /// The type of an error.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum ApiErrorKind {
+            $($kind,)*
+        }
+
+        impl ApiErrorKind {
+            /// Every type.
+            pub(crate) const ALL: &[ApiErrorKind] = &[$(ApiErrorKind::$kind,)*];
+
+            /// Its name in the envelope.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(ApiErrorKind::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+error_kinds! {
+    UnknownVerb => "unknown_verb",
+    UnknownForm => "unknown_form",
+    UnknownField => "unknown_field",
+    UnknownSchema => "unknown_schema",
+    UnknownView => "unknown_view",
+    UnknownSession => "unknown_session",
+    UnknownFile => "unknown_file",
+    UnknownResult => "unknown_result",
+    MissingField => "missing_field",
+    TypeError => "type_error",
+    OutOfRange => "out_of_range",
+    Ambiguous => "ambiguous_request",
+    InvalidFilter => "invalid_filter",
+    SemanticFilter => "semantic_filter",
+    EmptyView => "empty_view",
+    VanishedFolder => "vanished_folder",
+    MetadataOnly => "metadata_only",
+    TooManyDocuments => "too_many_documents",
+    AlreadyExists => "already_exists",
+    Forbidden => "forbidden",
+    Unavailable => "unavailable",
+    Internal => "internal",
 }
 
 impl ApiErrorKind {
-    /// Every type.
-    pub(crate) const ALL: [ApiErrorKind; 21] = [
-        ApiErrorKind::UnknownVerb,
-        ApiErrorKind::UnknownForm,
-        ApiErrorKind::UnknownField,
-        ApiErrorKind::UnknownSchema,
-        ApiErrorKind::UnknownView,
-        ApiErrorKind::UnknownSession,
-        ApiErrorKind::UnknownFile,
-        ApiErrorKind::UnknownResult,
-        ApiErrorKind::MissingField,
-        ApiErrorKind::TypeError,
-        ApiErrorKind::OutOfRange,
-        ApiErrorKind::Ambiguous,
-        ApiErrorKind::InvalidFilter,
-        ApiErrorKind::SemanticFilter,
-        ApiErrorKind::EmptyView,
-        ApiErrorKind::VanishedFolder,
-        ApiErrorKind::TooManyDocuments,
-        ApiErrorKind::AlreadyExists,
-        ApiErrorKind::Forbidden,
-        ApiErrorKind::Unavailable,
-        ApiErrorKind::Internal,
-    ];
-
-    /// Its name in the envelope.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            ApiErrorKind::UnknownVerb => "unknown_verb",
-            ApiErrorKind::UnknownForm => "unknown_form",
-            ApiErrorKind::UnknownField => "unknown_field",
-            ApiErrorKind::UnknownSchema => "unknown_schema",
-            ApiErrorKind::UnknownView => "unknown_view",
-            ApiErrorKind::UnknownSession => "unknown_session",
-            ApiErrorKind::UnknownFile => "unknown_file",
-            ApiErrorKind::UnknownResult => "unknown_result",
-            ApiErrorKind::MissingField => "missing_field",
-            ApiErrorKind::TypeError => "type_error",
-            ApiErrorKind::OutOfRange => "out_of_range",
-            ApiErrorKind::Ambiguous => "ambiguous_request",
-            ApiErrorKind::InvalidFilter => "invalid_filter",
-            ApiErrorKind::SemanticFilter => "semantic_filter",
-            ApiErrorKind::EmptyView => "empty_view",
-            ApiErrorKind::VanishedFolder => "vanished_folder",
-            ApiErrorKind::MetadataOnly => "metadata_only",
-            ApiErrorKind::TooManyDocuments => "too_many_documents",
-            ApiErrorKind::AlreadyExists => "already_exists",
-            ApiErrorKind::Forbidden => "forbidden",
-            ApiErrorKind::Unavailable => "unavailable",
-            ApiErrorKind::Internal => "internal",
-        }
-    }
-
     fn code(self) -> ErrorCode {
         match self {
             ApiErrorKind::UnknownView

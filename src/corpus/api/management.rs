@@ -8,10 +8,13 @@ use crate::corpus::api::answer::Answer;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::output_budget::{HELP_TOKENS, TokenRuler};
 use crate::corpus::api::{envelope, help, schema};
+use crate::corpus::context::CorpusApi;
+use crate::corpus::limits::{MAX_SYNC_DOCUMENTS, check_limit};
+use crate::corpus::outcome::CallReply;
+use crate::corpus::results::{parse_stored, unknown_result};
 use crate::corpus::text::dates;
-use crate::corpus::views::saved_view::{NewView, View, ViewRequest};
-use crate::corpus::views::{file_names, saved_view, snapshot};
-use crate::corpus::{CallReply, CorpusApi, MAX_SYNC_DOCUMENTS, now_ns, parse_stored};
+use crate::corpus::views::saved_view::{NewView, View, ViewRequest, now_ns};
+use crate::corpus::views::{file_names, saved_view};
 use crate::error::{Error, Result};
 use crate::index::blocking;
 use crate::model::FileId;
@@ -21,14 +24,6 @@ const MAX_LISTED_FILES: usize = 100;
 
 /// Most views of an owner: finding one scans all of them.
 const MAX_VIEWS: usize = 200;
-
-/// Checks that an owner may store one more item.
-pub(crate) fn check_limit(what: &str, kept: usize, most: usize, cure: &str) -> ApiResult<()> {
-    if kept < most {
-        return Ok(());
-    }
-    Err(ApiError::new(ApiErrorKind::OutOfRange, format!("there are {kept} {what}, which is the limit")).action(cure))
-}
 
 impl CorpusApi {
     /// Answers a management call.
@@ -175,7 +170,7 @@ impl CorpusApi {
         check_fields(given, &["id", "format"])?;
         let id = text_field(given, "id")?
             .ok_or_else(|| ApiError::new(ApiErrorKind::MissingField, "`id` is missing").field("id"))?;
-        let booked = self.stored_result(id).await?.ok_or_else(|| snapshot::unknown_result(id, "id"))?;
+        let booked = self.stored_result(id).await?.ok_or_else(|| unknown_result(id, "id"))?;
         parse_stored(&booked.envelope)
     }
 }

@@ -7,6 +7,7 @@ pub mod help;
 pub(in crate::corpus) mod management;
 pub(in crate::corpus) mod output_budget;
 pub(in crate::corpus) mod render;
+pub(in crate::corpus) mod request;
 pub(in crate::corpus) mod response_schema;
 pub mod schema;
 pub(in crate::corpus) mod validate;

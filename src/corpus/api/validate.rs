@@ -3,23 +3,22 @@
 
 use serde_json::{Map, Value};
 
-use crate::corpus::api::answer::Answer;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 use crate::corpus::api::render;
-use crate::corpus::filter::Filter;
+use crate::corpus::api::request::ValidRequest;
+use crate::corpus::filter::{self, Filter};
 use crate::corpus::text::dates;
-use crate::corpus::text::words::truncate_to_line;
-use crate::corpus::verbs::{detect, summarize};
+use crate::corpus::text::words::{self, truncate_to_line};
 use crate::verbs::{self, ANY_FILTERS, Field, FieldKind, Form, SCHEMA_NAMES, VERB_NAMES, Verb};
 
-/// A valid request: every field is known and of its kind.
-#[derive(Clone, Debug)]
-pub(crate) struct ValidRequest {
-    pub(crate) verb: &'static Verb,
-    pub(crate) form: &'static Form,
-    /// Sorted by name; choices in the registry's spelling.
-    pub(crate) fields: Map<String, Value>,
-}
+/// Stems that state the intent of each form of DETECT.
+const INTENT_CUES: &[(&str, &[&str])] = &[
+    ("clusters", &["group", "cluster", "topic", "similar", "categor", "partit"]),
+    ("warnings", &["warn", "caution", "cautionari", "flag", "risk", "danger", "hazard"]),
+    ("gaps", &["miss", "gap", "absent", "lack", "incomplet", "expect"]),
+    ("anomalies", &["outlier", "anomali", "anomal", "unusu", "deviat", "odd", "differ"]),
+    ("trends", &["trend", "tempor", "time", "chang", "evolut", "year", "month", "develop"]),
+];
 
 /// Validates a request.
 pub(crate) fn validate_request(verb: &str, mut given: Map<String, Value>) -> ApiResult<ValidRequest> {
@@ -53,21 +52,6 @@ pub(crate) fn validate_request(verb: &str, mut given: Map<String, Value>) -> Api
         request.fields.insert("filters".into(), filters);
     }
     Ok(request)
-}
-
-/// Checks the wording of an answer: a summary with forbidden phrases is never returned.
-pub(crate) fn check_wording(verb: &Verb, answer: &Answer) -> ApiResult<()> {
-    if verb.name != "SUMMARIZE" {
-        return Ok(());
-    }
-    let around = answer.unknowns.iter().map(|it| it.value()).chain([Value::Object(answer.parameters.clone())]);
-    if summarize::find_advice(&answer.data).is_none()
-        && around.into_iter().all(|it| summarize::find_advice(&it).is_none())
-    {
-        return Ok(());
-    }
-    Err(ApiError::new(ApiErrorKind::Internal, "the summary contains advice, and is withheld")
-        .action("EXTRACT and COMPARE give the sources word by word"))
 }
 
 fn display_name(verb: &Verb, form: &Form) -> String {
@@ -196,7 +180,7 @@ fn check_file(path: &str, value: Value) -> ApiResult<Value> {
 fn check_baseline(path: &str, value: Value) -> ApiResult<Value> {
     match &value {
         Value::Number(number) if number.as_i64().is_some() => check_whole(path, &value, 1, i64::MAX),
-        Value::String(text) if text.starts_with("r-") => crate::corpus::api::validate::check_text(path, value, 100),
+        Value::String(text) if text.starts_with("r-") => check_text(path, value, 100),
         _ => Err(type_error(path, "the number of a session or the id of a result")),
     }
 }
@@ -254,7 +238,7 @@ fn check_combinations(request: &ValidRequest) -> ApiResult<()> {
             let refusal = ApiError::new(ApiErrorKind::OutOfRange, "`doc_a` and `doc_b` are the same document");
             Err(refusal.field("doc_b").action("name two documents"))
         }
-        "DETECT" => detect::check_request(request),
+        "DETECT" => check_detect(request),
         "NORMALIZE" if request.text("concept").is_some_and(|it| !it.chars().any(char::is_alphanumeric)) => {
             Err(ApiError::new(ApiErrorKind::OutOfRange, "`concept` holds no word")
                 .field("concept")
@@ -313,6 +297,39 @@ fn check_delta(request: &ValidRequest) -> ApiResult<()> {
     Ok(())
 }
 
+/// Checks that the objective and the constraints of DETECT fit the form.
+fn check_detect(request: &ValidRequest) -> ApiResult<()> {
+    if let Some(objective) = request.text("objective") {
+        let stems = words::stems(objective);
+        let means = |form: &str| {
+            INTENT_CUES.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
+        };
+        let others: Vec<&str> =
+            INTENT_CUES.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
+        if !means(request.form.name) && !others.is_empty() {
+            return Err(ApiError::new(
+                ApiErrorKind::Ambiguous,
+                format!("the objective asks for {}, the form is {}", others.join(" or "), request.form.name),
+            )
+            .field("objective")
+            .action(format!("set `form` to {}, or change the objective", others[0])));
+        }
+        if stems.is_empty() {
+            return Err(ApiError::new(ApiErrorKind::MissingField, "the objective has no meaningful word")
+                .field("objective")
+                .action("say what the answer is for"));
+        }
+    }
+    let field = request.nested_field("constraints", "field").and_then(Value::as_str);
+    match (request.form.name, field) {
+        ("anomalies", Some(field)) => drop(filter::numeric_field(field)?),
+        // Any other name is a kind of statement.
+        ("trends", Some(field)) if filter::field_by_name(field).is_some() => drop(filter::numeric_field(field)?),
+        _ => {}
+    }
+    Ok(())
+}
+
 fn check_explain(request: &ValidRequest) -> ApiResult<()> {
     const IDS: [&str; 4] = ["id", "extraction_id", "detection_id", "url_id"];
     let given: Vec<&str> = IDS.into_iter().filter(|it| request.has(it)).collect();
@@ -349,51 +366,4 @@ fn check_filters(request: &ValidRequest) -> ApiResult<Option<Value>> {
     };
     let fields: Vec<Field> = schema.filters.iter().chain(ANY_FILTERS).copied().collect();
     check_object("filters", given.clone(), &fields).map(Some)
-}
-
-impl ValidRequest {
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.fields.contains_key(name)
-    }
-
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).and_then(Value::as_str)
-    }
-
-    pub(crate) fn flag(&self, name: &str) -> bool {
-        self.fields.get(name).and_then(Value::as_bool).unwrap_or(false)
-    }
-
-    pub(crate) fn whole(&self, name: &str) -> Option<i64> {
-        self.fields.get(name).and_then(Value::as_i64)
-    }
-
-    pub(crate) fn number(&self, name: &str) -> Option<f64> {
-        self.fields.get(name).and_then(Value::as_f64)
-    }
-
-    /// A field inside `filters` or `constraints`.
-    pub(crate) fn nested_field(&self, object: &str, name: &str) -> Option<&Value> {
-        self.fields.get(object)?.get(name)
-    }
-
-    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
-        self.fields.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
-    }
-
-    /// The requested page of a list: limit and offset.
-    pub(crate) fn page(&self) -> (usize, usize) {
-        let most = self.whole("limit").map_or(100, |it| it as usize);
-        (most, self.whole("offset").map_or(0, |it| it as usize))
-    }
-
-    /// The request in the form that is stored and hashed, equal for equal questions. The output format and `async` are not
-    /// part of the question; `verbose` is.
-    pub(crate) fn canonical(&self) -> Value {
-        let asks =
-            |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
-        let fields: Map<String, Value> =
-            self.fields.iter().filter(asks).map(|it| (it.0.clone(), it.1.clone())).collect();
-        serde_json::json!({"verb": self.verb.name, "form": self.form.name, "fields": fields})
-    }
 }

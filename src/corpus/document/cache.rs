@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::document::parsed::{ParsedDocument, StoredPassage};
+use crate::corpus::document::parsed::ParsedDocument;
+use crate::corpus::document::stored_passage::StoredPassage;
 use crate::corpus::views::documents::Corpus;
 
 /// Byte limit of the cache. Most parsed documents take tens of kilobytes, the largest take megabytes.

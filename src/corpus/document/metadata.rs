@@ -7,9 +7,9 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::document::location::SourceLocation;
-use crate::corpus::document::parsed::{PARSER_VERSION, PassageKind, StoredPassage};
 use crate::corpus::document::passages::SourceDocument;
 use crate::corpus::document::publication_date;
+use crate::corpus::document::stored_passage::{PARSER_VERSION, PassageKind, StoredPassage};
 use crate::corpus::filter::FieldValue;
 use crate::corpus::objects::Objects;
 use crate::corpus::text::dates;

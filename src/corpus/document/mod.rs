@@ -7,3 +7,4 @@ pub(in crate::corpus) mod metadata;
 pub(in crate::corpus) mod parsed;
 pub(in crate::corpus) mod passages;
 pub(in crate::corpus) mod publication_date;
+pub(in crate::corpus) mod stored_passage;

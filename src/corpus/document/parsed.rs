@@ -8,42 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::corpus::document::location::SourceLocation;
 use crate::corpus::document::metadata::{self, Facts};
-use crate::corpus::document::passages::{PassageRole, SourceDocument};
+use crate::corpus::document::passages::SourceDocument;
+use crate::corpus::document::stored_passage::{PassageKind, StoredPassage, stored_passages};
 use crate::corpus::objects::{self, Objects};
 use crate::corpus::text::words;
 use crate::model::{Document, FileKind, Redaction};
 use crate::secrets::Redactor;
-
-/// Version of the parsed form. Raise it with every change of the parser: older cached documents are parsed again.
-pub(crate) const PARSER_VERSION: u32 = 6;
-
-/// Most bytes of text kept of one document, including the headings and places that its passages repeat.
-const MAX_TEXT_BYTES: usize = 1 << 20;
-
-/// Most passages kept of one document: a passage has a fixed overhead, and many hold a single word.
-const MAX_PASSAGES: usize = 50_000;
-
-/// The kind of a passage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PassageKind {
-    Heading,
-    Text,
-    Item,
-    Table,
-    Code,
-    Facts,
-}
-
-/// A passage as stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StoredPassage {
-    pub(crate) part: PassageKind,
-    pub(crate) text: String,
-    /// The heading above it.
-    pub(crate) section: String,
-    pub(crate) place: SourceLocation,
-}
 
 /// A link out of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,28 +87,6 @@ impl ParsedDocument {
     }
 }
 
-fn stored_passages(source: &SourceDocument) -> Vec<StoredPassage> {
-    let mut left = MAX_TEXT_BYTES;
-    let mut kept = Vec::new();
-    for passage in source.passages.iter().take(MAX_PASSAGES) {
-        let (section, place) = (source.heading(passage), source.place_of(passage));
-        let repeated = section.len() + place.part.as_ref().map_or(0, String::len);
-        let Some(rest) = left.checked_sub(passage.text.len() + repeated) else { break };
-        left = rest;
-        let part = match passage.role {
-            PassageRole::Heading(_) => PassageKind::Heading,
-            PassageRole::Prose => PassageKind::Text,
-            PassageRole::Item => PassageKind::Item,
-            PassageRole::Table => PassageKind::Table,
-            PassageRole::Code => PassageKind::Code,
-            PassageRole::Facts => PassageKind::Facts,
-        };
-        let (text, section) = (passage.text.clone(), section.to_string());
-        kept.push(StoredPassage { part, text, section, place });
-    }
-    kept
-}
-
 /// Links in the text, and on web pages those of `<a>` tags.
 fn find_links(source: &SourceDocument, redaction: Redaction) -> Vec<Link> {
     static TEXT: LazyLock<Regex> = LazyLock::new(|| {
@@ -181,23 +129,18 @@ fn find_key_values(passages: &[StoredPassage]) -> BTreeMap<String, (String, Sour
             };
             if let Some((key, value)) = pair {
                 let value = value.trim().trim_matches(['"', '\'', '*']).to_string();
-                found.entry(normalize_key(key)).or_insert_with(|| (value, passage.place.clone()));
+                found.entry(words::normalize_key(key)).or_insert_with(|| (value, passage.place.clone()));
             }
         }
     }
     found
 }
 
-/// A key in lookup form: lower case, words joined by `_`.
-pub(crate) fn normalize_key(text: &str) -> String {
-    let words: Vec<String> = words::words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
-    words.join("_")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::corpus::document::passages::MAX_HEADING_BYTES;
+    use crate::corpus::document::stored_passage::{MAX_PASSAGES, MAX_TEXT_BYTES};
     use crate::model::{Anchor, Block, BlockKind};
 
     /// Parses a word-processor document with this heading and this many one-letter paragraphs below it.

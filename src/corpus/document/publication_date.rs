@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::corpus::document::parsed::{PassageKind, StoredPassage, normalize_key};
 use crate::corpus::document::passages::SourceDocument;
+use crate::corpus::document::stored_passage::{PassageKind, StoredPassage};
 use crate::corpus::text::dates;
+use crate::corpus::text::words::normalize_key;
 
 /// Bytes at the start of a document in which a date label is about all of it; further down it can be about a part.
 const MAX_LABEL_OFFSET: usize = 2_000;

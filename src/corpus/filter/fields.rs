@@ -1,6 +1,7 @@
 //! The fields of filters and their aliases.
 
 use crate::catalog::Column;
+use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
 
 /// The type of a filter field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,4 +87,26 @@ pub(crate) fn field_by_name(name: &str) -> Option<&'static FilterField> {
     let name = name.to_lowercase();
     let name = ALIASES.iter().find(|it| it.0 == name).map_or(name.as_str(), |it| it.1);
     FILTER_FIELDS.iter().find(|it| it.name == name)
+}
+
+/// Resolves a numeric metadata field of documents.
+pub(crate) fn numeric_field(field: &str) -> ApiResult<&'static str> {
+    match field_by_name(field) {
+        Some(known)
+            if known.kind == FieldType::Number
+                && (matches!(known.origin, FieldSource::Fact(_)) || known.name == "size") =>
+        {
+            Ok(known.name)
+        }
+        Some(known) => {
+            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is no number of a document", known.name))
+                .field("constraints.field"))
+        }
+        None => {
+            let names: Vec<&str> =
+                FILTER_FIELDS.iter().filter(|it| it.kind == FieldType::Number).map(|it| it.name).collect();
+            Err(ApiError::unknown_name(ApiErrorKind::UnknownField, "number of a document", field, &names)
+                .field("constraints.field"))
+        }
+    }
 }

@@ -3,9 +3,8 @@
 use globset::GlobBuilder;
 
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::filter::{
-    FILTER_FIELDS, FieldComparison, FieldType, FieldValue, Filter, FilterField, FilterOperand, field_by_name,
-};
+use crate::corpus::filter::evaluate::{FieldComparison, FieldValue, Filter, FilterOperand};
+use crate::corpus::filter::fields::{FILTER_FIELDS, FieldType, FilterField, field_by_name};
 use crate::corpus::text::dates;
 use crate::filter::{Comparison, FilterError, Operator, parse_filter, unquoted_words};
 use crate::model::MAX_GLOB;
@@ -37,16 +36,18 @@ const SEMANTIC_WORDS: &[&str] = &[
     "supports",
 ];
 
-/// Parses a filter.
-pub(super) fn parse_document_filter(text: &str) -> ApiResult<Filter> {
-    let mut fields = Vec::new();
-    let parsed = parse_filter(text, &mut |comparison| parse_comparison(comparison, &mut fields));
-    match parsed {
-        Ok(root) => Ok(Filter { root, fields }),
-        Err(_) if text.contains('~') || unquoted_words(text).iter().any(|it| is_semantic(it)) => {
-            Err(semantic_filter_error())
+impl Filter {
+    /// Parses a filter.
+    pub(crate) fn parse(text: &str) -> ApiResult<Filter> {
+        let mut fields = Vec::new();
+        let parsed = parse_filter(text, &mut |comparison| parse_comparison(comparison, &mut fields));
+        match parsed {
+            Ok(root) => Ok(Filter { root, fields }),
+            Err(_) if text.contains('~') || unquoted_words(text).iter().any(|it| is_semantic(it)) => {
+                Err(semantic_filter_error())
+            }
+            Err(refusal) => Err(refusal),
         }
-        Err(refusal) => Err(refusal),
     }
 }
 
@@ -139,4 +140,41 @@ fn parse_operand(field: &FilterField, operator: Operator, value: &str) -> ApiRes
         },
     };
     Ok(FilterOperand::Is(datum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_filter_is_rejected_with_reason() {
+        for (filter, cause) in [
+            ("", ApiErrorKind::InvalidFilter),
+            ("citations >", ApiErrorKind::InvalidFilter),
+            ("citations", ApiErrorKind::InvalidFilter),
+            ("(citations>5", ApiErrorKind::InvalidFilter),
+            ("citations>5)", ApiErrorKind::InvalidFilter),
+            ("citations>5 year>3", ApiErrorKind::InvalidFilter),
+            ("AND citations>5", ApiErrorKind::UnknownField),
+            ("title=\"open", ApiErrorKind::InvalidFilter),
+            ("citation_cont>5", ApiErrorKind::UnknownField),
+            ("citations>many", ApiErrorKind::TypeError),
+            ("has_abstract=maybe", ApiErrorKind::TypeError),
+            ("content_type>academic", ApiErrorKind::TypeError),
+            ("modified>soon", ApiErrorKind::TypeError),
+            ("text argues against regulation", ApiErrorKind::SemanticFilter),
+            ("introduces transformers", ApiErrorKind::SemanticFilter),
+            ("content ~ transformers", ApiErrorKind::SemanticFilter),
+            ("argues_against=tax", ApiErrorKind::SemanticFilter),
+            ("similar_to(\"x\")", ApiErrorKind::SemanticFilter),
+            ("has_abstract>3", ApiErrorKind::TypeError),
+            ("year>=abc", ApiErrorKind::TypeError),
+            ("year>=NaN", ApiErrorKind::TypeError),
+            (&"(".repeat(200), ApiErrorKind::InvalidFilter),
+        ] {
+            assert_eq!(Filter::parse(filter).unwrap_err().kind, cause, "{filter}");
+        }
+        let long = format!("title=*{}", "?".repeat(500_000));
+        assert_eq!(Filter::parse(&long).unwrap_err().kind, ApiErrorKind::InvalidFilter);
+    }
 }

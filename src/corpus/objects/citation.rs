@@ -7,9 +7,9 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::corpus::document::passages::{Passage, SourceDocument};
-use crate::corpus::objects::doi_links::overlap;
-use crate::corpus::objects::reference::NUMBERED;
-use crate::corpus::objects::{Object, doi_links, is_reference_heading};
+use crate::corpus::objects::doi_links::{self, overlap};
+use crate::corpus::objects::object::Object;
+use crate::corpus::objects::reference::{NUMBERED, is_reference_heading};
 use crate::corpus::text::words::truncate_to_line;
 use crate::text::trimmed_sentences;
 

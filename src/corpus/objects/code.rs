@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::corpus::document::location::SourceLocation;
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
-use crate::corpus::objects::Object;
+use crate::corpus::objects::object::Object;
 use crate::corpus::text::code_blocks;
 use crate::corpus::text::words::truncate_to_line;
 

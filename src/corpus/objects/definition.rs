@@ -4,15 +4,13 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::json;
 
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
-use crate::corpus::objects::{Object, html_terms, is_reference_heading};
-use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::objects::html_terms;
+use crate::corpus::objects::object::Object;
+use crate::corpus::objects::reference::is_reference_heading;
+use crate::corpus::objects::term::{definition_fields, is_term};
 use crate::text::trimmed_sentences;
-
-/// Most words of a term.
-const MAX_TERM_WORDS: usize = 6;
 
 /// Confidence from which a sentence states itself that it defines.
 const MIN_CLEAR_CONFIDENCE: f64 = 0.8;
@@ -23,60 +21,6 @@ static CLAUSE: LazyLock<Regex> =
 
 /// Lines searched backwards for the directive above a passage.
 const MAX_LINES_ABOVE: usize = 1_000;
-
-/// Words that refer to something else or open a remark.
-const NON_TERMS: &[&str] = &[
-    "it",
-    "this",
-    "that",
-    "these",
-    "those",
-    "which",
-    "there",
-    "he",
-    "she",
-    "they",
-    "we",
-    "you",
-    "i",
-    "what",
-    "who",
-    "note",
-    "warning",
-    "important",
-    "tip",
-    "example",
-    "todo",
-    "the following",
-    "the latter",
-    "the former",
-    "date",
-    "one",
-    "here",
-    "such",
-    "caution",
-    "problem",
-    "question",
-    "reason",
-    "result",
-    "difference",
-    "advantage",
-    "disadvantage",
-    "drawback",
-    "default",
-    "step",
-    "figure",
-    "table",
-    "summary",
-    "abstract",
-    "answer",
-    "description",
-    "returns",
-    "purpose",
-    "goal",
-    "author",
-    "status",
-];
 
 static GLOSSARY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:glossary|definitions|terms|terminology|nomenclature|abbreviations|interpretation|terms and definitions|definition of terms|glossary of .{1,60})\s*:?$")
@@ -266,11 +210,6 @@ fn in_glossary_directive(source: &SourceDocument, passage: &Passage) -> bool {
     matches!(source.extension.as_str(), "rst" | "rest") && before() == Some(true)
 }
 
-/// The fields of the schema.
-pub(super) fn definition_fields(term: &str, text: &str, context: &str) -> serde_json::Value {
-    json!({"term": truncate_to_line(term, 80), "definition_text": truncate_to_line(text, 600), "source_context": truncate_to_line(context, 120)})
-}
-
 /// The rows of a glossary table.
 fn table_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Object> {
     let heading = source.heading(passage);
@@ -350,14 +289,4 @@ fn sentence_definitions(source: &SourceDocument, passage: &Passage) -> Vec<Objec
         }
     }
     found
-}
-
-/// Returns whether a text can be a term.
-pub(super) fn is_term(term: &str) -> bool {
-    let lower = term.trim().to_lowercase();
-    let words = lower.split_whitespace().count();
-    (1..=MAX_TERM_WORDS).contains(&words)
-        && !NON_TERMS.contains(&lower.as_str())
-        && !lower.split_whitespace().next().is_some_and(|it| NON_TERMS.contains(&it))
-        && lower.chars().any(char::is_alphabetic)
 }

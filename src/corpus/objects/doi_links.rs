@@ -1,4 +1,4 @@
-//! DOIs behind links: in the tags of web pages, in the text of light markup.
+//! DOIs in texts, and behind links in the tags of web pages and in light markup.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,7 +7,6 @@ use percent_encoding::percent_decode_str;
 use regex::{Captures, Regex};
 
 use crate::corpus::document::passages::{Passage, SourceDocument, strip_tags};
-use crate::corpus::objects::reference::doi_of;
 use crate::corpus::text::words::words;
 
 /// A link to a work by its DOI.
@@ -17,6 +16,10 @@ pub(super) struct DoiLink {
     pub(super) words: Option<Range<usize>>,
     pub(super) doi: String,
 }
+
+/// Old DOIs contain brackets, angle brackets and semicolons; [`doi_of`] strips the end of the sentence.
+pub(super) static DOI: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s\x22{}]+)").expect("a constant"));
 
 /// The resolver part of an address, before the DOI.
 const RESOLVER: &str = r"(?:https?://(?:dx\.|www\.)?doi\.org/|doi:)";
@@ -66,6 +69,26 @@ pub(super) fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
+/// The DOI in a text, without characters that only close the sentence or a bracket around it.
+pub(super) fn doi_of(text: &str) -> Option<String> {
+    let found = DOI.captures(text)?;
+    let mut doi = found.get(1)?.as_str();
+    while let Some(last) = doi.chars().next_back() {
+        let opening = match last {
+            '.' | ',' | ';' | ':' | '*' | '_' => None,
+            ')' => Some('('),
+            ']' => Some('['),
+            '>' => Some('<'),
+            _ => break,
+        };
+        if opening.is_some_and(|it| doi.matches(it).count() >= doi.matches(last).count()) {
+            break;
+        }
+        doi = &doi[..doi.len() - last.len_utf8()];
+    }
+    Some(doi.to_string())
+}
+
 /// The links of a passage of a web page, including an image link behind the last word.
 fn page_links(source: &SourceDocument, passage: &Passage) -> Vec<DoiLink> {
     let Some((raw, bytes)) = source.raw.as_ref().zip(source.markup_around(passage)) else { return Vec::new() };
@@ -89,4 +112,21 @@ fn markup_links(text: &str) -> Vec<DoiLink> {
         Some(DoiLink { words: Some(words.range()), doi: doi.as_str().to_string() })
     };
     MARKED.captures_iter(text).filter_map(link).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doi_keeps_own_brackets_only() {
+        for (text, doi) in [
+            ("(doi:10.5555/ice.2018).", "10.5555/ice.2018"),
+            ("doi:10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2", "10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2"),
+            ("<https://doi.org/10.5555/a_b>,", "10.5555/a_b"),
+            ("[10.5555/x(y)], p. 3", "10.5555/x(y)"),
+        ] {
+            assert_eq!(doi_of(text).as_deref(), Some(doi), "{text}");
+        }
+    }
 }

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::corpus::document::passages::{Passage, SourceDocument, strip_tags};
-use crate::corpus::objects::Object;
-use crate::corpus::objects::definition::{definition_fields, is_term};
+use crate::corpus::objects::object::Object;
+use crate::corpus::objects::term::{definition_fields, is_term};
 use crate::text::trimmed_sentences;
 
 /// Bytes before a passage that are searched for its opening tag.

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
-use crate::corpus::objects::Object;
+use crate::corpus::objects::object::Object;
 
 /// Most characters kept of a section.
 const MAX_SECTION_CHARS: usize = 3_000;

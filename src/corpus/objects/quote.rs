@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::corpus::document::location::SourceLocation;
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument, strip_tags};
-use crate::corpus::objects::{Object, is_reference_heading};
+use crate::corpus::objects::object::Object;
+use crate::corpus::objects::reference::is_reference_heading;
 use crate::corpus::text::words::{truncate_to_line, words};
 use crate::text::trimmed_sentences;
 

@@ -7,15 +7,14 @@ use regex::Regex;
 use serde_json::json;
 
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument};
-use crate::corpus::objects::{Object, doi_links};
+use crate::corpus::objects::doi_links::{self, DOI, doi_of};
+use crate::corpus::objects::object::Object;
 use crate::corpus::text::words::truncate_to_line;
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:\d+(?:\.\d+)*\.?\s+)?(?:references|bibliography|works cited|literature(?: cited)?|sources|cited works|reference list)\s*:?$")
         .expect("a constant")
 });
-/// Old DOIs contain brackets, angle brackets and semicolons; [`doi_of`] strips the end of the sentence.
-static DOI: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(10\.\d{4,9}/[^\s\x22{}]+)").expect("a constant"));
 static ARXIV: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)arxiv(?:\.org/(?:abs|pdf)/|[:\s])\s*(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+/\d{7})").expect("a constant")
 });
@@ -40,7 +39,7 @@ static YEAR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:1[6-9]|20)\d\d[a-z]?\b|\(n\.d\.\)").expect("a constant"));
 
 /// Returns whether a heading introduces references.
-pub(crate) fn is_reference_heading(heading: &str) -> bool {
+pub(super) fn is_reference_heading(heading: &str) -> bool {
     HEADING.is_match(heading.trim())
 }
 
@@ -137,26 +136,6 @@ fn linked_doi(source: &SourceDocument, passage: &Passage, range: &Range<usize>) 
     doi_links::find_doi_links(source, passage).into_iter().find(is_inside).map(|it| it.doi)
 }
 
-/// The DOI in a text, without characters that only close the sentence or a bracket around it.
-pub(super) fn doi_of(text: &str) -> Option<String> {
-    let found = DOI.captures(text)?;
-    let mut doi = found.get(1)?.as_str();
-    while let Some(last) = doi.chars().next_back() {
-        let opening = match last {
-            '.' | ',' | ';' | ':' | '*' | '_' => None,
-            ')' => Some('('),
-            ']' => Some('['),
-            '>' => Some('<'),
-            _ => break,
-        };
-        if opening.is_some_and(|it| doi.matches(it).count() >= doi.matches(last).count()) {
-            break;
-        }
-        doi = &doi[..doi.len() - last.len_utf8()];
-    }
-    Some(doi.to_string())
-}
-
 fn reference_object(
     source: &SourceDocument,
     passage: &Passage,
@@ -173,21 +152,4 @@ fn reference_object(
     let arxiv_id = ARXIV.captures(&full_text).map(|it| it[1].to_string());
     let fields = json!({"index": index, "full_text": full_text, "doi": doi, "arxiv_id": arxiv_id});
     Some(Object::new(source.place(passage, &range), confidence, fields))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn doi_keeps_own_brackets_only() {
-        for (text, doi) in [
-            ("(doi:10.5555/ice.2018).", "10.5555/ice.2018"),
-            ("doi:10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2", "10.5555/(A)1(2014)17:15<66::B>3.0.CO;2-2"),
-            ("<https://doi.org/10.5555/a_b>,", "10.5555/a_b"),
-            ("[10.5555/x(y)], p. 3", "10.5555/x(y)"),
-        ] {
-            assert_eq!(doi_of(text).as_deref(), Some(doi), "{text}");
-        }
-    }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::corpus::document::location::SourceLocation;
 use crate::corpus::document::passages::{Passage, PassageRole, SourceDocument, TAG_SEARCH_BYTES};
-use crate::corpus::objects::Object;
+use crate::corpus::objects::object::Object;
 use crate::corpus::text::words::truncate_to_line;
 
 /// Readers split tables into blocks of this many rows; a table block directly after a full one continues it.

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::output_budget::{PROSE_TOKENS, TokenRuler};
 use crate::corpus::api::{envelope, output_budget, validate};
-use crate::corpus::run_verb_on_corpus;
+use crate::corpus::dispatch::run_verb_on_corpus;
 use crate::corpus::tests::determinism::{ADVICE, ask, every_form, told};
 use crate::corpus::tests::{corpus, labelled, tokenizer};
-use crate::corpus::verbs::summarize::FORBIDDEN_PHRASES;
+use crate::corpus::verbs::summarize::{self, FORBIDDEN_PHRASES};
 use crate::corpus::views::documents::Corpus;
 
 #[test]
@@ -25,7 +25,7 @@ fn prose_is_limited_and_summaries_give_no_advice() {
             );
             let own = validate::validate_request(verb, request.as_object().unwrap().clone()).unwrap();
             assert_eq!(
-                validate::check_wording(own.verb, &run_verb_on_corpus(&own, &corpus, None).unwrap()),
+                summarize::check_wording(own.verb, &run_verb_on_corpus(&own, &corpus, None).unwrap()),
                 Ok(()),
                 "{verb} {request}"
             );
@@ -70,13 +70,13 @@ fn summary_with_advice_is_withheld() {
     ] {
         let mut answer = Answer::new("a method");
         answer.data = data;
-        assert_eq!(validate::check_wording(verb, &answer).unwrap_err().kind.name(), "internal", "{}", answer.data);
-        assert_eq!(validate::check_wording(crate::verbs::verb("EXTRACT").unwrap(), &answer), Ok(()));
+        assert_eq!(summarize::check_wording(verb, &answer).unwrap_err().kind.name(), "internal", "{}", answer.data);
+        assert_eq!(summarize::check_wording(crate::verbs::verb("EXTRACT").unwrap(), &answer), Ok(()));
     }
     let corpus = crate::corpus::tests::corpus(ADVICE);
     let asked = json!({"form": "decision-inputs", "question": "Which gauge is the best choice?"});
     let answer = ask(&corpus, "SUMMARIZE", asked);
-    assert_eq!(validate::check_wording(verb, &answer), Ok(()), "{} {:?}", answer.data, answer.parameters);
+    assert_eq!(summarize::check_wording(verb, &answer), Ok(()), "{} {:?}", answer.data, answer.parameters);
 }
 
 #[test]

@@ -9,9 +9,9 @@ use crate::catalog::SessionFile;
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::error::ApiResult;
 use crate::corpus::api::validate;
-use crate::corpus::run_verb_on_corpus;
+use crate::corpus::dispatch::run_verb_on_corpus;
 use crate::corpus::tests::{corpus, reading};
-use crate::corpus::verbs::delta::DeltaBaseline;
+use crate::corpus::views::baseline::DeltaBaseline;
 use crate::corpus::views::documents::Corpus;
 use crate::model::ContentHash;
 

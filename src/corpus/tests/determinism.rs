@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::{envelope, render, validate};
-use crate::corpus::run_verb_on_corpus;
+use crate::corpus::dispatch::run_verb_on_corpus;
 use crate::corpus::tests::{corpus, labelled};
 use crate::corpus::views::documents::Corpus;
 use crate::corpus::views::select;

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use crate::catalog::StoredResult;
 use crate::corpus::api::error::ApiError;
 use crate::corpus::api::{envelope, help, validate};
+use crate::corpus::dispatch::run_verb_on_corpus;
+use crate::corpus::results::bounded_request;
 use crate::corpus::tests::determinism::{ADVICE, every_form};
 use crate::corpus::tests::{corpus, labelled};
 use crate::corpus::verbs::explain_failure;
 use crate::corpus::views::documents::{Corpus, UnreadDocument};
 use crate::corpus::views::{saved_view, select};
-use crate::corpus::{bounded_request, run_verb_on_corpus};
 
 /// A request and its answer, as stored.
 fn stored_result(corpus: &Corpus, verb: &str, request: &Value) -> StoredResult {

@@ -1,19 +1,25 @@
 //! Requests and answers match the published schemas, and the examples in the help match real answers.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::catalog::{SessionFile, StoredResult};
 use crate::corpus::api::output_budget::{PROSE_TOKENS, TokenRuler};
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::api::{envelope, output_budget, render, schema, validate};
-use crate::corpus::run_verb_on_corpus;
+use crate::corpus::dispatch::run_verb_on_corpus;
 use crate::corpus::tests::schema_check::{missing_part, schema_violation};
 use crate::corpus::tests::{corpus, labelled, paper, tokenizer};
-use crate::corpus::verbs::delta::DeltaBaseline;
 use crate::corpus::verbs::{explain_failure, score};
+use crate::corpus::views::baseline::DeltaBaseline;
 use crate::corpus::views::documents::Corpus;
+use crate::corpus::views::saved_view::Selection;
 use crate::corpus::views::select;
+use crate::corpus::views::sessions::check_has_text;
+use crate::corpus::views::snapshot::SessionSnapshot;
+use crate::model::Scope;
 use crate::verbs::{self, EXAMPLES, Example, MANAGEMENT_CALLS, VERBS};
 
 /// Returns the schema at an address.
@@ -95,7 +101,7 @@ fn answer_envelope(corpus: &Corpus, verb: &str, request: &Value) -> Value {
 }
 
 /// Asserts that YAML equals JSON, and that CSV of a table starts with the id.
-fn assert_renderings(told: &Value, request: &validate::ValidRequest) {
+fn assert_renderings(told: &Value, request: &ValidRequest) {
     let (_, yaml) = render::render_envelope(told, Some("yaml")).unwrap();
     assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), *told);
     let csv = render::render_envelope(told, Some("csv"));
@@ -191,6 +197,15 @@ fn errors_match_schema_of_verb() {
         let error = output_budget::limit_error(&refused, TokenRuler(&tokenizer));
         check(&envelope::wrap_error(Some("r-1"), verb.name, &Value::Null, error), verb.name, "response");
     }
+}
+
+#[test]
+fn metadata_only_error_matches_schema() {
+    let past = SessionSnapshot::new(1, r#"{"mode": "minimal"}"#, Vec::new());
+    let selection = Selection::session(&Scope::All, Arc::new(past));
+    let request = validate::validate_request("EXTRACT", map(&json!({"schema": "Code"}))).unwrap();
+    let refused = check_has_text(&request, &selection).unwrap_err();
+    check(&envelope::wrap_error(Some("r-1"), "EXTRACT", &Value::Null, refused.value()), "EXTRACT", "response");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::corpus::filter::Filter;
 use crate::corpus::tests::reading;
 use crate::corpus::verbs::query::{FilterResult, apply_filter};
 use crate::corpus::views::saved_view::{Selection, View};
-use crate::corpus::views::snapshot::{SessionSnapshot, check_has_text};
+use crate::corpus::views::sessions::check_has_text;
+use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::model::{ContentHash, FileState, Scope};
 
 fn file(number: i64, name: &str, text: &str) -> SessionFile {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::corpus::api::error::ApiErrorKind;
 use crate::corpus::api::output_budget::{ERROR_TOKENS, HELP_TOKENS, TokenRuler};
 use crate::corpus::api::{help, output_budget, render, validate};
-use crate::corpus::canonical_verb;
+use crate::corpus::dispatch::canonical_verb;
 use crate::corpus::tests::tokenizer;
 use crate::verbs::{ANY_FILTERS, Field, FieldKind, Form, MANAGEMENT_CALLS, SCHEMAS, VERBS, Verb};
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::corpus::analysis::clustering::MAX_DOCUMENTS;
 use crate::corpus::api::error::ApiErrorKind;
 use crate::corpus::api::validate;
-use crate::corpus::run_verb_on_corpus;
+use crate::corpus::dispatch::run_verb_on_corpus;
 use crate::corpus::tests::corpus;
 use crate::corpus::tests::determinism::{ADVICE, ask};
 use crate::corpus::views::documents::CorpusDocument;

@@ -62,6 +62,12 @@ pub(crate) fn truncate_to_line(text: &str, most: usize) -> String {
     }
 }
 
+/// A key in lookup form: lower case, words joined by `_`.
+pub(crate) fn normalize_key(text: &str) -> String {
+    let words: Vec<String> = words(&text.replace(['_', '-'], " ")).map(|it| it.1.to_lowercase()).collect();
+    words.join("_")
+}
+
 /// The Jaccard similarity of two lists of stems, 0 to 1.
 pub(crate) fn jaccard(a: &[String], b: &[String]) -> f64 {
     let (a, b): (std::collections::BTreeSet<_>, std::collections::BTreeSet<_>) =

@@ -1,7 +1,6 @@
 //! DELTA: reports added, removed and modified files, and leaves out unchanged ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -10,13 +9,12 @@ use crate::catalog::SessionFile;
 use crate::corpus::analysis::statements::{self, Contradiction, StatementTopic};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::ApiResult;
-use crate::corpus::api::validate::ValidRequest;
-use crate::corpus::document::parsed::ParsedDocument;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::text::dates;
 use crate::corpus::verbs::compare::PassageDiff;
 use crate::corpus::verbs::{compare, field_diff};
+use crate::corpus::views::baseline::{DeltaBaseline, has_changed};
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
-use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::model::FileId;
 
 /// Fields searched for new contradictions.
@@ -24,66 +22,6 @@ const CONTRADICTION_FIELDS: [&str; 4] = ["recommendation", "best-practice", "con
 
 /// Most contradictions kept of each state for the comparison.
 const MAX_WORDINGS: usize = 500_000;
-
-/// A baseline: a session or a result, with the parsed documents that are still stored.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeltaBaseline {
-    /// `session 4`, or `result r-…`.
-    pub(crate) name: String,
-    /// The files that could be read then.
-    pub(crate) files: BTreeMap<FileId, SessionFile>,
-    /// Whether their metadata is known, as it is for a session. Then filters of a view can be applied to them.
-    pub(crate) has_metadata: bool,
-    /// Whether texts were stored at all.
-    pub(crate) has_text: bool,
-    /// The parsed documents of that time that the comparison needs.
-    pub(crate) parsed: BTreeMap<FileId, Arc<ParsedDocument>>,
-}
-
-impl DeltaBaseline {
-    /// A session as a baseline.
-    pub(crate) fn from_session(past: &SessionSnapshot) -> DeltaBaseline {
-        let files = past.files.iter().filter(|it| it.problem.is_empty()).map(|it| (it.file, it.clone()));
-        DeltaBaseline {
-            name: format!("session {}", past.session),
-            files: files.collect(),
-            has_metadata: true,
-            has_text: !past.metadata_only,
-            parsed: BTreeMap::new(),
-        }
-    }
-
-    /// A result as a baseline, with its documents.
-    pub(crate) fn from_result(id: &str, files: BTreeMap<FileId, SessionFile>) -> DeltaBaseline {
-        DeltaBaseline { name: format!("result {id}"), files, has_text: true, ..DeltaBaseline::default() }
-    }
-
-    /// The baseline as a loaded view.
-    fn to_corpus(&self) -> Corpus {
-        let paper = |it: &SessionFile| {
-            let reading = self.parsed.get(&it.file)?.clone();
-            Some(CorpusDocument {
-                file: it.file,
-                path: it.path.clone(),
-                modified_ns: it.modified_ns,
-                size: it.size,
-                hash: it.hash?,
-                parsed: reading,
-            })
-        };
-        let mut corpus = Corpus { documents: self.files.values().filter_map(paper).collect(), ..Corpus::default() };
-        corpus.sort();
-        corpus
-    }
-}
-
-/// Returns whether a document changed: by content hash, or by size and modification time if no hash is known.
-pub(crate) fn has_changed(paper: &CorpusDocument, before: &SessionFile) -> bool {
-    match before.hash {
-        Some(hash) => hash != paper.hash,
-        None => (before.size, before.modified_ns) != (paper.size, paper.modified_ns),
-    }
-}
 
 /// Runs DELTA. `earlier` is the named baseline, the newest session before `since`, or the last one with the watched file.
 pub(crate) fn run(request: &ValidRequest, corpus: &Corpus, earlier: Option<&DeltaBaseline>) -> ApiResult<Answer> {

@@ -7,21 +7,12 @@ use serde_json::{Value, json};
 use crate::corpus::analysis::{clustering, statements, warnings};
 use crate::corpus::api::answer::{Answer, Unknown, mean, median, round_score};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::metadata::Facts;
-use crate::corpus::filter::{self, FieldSource, FieldType, FieldValue};
+use crate::corpus::filter::{self, FieldType, FieldValue};
 use crate::corpus::text::words;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;
-
-/// Stems that state the intent of each form.
-const INTENT_CUES: &[(&str, &[&str])] = &[
-    ("clusters", &["group", "cluster", "topic", "similar", "categor", "partit"]),
-    ("warnings", &["warn", "caution", "cautionari", "flag", "risk", "danger", "hazard"]),
-    ("gaps", &["miss", "gap", "absent", "lack", "incomplet", "expect"]),
-    ("anomalies", &["outlier", "anomali", "anomal", "unusu", "deviat", "odd", "differ"]),
-    ("trends", &["trend", "tempor", "time", "chang", "evolut", "year", "month", "develop"]),
-];
 
 /// Metadata fields that an objective can ask to group by, with their cue stems.
 const GROUP_FIELDS: &[(&str, &[&str])] = &[
@@ -29,61 +20,6 @@ const GROUP_FIELDS: &[(&str, &[&str])] = &[
     ("author", &["author", "writer", "sender"]),
     ("year", &["year", "date", "age"]),
 ];
-
-/// Checks that the objective and the constraints fit the form.
-pub(crate) fn check_request(request: &ValidRequest) -> ApiResult<()> {
-    if let Some(objective) = request.text("objective") {
-        let stems = words::stems(objective);
-        let means = |form: &str| {
-            INTENT_CUES.iter().any(|it| it.0 == form && it.1.iter().any(|cue| stems.iter().any(|it| it == cue)))
-        };
-        let others: Vec<&str> =
-            INTENT_CUES.iter().map(|it| it.0).filter(|it| *it != request.form.name && means(it)).collect();
-        if !means(request.form.name) && !others.is_empty() {
-            return Err(ApiError::new(
-                ApiErrorKind::Ambiguous,
-                format!("the objective asks for {}, the form is {}", others.join(" or "), request.form.name),
-            )
-            .field("objective")
-            .action(format!("set `form` to {}, or change the objective", others[0])));
-        }
-        if stems.is_empty() {
-            return Err(ApiError::new(ApiErrorKind::MissingField, "the objective has no meaningful word")
-                .field("objective")
-                .action("say what the answer is for"));
-        }
-    }
-    let field = request.nested_field("constraints", "field").and_then(Value::as_str);
-    match (request.form.name, field) {
-        ("anomalies", Some(field)) => drop(numeric_field(field)?),
-        // Any other name is a kind of statement.
-        ("trends", Some(field)) if filter::field_by_name(field).is_some() => drop(numeric_field(field)?),
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Resolves a numeric metadata field of documents.
-fn numeric_field(field: &str) -> ApiResult<&'static str> {
-    match filter::field_by_name(field) {
-        Some(known)
-            if known.kind == FieldType::Number
-                && (matches!(known.origin, FieldSource::Fact(_)) || known.name == "size") =>
-        {
-            Ok(known.name)
-        }
-        Some(known) => {
-            Err(ApiError::new(ApiErrorKind::TypeError, format!("`{}` is no number of a document", known.name))
-                .field("constraints.field"))
-        }
-        None => {
-            let names: Vec<&str> =
-                filter::FILTER_FIELDS.iter().filter(|it| it.kind == FieldType::Number).map(|it| it.name).collect();
-            Err(ApiError::unknown_name(ApiErrorKind::UnknownField, "number of a document", field, &names)
-                .field("constraints.field"))
-        }
-    }
-}
 
 /// A numeric metadata field of a document.
 pub(crate) fn number_of(paper: &CorpusDocument, field: &str) -> Option<f64> {
@@ -261,7 +197,7 @@ fn usual_sections(corpus: &Corpus, share: f64) -> Vec<String> {
 fn detect_anomalies(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> {
     let threshold = request.nested_field("constraints", "threshold").and_then(Value::as_f64).unwrap_or(3.5);
     let fields: Vec<&'static str> = match request.nested_field("constraints", "field").and_then(Value::as_str) {
-        Some(field) => vec![numeric_field(field)?],
+        Some(field) => vec![filter::numeric_field(field)?],
         None => vec!["word_count", "citation_count", "reference_count", "table_count", "code_count"],
     };
     let mut answer = Answer::new("robust z score: distance from the median in units of the median deviation");

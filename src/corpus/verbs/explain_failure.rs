@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::catalog::StoredResult;
 use crate::corpus::api::answer::Answer;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::{self, ValidRequest};
-use crate::corpus::parse_stored;
+use crate::corpus::api::request::ValidRequest;
+use crate::corpus::api::validate;
+use crate::corpus::results::parse_stored;
 use crate::corpus::views::documents::{Corpus, PAST_TEXT_GONE, UnreadDocument};
 use crate::model::FileId;
 

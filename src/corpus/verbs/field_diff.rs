@@ -9,15 +9,16 @@ use similar::TextDiff;
 use crate::catalog::{Column, SessionFile};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult, nearest_name};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::loader::extension;
 use crate::corpus::document::metadata::Facts;
-use crate::corpus::document::parsed::{ParsedDocument, normalize_key};
+use crate::corpus::document::parsed::ParsedDocument;
 use crate::corpus::filter::{self, FieldSource, FilterField};
+use crate::corpus::text::words::normalize_key;
 use crate::corpus::verbs::compare::{DIFF_TIME_LIMIT, report_coarse_diff};
-use crate::corpus::verbs::delta::{DeltaBaseline, has_changed};
+use crate::corpus::views::baseline::{DeltaBaseline, has_changed};
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
-use crate::corpus::views::select::FilterRow;
+use crate::corpus::views::filter_row::FilterRow;
 use crate::model::{FileKind, FileState};
 
 /// The fields besides metadata: the text, and the lists that it holds.

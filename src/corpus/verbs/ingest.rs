@@ -2,61 +2,27 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::catalog::SessionFile;
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::management::check_limit;
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
+use crate::corpus::context::CorpusApi;
 use crate::corpus::document::loader;
-use crate::corpus::text::words::truncate_to_line;
-use crate::corpus::views::snapshot::{SessionSnapshot, remove_if_there};
-use crate::corpus::{CorpusApi, MAX_SYNC_DOCUMENTS, VerbOutcome, hash_result_id};
-use crate::egress::{self, Purpose};
-use crate::error::{Error, ErrorCode, IoContext, Result};
-use crate::files::unresponsive;
-use crate::index::{blocking, resolve};
-use crate::model::{
-    FileFilter, FileId, FileRecord, FileState, IndexRequest, JobSnapshot, JobState, PrivacyMode, Scope,
-};
-
-/// Most sessions of an owner; each has a row for every file.
-const MAX_SESSIONS: usize = 1_000;
-
-/// Most bytes of a page.
-const MAX_PAGE_BYTES: usize = 20 << 20;
+use crate::corpus::limits::MAX_SYNC_DOCUMENTS;
+use crate::corpus::outcome::VerbOutcome;
+use crate::corpus::results::hash_result_id;
+use crate::corpus::verbs::ingest_run::{IngestRun, RunningIngest, failures};
+use crate::corpus::views::sessions::remove_if_there;
+use crate::corpus::views::snapshot::SessionSnapshot;
+use crate::error::{Error, ErrorCode, IoContext};
+use crate::index::blocking;
+use crate::model::{FileFilter, FileId, FileRecord, FileState, JobSnapshot, JobState};
 
 /// Most failures named in an answer; the failures file lists all.
 const MAX_NAMED_FAILURES: usize = 20;
-
-/// Time limit for fetching a page.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A running INGEST: the fetched pages and the started index jobs.
-pub(crate) struct RunningIngest {
-    run: IngestRun,
-    jobs: Vec<JobSnapshot>,
-}
-
-/// The input of one INGEST run.
-struct IngestRun {
-    /// Files and folders to index.
-    paths: Vec<String>,
-    /// Whether to index the folder of fetched pages too.
-    pages: bool,
-    /// The paths of the session.
-    session_paths: Vec<String>,
-    /// Whether texts are left out (mode `minimal`).
-    minimal: bool,
-    /// The session with the failures that this run retries.
-    retried: Option<Arc<SessionSnapshot>>,
-    /// Pages that could not be fetched, with the reason.
-    unfetched: Vec<(String, String)>,
-}
 
 impl CorpusApi {
     /// Runs INGEST, or turns it into a job if it takes longer.
@@ -88,129 +54,6 @@ impl CorpusApi {
             self.wait_for_index_job(job, None).await?;
         }
         self.finish_run(request, going.run).await
-    }
-
-    async fn start_run(&self, request: &ValidRequest) -> ApiResult<RunningIngest> {
-        let run = self.prepare_run(request).await?;
-        let jobs = self.start_index_jobs(&run).await?;
-        Ok(RunningIngest { run, jobs })
-    }
-
-    fn check_may_fetch(&self, request: &ValidRequest) -> ApiResult<()> {
-        if !request.has("urls") {
-            return Ok(());
-        }
-        if !self.scope.is_all() {
-            return Err(ApiError::new(ApiErrorKind::Forbidden, "only the owner may fetch pages").field("urls"));
-        }
-        let privacy = self.reader.parts.privacy;
-        if privacy == PrivacyMode::LocalOnly {
-            for url in request.texts("urls") {
-                // The egress log records the denied request.
-                egress::check_allowed(url, privacy, Purpose::Page)?;
-            }
-            return Err(ApiError::new(ApiErrorKind::Forbidden, "no pages are fetched in privacy mode `local_only`")
-                .field("urls")
-                .action("save the pages and INGEST the files")
-                .action("or the owner sets VIC_PRIVACY_MODE=cloud_reasoning_ok"));
-        }
-        Ok(())
-    }
-
-    async fn prepare_run(&self, request: &ValidRequest) -> ApiResult<IngestRun> {
-        let minimal = request.text("mode") == Some("minimal");
-        if let Some(session) = request.whole("session") {
-            return self.prepare_retry(self.session_snapshot(session).await?).await;
-        }
-        let kept = self.sessions().await?.len();
-        check_limit("sessions", kept, MAX_SESSIONS, "`view delete` with `session` releases one")?;
-        if request.has("urls") {
-            let mut urls = request.texts("urls");
-            let mut seen = BTreeSet::new();
-            urls.retain(|it| seen.insert(*it));
-            let (places, unfetched) = self.fetch_all(&urls).await?;
-            return Ok(IngestRun {
-                paths: Vec::new(),
-                pages: !places.is_empty(),
-                session_paths: places,
-                minimal,
-                retried: None,
-                unfetched,
-            });
-        }
-        let mut paths = Vec::new();
-        for path in request.texts("paths") {
-            // A relative path would be resolved in the daemon's working directory.
-            let found = match Path::new(path) {
-                given if given.is_absolute() => resolve(given).await.ok(),
-                _ => None,
-            };
-            let found = found.filter(|it| self.scope.covers(it));
-            let found = found.and_then(|it| it.into_os_string().into_string().ok());
-            let found = found.ok_or_else(|| {
-                ApiError::new(ApiErrorKind::UnknownFile, format!("there is no `{}`", truncate_to_line(path, 80)))
-                    .field("paths")
-                    .action("give an absolute path")
-            })?;
-            if !paths.contains(&found) {
-                paths.push(found);
-            }
-        }
-        Ok(IngestRun {
-            session_paths: paths.clone(),
-            paths,
-            pages: false,
-            minimal,
-            retried: None,
-            unfetched: Vec::new(),
-        })
-    }
-
-    /// Retries the failures of a session: files that still exist or exist again, and pages that were not fetched.
-    async fn prepare_retry(&self, past: Arc<SessionSnapshot>) -> ApiResult<IngestRun> {
-        let (pages, failed): (Vec<&SessionFile>, Vec<_>) = failures(&past).partition(|it| it.file < 0);
-        let (reader, numbers) = (self.reader.clone(), failed.iter().map(|it| it.file).collect::<Vec<_>>());
-        let records = blocking(move || reader.parts.catalog.records(&numbers)).await?;
-        let now = records.iter().map(FileRecord::absolute);
-        let then = failed.iter().filter(|it| !it.root.is_empty()).map(|it| Path::new(&it.root).join(&it.path));
-        let candidates: Vec<PathBuf> = now.chain(then).collect();
-        let scope = self.scope.clone();
-        let there = blocking(move || {
-            Ok(candidates.into_iter().filter(|it| exists_in_scope(it, &scope)).collect::<BTreeSet<PathBuf>>())
-        })
-        .await?;
-        let paths = there.into_iter().filter_map(|it| it.into_os_string().into_string().ok()).collect::<Vec<_>>();
-        let pages: Vec<&str> = pages.into_iter().map(|it| it.path.as_str()).collect();
-        let (fetched, unfetched) = self.fetch_all(&pages).await?;
-        let (minimal, places) = (past.metadata_only, [paths.clone(), fetched.clone()].concat());
-        Ok(IngestRun {
-            paths,
-            pages: !fetched.is_empty(),
-            session_paths: places,
-            minimal,
-            retried: Some(past),
-            unfetched,
-        })
-    }
-
-    /// Starts the index jobs of a run. Pages share one folder: `full` is off, so that pages of other runs are not reread.
-    async fn start_index_jobs(&self, run: &IngestRun) -> ApiResult<Vec<JobSnapshot>> {
-        let request = |paths: Vec<String>, full: bool| IndexRequest {
-            paths,
-            full: full && !run.minimal,
-            metadata_only: run.minimal,
-            ..IndexRequest::default()
-        };
-        let mut jobs = Vec::new();
-        if !run.paths.is_empty() {
-            let request = request(run.paths.clone(), run.retried.is_some());
-            jobs.push(self.reader.parts.index.start_job(request, &self.scope, &self.holder).await?);
-        }
-        if run.pages {
-            let request = request(vec![self.pages_folder()], false);
-            jobs.push(self.reader.parts.index.start_job(request, &self.scope, &self.holder).await?);
-        }
-        Ok(jobs)
     }
 
     /// Waits for an index job; `None` if it finds more than `most` files.
@@ -400,37 +243,6 @@ impl CorpusApi {
         let file = || self.reader.parts.folder.join("sessions").join(format!("failed-{session}.yaml"));
         self.scope.is_all().then(file)
     }
-
-    /// The folder of fetched pages, the only folder of the data directory that may be indexed.
-    fn pages_folder(&self) -> String {
-        self.reader.parts.pages.to_string_lossy().into_owned()
-    }
-
-    /// Fetches pages; returns their files, and the failures.
-    async fn fetch_all(&self, urls: &[&str]) -> ApiResult<(Vec<String>, Vec<(String, String)>)> {
-        let folder = &self.reader.parts.pages;
-        std::fs::create_dir_all(folder).io_context("create", folder)?;
-        let (mut fetched, mut failed) = (Vec::new(), Vec::new());
-        for url in urls {
-            match fetch_page(url, self.reader.parts.privacy, folder).await {
-                Ok(path) => fetched.push(path.to_string_lossy().into_owned()),
-                Err(error) => failed.push((url.to_string(), error.message)),
-            }
-        }
-        Ok((fetched, failed))
-    }
-}
-
-/// Returns whether a failed file exists at its path. A path that has become a link may lead elsewhere, and one that moved
-/// may lie outside the caller's scope.
-fn exists_in_scope(path: &Path, scope: &Scope) -> bool {
-    let is_plain = || path.symlink_metadata().is_ok_and(|it| !it.is_symlink());
-    !unresponsive::is_unresponsive(path) && is_plain() && path.canonicalize().is_ok_and(|it| scope.covers(&it))
-}
-
-/// The failures of a session, without files that were skipped on purpose.
-fn failures(past: &SessionSnapshot) -> impl Iterator<Item = &SessionFile> {
-    past.files.iter().filter(|it| !it.problem.is_empty() && it.state != FileState::Skipped)
 }
 
 fn is_same_path(one: &SessionFile, other: &SessionFile) -> bool {
@@ -440,67 +252,4 @@ fn is_same_path(one: &SessionFile, other: &SessionFile) -> bool {
 /// Returns whether a file lies in the folder of fetched pages.
 fn is_page(file: &SessionFile, pages: &str) -> bool {
     Path::new(&file.root).join(&file.path).starts_with(pages)
-}
-
-/// Fetches one page; the same address always goes to the same file.
-async fn fetch_page(url: &str, privacy: PrivacyMode, folder: &Path) -> Result<PathBuf> {
-    let outbound = egress::open_client(url, privacy, Purpose::Page, None).await?;
-    let response =
-        outbound.send(outbound.get(url).timeout(PAGE_TIMEOUT)).await.map_err(|error| error.into_error(url))?;
-    if !response.status().is_success() {
-        return Err(Error::new(ErrorCode::Unavailable, format!("the server answered {}", response.status())));
-    }
-    let kind =
-        response.headers().get("content-type").and_then(|it| it.to_str().ok()).unwrap_or_default().to_lowercase();
-    let extension = match kind.split(';').next().unwrap_or_default().trim() {
-        "application/pdf" => "pdf",
-        "text/plain" => "txt",
-        "text/markdown" => "md",
-        "application/json" => "json",
-        _ => "html",
-    };
-    let mut bytes = Vec::new();
-    let mut response = response;
-    while let Some(chunk) =
-        response.chunk().await.map_err(|error| Error::new(ErrorCode::Unavailable, egress::innermost_cause(&error)))?
-    {
-        if bytes.len() + chunk.len() > MAX_PAGE_BYTES {
-            return Err(Error::new(ErrorCode::ResourceExhausted, "the page is larger than 20 MiB"));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    let path = folder.join(format!("{}.{extension}", &blake3::hash(url.as_bytes()).to_hex()[..24]));
-    blocking(move || std::fs::write(&path, bytes).io_context("write", &path).map(|()| path)).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_of_failed_file_does_not_follow_links() {
-        let dir = tempfile::tempdir().unwrap();
-        let here = dir.path().canonicalize().unwrap();
-        for folder in ["own", "theirs"] {
-            std::fs::create_dir(here.join(folder)).unwrap();
-            std::fs::write(here.join(folder).join("a.pdf"), "x").unwrap();
-        }
-        std::os::unix::fs::symlink(here.join("theirs"), here.join("own/link")).unwrap();
-        let own = Scope::Folders([here.join("own")].into());
-        for (path, of_own, of_all) in [
-            ("own/a.pdf", true, true),
-            ("own/gone.pdf", false, false),
-            ("own/link", false, false),
-            ("own/link/a.pdf", false, true),
-            ("theirs/a.pdf", false, true),
-        ] {
-            let path = here.join(path);
-            assert_eq!(
-                (exists_in_scope(&path, &own), exists_in_scope(&path, &Scope::All)),
-                (of_own, of_all),
-                "{}",
-                path.display()
-            );
-        }
-    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::ApiResult;
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::text::fuzzy_names::{NameMatcher, SAME_NAME};
 use crate::corpus::text::{code_blocks, dates, normalize_code, words};
 use crate::corpus::views::documents::Corpus;

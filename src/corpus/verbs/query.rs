@@ -9,17 +9,19 @@ use serde_json::{Map, Value, json};
 use crate::catalog::{Catalog, SessionFile};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
+use crate::corpus::context::CorpusApi;
 use crate::corpus::document::loader::DocumentLoader;
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::Filter;
+use crate::corpus::limits::{MAX_DOCUMENTS_WITHOUT_ASYNC, MAX_SYNC_DOCUMENTS, too_many_documents};
+use crate::corpus::outcome::VerbOutcome;
+use crate::corpus::results::hash_result_id;
+use crate::corpus::views::baseline::serialize_documents;
+use crate::corpus::views::filter_row::{FilterRow, needed_columns};
 use crate::corpus::views::saved_view::Selection;
-use crate::corpus::views::select::{FilterRow, needed_columns};
-use crate::corpus::views::snapshot::SessionSnapshot;
-use crate::corpus::views::{select, snapshot};
-use crate::corpus::{
-    CorpusApi, MAX_DOCUMENTS_WITHOUT_ASYNC, MAX_SYNC_DOCUMENTS, VerbOutcome, hash_result_id, too_many_documents,
-};
+use crate::corpus::views::select;
+use crate::corpus::views::snapshot::{SessionSnapshot, missing_facts};
 use crate::error::Result;
 use crate::files::unresponsive;
 use crate::index::blocking;
@@ -114,7 +116,7 @@ impl CorpusApi {
                 None => (catalog_rows(&reader, &facts, &page)?, catalog_rows(&reader, &HashMap::new(), remembered)?),
             };
             let documents =
-                if found.ids.len() <= MAX_STORED_MATCHES { snapshot::serialize_documents(&all) } else { String::new() };
+                if found.ids.len() <= MAX_STORED_MATCHES { serialize_documents(&all) } else { String::new() };
             Ok((found, page, documents))
         });
         let (found, page, documents) = found.await?;
@@ -125,7 +127,7 @@ impl CorpusApi {
         }
         let mut answer = build_answer(request, &filter, &found, &page);
         match &past {
-            Some(past) => answer.unknowns.extend(snapshot::missing_facts(past).filter(|_| !found.undecided.is_empty())),
+            Some(past) => answer.unknowns.extend(missing_facts(past).filter(|_| !found.undecided.is_empty())),
             None => report_vanished_roots(&mut answer, &page).await?,
         }
         let id = hash_result_id(&request.canonical(), &format!("{:?} {}", found.ids, answer.data));
@@ -192,7 +194,7 @@ fn document_row(file: &SessionFile, filter: &Filter) -> Value {
     let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
     let mut shown = Map::from_iter([("file".to_string(), json!(file.file)), ("path".to_string(), json!(file.path))]);
     for field in filter.fields() {
-        let columns = select::needed_columns(std::slice::from_ref(filter));
+        let columns = needed_columns(std::slice::from_ref(filter));
         let row = file.predicate_row(&columns);
         let sight = FilterRow { row: &row, columns: &columns, facts: facts.as_ref() };
         shown.insert(field.name.into(), sight.value_of(field).map_or(Value::Null, |it| it.value()));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::corpus::analysis::citation_graph;
 use crate::corpus::api::answer::{Answer, Unknown, mean, quantile, round_score};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::text::{dates, words};
 use crate::corpus::verbs::trace;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};

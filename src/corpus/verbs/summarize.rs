@@ -9,14 +9,15 @@ use crate::corpus::analysis::statements::{Statement, StatementTopic, distinct_fi
 use crate::corpus::analysis::{pros_cons, statements};
 use crate::corpus::api::answer::{Answer, Unknown, mean, round_score};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
-use crate::corpus::document::parsed::{PassageKind, normalize_key};
+use crate::corpus::api::request::ValidRequest;
+use crate::corpus::document::stored_passage::PassageKind;
 use crate::corpus::filter;
-use crate::corpus::text::words::truncate_to_line;
+use crate::corpus::text::words::{normalize_key, truncate_to_line};
 use crate::corpus::text::{dates, words};
 use crate::corpus::verbs::score;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::text::trimmed_sentences;
+use crate::verbs::Verb;
 
 /// Phrases that no summary may contain.
 pub(crate) const FORBIDDEN_PHRASES: [&str; 4] = ["best choice", "recommendation", "conclusion", "you should"];
@@ -41,7 +42,7 @@ pub(crate) fn run(request: &ValidRequest, corpus: &Corpus) -> ApiResult<Answer> 
 }
 
 /// The first text with a forbidden phrase. Paths are names and exempt.
-pub(crate) fn find_advice(value: &Value) -> Option<&str> {
+fn find_advice(value: &Value) -> Option<&str> {
     match value {
         Value::String(text) => is_advice(text).then_some(text),
         Value::Array(list) => list.iter().find_map(find_advice),
@@ -51,6 +52,19 @@ pub(crate) fn find_advice(value: &Value) -> Option<&str> {
         }
         _ => None,
     }
+}
+
+/// Checks the wording of an answer: a summary with forbidden phrases is never returned.
+pub(crate) fn check_wording(verb: &Verb, answer: &Answer) -> ApiResult<()> {
+    if verb.name != "SUMMARIZE" {
+        return Ok(());
+    }
+    let around = answer.unknowns.iter().map(|it| it.value()).chain([Value::Object(answer.parameters.clone())]);
+    if find_advice(&answer.data).is_none() && around.into_iter().all(|it| find_advice(&it).is_none()) {
+        return Ok(());
+    }
+    Err(ApiError::new(ApiErrorKind::Internal, "the summary contains advice, and is withheld")
+        .action("EXTRACT and COMPARE give the sources word by word"))
 }
 
 fn is_advice(text: &str) -> bool {

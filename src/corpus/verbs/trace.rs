@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::corpus::analysis::citation_graph::{self, CitationEdge, CitationNode};
 use crate::corpus::api::answer::{Answer, Unknown, round_score};
 use crate::corpus::api::error::ApiResult;
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::text::dates;
 use crate::corpus::views::documents::{Corpus, CorpusDocument};
 use crate::model::FileId;

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::SessionFile;
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
 use crate::corpus::document::metadata::Facts;
 use crate::corpus::filter::Filter;
 use crate::corpus::text::dates;
-use crate::corpus::views::select::{self, FilterRow};
+use crate::corpus::views::filter_row::{FilterRow, needed_columns};
 use crate::corpus::views::snapshot::SessionSnapshot;
 use crate::model::{FileFilter, FileId, Scope};
 
@@ -132,7 +132,7 @@ impl Selection {
 
     /// Returns whether a file of an earlier session belonged to the view then, judged by what the session recorded.
     pub(crate) fn contained_then(&self, file: &SessionFile) -> bool {
-        let columns = select::needed_columns(&self.filters);
+        let columns = needed_columns(&self.filters);
         let facts = file.facts.as_deref().and_then(|it| serde_json::from_str::<Facts>(it).ok());
         let row = file.predicate_row(&columns);
         let is_listed = !self.is_explicit || self.files.as_ref().is_none_or(|it| it.contains(&file.file));
@@ -162,6 +162,11 @@ pub(crate) fn view_reference(request: &ValidRequest) -> ViewReference<'_> {
         (None, Some(session)) => ViewReference::Session(session),
         (None, None) => ViewReference::Warehouse,
     }
+}
+
+/// Nanoseconds since the epoch, for features that depend on the clock by nature.
+pub(crate) fn now_ns() -> i64 {
+    chrono::Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX)
 }
 
 /// A request to manage views.

@@ -6,75 +6,27 @@ use std::pin::pin;
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
-use crate::catalog::{Catalog, Cell, Column, PredicateRow};
+use crate::catalog::{Catalog, Cell, Column};
 use crate::corpus::api::answer::{Answer, Unknown};
 use crate::corpus::api::error::{ApiError, ApiErrorKind, ApiResult};
-use crate::corpus::api::validate::ValidRequest;
+use crate::corpus::api::request::ValidRequest;
+use crate::corpus::context::CorpusApi;
 use crate::corpus::document::cache::ViewBudget;
 use crate::corpus::document::metadata::Facts;
-use crate::corpus::filter::{FieldSource, FieldType, FieldValue, Filter, FilterField};
-use crate::corpus::verbs::delta::DeltaBaseline;
+use crate::corpus::filter::{FieldSource, Filter};
+use crate::corpus::limits::MAX_SYNC_DOCUMENTS;
+use crate::corpus::results::hash_result_id;
+use crate::corpus::views::baseline::DeltaBaseline;
 use crate::corpus::views::documents::{Corpus, CorpusDocument, PAST_TEXT_GONE, UnreadDocument};
 use crate::corpus::views::file_names;
-use crate::corpus::views::saved_view::{Selection, View, ViewReference, view_reference};
-use crate::corpus::{CorpusApi, MAX_SYNC_DOCUMENTS, hash_result_id};
-use crate::error::Result as Tried;
+use crate::corpus::views::filter_row::{FilterRow, needed_columns};
+use crate::corpus::views::saved_view::{Selection, View, ViewReference, now_ns, view_reference};
+use crate::error;
 use crate::index::blocking;
 use crate::model::{ContentHash, FileId, FileRecord, FileState};
 
 /// Number of files read concurrently.
 pub(crate) const READ_CONCURRENCY: usize = 4;
-
-/// Whether the caller waits or the work runs in a job; this bounds the number of documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkMode {
-    CallerWaits,
-    InJob,
-}
-
-/// A row for filters: the requested columns, and the facts of its content.
-pub(crate) struct FilterRow<'a> {
-    pub(crate) row: &'a PredicateRow,
-    pub(crate) columns: &'a [Column],
-    pub(crate) facts: Option<&'a Facts>,
-}
-
-impl FilterRow<'_> {
-    /// The value of a field.
-    pub(crate) fn value_of(&self, field: &'static FilterField) -> Option<FieldValue> {
-        let column = match field.origin {
-            FieldSource::Fact(name) => return self.facts?.value_of(name),
-            FieldSource::Catalog(column) => column,
-        };
-        let at = self.columns.iter().position(|it| *it == column)?;
-        match (&self.row.cells[at], field.kind) {
-            (Cell::Text(text), _) => Some(FieldValue::Text(text.clone())),
-            (Cell::Number(number), FieldType::Moment) => Some(FieldValue::Moment(*number)),
-            (Cell::Number(number), _) => Some(FieldValue::Number(*number as f64)),
-            (Cell::Absent | Cell::Hash(_), _) => None,
-        }
-    }
-
-    /// The content hash.
-    pub(crate) fn hash(&self) -> Option<ContentHash> {
-        self.row.cells.iter().find_map(|it| if let Cell::Hash(hash) = it { Some(*hash) } else { None })
-    }
-}
-
-/// The columns that these filters need; the hash stands for facts.
-pub(crate) fn needed_columns(filters: &[Filter]) -> Vec<Column> {
-    let mut columns: Vec<Column> = Vec::new();
-    for field in filters.iter().flat_map(|it| it.fields()) {
-        let column = match field.origin {
-            FieldSource::Catalog(column) => column,
-            FieldSource::Fact(_) => Column::Hash,
-        };
-        if !columns.contains(&column) {
-            columns.push(column);
-        }
-    }
-    columns
-}
 
 /// Returns the ids of the files of a selection that `keep` accepts: from the catalog now, or from a session as it was.
 /// Reads only the wanted columns and opens no file.
@@ -84,7 +36,7 @@ pub(crate) fn select_where(
     selection: &Selection,
     wanted: &[Column],
     mut keep: impl FnMut(&FilterRow<'_>) -> bool,
-) -> Tried<Vec<FileId>> {
+) -> error::Result<Vec<FileId>> {
     let Some(past) = &selection.snapshot else {
         return catalog.select_where(&selection.base, wanted, |row| {
             let mut sight = FilterRow { row, columns: wanted, facts: None };
@@ -117,7 +69,7 @@ impl CorpusApi {
     pub(crate) async fn resolve_saved_view(&self, name: &str, view: &View) -> ApiResult<Selection> {
         match view {
             View::Session { session } => self.resolve_session(*session).await,
-            view => Selection::saved(&self.scope, name, view, crate::corpus::now_ns()),
+            view => Selection::saved(&self.scope, name, view, now_ns()),
         }
     }
 

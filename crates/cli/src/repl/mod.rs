@@ -10,22 +10,18 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 use console::Term;
 
+use crate::command::{Cli, dispatch};
 use crate::output::{self, Printer};
 use crate::repl::line_editor::{History, KeyResult, LineEditor};
 use crate::text::escape_controls;
-use crate::{Cli, Command, dispatch};
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 
 /// The prompt.
 const PROMPT: &str = "vic> ";
 
-/// Arguments of `vic repl`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-
 /// Runs the command until the input ends.
-pub(crate) async fn run(_args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, printer: &mut Printer) -> Result<()> {
     match std::io::stdin().is_terminal() {
         true => run_interactive(config, printer).await,
         false => run_piped(config, printer).await,
@@ -167,11 +163,7 @@ async fn run_line(line: &str, config: &Config, printer: &mut Printer) -> Result<
         }
         Err(error) => return Err(usage_error(&error)),
     };
-    if matches!(cli.command, Command::Repl(_)) {
-        return Err(Error::invalid("the repl cannot run inside itself"));
-    }
-    // Boxed, because the future of a command would contain itself.
-    Box::pin(dispatch(cli.command, config, printer)).await?;
+    dispatch(cli.command, config, printer).await?;
     Ok(NextAction::Line)
 }
 

@@ -4,6 +4,7 @@
 //! or [`ErrorCode::Unavailable`] when no daemon can be reached. [`Client::connect_or_start`] starts one. Nothing here
 //! touches the store or a model.
 
+use std::io;
 use std::time::Duration;
 
 use futures::stream::{Stream, StreamExt};
@@ -79,20 +80,11 @@ impl Client {
             .keep_alive_while_idle(true)
             .connect_with_connector(connector)
             .await
-            .map_err(|error| start::connect_error(config, &error))?;
+            .map_err(|error| connect_error(config, &error))?;
         let graph = wire::graph_client::GraphClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
         let llm = wire::llm_client::LlmClient::new(channel.clone()).max_decoding_message_size(MAX_RESPONSE);
         let stub = wire::vic_client::VicClient::new(channel).max_decoding_message_size(MAX_RESPONSE);
         Ok(Client { stub, graph, llm })
-    }
-
-    /// Connects, and starts a daemon first when none runs.
-    ///
-    /// # Errors
-    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon exits, or does not answer
-    /// within five minutes.
-    pub async fn connect_or_start(config: &Config) -> Result<Client> {
-        start::connect_or_start(config).await
     }
 
     /// Answers a question.
@@ -326,6 +318,26 @@ fn into_reply<T>(result: Result<tonic::Response<T>, tonic::Status>) -> Result<T>
 
 fn snapshots(stream: tonic::Streaming<wire::JobSnapshot>) -> impl Stream<Item = Result<JobSnapshot>> + Send + use<> {
     stream.map(|item| item.map_err(|status| call_error(&status))?.try_into())
+}
+
+/// Explains a failed connection.
+fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
+    let kind = std::iter::successors(Some(error), |error| error.source())
+        .find_map(|error| error.downcast_ref::<io::Error>())
+        .map(io::Error::kind);
+    let socket = config.socket_path();
+    match kind {
+        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Error::new(ErrorCode::Unavailable, format!("no vicd is running for `{}`", config.data_dir.display()))
+                .hint("vic daemon start")
+        }
+        Some(kind @ io::ErrorKind::PermissionDenied) => Error::io("connect to", &socket, &io::Error::from(kind)),
+        Some(io::ErrorKind::InvalidInput) => {
+            Error::invalid(format!("the path of the socket is too long: `{}`", socket.display()))
+                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most some 90 bytes")
+        }
+        _ => Error::new(ErrorCode::Unavailable, format!("cannot connect to `{}`: {error}", socket.display())),
+    }
 }
 
 /// Distinguishes errors of the daemon from connection failures.

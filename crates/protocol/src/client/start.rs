@@ -45,16 +45,22 @@ pub fn on_long_wait(listener: fn(&str)) {
     let _second = WAIT_LISTENER.set(listener);
 }
 
-/// See [`Client::connect_or_start`].
-pub(crate) async fn connect_or_start(config: &Config) -> Result<Client> {
-    let client = match Client::connect(config).await {
-        Err(error) if error.code == ErrorCode::Unavailable => None,
-        connected => Some(connected?),
-    };
-    match client {
-        // The daemon writes its address when it is ready to answer.
-        Some(client) if config.address_path().exists() => Ok(client),
-        begun => PendingStart::new(config, begun.is_some())?.wait().await,
+impl Client {
+    /// Connects, and starts a daemon first when none runs.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; `Unavailable` with the last lines of the log when the daemon exits, or does not answer
+    /// within five minutes.
+    pub async fn connect_or_start(config: &Config) -> Result<Client> {
+        let client = match Client::connect(config).await {
+            Err(error) if error.code == ErrorCode::Unavailable => None,
+            connected => Some(connected?),
+        };
+        match client {
+            // The daemon writes its address when it is ready to answer.
+            Some(client) if config.address_path().exists() => Ok(client),
+            begun => PendingStart::new(config, begun.is_some())?.wait().await,
+        }
     }
 }
 
@@ -286,26 +292,6 @@ fn read_tail(path: &Path, start: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     log.take(LOG_TAIL).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Explains a failed connection.
-pub(crate) fn connect_error(config: &Config, error: &(dyn std::error::Error + 'static)) -> Error {
-    let kind = std::iter::successors(Some(error), |error| error.source())
-        .find_map(|error| error.downcast_ref::<io::Error>())
-        .map(io::Error::kind);
-    let socket = config.socket_path();
-    match kind {
-        Some(io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            Error::new(ErrorCode::Unavailable, format!("no vicd is running for `{}`", config.data_dir.display()))
-                .hint("vic daemon start")
-        }
-        Some(kind @ io::ErrorKind::PermissionDenied) => Error::io("connect to", &socket, &io::Error::from(kind)),
-        Some(io::ErrorKind::InvalidInput) => {
-            Error::invalid(format!("the path of the socket is too long: `{}`", socket.display()))
-                .hint("point VIC_DATA_DIR at a folder with a shorter path, at most some 90 bytes")
-        }
-        _ => Error::new(ErrorCode::Unavailable, format!("cannot connect to `{}`: {error}", socket.display())),
-    }
 }
 
 #[cfg(test)]

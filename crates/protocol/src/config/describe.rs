@@ -5,9 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::config::embed::EmbedBackend;
+use crate::config::ollama_host::OLLAMA_HOST;
+use crate::config::sections::{Config, LlmBackend};
 use crate::config::sources::{Settings, file_key, read_file};
 use crate::config::tuned::read_tuned;
-use crate::config::{Config, EmbedBackend, LlmBackend, OLLAMA_HOST, VARIABLES};
+use crate::config::variables::VARIABLES;
 use crate::error::Result;
 
 /// The origin of a value.

@@ -1,6 +1,9 @@
 //! `OLLAMA_HOST`, the only variable of another program that vic reads: the user's Ollama server. Accepts the forms that
 //! Ollama documents: a host, a port, or both, with or without scheme and path.
 
+/// Ollama's own variable.
+pub(super) const OLLAMA_HOST: &str = "OLLAMA_HOST";
+
 /// Default port of an Ollama address without port and scheme.
 const DEFAULT_PORT: u16 = 11_434;
 

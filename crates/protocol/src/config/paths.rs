@@ -1,10 +1,8 @@
 //! Paths of the data directory and its files.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::config::Config;
-use crate::error::{IoContext, Result};
+use crate::config::sections::Config;
 
 impl Config {
     /// The daemon's Unix socket.
@@ -86,18 +84,4 @@ impl Config {
     pub fn log_path(&self) -> PathBuf {
         self.data_dir.join("vicd.log")
     }
-}
-
-/// The platform's data directory; `None` if the environment does not define it. Ignores relative paths.
-pub(super) fn platform_data_dir(lookup: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name| lookup(name).map(PathBuf::from).filter(|it| it.is_absolute());
-    if let Some(dir) = folder("XDG_DATA_HOME") {
-        return Some(dir.join("vic"));
-    }
-    let below = if cfg!(target_os = "macos") { "Library/Application Support/vic" } else { ".local/share/vic" };
-    Some(folder("HOME")?.join(below))
-}
-
-pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).io_context("resolve", path)
 }

@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::config::embed::{EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, MAX_EMBED_THREADS};
+use crate::config::sections::{BackgroundConfig, Config, LlmBackend, LlmConfig, VectorConfig, WalkConfig};
 use crate::config::sources::Settings;
-use crate::config::{
-    BackgroundConfig, Config, EmbedBackend, EmbedConfig, EmbedDevice, EmbedEngine, LlmBackend, LlmConfig,
-    MAX_EMBED_THREADS, OLLAMA_HOST, VectorConfig, WalkConfig, foreign_variables, ollama_host,
-};
+use crate::config::{foreign_variables, ollama_host};
 use crate::error::{Error, Result};
 use crate::model::{ExtractLimits, JailMode, OcrMode, PrivacyMode, Redaction};
 
@@ -141,7 +140,7 @@ impl Settings<'_> {
 
     /// The address in Ollama's own variable, or its default.
     fn ollama_address(&self) -> String {
-        ollama_host::client_address(&(self.lookup)(OLLAMA_HOST).unwrap_or_default().to_string_lossy())
+        ollama_host::client_address(&(self.lookup)(ollama_host::OLLAMA_HOST).unwrap_or_default().to_string_lossy())
     }
 
     fn llm(&self) -> Result<LlmConfig> {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::config::{VARIABLES, absolute};
+use crate::config::variables::VARIABLES;
 use crate::error::{Error, IoContext, Result};
 
 /// Looks up settings in the environment, then the file, then the tuned values.
@@ -62,6 +62,10 @@ impl Settings<'_> {
             Some(other) => Err(Error::invalid(format!("cannot understand {name} `{other}`")).hint("use `1` or `0`")),
         }
     }
+}
+
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).io_context("resolve", path)
 }
 
 /// `VIC_PRIVACY_MODE` -> `privacy_mode`.

@@ -12,29 +12,33 @@ mod corpus;
 mod doctor;
 mod document;
 mod file;
+mod file_state;
 mod graph;
 mod principal;
 mod job;
 mod file_kind;
 mod json_views;
 pub mod llm;
+mod chunk_pieces;
 pub mod chunk_places;
 mod place_parser;
 mod query;
 mod extract_policy;
 #[doc(hidden)]
 pub mod samples;
+mod root;
 mod scope;
 mod table;
 mod tool;
 
-pub use crate::model::chunk_places::{ChunkPiece, EncodedPieces, PlaceIndex};
+pub use crate::model::chunk_pieces::{ChunkPiece, EncodedPieces};
+pub use crate::model::chunk_places::PlaceIndex;
 pub use crate::model::extract_policy::{JailMode, Redaction};
 pub use crate::model::file_kind::CODE_EXTENSIONS;
 pub use crate::model::json_views::{
     FileEntry, FilePage, FilesRequest, IndexStart, JobReport, ReadRequest, Reading, ReadingBlock,
 };
-pub use crate::model::paths::{MEMBER_SEPARATOR, display_path, display_relative, parse_path, resolve_in_roots};
+pub use crate::model::paths::{MEMBER_SEPARATOR, display_path, display_relative, parse_path};
 pub use crate::model::place_parser::{Place, parse_cells, parse_span, split_path_and_place};
 pub use crate::model::principal::Principal;
 pub use background::{MemoryCap, Pause, PauseReason, PauseRequest, PauseState, SyncReport, SyncRequest, WatchReport};
@@ -45,9 +49,8 @@ pub use document::{
     Anchor, Block, BlockKind, Document, ExtractFailure, ExtractLimits, Link, LinkKind, MAX_BLOCKS, MAX_FILE_BYTES,
     OCR_MODELS_UNAVAILABLE, Region,
 };
-pub use file::{
-    ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, RootId,
-};
+pub use file::{ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FoundFile};
+pub use file_state::{FileState, Reason};
 pub use graph::{
     AT_TIME, GraphChange, GraphEdge, GraphEvidence, GraphExtent, GraphField, GraphFormat, GraphImport, GraphNode,
     GraphPart, GraphQuestion, GraphRelation, GraphRequest, GraphSchema, GraphShape, GraphSource, GraphType, IN_CONTEXT,
@@ -58,6 +61,7 @@ pub use query::{
     GrepResponse, INTENTS, L0Filters, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, PrivacyMode, QueryPlan, ResponseStats,
     SKILLS, SearchHit, SimilarRequest,
 };
+pub use root::{Root, RootId, resolve_in_roots};
 pub use scope::Scope;
 pub use table::{
     TableAggregate, TableCell, TableColumn, TableFunction, TableGroup, TableLeftOut, TablePeriod, TableRequest,

@@ -1,6 +1,8 @@
 //! The management calls: views, jobs, stored results, help and schemas. They take no common fields.
 
-use crate::verbs::{Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field};
+use crate::verbs::verb::{
+    FORMATS, Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field,
+};
 
 const FORMAT: Field = optional_field("format", FieldKind::Choice(&["json", "yaml"]), "json (default) or yaml");
 const NAME: Field = required_field("name", SHORT_TEXT, "its name");
@@ -60,7 +62,7 @@ pub const MANAGEMENT_CALLS: &[Verb] = &[
         forms: &[form(
             "",
             "gives an earlier answer",
-            &[ID, optional_field("format", FieldKind::Choice(crate::verbs::FORMATS), "as of the verb")],
+            &[ID, optional_field("format", FieldKind::Choice(FORMATS), "as of the verb")],
         )],
     },
     Verb {

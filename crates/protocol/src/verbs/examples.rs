@@ -1,7 +1,18 @@
 //! One request of every form with its answer. Tests run them on `tests/data/examples`; its documents have
 //! the numbers 1 to 3.
 
-use crate::verbs::Example;
+/// A sample request of a form and its answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Example {
+    /// The verb.
+    pub verb: &'static str,
+    /// The form; empty for an only form.
+    pub form: &'static str,
+    /// The fields of the request without `form`.
+    pub request: &'static str,
+    /// The shortened `data` of the answer; everything in it is also in the full answer.
+    pub response: &'static str,
+}
 
 const fn example(verb: &'static str, form: &'static str, request: &'static str, response: &'static str) -> Example {
     Example { verb, form, request, response }

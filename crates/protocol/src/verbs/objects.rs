@@ -1,6 +1,26 @@
 //! The schemas of EXTRACT: the fields and filters of their objects.
 
-use crate::verbs::{FieldKind, ObjectSchema, SHORT_TEXT, optional_field};
+use crate::verbs::verb::{Field, FieldKind, LONG_TEXT, SHORT_TEXT, optional_field};
+
+/// One schema of EXTRACT.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ObjectSchema {
+    /// The name.
+    pub name: &'static str,
+    /// The fields of its objects with their JSON types, besides the place and the confidence; a type that ends with `?`
+    /// marks a field that an object may lack.
+    pub fields: &'static [(&'static str, &'static str)],
+    /// The filters of its objects, in addition to [`ANY_FILTERS`].
+    pub filters: &'static [Field],
+}
+
+/// Filters of the objects of every schema.
+pub const ANY_FILTERS: &[Field] = &[
+    optional_field("file", FieldKind::File, "only of this file"),
+    optional_field("content_type", SHORT_TEXT, "only of documents of this type"),
+    optional_field("min_confidence", FieldKind::Number(0.0, 1.0), "at least this sure"),
+    optional_field("contains", LONG_TEXT, "only objects that hold this text, in any case"),
+];
 
 /// The schemas of EXTRACT.
 pub const SCHEMAS: &[ObjectSchema] = &[

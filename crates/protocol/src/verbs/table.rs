@@ -1,14 +1,34 @@
 //! The eleven verbs.
 
-use crate::verbs::{
-    Field, FieldKind, LONG_TEXT, RANK_CRITERIA, SCHEMA_NAMES, SHORT_TEXT, VERB_NAMES, Verb, form, optional_field,
-    required_field,
-};
+use crate::verbs::objects::SCHEMA_NAMES;
+use crate::verbs::verb::{Field, FieldKind, LONG_TEXT, SHORT_TEXT, Verb, form, optional_field, required_field};
+
+/// Every verb. The list is closed.
+pub const VERBS: &[Verb] =
+    &[INGEST, EXTRACT, NORMALIZE, COMPARE, DETECT, TRACE, SCORE, QUERY, DELTA, SUMMARIZE, EXPLAIN_FAILURE];
+
+/// The names of [`VERBS`], in their order.
+pub const VERB_NAMES: &[&str] = &[
+    "INGEST",
+    "EXTRACT",
+    "NORMALIZE",
+    "COMPARE",
+    "DETECT",
+    "TRACE",
+    "SCORE",
+    "QUERY",
+    "DELTA",
+    "SUMMARIZE",
+    "EXPLAIN_FAILURE",
+];
+
+/// Ranking criteria for authority.
+pub const RANK_CRITERIA: &[&str] = &["citations", "pagerank"];
 
 const OBJECTIVE: Field =
     optional_field("objective", LONG_TEXT, "what the answer is for, in plain words; vic chooses the method");
 
-pub(super) const INGEST: Verb = Verb {
+const INGEST: Verb = Verb {
     name: "INGEST",
     when: "before anything else, to bring folders, files or pages in and to get a session to work on",
     never: "it never changes, moves or sends files, and reads nothing outside the given places",
@@ -29,7 +49,7 @@ pub(super) const INGEST: Verb = Verb {
     )],
 };
 
-pub(super) const EXTRACT: Verb = Verb {
+const EXTRACT: Verb = Verb {
     name: "EXTRACT",
     when: "to get exact objects (code, tables, quotes, ...) with file, page or lines, bytes and confidence",
     never: "it does not interpret, summarise or complete; what is not in the text is not in the answer",
@@ -44,7 +64,7 @@ pub(super) const EXTRACT: Verb = Verb {
     )],
 };
 
-pub(super) const NORMALIZE: Verb = Verb {
+const NORMALIZE: Verb = Verb {
     name: "NORMALIZE",
     when: "to learn which spellings are the same thing before you count or compare",
     never: "it does not change files, and does not guess between day and month: such dates are unknowns",
@@ -76,7 +96,7 @@ pub(super) const NORMALIZE: Verb = Verb {
     ],
 };
 
-pub(super) const COMPARE: Verb = Verb {
+const COMPARE: Verb = Verb {
     name: "COMPARE",
     when: "to enumerate differences and agreements between documents",
     never: "it does not say which side is right",
@@ -115,7 +135,7 @@ pub(super) const COMPARE: Verb = Verb {
     ],
 };
 
-pub(super) const DETECT: Verb = Verb {
+const DETECT: Verb = Verb {
     name: "DETECT",
     when: "to learn where to look harder: groups, warnings, gaps, outliers, trends",
     never: "it does not explain why; the method that was used is always named",
@@ -212,7 +232,7 @@ pub(super) const DETECT: Verb = Verb {
     ],
 };
 
-pub(super) const TRACE: Verb = Verb {
+const TRACE: Verb = Verb {
     name: "TRACE",
     when: "to see who cites, links or builds on whom",
     never: "it does not invent links: every edge points at the text that makes it",
@@ -241,7 +261,7 @@ pub(super) const TRACE: Verb = Verb {
     ],
 };
 
-pub(super) const SCORE: Verb = Verb {
+const SCORE: Verb = Verb {
     name: "SCORE",
     when: "to weigh documents or an earlier result by stated criteria",
     never: "it does not judge truth; every score names the counts it was made of",
@@ -262,7 +282,7 @@ pub(super) const SCORE: Verb = Verb {
     ],
 };
 
-pub(super) const QUERY: Verb = Verb {
+const QUERY: Verb = Verb {
     name: "QUERY",
     when: "to filter documents by metadata before reading any",
     never: "it knows metadata only; what a text argues or introduces is not asked here",
@@ -274,7 +294,7 @@ pub(super) const QUERY: Verb = Verb {
     )],
 };
 
-pub(super) const DELTA: Verb = Verb {
+const DELTA: Verb = Verb {
     name: "DELTA",
     when: "to see only what changed since a time or a session",
     never: "it does not repeat what stayed the same",
@@ -304,7 +324,7 @@ pub(super) const DELTA: Verb = Verb {
     )],
 };
 
-pub(super) const SUMMARIZE: Verb = Verb {
+const SUMMARIZE: Verb = Verb {
     name: "SUMMARIZE",
     when: "to get the inputs of a decision, a timeline or a matrix as structures",
     never: "it never writes prose, never judges and never advises",
@@ -336,7 +356,7 @@ pub(super) const SUMMARIZE: Verb = Verb {
     ],
 };
 
-pub(super) const EXPLAIN_FAILURE: Verb = Verb {
+const EXPLAIN_FAILURE: Verb = Verb {
     name: "EXPLAIN_FAILURE",
     when: "after a low confidence, a partial coverage or a refusal, to learn what to fix",
     never: "it does not repeat the work",

@@ -1,5 +1,5 @@
 use crate::model::chunk_places::*;
-use crate::model::{ChunkId, Tier};
+use crate::model::{ChunkId, EncodedPieces, Region, Tier};
 
 fn piece(range: Range<usize>, anchor: Anchor) -> ChunkPiece {
     ChunkPiece { range, anchor }

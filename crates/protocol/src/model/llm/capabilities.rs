@@ -1,8 +1,6 @@
-//! Capabilities of a backend's models, as reported by the backend.
+//! Models of a backend: their names, kinds of work and capabilities, as reported by the backend.
 
-use serde::Serialize;
-
-use crate::model::llm::request::{ModelId, WorkloadKind};
+use serde::{Deserialize, Serialize};
 
 /// Default limit of an answer, if the model reports none: more tokens than any model produces.
 const DEFAULT_MAX_TOKENS: u32 = 1 << 17;
@@ -11,6 +9,50 @@ const DEFAULT_MAX_TEMPERATURE: f32 = 2.0;
 
 /// Replacement for a host name that the caller may not see.
 const REMOTE_HOST_LABEL: &str = "another machine";
+
+/// Name of a model on its backend, e.g. `nemotron-3-nano`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ModelId(pub String);
+
+impl From<&str> for ModelId {
+    fn from(name: &str) -> ModelId {
+        ModelId(name.into())
+    }
+}
+
+/// The kind of work of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkloadKind {
+    /// A conversation.
+    #[default]
+    Chat,
+    /// Continues a text.
+    Completion,
+    /// A conversation in which the model may call tools.
+    Tool,
+    /// A request with images.
+    Vision,
+}
+
+impl WorkloadKind {
+    /// Returns the name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkloadKind::Chat => "chat",
+            WorkloadKind::Completion => "completion",
+            WorkloadKind::Tool => "tool",
+            WorkloadKind::Vision => "vision",
+        }
+    }
+
+    /// Returns the kind with this wire name.
+    pub fn from_name(name: &str) -> Option<WorkloadKind> {
+        use WorkloadKind::{Chat, Completion, Tool, Vision};
+        [Chat, Completion, Tool, Vision].into_iter().find(|it| it.name() == name)
+    }
+}
 
 /// One model.
 #[derive(Clone, Debug, PartialEq, Serialize)]

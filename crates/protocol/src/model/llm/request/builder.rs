@@ -3,17 +3,26 @@
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::model::llm::capabilities::ModelCapability;
+use crate::model::llm::capabilities::{ModelCapability, ModelId, WorkloadKind};
 use crate::model::llm::guardrails::Guardrails;
-use crate::model::llm::request::{LlmRequest, ModelId, Prompt, Timeouts, WorkloadKind};
+use crate::model::llm::request::message::Prompt;
+use crate::model::llm::request::{LlmRequest, Timeouts};
 use crate::model::{PrivacyMode, ToolSpec};
 
 /// Builds a request step by step.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct LlmRequestBuilder {
-    pub(super) request: LlmRequest,
-    pub(super) limits: Option<ModelCapability>,
+    request: LlmRequest,
+    limits: Option<ModelCapability>,
+}
+
+impl LlmRequest {
+    /// Starts a request; [`LlmRequestBuilder::build`] validates it.
+    pub fn builder() -> LlmRequestBuilder {
+        let request = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
+        LlmRequestBuilder { request: LlmRequest { messages: Vec::new(), ..request }, limits: None }
+    }
 }
 
 /// Starts a request, as [`LlmRequest::builder`].

@@ -6,7 +6,6 @@ mod message;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -15,6 +14,7 @@ use crate::model::llm::guardrails::Guardrails;
 use crate::model::llm::schema::{MAX_PATTERNS, Schema};
 use crate::model::{PrivacyMode, ToolSpec};
 
+pub use crate::model::llm::capabilities::{ModelId, WorkloadKind};
 pub use crate::model::llm::request::builder::{LlmRequestBuilder, builder};
 pub use crate::model::llm::request::message::{Message, Prompt, Role, ToolCall};
 
@@ -26,50 +26,6 @@ const MAX_TOKENS: u32 = 1024;
 pub const MAX_MODEL_NAME: usize = 1 << 10;
 /// Longest tool name that common servers accept.
 const MAX_TOOL_NAME: usize = 64;
-
-/// Name of a model on its backend, e.g. `nemotron-3-nano`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ModelId(pub String);
-
-impl From<&str> for ModelId {
-    fn from(name: &str) -> ModelId {
-        ModelId(name.into())
-    }
-}
-
-/// The kind of work of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkloadKind {
-    /// A conversation.
-    #[default]
-    Chat,
-    /// Continues a text.
-    Completion,
-    /// A conversation in which the model may call tools.
-    Tool,
-    /// A request with images.
-    Vision,
-}
-
-impl WorkloadKind {
-    /// Returns the name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            WorkloadKind::Chat => "chat",
-            WorkloadKind::Completion => "completion",
-            WorkloadKind::Tool => "tool",
-            WorkloadKind::Vision => "vision",
-        }
-    }
-
-    /// Returns the kind with this wire name.
-    pub fn from_name(name: &str) -> Option<WorkloadKind> {
-        use WorkloadKind::{Chat, Completion, Tool, Vision};
-        [Chat, Completion, Tool, Vision].into_iter().find(|it| it.name() == name)
-    }
-}
 
 /// The timeouts of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,12 +104,6 @@ impl LlmRequest {
             metadata: BTreeMap::new(),
             guardrails: None,
         }
-    }
-
-    /// Starts a request; [`LlmRequestBuilder::build`] validates it.
-    pub fn builder() -> LlmRequestBuilder {
-        let request = LlmRequest::new(PrivacyMode::LocalOnly, "", "");
-        LlmRequestBuilder { request: LlmRequest { messages: Vec::new(), ..request }, limits: None }
     }
 
     /// Checks that the request is valid for any model.

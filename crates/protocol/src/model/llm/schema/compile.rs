@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-use crate::model::llm::schema::MAX_PATTERNS;
-
+/// Maximum patterns of one schema, and of all schemas of a request together.
+pub const MAX_PATTERNS: usize = 100;
 /// Maximum nodes of a schema.
 const MAX_NODES: usize = 10_000;
 /// Maximum bytes of a pattern: when parsed, every two of them may be `\w`, which has seven hundred ranges.

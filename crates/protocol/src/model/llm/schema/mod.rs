@@ -14,10 +14,9 @@ use serde_json::Value;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::llm::schema::compile::Compiled;
 
+pub use crate::model::llm::schema::compile::MAX_PATTERNS;
 pub use crate::model::llm::schema::validate::Violation;
 
-/// Maximum patterns of one schema, and of all schemas of a request together.
-pub const MAX_PATTERNS: usize = 100;
 /// Maximum violations in one error message.
 const MAX_REPORTED: usize = 3;
 

@@ -1,0 +1,78 @@
+//! Root folders, and the paths relative to them.
+
+use std::path::{Component, Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::model::display_path;
+
+/// Maximum number of candidates that an error names.
+const MAX_CANDIDATES: usize = 8;
+
+/// The catalog's number of a root folder.
+pub type RootId = i64;
+
+/// A root folder that vic indexes and watches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Root {
+    /// Its number in the catalog.
+    pub id: RootId,
+    /// Its absolute path, symlinks resolved.
+    pub path: PathBuf,
+    /// False when the last scan could not read it; nothing is deleted then.
+    pub available: bool,
+    /// Why the root is unavailable or not watched, and the fix; empty when all is well.
+    pub problem: String,
+}
+
+impl Root {
+    /// Replaces a path that is not UTF-8 by a URL, because JSON cannot hold it.
+    pub fn with_printable_path(self) -> Root {
+        Root { path: display_path(&self.path).into_owned().into(), ..self }
+    }
+}
+
+/// Resolves a path relative to a root, as hits print it, to the one absolute path for which `exists` returns true.
+///
+/// # Errors
+/// `InvalidArgument` when it exists in several roots (the message lists them), and for a path with `..`.
+pub fn resolve_in_roots(roots: &[Root], name: &Path, exists: impl Fn(&Path) -> bool) -> Result<Option<PathBuf>> {
+    if name.components().any(|it| it == Component::ParentDir) {
+        return Err(Error::invalid(format!("`{}` leads upwards: name the path whole", name.display())));
+    }
+    // Hits print paths relative to the outermost root.
+    let is_outermost = |it: &&Root| !roots.iter().any(|root| root.path != it.path && it.path.starts_with(&root.path));
+    let all = roots.iter().filter(is_outermost).map(|it| it.path.join(name));
+    let mut found: Vec<PathBuf> = all.filter(|it| exists(it)).collect();
+    found.sort();
+    found.dedup();
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    let more = found.len().saturating_sub(MAX_CANDIDATES);
+    let mut told: Vec<String> = found.iter().take(MAX_CANDIDATES).map(|it| format!("`{}`", display_path(it))).collect();
+    told.extend((more > 0).then(|| format!("{more} more")));
+    let text = format!("`{}` is in {} roots: {}", name.display(), found.len(), told.join(", "));
+    Err(Error::invalid(text).hint("name one of them"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_path_resolves_to_existing_file() {
+        let root = |id, path: &str| Root { id, path: path.into(), available: true, problem: String::new() };
+        let roots = [root(1, "/a"), root(2, "/b"), root(3, "/b/c")];
+        let find = |name: &str, there: &[&str]| {
+            resolve_in_roots(&roots, Path::new(name), |it| there.contains(&it.to_str().unwrap()))
+        };
+        assert_eq!(find("x.md", &["/b/x.md"]).unwrap(), Some("/b/x.md".into()));
+        assert_eq!(find("x.md", &[]).unwrap(), None);
+        let error = find("x.md", &["/b/x.md", "/a/x.md"]).unwrap_err();
+        assert!(error.message.contains("in 2 roots: `/a/x.md`, `/b/x.md`"), "{error}");
+        assert!(find("../x.md", &["/a/../x.md"]).is_err());
+    }
+}

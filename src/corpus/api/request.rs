@@ -1,0 +1,61 @@
+//! A valid request, and the values of its fields.
+
+use serde_json::{Map, Value, json};
+
+use crate::verbs::{Form, Verb};
+
+/// A valid request: every field is known and of its kind.
+#[derive(Clone, Debug)]
+pub(crate) struct ValidRequest {
+    pub(crate) verb: &'static Verb,
+    pub(crate) form: &'static Form,
+    /// Sorted by name; choices in the registry's spelling.
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl ValidRequest {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.fields.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    pub(crate) fn whole(&self, name: &str) -> Option<i64> {
+        self.fields.get(name).and_then(Value::as_i64)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        self.fields.get(name).and_then(Value::as_f64)
+    }
+
+    /// A field inside `filters` or `constraints`.
+    pub(crate) fn nested_field(&self, object: &str, name: &str) -> Option<&Value> {
+        self.fields.get(object)?.get(name)
+    }
+
+    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+        self.fields.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    /// The requested page of a list: limit and offset.
+    pub(crate) fn page(&self) -> (usize, usize) {
+        let most = self.whole("limit").map_or(100, |it| it as usize);
+        (most, self.whole("offset").map_or(0, |it| it as usize))
+    }
+
+    /// The request in the form that is stored and hashed, equal for equal questions. The output format and `async` are not
+    /// part of the question; `verbose` is.
+    pub(crate) fn canonical(&self) -> Value {
+        let asks =
+            |it: &(&String, &Value)| !["format", "async"].contains(&it.0.as_str()) && *it.1 != Value::Bool(false);
+        let fields: Map<String, Value> =
+            self.fields.iter().filter(asks).map(|it| (it.0.clone(), it.1.clone())).collect();
+        json!({"verb": self.verb.name, "form": self.form.name, "fields": fields})
+    }
+}

@@ -1,0 +1,217 @@
+//! The jobs that have not ended, and the task of each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::StoredJob;
+use crate::error::{Error, Result};
+use crate::machine::FairSlots;
+
+/// Most jobs, the running one and those in the queue. Each holds its request and may take minutes: a longer queue would
+/// mean hours of waiting, so further jobs are rejected at once. One key may take half of them.
+const MAX_JOBS: usize = 64;
+
+/// States of jobs that have not ended, and that were cancelled.
+pub(super) const RUNNING: &str = "running";
+pub(super) const CANCELLED: &str = "cancelled";
+
+/// The jobs of all callers.
+pub(super) struct Jobs {
+    pub(super) slots: Arc<FairSlots>,
+    /// One job at a time: jobs are long, and interactive requests need the CPU too.
+    pub(super) run_permit: Arc<Semaphore>,
+    /// Jobs that have not ended, by id.
+    running: Mutex<HashMap<String, RunningJob>>,
+}
+
+/// A job that has not ended.
+#[derive(Clone, Default)]
+pub(super) struct RunningJob {
+    pub(super) cancel: CancellationToken,
+    pub(super) ended: CancellationToken,
+}
+
+/// Registers a job as running until its task is dropped, even by a panic.
+pub(super) struct RunningGuard {
+    jobs: Arc<Jobs>,
+    id: String,
+    pub(super) begun: RunningJob,
+}
+
+impl RunningGuard {
+    pub(super) fn new(jobs: Arc<Jobs>, id: &str) -> RunningGuard {
+        let open = RunningGuard { jobs, id: id.into(), begun: RunningJob::default() };
+        open.jobs.running().insert(open.id.clone(), open.begun.clone());
+        open
+    }
+}
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        self.jobs.running().remove(&self.id);
+        self.begun.ended.cancel();
+    }
+}
+
+impl Jobs {
+    pub(super) fn new() -> Jobs {
+        Jobs {
+            slots: FairSlots::with_half_each(MAX_JOBS),
+            run_permit: Arc::new(Semaphore::new(1)),
+            running: Mutex::default(),
+        }
+    }
+
+    pub(super) fn running(&self) -> MutexGuard<'_, HashMap<String, RunningJob>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the database calls a job running but no task works on it: its end could not be recorded.
+    pub(super) fn is_orphaned(&self, job: &StoredJob) -> bool {
+        job.state == RUNNING && !self.running().contains_key(&job.id)
+    }
+}
+
+/// Records a job and runs it in its own task, which survives the caller, so that its end is always recorded. If the
+/// caller disconnects before it learns the job id, the job is cancelled, because no client could ask for it.
+pub(super) async fn record_and_spawn(
+    cancel: CancellationToken,
+    noted: impl Future<Output = Result<()>> + Send + 'static,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
+    let (tell, told) = oneshot::channel();
+    // A sent reply may never be received: only the caller can tell, so only the caller disarms the guard.
+    let unheard = cancel.drop_guard();
+    tokio::spawn(async move {
+        let noted = noted.await;
+        let is_noted = noted.is_ok();
+        tell.send(noted).ok();
+        if is_noted {
+            work.await;
+        }
+    });
+    let told = told.await;
+    unheard.disarm();
+    told.map_err(Error::internal)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::catalog::CorpusStore;
+    use crate::index::blocking;
+
+    /// Starts a job; the caller disconnects while the job is being recorded, or waits. Returns the final state.
+    async fn final_job_state(caller_leaves: bool) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let book = Arc::new(CorpusStore::open(&dir.path().join("corpus.sqlite")).unwrap());
+        let (jobs, noting, may_note) = (Arc::new(Jobs::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let open = RunningGuard::new(jobs.clone(), "j");
+        let (begun, cancel) = (open.begun.clone(), open.begun.cancel.clone());
+        let note = |book: Arc<CorpusStore>, state: &str| {
+            let job = StoredJob { id: "j".into(), state: state.into(), body: "{}".into() };
+            blocking(move || book.put_job("", &job))
+        };
+        let (first, reached, gate) = (note(book.clone(), RUNNING), noting.clone(), may_note.clone());
+        let noted = async move {
+            reached.notify_one();
+            gate.notified().await;
+            first.await
+        };
+        let own = book.clone();
+        let work = async move {
+            let state = open.begun.cancel.run_until_cancelled(async { "completed" }).await.unwrap_or(CANCELLED);
+            note(own, state).await.unwrap();
+            drop(open);
+        };
+        let caller = tokio::spawn(record_and_spawn(cancel, noted, work));
+        noting.notified().await;
+        if caller_leaves {
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+            may_note.notify_one();
+        } else {
+            may_note.notify_one();
+            caller.await.unwrap().unwrap();
+        }
+        tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
+        assert!(jobs.running().is_empty());
+        book.job("", "j").unwrap().unwrap().state
+    }
+
+    #[tokio::test]
+    async fn job_is_cancelled_if_caller_leaves_while_recording() {
+        assert_eq!(final_job_state(true).await, CANCELLED);
+        assert_eq!(final_job_state(false).await, "completed");
+    }
+
+    #[tokio::test]
+    async fn job_is_cancelled_if_caller_leaves_before_reply() {
+        let jobs = Arc::new(Jobs::new());
+        let open = RunningGuard::new(jobs.clone(), "j");
+        let (begun, working) = (open.begun.clone(), Arc::new(Notify::new()));
+        let reached = working.clone();
+        let work = async move {
+            reached.notify_one();
+            open.begun.cancel.cancelled().await;
+        };
+        let mut caller = Box::pin(record_and_spawn(begun.cancel.clone(), async { Ok(()) }, work));
+        let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        // The caller has been sent the reply, but was not polled again to receive it.
+        working.notified().await;
+        drop(caller);
+        tokio::time::timeout(Duration::from_secs(30), begun.ended.cancelled()).await.expect("it ends");
+        assert!(jobs.running().is_empty());
+    }
+
+    #[tokio::test]
+    async fn job_that_cannot_be_recorded_does_not_run() {
+        let jobs = Arc::new(Jobs::new());
+        let open = RunningGuard::new(jobs.clone(), "j");
+        let is_worked_on = Arc::new(AtomicBool::new(false));
+        let begun = is_worked_on.clone();
+        let work = async move {
+            begun.store(true, Ordering::SeqCst);
+            drop(open);
+        };
+        let refused =
+            record_and_spawn(CancellationToken::new(), async { Err(Error::internal("a full disk")) }, work).await;
+        assert!(refused.is_err());
+        // The task drops the work shortly after it reports the failure.
+        let over = async {
+            while !jobs.running().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), over).await.expect("it ends");
+        assert!(!is_worked_on.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn job_with_dead_task_is_not_reported_running() {
+        let jobs = Arc::new(Jobs::new());
+        let booked = StoredJob { id: "j".into(), state: RUNNING.into(), body: "{}".into() };
+        let open = RunningGuard::new(jobs.clone(), &booked.id);
+        let ended = open.begun.ended.clone();
+        assert!(!jobs.is_orphaned(&booked));
+        let work = async move {
+            let _open = open;
+            panic!("a defect");
+        };
+        record_and_spawn(CancellationToken::new(), async { Ok(()) }, work).await.unwrap();
+        ended.cancelled().await;
+        assert!(jobs.is_orphaned(&booked));
+        assert!(!jobs.is_orphaned(&StoredJob { state: CANCELLED.into(), ..booked }));
+    }
+}
