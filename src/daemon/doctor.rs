@@ -143,13 +143,7 @@ impl Doctor<'_> {
         };
         let message = format!("other users may access `{}` and {} more", first.display(), open.len() - 1);
         let problem = Error::new(ErrorCode::PermissionDenied, message).hint("vic doctor --fix");
-        self.record_repair("permissions", problem, || {
-            let close = |(path, mode): &(PathBuf, u32)| {
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).io_context("protect", path)
-            };
-            open.iter().try_for_each(close)?;
-            Ok(format!("{} are now accessible only to the owner", open.len()))
-        });
+        self.record_repair("permissions", problem, || restrict_to_owner(&open));
     }
 
     /// Checks the integrity of every database. Opening a damaged one moves it aside.
@@ -406,6 +400,14 @@ impl Doctor<'_> {
     fn record(&mut self, name: &str, health: Health, finding: String, cure: Option<String>) {
         self.checks.push(Check { name: name.into(), health, finding, cure });
     }
+}
+
+/// Sets the modes of these files, which exclude other users.
+fn restrict_to_owner(open: &[(PathBuf, u32)]) -> Result<String> {
+    for (path, mode) in open {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).io_context("protect", path)?;
+    }
+    Ok(format!("{} are now accessible only to the owner", open.len()))
 }
 
 #[cfg(test)]

@@ -175,27 +175,29 @@ fn asks_for_scan(words: &Words) -> Option<bool> {
     None
 }
 
+/// Phrases that ask what a picture shows.
+const PICTURE_QUESTIONS: &[&str] = &[
+    "what does",
+    "what do",
+    "what is in",
+    "what's in",
+    "what is on",
+    "who is in",
+    "who is on",
+    "who can be seen",
+    "what can be seen",
+    "describe",
+    "how many people are in",
+    "what colour is",
+    "what color is",
+    "is there a",
+];
+
 /// Whether the question asks about a picture; `Some(true)` if the picture is a file of its own.
 fn asks_for_picture(words: &Words) -> Option<bool> {
     const PHOTOS: &str = "photo photos photograph photographs picture pictures image screenshot";
     const DRAWINGS: &str = "chart diagram drawing logo graph figure sketch map";
-    let shows = words.contains_any(&[
-        "what does",
-        "what do",
-        "what is in",
-        "what's in",
-        "what is on",
-        "who is in",
-        "who is on",
-        "who can be seen",
-        "what can be seen",
-        "describe",
-        "how many people are in",
-        "what colour is",
-        "what color is",
-        "is there a",
-    ]);
-    if !shows {
+    if !words.contains_any(PICTURE_QUESTIONS) {
         return None;
     }
     let seen = contains_any(words, "show shows shown seen depict see visible");

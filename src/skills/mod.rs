@@ -245,10 +245,9 @@ impl Skills {
             }
             Ok(Ok(document)) => Ok(document),
             Ok(Err(failure)) => {
-                let detail = if failure.detail.is_empty() { String::new() } else { format!(": {}", failure.detail) };
                 let problem = match failure.reason {
                     Reason::Timeout => late(),
-                    reason => SkillProblem(format!("`{skill}` cannot read `{shown}`: {}{detail}", reason.name())),
+                    _ => SkillProblem(format!("`{skill}` cannot read `{shown}`: {}", describe_failure(&failure))),
                 };
                 self.record_failure(key, failure, seconds).await;
                 Err(problem)
@@ -355,6 +354,12 @@ async fn open_unchanged(record: &FileRecord, hash: ContentHash) -> Result<(File,
         })
     });
     opened.await.map_err(|error| error.message)?.unwrap_or_else(|| Err("its disk does not answer".to_string()))
+}
+
+/// The reason of a failure, with its detail if it has one.
+fn describe_failure(failure: &ExtractFailure) -> String {
+    let (reason, detail) = (failure.reason.name(), &failure.detail);
+    if detail.is_empty() { reason.to_string() } else { format!("{reason}: {detail}") }
 }
 
 #[cfg(test)]
