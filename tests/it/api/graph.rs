@@ -201,14 +201,14 @@ fn changed_link_replaces_old_edge() {
 }
 
 #[test]
-#[ignore = "a minute: see tests/it/support/long_tests.rs"]
+#[ignore = "takes a minute: see tests/it/support/long_tests.rs"]
 fn torture_graph_follows() {
     let times = measure_link_updates(usize::try_from(size_from_env("VIC_TORTURE_SAVES", 100)).unwrap());
     check_within_time("a saved file is in the graph (p95)", percentile(&times, 95), Duration::from_secs(1));
 }
 
 #[test]
-#[ignore = "minutes: see tests/it/support/long_tests.rs"]
+#[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
 fn torture_graph_change() {
     // Times one small change in a database that already has many edges.
     let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
@@ -278,7 +278,7 @@ fn graph_import_memory_per_edge_is_bounded() {
 }
 
 #[test]
-#[ignore = "a minute: see tests/it/support/long_tests.rs"]
+#[ignore = "takes a minute: see tests/it/support/long_tests.rs"]
 fn torture_graph_import() {
     let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
     let taken = import_memory(edges);

@@ -99,7 +99,7 @@ fn killed_daemon_neither_loses_nor_duplicates() {
 }
 
 #[test]
-#[ignore = "an hour; make torture"]
+#[ignore = "takes an hour: see `make torture`"]
 fn torture_kill_at_any_moment() {
     let starts =
         kill_repeatedly(size_from_env("VIC_TORTURE_KILLS", 500), size_from_env("VIC_TORTURE_SEED", 2), 50..3_000);
@@ -150,7 +150,7 @@ fn kill_during_commit_loses_nothing() {
 }
 
 #[test]
-#[ignore = "half an hour; make torture"]
+#[ignore = "takes half an hour: see `make torture`"]
 fn torture_kill_at_calls() {
     kill_at_calls(&COMMITTING, 1..=size_from_env("VIC_TORTURE_CALLS", 20));
 }

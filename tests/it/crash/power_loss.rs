@@ -186,7 +186,7 @@ fn acknowledged_data_survives_power_loss() {
 }
 
 #[test]
-#[ignore = "twenty minutes; make torture"]
+#[ignore = "takes twenty minutes: see `make torture`"]
 fn torture_power_loss() {
     let (seconds, images) = (size_from_env("VIC_TORTURE_SECONDS", 40), size_from_env("VIC_TORTURE_IMAGES", 200));
     let starts = lose_power(seconds, images, images, size_from_env("VIC_TORTURE_SEED", 2));

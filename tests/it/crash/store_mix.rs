@@ -137,7 +137,7 @@ fn run_changes(changes: u64, seed: u64) {
             }
         }
         figure("changes, upkeep and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
-        // Waits before the pruning: a version that is younger than a second may still be in use and is kept.
+        // Waits before the pruning, because the newest version may still be in use: a daemon checks the version every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         store.prune().await.unwrap();
         check_at_most(
@@ -157,7 +157,7 @@ fn random_changes_upkeep_restarts_keep_latest_versions() {
 /// Runs twenty seeds with ten thousand changes each: 200,000 operations with equal results. A restart only reopens the store
 /// here; `kills` restarts killed daemons, and `daemon_mix` changes files in a folder.
 #[test]
-#[ignore = "hours; make torture"]
+#[ignore = "takes hours: see `make torture`"]
 fn torture_mix_of_changes() {
     for seed in 1..=size_from_env("VIC_TORTURE_SEEDS", 20) {
         run_changes(size_from_env("VIC_TORTURE_CHANGES", 10_000), seed);

@@ -374,7 +374,7 @@ fn disk_failure_at_any_call_affects_only_writes() {
 }
 
 #[test]
-#[ignore = "an hour; make torture"]
+#[ignore = "takes an hour: see `make torture`"]
 fn torture_failing_writes() {
     let seed = size_from_env("VIC_TORTURE_SEED", 2);
     let numbers = size_from_env("VIC_TORTURE_WRITES", 12);

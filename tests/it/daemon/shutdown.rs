@@ -220,7 +220,7 @@ fn open_streams_and_jobs_do_not_delay_shutdown() {
 }
 
 #[test]
-#[ignore = "ten minutes; make torture"]
+#[ignore = "takes ten minutes: see `make torture`"]
 fn torture_shutdown() {
     let ((mut world, _model), mut dice) = (busy_world(), Rng::new(16));
     let runs = size_from_env("VIC_TORTURE_SHUTDOWNS", 50);

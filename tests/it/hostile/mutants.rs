@@ -114,7 +114,7 @@ const TOKENS: [&[u8]; 16] = [
     b"\xed\xa0\x80",
 ];
 
-/// Changes, removes, repeats or inserts bytes at up to nine random positions.
+/// Changes, removes, repeats or inserts bytes at up to eight random positions.
 pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Xorshift) {
     for _ in 0..=dice.index_below(8) {
         if bytes.is_empty() {

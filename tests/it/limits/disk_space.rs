@@ -360,7 +360,7 @@ fn repeated_saves_leave_few_versions_and_small_index() {
 }
 
 #[test]
-#[ignore = "half an hour; make torture"]
+#[ignore = "takes half an hour: see `make torture`"]
 fn torture_ten_thousand_edits() {
     let [before, right_after, after] = measure_edits(
         size_from_env("VIC_TORTURE_EDITS", 10_000),

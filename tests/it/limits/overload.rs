@@ -153,7 +153,7 @@ fn flood(world: &World, borne: &Tolerance) {
 
 /// The simulated model takes most of the time, so clients and daemon do not compete for the CPU.
 #[test]
-#[ignore = "measures, and needs the machine for itself: make torture"]
+#[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_overload_of_slow_model() {
     let server = Server::start(|asked| {
         std::thread::sleep(MODEL_TIME);
@@ -170,7 +170,7 @@ fn torture_overload_of_slow_model() {
 
 /// Clients and daemon compete for the same CPU cores, so the tolerance is larger.
 #[test]
-#[ignore = "measures, and needs the machine for itself: make torture"]
+#[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_overload_of_the_processors() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     flood(&world, &Tolerance { time: 3, missing: 4.0 });

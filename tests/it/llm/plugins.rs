@@ -251,7 +251,7 @@ fn plugins_leave_no_process_and_see_no_secret() {
 }
 
 #[test]
-#[ignore = "minutes: see tests/it/support/long_tests.rs"]
+#[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
 fn torture_plugins() {
     let longest = run_repeatedly(size_from_env("VIC_TORTURE_PLUGINS", 1_000));
     check_within_time(

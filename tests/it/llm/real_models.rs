@@ -57,7 +57,7 @@ fn summary_and_warnings(answer: &Value) -> (String, String) {
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn answer_is_streamed_and_truncated_at_max_tokens() {
     let llama = Llama::start();
     let mut stream = reasoning_client(&llama).enqueue_and_stream(request("Count from one to five hundred.")).unwrap();
@@ -76,7 +76,7 @@ async fn answer_is_streamed_and_truncated_at_max_tokens() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn schema_constrains_model_output() {
     let llama = Llama::start();
     let schema = json!({
@@ -94,7 +94,7 @@ async fn schema_constrains_model_output() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn question_is_planned_by_model_or_by_rules_with_warning() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
@@ -122,7 +122,7 @@ fn question_is_planned_by_model_or_by_rules_with_warning() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn summary_has_citations_or_is_dropped_with_warning() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
@@ -142,7 +142,7 @@ fn summary_has_citations_or_is_dropped_with_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn streamed_answer_ends_with_checked_answer() {
     let llama = Llama::start();
     let world = tokio::task::block_in_place(|| world_with_llama(&llama, MODEL));
@@ -165,7 +165,7 @@ async fn streamed_answer_ends_with_checked_answer() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn killed_server_yields_warning_and_answer() {
     let mut llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
@@ -186,7 +186,7 @@ fn killed_server_yields_warning_and_answer() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn wrong_model_name_is_reported_or_served_by_only_model() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, "no-such-model");
@@ -198,7 +198,7 @@ fn wrong_model_name_is_reported_or_served_by_only_model() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn embeddings_come_from_server() {
     let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
     let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
@@ -214,7 +214,7 @@ async fn embeddings_come_from_server() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn server_without_embeddings_is_reported() {
     let llama = Llama::start();
     let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
@@ -223,7 +223,7 @@ async fn server_without_embeddings_is_reported() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn daemon_indexes_and_searches_with_server_vectors() {
     let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
     let world = World::new()
@@ -240,7 +240,7 @@ fn daemon_indexes_and_searches_with_server_vectors() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn local_only_allows_local_server_without_audit() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);

@@ -12,7 +12,7 @@ use syn::{Attribute, ImplItemFn, Item, ItemUse, UseTree, Visibility};
 /// A module, as the names on the path from the root of its crate.
 type ModulePath = Vec<String>;
 
-/// The imports of one file.
+/// What one source file imports, exports and declares.
 #[derive(Default)]
 struct Imports {
     /// Paths as written in the file, in `use` and in code.

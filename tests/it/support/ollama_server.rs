@@ -15,7 +15,7 @@ use crate::support::scripted_server::Step;
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) name: &'static str,
-    /// Any of `completion`, `vision`, `embedding`, `thinking`, `tools`.
+    /// What the model can do: any of `completion`, `vision`, `embedding`, `thinking`, `tools`.
     pub(crate) capabilities: &'static [&'static str],
     /// Set if the server forwards requests for this model to a remote host.
     pub(crate) remote_host: Option<&'static str>,

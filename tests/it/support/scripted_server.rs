@@ -17,7 +17,7 @@ pub(crate) struct ReceivedRequest {
     pub(crate) body: Value,
 }
 
-/// One step of a response.
+/// One step of a scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Sends the status line and the content type.

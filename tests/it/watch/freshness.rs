@@ -314,7 +314,7 @@ fn save_sequentially(world: &World, caller: &SyncClient, saves: usize) -> Vec<Du
 
 /// Saves files among ten thousand and measures when each is found. Then kills the daemon and searches the last save.
 #[test]
-#[ignore = "minutes; make torture"]
+#[ignore = "takes minutes: see `make torture`"]
 fn torture_edit_to_searchable() {
     let (files, saves) = (size_from_env("VIC_TORTURE_FILES", 10_000), size_from_env("VIC_TORTURE_SAVES", 200));
     let (mut world, caller) = idle_world(files as usize);

@@ -11,7 +11,7 @@ use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 use crate::support::workload::Workload;
 
-/// Promised duration of a sync (p95).
+/// Promised maximum duration of a sync (p95).
 const SYNCED: Duration = Duration::from_secs(2);
 
 /// In each of `rounds` rounds, runs operations, syncs, and compares index and disk. Returns the duration of each sync.

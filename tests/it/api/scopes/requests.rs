@@ -9,7 +9,7 @@ use crate::support::grpc_client;
 
 const QUESTION: &str = "who keeps the ladder of the orchard?";
 
-/// gRPC methods that end the daemon or change roots, which later requests need. Not sent with the owner's key, which may.
+/// gRPC methods that end the daemon or change roots, which later requests need. Not sent with the owner's key.
 const DESTRUCTIVE_METHODS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
 
 /// One request over one of the APIs.
