@@ -16,7 +16,7 @@ use crate::support::http_client::key;
 use crate::support::http_client::mcp;
 use crate::support::http_client::send;
 
-/// A word only in names and texts of Beta's files. A response to Alpha that contains it is a leak, unless the request has it.
+/// A word only in names and texts of Beta's files. A response to Alpha with the word is a leak, unless the request has it.
 const CANARY: &str = "betacanary";
 
 struct Team {
