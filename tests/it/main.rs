@@ -1,4 +1,4 @@
-//! Tests that need the real programs: a daemon on a temporary data directory, and the command line.
+//! Integration tests: they run the real daemon on a temporary data directory, and the real `vic` command.
 
 #![allow(
     clippy::unwrap_used,

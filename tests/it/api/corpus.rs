@@ -1,4 +1,4 @@
-//! The corpus API over the command line, HTTP and MCP: real files, a real daemon, and a restart in between.
+//! Tests the corpus API over the command line, HTTP and MCP, with real files and a restart of the daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::support::http_client::send;
 use crate::support::scripted_server::Server;
 use crate::support::scripted_server::Step;
 
-/// A daemon with a folder of labelled documents, ingested as session 1.
+/// Starts a daemon with a folder of labelled documents that are ingested as session 1.
 fn ingested() -> World {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let labelled = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus");
@@ -31,7 +31,7 @@ fn corpus(world: &World, words: &[&str]) -> Value {
     serde_json::from_str(&world.ok(&all)).unwrap()
 }
 
-/// The output and exit code of a command that must fail.
+/// Runs a command that is expected to fail. Returns its exit code and its JSON output.
 fn refused(world: &World, words: &[&str]) -> (i32, Value) {
     let output = world.vic(words);
     let told = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -87,7 +87,7 @@ fn ingest_fetches_pages_and_retries_failures() {
     assert_eq!(session(&first), (1, 1, 1), "{first:#}");
     assert_eq!(first["data"]["failures"][0]["path"], format!("{}/late", server.address));
     assert_eq!(first["data"]["pages"], json!({"fetched": 1, "failed": 1}), "{first:#}");
-    // Each run records only its own pages.
+    // A session covers only its own pages, so the second one has one page.
     assert_eq!(session(&corpus(&world, &["ingest", &url("/b")])), (2, 1, 0));
     broken.store(false, Relaxed);
     let again = corpus(&world, &["ingest", "--session", "1", "--refetch-failed"]);
@@ -110,7 +110,7 @@ fn ingest_job_fetches_each_page_once() {
     let accepted = corpus(&world, &["ingest", &format!("--urls={}", urls.join(","))]);
     let job = accepted["data"]["job_id"].as_str().unwrap().to_string();
     let mut ended = Value::Null;
-    world.wait_until("the job ends", Duration::from_secs(120), |world| {
+    world.wait_until("the job has ended", Duration::from_secs(120), |world| {
         ended = corpus(world, &["job", &job]);
         ended["data"]["state"] != "running"
     });
@@ -127,7 +127,7 @@ fn kill_between_verbs_changes_no_answer() {
         QUESTIONS.iter().map(answer).collect()
     };
     let before = ask(&world);
-    assert_eq!(before, ask(&world), "the same question has the same bytes");
+    assert_eq!(before, ask(&world), "the same question gets the same bytes");
     world.kill();
     world.spawn_and_wait();
     assert_eq!(before, ask(&world));
@@ -232,7 +232,7 @@ fn refetch_rereads_only_failures() {
     let before = quotes(&world);
     let again = corpus(&world, &["ingest", "--session=1", "--refetch-failed"]);
     assert_eq!((&again["data"]["session"], &again["data"]["files"]), (&json!(1), &json!(2)), "{again}");
-    assert_eq!(before, quotes(&world), "files that were read keep their rows");
+    assert_eq!(before, quotes(&world), "files that were indexed keep their rows");
     assert_eq!((&again["data"]["failed"], std::path::Path::new(&list).exists()), (&json!(0), false), "{again}");
 }
 
@@ -315,7 +315,7 @@ fn tables_render_as_csv_and_answers_as_yaml() {
         ",43-47,Old lock,11.6,no",
         ",43-47,Ferry quay,6.3,yes",
     ];
-    assert_eq!(rows, expected, "the file number comes before them");
+    assert_eq!(rows, expected, "the rows after the column with the file number");
     assert!(world.ok(&["corpus", "score", "freshness", "--format=yaml"]).starts_with("contract_version: '1.0'\n"));
 }
 
@@ -329,7 +329,7 @@ fn over_100_documents_become_job() {
     let accepted = corpus(&world, &["extract", "--schema=Code", "--limit=200"]);
     let job = accepted["data"]["job_id"].as_str().unwrap().to_string();
     let mut ended = Value::Null;
-    world.wait_until("the job ends", Duration::from_secs(60), |world| {
+    world.wait_until("the job has ended", Duration::from_secs(60), |world| {
         ended = corpus(world, &["job", &job]);
         ended["data"]["state"] != "running"
     });

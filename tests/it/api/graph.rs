@@ -1,4 +1,4 @@
-//! The graph of real files in a real daemon: its content, its updates, and its command line.
+//! Tests the graph of real files in a real daemon: its content, its updates, and the `vic graph` commands.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 
-/// Files: a lease, two linked notes that refer to it, a letter and its reply, code, and a duplicate.
+/// Starts a daemon with a lease, two linked notes that refer to it, a letter and its reply, code, and a duplicate.
 fn linked_files() -> World {
     let world = World::new().start();
     world.write("legal/lease.md", "---\nauthor: Oswin Tarrant\n---\n# Lease\n\nThree months of notice.\n");
@@ -33,7 +33,7 @@ fn linked_files() -> World {
     world
 }
 
-/// Returns the names in the rows of a query, cells joined by a space.
+/// Returns one string per row of a graph query: the names in its cells, joined by spaces.
 fn result_names(world: &World, axql: &str) -> Vec<String> {
     let answer = world.json(&["graph", "query", axql]);
     let vars: Vec<&str> = answer["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
@@ -63,7 +63,7 @@ fn files_yield_link_author_tag_and_symbol_edges() {
     ] {
         let mut found = result_names(&world, axql);
         if axql.contains("duplicate_of") {
-            // Which of two duplicates counts as the original depends on the walk order.
+            // The walk order decides which duplicate counts as the original, so the test accepts either name.
             found = found.into_iter().map(|_| "copy-of-winter.md".to_string()).collect();
         }
         assert_eq!(found, expected, "{axql}");
@@ -83,13 +83,13 @@ fn graph_follows_new_deleted_and_moved_files() {
     };
     world.ok(&["sync"]);
     let begun = Instant::now();
-    until("the new file is in the graph", &["new.md lease.md", "plan.md lease.md"]);
+    until("the link of the new file is in the graph", &["new.md lease.md", "plan.md lease.md"]);
     println!("visible in the graph {:?} after it was searchable", begun.elapsed());
     std::fs::remove_file(file).unwrap();
-    until("the deleted file is out of it", &["plan.md lease.md"]);
+    until("the link of the deleted file is not in the graph", &["plan.md lease.md"]);
     std::fs::rename(world.files().join("legal"), world.files().join("contracts")).unwrap();
     world.write("notes/plan.md", "# Plan\n\nSee [the lease](../contracts/lease.md).\n");
-    until("a moved target is found where it is now", &["plan.md lease.md"]);
+    until("the link to the moved target is in the graph", &["plan.md lease.md"]);
 }
 
 #[test]
@@ -165,7 +165,8 @@ fn graph_commands_import_show_draw_and_export() {
     assert_eq!(world.json(&["graph", "stats"])["nodes"], 0);
 }
 
-/// Saves a note `rounds` times. Each time, the new link must appear in the graph and the old one vanish. Returns the delays.
+/// Saves a note `rounds` times with another link. Each time, the new link must appear in the graph and the old one vanish.
+/// Returns the times from save to new link.
 fn measure_link_updates(rounds: usize) -> Vec<Duration> {
     let world = linked_files();
     for number in 0..200 {
@@ -180,7 +181,7 @@ fn measure_link_updates(rounds: usize) -> Vec<Duration> {
         |number: usize| format!("select ?y where name(\"moving.md\") -links_to-> ?y, ?y.name = \"note-{number}.md\"");
     let held = |number: usize| !caller.graph_rows(&leads(number)).is_empty();
     world.write("notes/moving.md", "[[note-0]]\n");
-    assert!(caller.poll_until(Duration::from_secs(60), |_| held(0)), "the first link is in the graph");
+    assert!(caller.poll_until(Duration::from_secs(60), |_| held(0)), "the first link is not in the graph");
     let mut times = Vec::with_capacity(rounds);
     for number in 1..=rounds {
         let (target, before) = (number % 200, (number - 1) % 200);
@@ -188,7 +189,7 @@ fn measure_link_updates(rounds: usize) -> Vec<Duration> {
         world.write("notes/moving.md", format!("# Moving\n\nIn round {number} see [[note-{target}]].\n"));
         assert!(caller.poll_until(Duration::from_secs(60), |_| held(target)), "round {number}");
         times.push(saved.elapsed());
-        assert!(!held(before), "the old link is gone when the new one is there: round {number}");
+        assert!(!held(before), "round {number}: the old link is still in the graph beside the new one");
     }
     figure("graph follows a saved file", format!("{rounds} saves, p50 {:.0?}", percentile(&times, 50)));
     times
@@ -200,16 +201,16 @@ fn changed_link_replaces_old_edge() {
 }
 
 #[test]
-#[ignore = "a minute: see tests/it/support/long_tests.rs"]
+#[ignore = "takes a minute: see tests/it/support/long_tests.rs"]
 fn torture_graph_follows() {
     let times = measure_link_updates(usize::try_from(size_from_env("VIC_TORTURE_SAVES", 100)).unwrap());
     check_within_time("a saved file is in the graph (p95)", percentile(&times, 95), Duration::from_secs(1));
 }
 
 #[test]
-#[ignore = "minutes: see tests/it/support/long_tests.rs"]
+#[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
 fn torture_graph_change() {
-    // Measures one small change among many edges.
+    // Times one small change in a database that already has many edges.
     let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -232,17 +233,17 @@ fn torture_graph_change() {
     check_within_time("the same (p95)", percentile(&times, 95), Duration::from_millis(500));
 }
 
-/// Maximum import memory per edge: much less than its text, its parsed parts and its row together.
+/// Maximum import memory in bytes per edge: much less than the text, the parsed parts and the row of an edge together.
 const MAX_BYTES_PER_EDGE: u64 = 840;
 
-/// Returns the daemon's peak memory in bytes.
+/// Returns the peak memory of the daemon in bytes.
 fn peak_memory(world: &World) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Imports a graph with this many edges. Returns the growth of the daemon's peak memory in bytes.
+/// Imports a graph with this many edges. Returns by how many bytes the peak memory of the daemon grew.
 fn import_memory(edges: u64) -> u64 {
     let world = World::new().with("VIC_WATCH", "0").start();
     let mut dice = Rng::new(1);
@@ -273,11 +274,11 @@ fn import_memory(edges: u64) -> u64 {
 fn graph_import_memory_per_edge_is_bounded() {
     let edges = 200_000;
     let taken = import_memory(edges) / edges;
-    assert!(taken < MAX_BYTES_PER_EDGE, "{taken} bytes an edge");
+    assert!(taken < MAX_BYTES_PER_EDGE, "{taken} bytes per edge");
 }
 
 #[test]
-#[ignore = "a minute: see tests/it/support/long_tests.rs"]
+#[ignore = "takes a minute: see tests/it/support/long_tests.rs"]
 fn torture_graph_import() {
     let edges = size_from_env("VIC_TORTURE_EDGES", 1_000_000);
     let taken = import_memory(edges);

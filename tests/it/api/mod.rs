@@ -1,4 +1,4 @@
-//! HTTP, gRPC and MCP: published fields, keys and scopes, TLS, the corpus verbs, graphs and tables.
+//! Tests of HTTP, gRPC and MCP: published fields, keys and scopes, TLS, corpus verbs, graphs and tables.
 
 pub(crate) mod corpus;
 pub(crate) mod graph;

@@ -1,5 +1,5 @@
-//! A web page cannot drive the daemon, and no client can without a key. Requests are sent as raw bytes, because no library
-//! would send them.
+//! Tests that a web page cannot control the daemon, and that clients cannot either without a key. Requests are sent as raw
+//! bytes, because HTTP libraries refuse to send them.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use crate::support::http_client::key_line;
 use crate::support::http_client::send;
 use crate::support::http_client::send_raw;
 
-/// Host names that are not the server's but resemble it. `DEFAULT_PORT` is its port.
+/// Host names that resemble the host of the daemon but differ from it. `PORT` stands for the port of the daemon.
 const FOREIGN_HOSTS: &[&str] = &[
     "evil.example",
     "evil.example:PORT",
@@ -34,7 +34,7 @@ const FOREIGN_HOSTS: &[&str] = &[
     "localhost:PORT@evil.example",
 ];
 
-/// Headers with which browsers identify the page behind a request.
+/// Headers that browsers send with the request of a foreign web page.
 const BROWSER_HEADERS: &[(&str, &str)] = &[
     ("origin", "https://evil.example"),
     ("origin", "null"),
@@ -46,7 +46,7 @@ const BROWSER_HEADERS: &[(&str, &str)] = &[
     ("sec-fetch-site", "same-origin"),
 ];
 
-/// Requests a page could try: method, path, content type, body. Each would act or reveal data.
+/// Returns requests that a web page could send: method, path, content type, body. Each would have an effect or reveal data.
 fn page_requests(world: &World) -> Vec<(&'static str, &'static str, &'static str, String)> {
     let start = json!({"root": world.files(), "full": true}).to_string();
     let call = json!({
@@ -64,7 +64,7 @@ fn page_requests(world: &World) -> Vec<(&'static str, &'static str, &'static str
     ]
 }
 
-/// State that must not change: jobs, roots, and the versions of the index.
+/// Returns the state that a refused request must not change: number of jobs, roots, and files of the index.
 fn daemon_state(world: &World) -> (usize, Value, BTreeSet<String>) {
     let versions = files_below(&world.data().join("index"));
     (world.json(&["jobs"]).as_array().unwrap().len(), world.json(&["roots"]), versions)
@@ -131,12 +131,12 @@ fn foreign_origin_and_host_are_refused_on_every_listener() {
     check_unusual_hosts(&world);
     check_grpc(&world);
     assert_eq!(daemon_state(&world), before);
-    // Control: the same request with the right host is accepted.
+    // Control: the same request with the right host succeeds.
     let one = &page_requests(&world)[2];
     assert_eq!(send_as_page(&world, one, "host: localhost:PORT\r\n").status, 202);
 }
 
-/// Host names in unusual places.
+/// Checks foreign, repeated and missing host names, a preflight request and a websocket upgrade.
 fn check_unusual_hosts(world: &World) {
     let key = key_line(world);
     for (line, hosts) in [
@@ -150,7 +150,7 @@ fn check_unusual_hosts(world: &World) {
         let answered = send_raw(world, &format!("{line}\r\nconnection: close\r\n{hosts}{key}\r\n"));
         check_refused(&answered, &format!("{line} {hosts}"));
     }
-    // The preflight of a browser for a public page that wants to reach a private address.
+    // The preflight request that a browser sends for a public page that wants to reach a private address.
     let preflight = "origin: https://evil.example\r\naccess-control-request-method: POST\r\n\
                      access-control-request-private-network: true\r\n";
     let answered = send_raw(
@@ -161,7 +161,7 @@ fn check_unusual_hosts(world: &World) {
     let upgrade = "origin: https://evil.example\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
     check_refused(
         &send_raw(world, &format!("GET /mcp HTTP/1.1\r\nhost: localhost\r\n{upgrade}{key}\r\n")),
-        "a web socket",
+        "a websocket upgrade",
     );
 }
 
@@ -170,7 +170,7 @@ fn check_grpc(world: &World) {
     let authorization = ("authorization", key.as_str());
     let message = grpc_client::string_field(1, world.files().to_str().unwrap());
     let start = "/vic.v1.Vic/StartIndex";
-    // A client cannot send a name with `@` in `:authority`.
+    // Skips names with `@`, which the HTTP/2 client cannot send in `:authority`.
     for host in FOREIGN_HOSTS.iter().filter(|it| !it.contains('@')) {
         let called = grpc_client::call(world, &host.replace("PORT", &port), start, &[authorization], &message);
         assert_eq!((called.status, called.code), (403, Some(7)), "{host}: {called:?}");
@@ -180,7 +180,7 @@ fn check_grpc(world: &World) {
         let called = grpc_client::call(world, "localhost", start, &[authorization, (name, value.as_str())], &message);
         assert_eq!((called.status, called.code), (403, Some(7)), "{value}: {called:?}");
         let called = grpc_client::call_socket(world, start, &[(name, value.as_str())], &message);
-        assert_eq!((called.status, called.code), (403, Some(7)), "{value} by the socket: {called:?}");
+        assert_eq!((called.status, called.code), (403, Some(7)), "{value} over the Unix socket: {called:?}");
     }
     let web = ("content-type", "application/grpc-web");
     assert_eq!(grpc_client::call(world, "localhost", start, &[authorization, web], &message).status, 415);
@@ -196,7 +196,7 @@ fn form_content_type_is_refused_with_415() {
     assert_eq!(world.json(&["jobs"]), json!([]));
 }
 
-/// Invalid credentials.
+/// Authorization headers that the daemon must refuse; the empty string stands for no header.
 const INVALID_CREDENTIALS: &[&str] = &[
     "",
     "Bearer",
@@ -215,7 +215,7 @@ fn every_path_except_liveness_requires_the_key() {
         let (method, path) = name.split_once(' ').unwrap();
         for &shown in INVALID_CREDENTIALS {
             let status = send(&world, method, path, &[("authorization", shown)], "{}").status;
-            // Many wrong keys are rate-limited with 429. Requests without a key are not: they guess nothing.
+            // Many wrong keys are limited with 429. Requests without a key are not limited, because they cannot guess keys.
             let expected: &[u16] = match (path == "/health", shown.is_empty()) {
                 (true, true) => &[200],
                 (true, false) => &[200, 429],
@@ -232,7 +232,7 @@ fn every_path_except_liveness_requires_the_key() {
         assert!(matches!(called.code, Some(8 | 16)), "{method}: {called:?}");
     }
     assert_eq!(grpc_client::call(&world, "localhost", "/grpc.health.v1.Health/Check", &[], &[]).code, Some(0));
-    // A key in the query is ignored, and the right one in the header still works.
+    // A key in the query string does not count; only the key in the header does.
     let query = format!("/v1/status?key={}&access_token={}", key(&world), key(&world));
     assert_eq!(send(&world, "GET", &query, &[("authorization", "")], "").status, 401);
     assert_eq!(send(&world, "GET", "/v1/status", &[], "").status, 200);
@@ -288,7 +288,7 @@ fn mcp_session_id_grants_nothing_and_huge_call_is_refused() {
         |more: &[(&str, &str)], body: &str| send(&world, "POST", "/mcp", &[&common[..], more].concat(), body).status;
     let session = ("mcp-session-id", "7f3c1e0a-0000-4000-8000-000000000001");
     assert_eq!(send(&[("authorization", ""), session], &call(1)), 401);
-    assert!(matches!(send(&[session], &call(1)), 200 | 400 | 404), "a guessed session grants nothing");
+    assert!(matches!(send(&[session], &call(1)), 200 | 400 | 404), "a guessed session id must not open a session");
     assert_eq!(send(&[("mcp-protocol-version", "1999-01-01")], &call(1)), 400);
     assert!(matches!(send(&[], "{\"jsonrpc\": \"2.0\""), 400 | 415));
     assert_eq!(send(&[], &call(1)), 200);
@@ -297,7 +297,7 @@ fn mcp_session_id_grants_nothing_and_huge_call_is_refused() {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let accept = "accept: application/json, text/event-stream\r\n";
     let request = format!("{head}{accept}{}content-length: {}\r\n\r\n{long}", key_line(&world), long.len());
-    // The daemon responds before it has read everything, and then closes.
+    // Ignores errors: the daemon responds before it has received the whole request, and then closes the connection.
     let _cut = stream.write_all(request.as_bytes());
     let mut told = Vec::new();
     let _reset = stream.read_to_end(&mut told);

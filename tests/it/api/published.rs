@@ -1,4 +1,4 @@
-//! The published contract in every API: the same bytes for the same request, responses and refusals that match their
+//! Tests the published contract in every API: the same bytes for the same request, responses and errors that match their
 //! schemas, and help examples that match real responses.
 
 #[path = "../../../src/corpus/tests/schema_check.rs"]
@@ -15,10 +15,11 @@ use crate::support::http_client::key;
 use crate::support::http_client::post;
 use crate::support::http_client::send;
 
-/// The placeholder of a result id in the examples.
+/// The result id that the help examples use as a placeholder.
 const SOME_ID: &str = "r-41c0ffee0badcafe";
 
-/// The example documents with their numbers. The last one is first in its version before session 1, then in its current one.
+/// Returns a daemon with the documents of the help examples, and the response of the ingest. `storing.md` changes after the
+/// ingest.
 fn example_world() -> (World, Value) {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/examples");
@@ -36,7 +37,7 @@ fn example_world() -> (World, Value) {
 }
 
 fn schema_at(address: &str) -> Value {
-    let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is none of ours"));
+    let path = address.strip_prefix(schema::ADDRESS).unwrap_or_else(|| panic!("{address} is not a vic schema"));
     let (name, which) = path.trim_start_matches('/').split_once('/').unwrap();
     schema::schemas_by_name(name).unwrap()[which].clone()
 }
@@ -48,7 +49,7 @@ fn check_schema(value: &Value, verb: &str, which: &str) {
     }
 }
 
-/// A request as command line arguments.
+/// Returns the command line arguments of a corpus request.
 fn command_words(verb: &str, request: &Map<String, Value>) -> Vec<String> {
     let mut words = vec!["corpus".to_string(), verb.to_lowercase().replace('_', "-")];
     words.extend(request.get("form").and_then(Value::as_str).map(String::from));
@@ -83,7 +84,7 @@ fn over_mcp(world: &World, verb: &str, request: &Map<String, Value>) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_string()
 }
 
-/// Calls every API; all must return the same bytes. The command prints them with a line break and nothing else.
+/// Sends the request over every API and asserts that all responses have the same bytes. The command adds only a line break.
 fn call_all_apis(world: &World, verb: &str, request: &Value) -> Value {
     let request = request.as_object().unwrap();
     let grpc = over_grpc(world, verb, request);
@@ -139,7 +140,7 @@ fn views_jobs_help_and_schemas_match_their_schemas() {
     let job: Value = serde_json::from_str(&job).unwrap();
     check_schema(&job, "QUERY", "response");
     let id = job["data"]["job_id"].as_str().unwrap().to_string();
-    world.wait_until("the job ends", std::time::Duration::from_secs(60), |world| {
+    world.wait_until("the job has ended", std::time::Duration::from_secs(60), |world| {
         let told = over_grpc(world, "JOB", json!({"id": id}).as_object().unwrap());
         serde_json::from_str::<Value>(&told).unwrap()["data"]["state"] != "running"
     });

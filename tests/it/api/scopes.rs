@@ -1,4 +1,4 @@
-//! Two users on one server: no request on any route reveals the other user's files.
+//! Tests a server with two users, Alpha and Beta: no request on any route reveals files of the other user.
 
 pub(crate) mod requests;
 mod revocation;
@@ -16,7 +16,7 @@ use crate::support::http_client::key;
 use crate::support::http_client::mcp;
 use crate::support::http_client::send;
 
-/// A word only in the names and text of Beta's files. Alpha's requests contain it only where a test needs it.
+/// A word only in names and texts of Beta's files. A response to Alpha with the word is a leak, unless the request has it.
 const CANARY: &str = "betacanary";
 
 struct Team {
@@ -24,7 +24,7 @@ struct Team {
     alpha: String,
     beta: String,
     owner: String,
-    /// A finished job on Beta's folder.
+    /// The id of a finished job on Beta's folder.
     job: String,
 }
 
@@ -50,7 +50,7 @@ fn team_in(world: World) -> Team {
     Team { world, alpha, beta, owner, job }
 }
 
-/// Adds a key for one of the folders.
+/// Adds an API key whose scope is one of the two folders.
 fn add_key(world: &World, name: &str, zone: &str, allow: &str) -> String {
     let folder = world.files().join(zone);
     let made = world.json(&["keys", "add", name, "--root", folder.to_str().unwrap(), "--allow", allow]);
@@ -83,7 +83,7 @@ impl Team {
         grpc_client::call(&self.world, "localhost", method, &[("authorization", bearer.as_str())], message)
     }
 
-    /// Returns the absolute path of a file of Beta.
+    /// Returns the absolute path of one of Beta's files.
     fn beta_path(&self, name: &str) -> String {
         self.world.files().canonicalize().unwrap().join("betazone").join(name).display().to_string()
     }
@@ -93,7 +93,7 @@ impl Team {
 fn no_request_reveals_files_of_other_users() {
     let team = team();
     corpus_objects::ForeignObjects::create(&team);
-    // Beta has asked a question that is stored.
+    // Stores a question of Beta, because the history of questions must not leak either.
     let asked = grpc_client::string_field(
         5,
         std::str::from_utf8(&grpc_client::string_field(1, "what does the betacanary keep?")).unwrap(),
@@ -104,7 +104,7 @@ fn no_request_reveals_files_of_other_users() {
             assert!(!told.contains(sign), "{asked}: {told}");
         }
     }
-    // Control: users with access see it in every API.
+    // Control: in every API, a user with access to a file does see it.
     let all = send_all(&team, &team.owner, "alphazone/plan.md");
     for face in ["POST /v1/corpus/", "tool corpus_", "/vic.v1.Vic/Corpus", "/vic.v1.Llm/", "POST /v1/ask", "tool ask"] {
         let told: String = all.iter().filter(|it| it.0.starts_with(face)).map(|it| it.1.as_str()).collect();
@@ -119,7 +119,7 @@ fn no_request_reveals_files_of_other_users() {
 fn every_route_method_verb_and_tool_is_covered() {
     let team = team();
     let asked: Vec<String> = all_requests("/own/file.md", "a-job").iter().map(requests::ScopedRequest::name).collect();
-    // A name ends where the request or its query string begins.
+    // The name must end at a space or a query string, so that `/v1/ask` does not match `/v1/ask-more`.
     let begins = |it: &str, what: &str| it.strip_prefix(what).is_some_and(|rest| rest.starts_with([' ', '?']));
     let is_asked = |what: &str| asked.iter().any(|it| begins(it, what));
     let openapi = team.send(&team.owner, "GET", "/openapi.json", &Value::Null).json();
@@ -128,7 +128,8 @@ fn every_route_method_verb_and_tool_is_covered() {
         it.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
     });
     let mut missing: Vec<String> = routes().into_iter().chain(told).collect();
-    // The first stands for the verbs, which are listed one by one in the document. The second is the transport of the tools.
+    // Skips the route of all corpus verbs, because the requests name each verb, and the MCP route, because they name each
+    // tool.
     missing.retain(|it| it != "POST /v1/corpus/{verb}" && it != "POST /mcp");
     let tools: Value = serde_json::from_str(&team.mcp(&team.owner, "tools/list", json!({}))).unwrap();
     let tools = tools["result"]["tools"].as_array().unwrap().iter();
@@ -136,7 +137,7 @@ fn every_route_method_verb_and_tool_is_covered() {
     missing.extend(grpc_client::methods());
     assert!(missing.len() > 100, "{missing:?}");
     missing.retain(|it| !is_asked(it));
-    assert!(missing.is_empty(), "no scope is tried on {missing:#?}");
+    assert!(missing.is_empty(), "add requests for these to the scope tests: {missing:#?}");
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn foreign_corpus_objects_look_nonexistent() {
             assert!(!told.contains(CANARY) && !told.contains("more-"), "{face}: {told}");
         }
     }
-    // Everything still exists for its owners.
+    // Asserts that refused requests have not removed the objects of other users.
     let shown = json!({"action": "show", "name": "betacanaryview"});
     for key in [&team.owner, &team.beta] {
         let told = team.send(key, "POST", "/v1/corpus/view", &shown);
@@ -163,7 +164,7 @@ fn foreign_corpus_objects_look_nonexistent() {
     }
 }
 
-/// Builds the body of a request for a path.
+/// Builds the body of a request that names this path.
 type MakeBody<'a> = &'a dyn Fn(&str) -> Value;
 
 #[test]
@@ -261,7 +262,7 @@ fn counts_and_rights_follow_the_key() {
             .len(),
         2
     );
-    // Beta may read and not index. Only the owner sees the total counts or changes roots.
+    // Beta's key may read but not index. Only the owner may see total counts and change roots.
     assert_eq!(team.send(&team.beta, "POST", "/v1/index/start", &json!({})).status, 403);
     assert_eq!(team.send(&team.alpha, "POST", "/v1/index/start", &json!({})).status, 202);
     for key in [&team.alpha, &team.beta] {
@@ -276,13 +277,13 @@ fn counts_and_rights_follow_the_key() {
         }
     }
     assert_eq!(team.send(&team.owner, "GET", "/metrics", &Value::Null).status, 200);
-    // A link out of the key's folder is not followed.
+    // A symbolic link that leads out of the folder of the key is not followed.
     let link = team.world.files().join("alphazone/link.md");
     std::os::unix::fs::symlink(team.beta_path("betacanary.md"), &link).unwrap();
     assert_eq!(team.send(&team.alpha, "POST", "/v1/read", &json!({"path": link})).status, 404);
     let around = team.world.files().join("alphazone/../betazone/betacanary.md");
     assert_eq!(team.send(&team.alpha, "POST", "/v1/read", &json!({"path": around})).status, 404);
-    // A revoked key grants nothing.
+    // A revoked key has no access.
     team.world.ok(&["keys", "revoke", "alpha"]);
     assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
     assert_eq!(team.send(&team.beta, "GET", "/v1/status", &Value::Null).status, 200);
@@ -302,7 +303,7 @@ fn failed_file_turned_link_adds_no_root() {
     let again = ingest(json!({"session": told["data"]["session"], "refetch_failed": true}));
     assert!(again.status < 500 && !again.body.contains("secret.md"), "{}", again.body);
     assert_eq!(team.world.json(&["roots"]), roots);
-    // A folder in the scope but in no root is refused too: only the owner adds roots.
+    // A folder in the scope of a key but in no root is refused as well, because only the owner may add roots.
     let made = team.world.files().join("elsewhere");
     let key = team.world.json(&["keys", "add", "delta", "--root", made.to_str().unwrap(), "--allow", "index"]);
     let started = team.send(key["key"].as_str().unwrap(), "POST", "/v1/index/start", &json!({}));
@@ -329,6 +330,6 @@ fn folder_name_with_exclamation_mark_is_readable() {
             let told = team.send(&team.beta, "POST", "/v1/read", &json!({"path": path}));
             (told.status, told.body.replace("Whum", "Wham"))
         });
-        assert_eq!((known.0, &known), (404, &unknown), "a response without access reveals nothing: {path}");
+        assert_eq!((known.0, &known), (404, &unknown), "must not reveal that the file exists: {path}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tables with the real programs: every format, every protocol, and a key for a single folder.
+//! Tests `vic table` with real programs: every format, every protocol, and a key whose scope is a single folder.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ fn world() -> World {
     World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start()
 }
 
-/// A Word document with one table.
+/// Returns a Word document with one table.
 fn docx() -> Vec<u8> {
     let cell = |it: &&str| format!("<w:tc><w:p><w:r><w:t>{it}</w:t></w:r></w:p></w:tc>");
     let row = |cells: &[&str]| format!("<w:tr>{}</w:tr>", cells.iter().map(cell).collect::<String>());
@@ -78,7 +78,7 @@ fn every_format_gives_exact_values_with_locations() {
     assert_eq!(all["result"][0]["value"], "1456.50");
     let left = &all["result"][0]["left_out"][0];
     assert_eq!((&left["reason"], &left["examples"][0]["text"]), (&json!("no number"), &json!("soon")));
-    // The record before it has a line break in a cell.
+    // The record is in line 6, not 5, because the record before it has a line break in a cell.
     assert_eq!(left["examples"][0]["place"], "line 6");
     let shown = world.ok(&["table", costs, "--group-by", "date", "--per", "month", "--sum", "amount", "--top", "1"]);
     assert!(shown.contains("2025-01") && shown.contains("1044.00 EUR"), "{shown}");

@@ -1,4 +1,4 @@
-//! TLS on the TCP port.
+//! Tests TLS on the TCP port: requests, certificate renewal, and expired certificates.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ i4Na+6o8nw/Ptp2VaTmyr28kxrFrs4xQ
 -----END CERTIFICATE-----
 ";
 
-/// Its private key, used only by this test.
+/// The private key of [`CERTIFICATE`], used only by these tests.
 const PRIVATE_KEY: &str = "\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
@@ -39,7 +39,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0p7Wr2XZrHmEoERj
 -----END PRIVATE KEY-----
 ";
 
-/// Another certificate with another key.
+/// A second certificate for the same names, with another private key.
 const RENEWED: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBYzCCAQqgAwIBAgIBAjAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhv
@@ -62,7 +62,7 @@ ZSQo418TFrIuJz+Jk4sHBZAyylW/sN5a7vxICf9dmFTHSV0YiOQWBaZ5
 -----END PRIVATE KEY-----
 ";
 
-/// A certificate that was valid in 2020.
+/// A certificate that was valid in 2020 and expired on 2021-01-01.
 const EXPIRED: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBQjCB6aADAgECAgEDMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
@@ -102,12 +102,12 @@ fn send(stream: TcpStream, request: &str) -> String {
     send_to(CERTIFICATE, stream, request).unwrap()
 }
 
-/// Like [`send`], to a server that must present this certificate.
+/// Like [`send`], to a server that must present this certificate. Returns an error if it presents another one.
 fn send_to(certificate: &str, stream: TcpStream, request: &str) -> std::io::Result<String> {
     send_at(Arc::new(DefaultTimeProvider), certificate, stream, request)
 }
 
-/// A clock fixed in May 2020.
+/// A clock that always shows May 2020, when [`EXPIRED`] was valid.
 #[derive(Debug)]
 struct FixedClock;
 
@@ -117,7 +117,7 @@ impl TimeProvider for FixedClock {
     }
 }
 
-/// Like [`send_to`], with this clock.
+/// Like [`send_to`], but checks the certificate at the time of this clock.
 fn send_at(
     clock: Arc<dyn TimeProvider>,
     certificate: &str,
@@ -135,7 +135,7 @@ fn send_at(
     let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream);
     tls.write_all(request.as_bytes())?;
     let mut told = Vec::new();
-    // The server may close without a TLS close notification.
+    // Ignores the error: a server may close the connection without a TLS close notification.
     let _closed = tls.read_to_end(&mut told);
     Ok(String::from_utf8(told).unwrap())
 }
@@ -180,13 +180,13 @@ fn renewed_certificate_is_loaded_without_restart() {
     assert!(is_shown(CERTIFICATE) && !is_shown(RENEWED));
     let [certificate, private] = ["cert.pem", "private.pem"].map(|it| world.files().join(it));
     std::fs::write(&certificate, RENEWED).unwrap();
-    // Longer than the check interval of the certificate.
+    // Waits longer than the interval in which the daemon checks its certificate files.
     std::thread::sleep(Duration::from_secs(4));
-    assert!(is_shown(CERTIFICATE), "a certificate without its key is not used");
+    assert!(is_shown(CERTIFICATE), "a certificate without its private key must not be used");
     let told = || world.json(&["status"])["degraded"].to_string();
     assert!(told().contains("keeps its old certificate") && told().contains("private.pem"), "{}", told());
     std::fs::write(&private, RENEWED_PRIVATE).unwrap();
-    world.wait_until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
+    world.wait_until("the daemon presents the new certificate", Duration::from_secs(10), |_| is_shown(RENEWED));
     assert!(!is_shown(CERTIFICATE) && !told().contains("old certificate"), "{}", told());
 }
 
@@ -202,7 +202,7 @@ fn expired_certificate_is_reported_until_replaced() {
     assert!(world.log().contains("has expired on"), "{}", world.log());
     let shown = format!("authorization: Bearer {}\r\n", key(&world));
     let health = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{shown}\r\n");
-    // Clients that check the certificate cannot connect, except with a clock that is late.
+    // Clients that check the certificate cannot connect, unless their clock shows a time before the expiry.
     assert!(send_to(EXPIRED, connect(&world), &health).is_err());
     let late = Arc::new(FixedClock);
     assert!(
@@ -210,7 +210,7 @@ fn expired_certificate_is_reported_until_replaced() {
     );
     std::fs::write(&certificate, CERTIFICATE).unwrap();
     std::fs::write(&private, PRIVATE_KEY).unwrap();
-    world.wait_until("the new certificate is valid", Duration::from_secs(10), |world| {
+    world.wait_until("the daemon reports no expired certificate", Duration::from_secs(10), |world| {
         !told(world).contains("has expired")
     });
     assert!(!send(connect(&world), &health).contains("certificate"));
@@ -234,5 +234,5 @@ fn retargeted_link_renews_certificate() {
     assert!(is_shown(CERTIFICATE));
     symlink(new, &next).unwrap();
     std::fs::rename(next, current).unwrap();
-    world.wait_until("the new one is shown", Duration::from_secs(10), |_| is_shown(RENEWED));
+    world.wait_until("the daemon presents the new certificate", Duration::from_secs(10), |_| is_shown(RENEWED));
 }

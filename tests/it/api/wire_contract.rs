@@ -1,4 +1,4 @@
-//! The API document against a real daemon: the behaviour of the whole process here, and below one test for each field
+//! Tests the API document against a real daemon: the behaviour of the whole process here, and below one test for each field
 //! ([`fields`]), variable ([`variables`]), command ([`commands`]) and kind of bad input ([`refusals`]).
 
 mod commands;
@@ -27,10 +27,10 @@ fn bees() -> World {
     world
 }
 
-/// Waits for the end of a job started over HTTP.
+/// Waits until a job that was started over HTTP has ended. Returns its status.
 fn ended(world: &World, job_id: &str) -> Value {
     let path = format!("/v1/index/status?job_id={job_id}");
-    world.wait_until("the job ends", Duration::from_secs(60), |it| get(it, &path).json()["status"] != "running");
+    world.wait_until("the job has ended", Duration::from_secs(60), |it| get(it, &path).json()["status"] != "running");
     get(world, &path).json()
 }
 
@@ -159,7 +159,7 @@ fn excess_requests_are_429_with_retry_after() {
     let wait: u32 = get(&world, "/v1/status").header("retry-after").unwrap().parse().unwrap();
     assert!((50..=60).contains(&wait), "{wait}");
     assert_eq!(get(&world, "/health").status, 200);
-    assert_eq!(world.vic(&["status"]).status.code(), Some(0), "the command line is not counted");
+    assert_eq!(world.vic(&["status"]).status.code(), Some(0), "the rate limit must not apply to the command line");
 }
 
 #[test]
@@ -187,7 +187,8 @@ fn public_listen_needs_key_and_tls() {
         let text = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(said.status.code() == Some(2) && text.contains(cure) && !text.contains("s3cret"), "{text}");
     }
-    // Behind a TLS proxy the next check fails, which is that of the remote embedder.
+    // With VIC_BRIDGE_PLAIN, the check of the TCP address passes and the next one fails: the remote embedder is not
+    // permitted.
     assert_eq!(run("VIC_BRIDGE_PLAIN", "1").status.code(), Some(7));
 }
 
@@ -214,7 +215,7 @@ fn daemon_stops_with_open_stream() {
     assert!(world.terminate());
 }
 
-/// A client of `vic mcp`.
+/// A client that speaks MCP with `vic mcp` over its standard input and output.
 struct Session {
     child: std::process::Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -238,7 +239,8 @@ impl Session {
         writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// Returns the answer, which must be the next line of standard output: no other output is allowed.
+    /// Sends a request and returns the response, which must be the next line of standard output: other output is not
+    /// allowed.
     fn request(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         self.write(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));

@@ -1,4 +1,4 @@
-//! `vic bench` for users and programs.
+//! Tests `vic bench` as users and as programs call it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use crate::support::harness::vic_program;
 use crate::support::scripted_server::Server;
 use crate::support::scripted_server::Step;
 
-/// The longest wait for a process.
+/// Maximum time until a process starts or ends. The test fails after that.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Writes JSON lines to a file next to the world's files and returns its path.
+/// Writes JSON lines to a file beside the folder to index. Returns the path of the file.
 fn write_json_lines(world: &World, name: &str, lines: &[Value]) -> PathBuf {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     let path = world.files().parent().unwrap().join(name);
@@ -44,7 +44,7 @@ fn embed_report_has_top_level_keys_and_row_per_setting() {
     assert_eq!((&report["settings"]["precision"], &report["settings"]["mix"]), (&json!("int8"), &json!("file")));
     assert_eq!(report["settings"]["operations_per_token"], 21_233_664.0);
     assert!(number(&report["settings"]["peak"], "fp32_gflops") > 0.0);
-    assert!(report["settings"]["engine"] != "server", "embeddings are computed locally");
+    assert!(report["settings"]["engine"] != "server", "the bench must compute embeddings in its own process");
     assert!(number(&report["machine"], "cores") >= 1.0);
     let rows = report["rows"].as_array().unwrap();
     let of = |key: &str| rows.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
@@ -69,7 +69,7 @@ fn run_is_compared_with_earlier_report_and_rendered_as_html() {
     assert!((ratio - expected).abs() < 1e-9, "{ratio} is not {expected}");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
-    assert!(!page.contains("http") && !page.contains("<script"), "the page loads something");
+    assert!(!page.contains("http") && !page.contains("<script"), "the page must not load anything or run scripts");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn walk_and_extract_are_measured_without_data_directory() {
     assert_eq!(extract["settings"]["jailed"], true);
     let kinds: f64 = extract["rows"].as_array().unwrap()[1..].iter().map(|it| number(it, "files")).sum();
     assert_eq!(kinds, number(&extract, "files"));
-    assert!(!world.data().exists(), "nothing is written to the data directory");
+    assert!(!world.data().exists(), "the bench must not create the data directory");
 }
 
 #[test]
@@ -181,10 +181,10 @@ fn index_bench_uses_temporary_daemon() {
     for key in ["seconds_cold", "seconds_rescan", "files_per_second", "peak_rss_mib", "chunks"] {
         assert!(number(&report, key) > 0.0, "{key}");
     }
-    // The watcher's run may overtake the job and read the new files first. The job then has no count of its own.
+    // The watcher may index the new files before the job does; then the report has a warning instead of a token count.
     let counted = report["tokens_per_second"].as_f64().is_some_and(|it| it > 0.0);
     assert!(counted || report["warnings"].to_string().contains("outside the job"), "{report}");
-    assert!(!world.data().exists(), "nothing is written to the data directory");
+    assert!(!world.data().exists(), "the bench must not create the data directory");
 }
 
 #[test]
@@ -210,26 +210,26 @@ fn search_bench_offers_rate_and_counts_unsent() {
         number(&report, "unsent") + number(&report, "answered") + number(&report, "failed"),
         number(&report, "due")
     );
-    assert!(number(&report, "p99_ms") > 5_000.0, "the wait of unsent queries counts: {report}");
+    assert!(number(&report, "p99_ms") > 5_000.0, "the waiting time of unsent queries must count: {report}");
 }
 
 #[test]
 fn killed_vic_ends_its_command_in_vicd() {
     let world = World::new().start();
-    // `vic mcp` waits for a request as long as its input is open.
+    // `vic mcp` runs as long as its input is open, because it waits for a request.
     let mut vic = world.command(vic_program()).arg("mcp").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let children = format!("/proc/{0}/task/{0}/children", vic.id());
     let child = || std::fs::read_to_string(&children).unwrap().split_whitespace().next().map(str::to_string);
     let mut pid = None;
-    world.wait_until("the command runs", SOON, |_| {
+    world.wait_until("`vic mcp` has started its child process", SOON, |_| {
         pid = child();
         let line = pid.as_ref().and_then(|it| std::fs::read(format!("/proc/{it}/cmdline")).ok()).unwrap_or_default();
         line.ends_with(b"command\0mcp\0")
     });
     let process = PathBuf::from("/proc").join(pid.unwrap());
-    // Past its first statements, where it asks to end with `vic`.
+    // Waits until the child process has asked the kernel to be ended together with `vic`.
     std::thread::sleep(Duration::from_millis(500));
     vic.kill().unwrap();
     vic.wait().unwrap();
-    world.wait_until("the command ends", SOON, |_| !process.exists());
+    world.wait_until("the child process has ended", SOON, |_| !process.exists());
 }

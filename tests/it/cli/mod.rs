@@ -1,3 +1,3 @@
-//! Commands of `vic` that need no running daemon.
+//! Tests of `vic` commands that need no running daemon.
 
 pub(crate) mod bench;

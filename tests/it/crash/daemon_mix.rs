@@ -1,9 +1,9 @@
-//! Random operations on a folder while its daemon is stopped, killed, restarted and paused, reindexes everything or drops
-//! the folder. After a sync the index always matches the disk, and untouched files always stay searchable.
+//! Random operations on a folder while its daemon is stopped, killed, restarted and paused, reindexes everything or removes
+//! the root. After a sync the index must match the disk, and untouched files must be searchable at all times.
 //!
-//! `operations` provides the folder, the operations and the comparison. `kills` checks the disk state after a kill, `mix`
-//! tests the store alone. A seed fixes the operations and their order; the moment at which a kill hits the daemon depends
-//! on the machine.
+//! [`Workload`] provides the folder, the operations and the comparison. `kills` checks the stored data after a kill, and
+//! `store_mix` tests the store alone. A seed fixes the operations and their order, but the moment at which a kill hits the
+//! daemon depends on the machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,16 +22,16 @@ use crate::support::workload::UNTOUCHED_FOLDER;
 use crate::support::workload::Workload;
 use crate::watch::events::signal_daemon;
 
-/// Number of files that no operation touches.
+/// Number of files that no operation touches. They must be found at all times.
 const UNTOUCHED: u64 = 20;
 
-/// Operations between two comparisons.
+/// File operations between two comparisons of index and disk.
 const ROUND: u64 = 60;
 
-/// Daemon actions between two comparisons.
+/// Daemon actions, such as a kill or a restart, between two comparisons of index and disk.
 const DAEMON_ACTIONS: u64 = 2;
 
-/// A folder under load, its daemon, and the actions so far.
+/// A folder under random operations, its daemon, and the daemon actions so far.
 struct Mix {
     world: World,
     caller: SyncClient,
@@ -59,20 +59,20 @@ impl Mix {
         Mix { world, caller, workshop, dice, is_paused, root, actions, begun, counts }
     }
 
-    /// Records a daemon action.
+    /// Records a daemon action for the counts and for the message of a failure.
     fn record(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
         let at = self.begun.elapsed();
         write!(self.actions, "\n  {at:.2?}: {what}").unwrap();
     }
 
-    /// Changes files, with some queries in between.
+    /// Performs random file operations, with some pauses, queries and syncs in between.
     fn run_operations(&mut self, operations: u64) {
         for _ in 0..operations {
             self.change_folder();
             match self.dice.below(20) {
                 0 => self.sleep_up_to(60),
-                1 => self.check_untouched("a question"),
+                1 => self.check_untouched("query between operations"),
                 2 if !self.is_paused => {
                     self.record("sync");
                     self.sync();
@@ -90,7 +90,7 @@ impl Mix {
         }
     }
 
-    /// Sleeps up to `most` milliseconds.
+    /// Sleeps for a random time below `most` milliseconds.
     fn sleep_up_to(&mut self, most: u64) {
         std::thread::sleep(Duration::from_millis(self.dice.below(most)));
     }
@@ -100,7 +100,7 @@ impl Mix {
         assert!(outcome.is_ok(), "{outcome:?}{}\n{}", self.actions, self.world.log());
     }
 
-    /// Searches an untouched file: it must be listed and found in every state of the daemon.
+    /// Asserts that all untouched files are listed as indexed or pending, and that a search finds a random one.
     fn check_untouched(&mut self, when: &str) {
         self.caller.status();
         let known = self.caller.files();
@@ -117,7 +117,7 @@ impl Mix {
         self.workshop.search(&self.caller, number, &format!("{when}{}", self.actions));
     }
 
-    /// Performs one daemon action.
+    /// Performs one random daemon action.
     fn daemon_action(&mut self) {
         match self.dice.below(100) {
             0..15 => self.kill_at_work(),
@@ -132,7 +132,7 @@ impl Mix {
         }
     }
 
-    /// Kills the daemon while files change.
+    /// Kills the daemon while files change, and restarts it.
     fn kill_at_work(&mut self) {
         self.record("kill -9 while files change");
         let (wait, operations) = (self.dice.below(500), self.dice.in_range(5..30));
@@ -152,7 +152,7 @@ impl Mix {
         self.restart_after_changes();
     }
 
-    /// Kills the daemon during a sync.
+    /// Kills the daemon during a sync, and restarts it.
     fn kill_in_sync(&mut self) {
         self.record("kill -9 in a sync");
         let (operations, caller) = (self.dice.below(40), SyncClient::new(&self.world));
@@ -165,7 +165,7 @@ impl Mix {
         self.restart_after_changes();
     }
 
-    /// Kills the daemon during a full or partial reindex, or during the maintenance after it.
+    /// Kills the daemon during a full or partial reindex or during the maintenance after it, and restarts it.
     fn kill_in_job(&mut self) {
         self.record("kill -9 in a job");
         let kind = ["--full", "--ocr=auto", "--metadata-only"][self.dice.index(3)];
@@ -196,7 +196,7 @@ impl Mix {
         self.restart_after_changes();
     }
 
-    /// Starts the daemon, mostly after offline changes to the folder.
+    /// Starts the daemon, in two of three cases after changes to the folder while the daemon was stopped.
     fn restart_after_changes(&mut self) {
         let operations = if self.dice.below(3) > 0 { self.dice.below(25) } else { 0 };
         (0..operations).for_each(|_| self.change_folder());
@@ -205,7 +205,7 @@ impl Mix {
         self.check_untouched("right after a start");
     }
 
-    /// Pauses indexing. A pause survives any restart.
+    /// Pauses indexing. The pause must survive every restart, which [`Mix::resume`] checks.
     fn pause(&mut self) {
         self.record("pause");
         self.world.ok(&["pause"]);
@@ -215,20 +215,21 @@ impl Mix {
     fn resume(&mut self) {
         if self.is_paused {
             let refused = self.caller.try_sync(5).map_err(|it| it.code);
-            assert_eq!(refused.err(), Some(ErrorCode::FailedPrecondition), "the pause is forgotten{}", self.actions);
+            assert_eq!(refused.err(), Some(ErrorCode::FailedPrecondition), "the pause was lost{}", self.actions);
             self.world.ok(&["resume"]);
             self.is_paused = false;
         }
     }
 
-    /// Reindexes everything, with table maintenance.
+    /// Reindexes all files, followed by maintenance of the table.
     fn reindex(&mut self) {
         self.resume();
         self.record("index --full");
         self.world.ok(&["index", "--full", &self.root]);
     }
 
-    /// Removes the root, sometimes kills the daemon, and adds the root again.
+    /// Removes the root, in half of the cases kills the daemon and checks that the files stay removed, and adds the root
+    /// again.
     fn forget(&mut self) {
         self.resume();
         self.record("root removed and added");
@@ -239,12 +240,12 @@ impl Mix {
             self.world.spawn_and_wait();
             self.caller = SyncClient::new(&self.world);
             let known = self.caller.files();
-            assert!(known.is_empty(), "{:?} came back{}", known.keys(), self.actions);
+            assert!(known.is_empty(), "{:?} are in the index again{}", known.keys(), self.actions);
         }
         self.world.ok(&["index", &self.root]);
     }
 
-    /// Writes ignore rules for some files, or none.
+    /// Writes an ignore file with rules for up to seven files.
     fn change_rules(&mut self) {
         self.record("other rules");
         let names = (0..self.dice.below(8)).map(|_| format!("f{}.md", self.dice.below(80))).collect();
@@ -253,7 +254,7 @@ impl Mix {
         std::fs::write(self.workshop.root.join(IGNORE_FILE), rules).unwrap();
     }
 
-    /// Compares the complete index with the disk.
+    /// Resumes and syncs, then asserts that the index matches the disk.
     fn compare(&mut self, at: &str) {
         self.resume();
         self.sync();
@@ -262,13 +263,14 @@ impl Mix {
         self.workshop.check(&self.caller, &at);
         self.check_untouched(&at);
         let chunks: u64 = self.caller.files().values().map(|it| u64::from(it.chunks)).sum();
-        assert_eq!(self.caller.status().chunks, chunks, "{at}: in the store, and in the catalog");
+        assert_eq!(self.caller.status().chunks, chunks, "{at}: chunks in store and catalog");
         self.record("comparisons");
         self.actions.clear();
     }
 
-    /// When more than half of a folder is missing at a start, its entries stay until the user confirms the losses. Existing
-    /// files are indexed nevertheless.
+    /// Confirms losses if the daemon holds them back: when more than half of a folder is missing at a start, the daemon
+    /// keeps
+    /// the entries until the user confirms. Existing files must be indexed before that.
     fn confirm_losses(&mut self) {
         let is_held = self.caller.status().roots.iter().any(|it| it.problem.contains("more than half"));
         if is_held {
@@ -281,7 +283,7 @@ impl Mix {
     }
 }
 
-/// Runs `rounds` rounds. Returns the count of each action.
+/// Runs this number of rounds. Returns the count of each operation and action.
 fn run_rounds(seed: u64, rounds: u64) -> BTreeMap<&'static str, u64> {
     let mut mix = Mix::new(seed);
     for round in 0..rounds {
@@ -292,7 +294,7 @@ fn run_rounds(seed: u64, rounds: u64) -> BTreeMap<&'static str, u64> {
         mix.run_operations(ROUND / (DAEMON_ACTIONS + 1));
         mix.compare(&format!("seed {seed}, round {round}"));
     }
-    // A restarted daemon has the same state.
+    // Compares once more after a clean restart, which must not change anything.
     assert!(mix.world.terminate(), "{}", mix.world.log());
     mix.world.spawn_and_wait();
     mix.caller = SyncClient::new(&mix.world);
@@ -313,7 +315,7 @@ fn sync_matches_disk_after_random_operations_and_kills() {
     report(11, &run_rounds(11, 5));
 }
 
-/// Runs `VIC_TORTURE_SEEDS` seeds from `VIC_TORTURE_SEED` on, `VIC_TORTURE_OPERATIONS` operations each, plus daemon actions.
+/// Runs `VIC_TORTURE_SEEDS` seeds from `VIC_TORTURE_SEED`, each with `VIC_TORTURE_OPERATIONS` operations and daemon actions.
 #[test]
 #[ignore = "takes hours: see `make torture`"]
 fn torture_daemon_mix() {

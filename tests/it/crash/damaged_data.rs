@@ -1,4 +1,4 @@
-//! Damaged, foreign and newer data is reported or set aside, never deleted; missing data is indexed again.
+//! Tests that damaged, foreign and newer data is reported or moved aside, never deleted, and that missing data is reindexed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use crate::support::harness::World;
 
 const FILES: usize = 5;
 
-/// A killed daemon with some indexed files: the data directory is as a crash leaves it.
+/// Returns a killed daemon with some indexed files, so that the data directory is in the state that a crash leaves.
 pub(crate) fn crashed_world() -> World {
     let mut world = World::new().start();
     for number in 0..FILES {
@@ -21,16 +21,16 @@ pub(crate) fn crashed_world() -> World {
     world
 }
 
-/// Another world with a copy of the data of `origin`. Its roots are those of `origin`.
+/// Returns another world with a copy of the data of `origin`. The roots in the copy are still those of `origin`.
 pub(crate) fn copy_of(origin: &World) -> World {
     let world = World::new();
     assert!(Command::new("cp").args(["-a", "--"]).args([origin.data(), world.data()]).status().unwrap().success());
     world
 }
 
-/// Waits until every file is indexed after the start, and searches each.
+/// Waits after a start until every file is indexed, and checks that a search finds each file.
 pub(crate) fn check_all_is_read(world: &World, what: &str) {
-    world.wait_until(&format!("all is there again after {what}"), Duration::from_secs(60), |it| {
+    world.wait_until(&format!("all files are indexed after {what}"), Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
         let all = FILES as u64;
         status["coverage"]["indexed"] == all && status["coverage"]["pending"] == 0 && status["chunks"] == all
@@ -41,10 +41,10 @@ pub(crate) fn check_all_is_read(world: &World, what: &str) {
     }
 }
 
-/// Larger than the size at which a log is rotated.
+/// Larger than the size at which the daemon rotates its log file, in bytes.
 const LARGE_LOG_BYTES: u64 = 17 << 20;
 
-/// Starts the daemon, which must refuse. Returns its exit code and stderr.
+/// Starts the daemon, which is expected to refuse. Returns its exit code and its standard error.
 pub(crate) fn refused_start(world: &World) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = world.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
@@ -57,12 +57,12 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the table files with `part` in their path, oldest first.
+/// Returns the files of the index tables whose path contains `part`, oldest first.
 pub(crate) fn table_files(data: &Path, part: &str) -> Vec<PathBuf> {
     files_below(&data.join("index")).into_iter().filter(|it| it.to_string_lossy().contains(part)).collect()
 }
 
-/// Damages files of a data directory.
+/// Damages a file or several files of a data directory.
 type Damage = fn(&Path);
 
 fn overwrite(path: PathBuf, content: impl AsRef<[u8]>) {
@@ -73,7 +73,7 @@ fn overwrite_with_garbage(path: PathBuf) {
     overwrite(path, "this is garbage, whatever it was before. ".repeat(400));
 }
 
-/// Damages the write-ahead log too: otherwise its intact content replaces the damaged pages.
+/// Overwrites a database and its write-ahead log, because an intact log would replace the damaged pages.
 fn overwrite_database_with_garbage(data: &Path, name: &str) {
     overwrite_with_garbage(data.join(name));
     let log = data.join(format!("{name}-wal"));
@@ -91,8 +91,8 @@ pub(crate) fn newest_manifest(data: &Path) -> PathBuf {
     table_files(data, ".manifest").pop().unwrap()
 }
 
-/// Damage that a start repairs, with the text that `vic status` or the log contains. The text is empty if nothing of value
-/// is lost.
+/// Damage that a start repairs, with a text that `vic status` or the log must contain. The text is empty if the damage
+/// loses nothing of value.
 const REPAIRED_DAMAGE: [(&str, &str, Damage); 20] = [
     ("an empty manifest", "index was damaged", |data| overwrite(newest_manifest(data), "")),
     ("a manifest of 8 bytes", "index was damaged", |data| overwrite(newest_manifest(data), "12345678")),
@@ -139,13 +139,13 @@ fn runtime_damage_is_reported_and_repaired_on_restart() {
     world.index();
     table_files(&world.data(), ".lance/data/").into_iter().for_each(|it| overwrite(it, ""));
     world.write("0.md", "Changed since: the word is heron0.\n");
-    world.wait_until("the status reports it", Duration::from_secs(30), |it| {
+    world.wait_until("the status reports the damage", Duration::from_secs(30), |it| {
         let status = it.ok(&["status"]);
         status.contains("cannot index what changed") && status.contains("start the daemon again")
     });
     world.kill();
     world.spawn_and_wait();
-    check_all_is_read(&world, "damage beneath a daemon that ran");
+    check_all_is_read(&world, "damage to the data of a running daemon");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn unreadable_index_is_reported_in_status_with_all_else() {
     let versions = newest_manifest(&world.data()).parent().unwrap().to_owned();
     let aside = versions.with_extension("aside");
     std::fs::rename(&versions, &aside).unwrap();
-    // A symlink loop, because missing permissions do not stop root.
+    // A symbolic link to itself makes the folder unreadable; missing permissions would not stop root.
     std::os::unix::fs::symlink(&versions, &versions).unwrap();
     let status = world.json(&["status"]);
     assert!(status["degraded"].to_string().contains("cannot read the index"), "{status}");
@@ -174,7 +174,7 @@ fn damage_is_set_aside_reported_and_reindexed() {
         let mut world = copy_of(&origin);
         damage(&world.data());
         let damaged = new_contents(&origin.data(), &world.data());
-        // Except for the note of the last version.
+        // Excludes the JSON note of the last version, whose content need not be kept.
         let mut of_tables = table_files(&world.data(), ".lance/");
         of_tables.retain(|it| it.extension().is_none_or(|it| it != "json"));
         let of_tables = read_all(&of_tables);
@@ -183,9 +183,9 @@ fn damage_is_set_aside_reported_and_reindexed() {
         assert!(status.contains(told) || world.log().contains(told), "{what}: {status}\n{}", world.log());
         check_all_is_read(&world, what);
         let kept = read_all(&files_below(&world.data()));
-        assert!(damaged.iter().all(|it| kept.contains(it)), "{what}: something that was damaged is gone");
-        assert!(of_tables.iter().all(|it| kept.contains(it)), "{what}: a file of a table is gone, damaged or not");
-        // The next start reports nothing.
+        assert!(damaged.iter().all(|it| kept.contains(it)), "{what}: the content of a damaged file must be kept");
+        assert!(of_tables.iter().all(|it| kept.contains(it)), "{what}: the content of every table file must be kept");
+        // After the repair, the next start must not report a problem.
         assert!(world.terminate(), "{what}\n{}", world.log());
         world.spawn_and_wait();
         check_all_is_read(&world, what);
@@ -201,7 +201,7 @@ fn corrupt_vectors_are_reported_and_rebuilt() {
     let mut world = copy_of(&origin);
     for path in table_files(&world.data(), ".lance/data/") {
         let mut content = std::fs::read(&path).unwrap();
-        // Most of a file is vectors.
+        // Damages the middle fifth of the file, because most of a data file is vectors.
         let (begin, end) = (content.len() * 2 / 5, content.len() * 3 / 5);
         content[begin..end].iter_mut().step_by(101).for_each(|it| *it ^= 0x55);
         overwrite(path, content);
@@ -223,7 +223,7 @@ fn read_all(files: &[PathBuf]) -> Vec<Vec<u8>> {
     files.iter().map(|it| std::fs::read(it).unwrap()).collect()
 }
 
-/// Returns the contents that exist only in `after`, except files that are still being written.
+/// Returns the file contents that exist only in `after`. Skips empty files and files that are still being written.
 fn new_contents(before: &Path, after: &Path) -> Vec<Vec<u8>> {
     let before = read_all(&files_below(before));
     let after = files_below(after).into_iter().filter(|it| {
@@ -242,7 +242,7 @@ fn newer_or_foreign_directory_is_refused_unmodified() {
     let foreign = World::new();
     std::fs::create_dir(foreign.data()).unwrap();
     overwrite(foreign.data().join("holiday.jpg"), "a picture");
-    // A start rotates a log of this size.
+    // Makes the log so large that a start would rotate it.
     std::fs::File::create(newer.data().join("vicd.log")).unwrap().set_len(LARGE_LOG_BYTES).unwrap();
     let folder = newer.files().display().to_string();
     let commands: [&[&str]; 5] = [
@@ -269,7 +269,7 @@ fn newer_or_foreign_directory_is_refused_unmodified() {
 pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> =
         files_below(folder).into_iter().map(|it| (it.clone(), std::fs::read(it).unwrap())).collect();
-    // SQLite removes its side files on a clean close; the address of a dead daemon goes at a start.
+    // Skips files that a start or a clean stop may change: the log, the lock, the address, and the side files of SQLite.
     let matters = |path: &Path| {
         !["vicd.log", "vicd.lock", "/listen", "-wal", "-shm"].iter().any(|end| path.to_string_lossy().ends_with(end))
     };
@@ -317,7 +317,8 @@ fn unreadable_data_fails_every_start_and_is_not_replaced() {
     }
 }
 
-/// Removes all permissions of a path. Returns the command prefix under which they are enforced, or None if none can.
+/// Removes all permissions of a path. Returns a command prefix under which the path is unreadable, or None if root cannot
+/// switch to another user.
 fn deny_access(world: &World, path: &Path) -> Option<Vec<String>> {
     use std::os::unix::fs::PermissionsExt;
     let forbid =
@@ -353,7 +354,7 @@ fn doctor_finds_and_fixes_each_damage() {
         (output.status.code().unwrap(), found)
     };
     let health = |checks: &[(String, &'static str)], name: &str| {
-        checks.iter().find(|it| it.0 == name).unwrap_or_else(|| panic!("no check of {name} in {checks:?}")).1
+        checks.iter().find(|it| it.0 == name).unwrap_or_else(|| panic!("no check named {name} in {checks:?}")).1
     };
     let (code, found) = checks(&all_well, &[]);
     let wrong: Vec<_> = found.iter().filter(|it| it.1 != "ok" && !it.0.starts_with("model")).collect();
@@ -382,7 +383,7 @@ fn doctor_finds_and_fixes_each_damage() {
         let before = snapshot(&world.data()).len();
         let (code, found) = checks(&world, &[]);
         assert_eq!((code, health(&found, name)), (10, "problem"), "{name}");
-        assert!(snapshot(&world.data()).len() >= before, "{name}: a check deletes nothing");
+        assert!(snapshot(&world.data()).len() >= before, "{name}: `vic doctor` must not delete files");
         let (_, found) = checks(&world, &["--fix"]);
         assert!(found.iter().any(|it| it.0 == name && it.1 == "fixed"), "{name}: {found:?}");
         let (_, found) = checks(&world, &[]);

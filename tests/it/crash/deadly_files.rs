@@ -1,7 +1,7 @@
-//! A file on which workers hang or die is read at most twice, even if the daemon is restarted in between.
+//! Tests that a file on which workers hang or crash is tried at most twice, even if the daemon is restarted in between.
 //!
-//! File and workers are healthy: the worker is stopped just before it gets the file. A third reading would succeed and index
-//! the text.
+//! The file and the workers are healthy: the test stops the worker just before it gets the file. A third attempt would
+//! succeed and index the text, so the test would notice it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use std::time::Duration;
 use crate::daemon::bad_input::workers;
 use crate::support::harness::World;
 
-/// Time limit per file. After half of it, a reading counts as suspicious.
+/// Time limit per file in seconds (`VIC_EXTRACT_SECONDS`). An attempt counts as failed after half of it.
 const SECONDS: &str = "6";
-/// Much longer than that.
+/// Maximum wait for each step, much longer than the time limit per file.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A world with one indexed file, one idle worker, and another pending file.
+/// Returns a world with one indexed file, one idle worker and one pending file.
 fn world_with_pending_file() -> World {
     let world = World::new().with("VIC_EXTRACT_SECONDS", SECONDS).start();
     world.write("good.md", "The heron stands in the reeds.");
     world.index();
     world.ok(&["pause"]);
     world.write("bad.md", "A recipe for quince jelly.");
-    world.wait_until("the file waits", PATIENCE, |it| it.json(&["status"])["coverage"]["pending"] == 1);
+    world.wait_until("the new file is pending", PATIENCE, |it| it.json(&["status"])["coverage"]["pending"] == 1);
     world
 }
 
 fn signal_worker(world: &World, signals: &[&str]) {
     let workers = workers(world.pid());
-    assert_eq!(workers.len(), 1, "one idle worker");
+    assert_eq!(workers.len(), 1, "there must be one idle worker");
     for it in signals {
         assert!(Command::new("kill").args([*it, workers[0].to_string().as_str()]).status().unwrap().success());
     }
 }
 
-/// Makes a worker hang on the file until this many readings are recorded.
+/// Makes a worker hang on the file until the catalog counts this many attempts.
 fn make_worker_hang(world: &World, readings: u32) {
     world.ok(&["read", world.files().join("good.md").to_str().unwrap()]);
     signal_worker(world, &["-STOP"]);
     world.ok(&["resume"]);
-    world.wait_until("the reading counts", PATIENCE, |it| max_strikes(it) == readings);
+    world.wait_until("the catalog counts the attempt", PATIENCE, |it| max_strikes(it) == readings);
 }
 
-/// Returns the maximum number of readings recorded for a pending file.
+/// Returns the maximum number of attempts that the catalog counts for a pending file.
 fn max_strikes(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -54,7 +54,7 @@ fn kill_and_start(world: &mut World) {
     world.spawn_and_wait();
 }
 
-/// Checks that the file is skipped, also by jobs, and read when it changes.
+/// Checks that the file is skipped, that a job does not retry it, and that it is indexed after a change.
 fn check_skipped_until_changed(world: &World) {
     let coverage = |it: &World| it.json(&["status"])["coverage"].clone();
     world.wait_until("no file is pending", PATIENCE, |it| coverage(it)["pending"] == 0);
@@ -85,7 +85,8 @@ fn deadly_file_gets_no_third_reader_after_restart() {
     world.ok(&["pause"]);
     kill_and_start(&mut world);
     make_worker_hang(&world, 2);
-    // The worker has read a file before. Remains of it could cause the death, so a fresh worker would get a turn.
+    // The worker has read another file before, whose remains could cause the crash, so vic would otherwise retry in a fresh
+    // worker.
     signal_worker(&world, &["-XCPU", "-CONT"]);
     check_skipped_until_changed(&world);
 }

@@ -1,12 +1,12 @@
-// Loaded into the daemon before the C library: refuses what it writes to files below a folder, as a disk would. Only a call
-// that knows its file can do so. It is told by variables:
+// Preloaded into the daemon before the C library: makes writes to files below a folder fail, as a full or broken disk does.
+// A library, not strace, because only the write call knows its file. Environment variables configure the library:
 //
-//   FAULTS_BELOW   the folder, without links
-//   FAULTS_SWITCH  a file; while it is there, calls are counted and refused
-//   FAULTS_SEEN    where each refusal is noted
-//   FAULTS_NUMBER  which call is refused first
-//   FAULTS_LAST    and which last
-//   FAULTS_ERRNO   the error
+// FAULTS_BELOW absolute path of the folder, without symbolic links
+// FAULTS_SWITCH path of a file; writes are counted, and can fail, only while this file exists
+// FAULTS_SEEN path of the log with one line per failed write
+// FAULTS_NUMBER number of the first write that fails, from 1
+// FAULTS_LAST number of the last write that fails
+// FAULTS_ERRNO value of errno for a failed write
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

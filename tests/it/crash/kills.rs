@@ -1,4 +1,4 @@
-//! A daemon that is killed at any moment loses nothing acknowledged, and restarts without help.
+//! Tests that a daemon killed at any moment loses no acknowledged change, and restarts without help.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 
-/// Maximum pause between two changes.
+/// Maximum pause between two groups of changes, in milliseconds.
 const PAUSE_MS: u64 = 120;
 
-/// Promised restart time after a kill (p95).
+/// Promised time until a daemon answers after a restart that follows a kill (p95).
 const RESTART_LIMIT: Duration = Duration::from_secs(5);
 
-/// The system calls with which the daemon makes data durable or visible. A `?` marks calls that some processors lack.
+/// The system calls with which the daemon makes data durable or visible. `?` marks calls that some CPU architectures lack.
 const COMMITTING: [&str; 7] =
     ["syncfs", "fdatasync", "linkat", "renameat,?rename", "pwrite64", "fsync", "unlinkat,?unlink"];
 
-/// A daemon with a root and an oracle of its files.
+/// Returns a daemon with an indexed folder, and an oracle that changes the files.
 fn world_with_oracle(seed: u64) -> (World, CrashOracle) {
     let world = World::new().start();
     let mut oracle = CrashOracle::new(&world, seed);
@@ -35,7 +35,7 @@ fn world_with_oracle(seed: u64) -> (World, CrashOracle) {
     (world, oracle)
 }
 
-/// Changes files for this time, and notes acknowledgements meanwhile.
+/// Changes files for this time, and records which changes the daemon acknowledges.
 pub(crate) fn change_for(oracle: &mut CrashOracle, world: &World, long: Duration) {
     let end = Instant::now() + long;
     while Instant::now() < end {
@@ -48,7 +48,7 @@ pub(crate) fn change_for(oracle: &mut CrashOracle, world: &World, long: Duration
     }
 }
 
-/// Checks a copy of the data of a dead daemon, restarts the daemon and checks its answers. Returns the start time.
+/// Checks a copy of the data of a killed daemon, restarts the daemon and checks the index. Returns the start time.
 pub(crate) fn check_after_death(world: &mut World, oracle: &mut CrashOracle, what: &str) -> Duration {
     let copy = tempfile::tempdir().unwrap();
     copy_data(&world.data(), copy.path());
@@ -65,14 +65,15 @@ fn copy_data(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }
 
-/// Kills the daemon repeatedly after `wait` milliseconds. Returns the duration of each restart.
+/// Kills the daemon `kills` times, each after a random time from the range in milliseconds. Returns the time of each
+/// restart.
 fn kill_repeatedly(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Vec<Duration> {
     let (mut world, mut oracle) = world_with_oracle(seed);
     let mut starts = Vec::new();
     for kill in 0..kills {
         let wait = Duration::from_millis(oracle.draw(wait.clone()));
         if kill % 5 == 4 {
-            // Also during a start.
+            // In one of five rounds, the daemon is killed during its start.
             world.kill();
             world.spawn_with_launcher(&[]);
             std::thread::sleep(wait / 4);
@@ -98,14 +99,14 @@ fn killed_daemon_neither_loses_nor_duplicates() {
 }
 
 #[test]
-#[ignore = "an hour; make torture"]
+#[ignore = "takes an hour: see `make torture`"]
 fn torture_kill_at_any_moment() {
     let starts =
         kill_repeatedly(size_from_env("VIC_TORTURE_KILLS", 500), size_from_env("VIC_TORTURE_SEED", 2), 50..3_000);
     check_within_time("ready again after a kill (p95)", percentile(&starts, 95), RESTART_LIMIT);
 }
 
-/// Kills the daemon at each of these system calls, at each count in `numbers`.
+/// Kills the daemon at each of these system calls: once at each of the occurrences in `numbers`.
 fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     if !capabilities::can_trace() {
         return;
@@ -125,10 +126,10 @@ fn kill_at_calls(calls: &[&str], numbers: std::ops::RangeInclusive<u64>) {
     let each: Vec<String> = hits.iter().map(|(call, killed)| format!("{call}: {killed}")).collect();
     figure("kill at the Nth call", format!("{killed} of {tried} runs hit ({}), 0 lost, 0 twice", each.join("; ")));
     let never: Vec<_> = hits.iter().filter(|it| it.1 == 0).collect();
-    assert!(never.is_empty(), "these calls were never hit: {never:?}");
+    assert!(never.is_empty(), "these calls never killed the daemon: {never:?}");
 }
 
-/// Runs a daemon that is killed at the given occurrence of a call. Returns whether the kill happened.
+/// Runs a daemon that is killed when a thread makes this call for the given time. Returns whether the kill happened.
 fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut CrashOracle) -> bool {
     world.kill();
     let inject = format!("inject={call}:signal=KILL:when={number}");
@@ -149,7 +150,7 @@ fn kill_during_commit_loses_nothing() {
 }
 
 #[test]
-#[ignore = "half an hour; make torture"]
+#[ignore = "takes half an hour: see `make torture`"]
 fn torture_kill_at_calls() {
     kill_at_calls(&COMMITTING, 1..=size_from_env("VIC_TORTURE_CALLS", 20));
 }

@@ -1,4 +1,4 @@
-//! Kills, power cuts, read and write errors of the disk, damaged data directories.
+//! Tests of the daemon under kills, power loss, read and write errors of the disk, and damaged data directories.
 
 pub(crate) mod daemon_mix;
 pub(crate) mod damaged_data;

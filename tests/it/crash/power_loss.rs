@@ -1,4 +1,4 @@
-//! Power loss at any moment: everything acknowledged survives, including saved files, keys and graphs, and the owner's files
+//! Tests power loss at any moment: everything acknowledged survives, including files, keys and graphs, and the user's files
 //! are unchanged.
 
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 
-/// Kinds of lost writes, used in turn.
+/// Which unsynced changes the power loss drops; the images use the entries in rotation.
 const LOSSES: [Loss; 5] = [Loss::All, Loss::LoseBytes, Loss::RandomPrefix, Loss::AllButDeletions, Loss::RandomPrefix];
 
-/// Promised start time on a disk after power loss (p95).
+/// Promised time until a daemon answers after power loss (p95).
 const RESTART_LIMIT: Duration = Duration::from_secs(2);
 
-/// Acts of the owner besides saving files, with the time of each acknowledgement.
+/// Acknowledged changes other than saved files, each with the time of its acknowledgement.
 #[derive(Default)]
 struct OwnerActs(Vec<(u64, OwnerAct)>);
 
-/// An act, by the name of its result.
+/// A change other than a saved file, with the name of the key or graph that was added.
 #[derive(Debug)]
 enum OwnerAct {
     Key(String),
@@ -35,7 +35,7 @@ enum OwnerAct {
 }
 
 impl OwnerActs {
-    /// Adds a key, with a separate program traced like the daemon, and imports a graph.
+    /// Adds a key, with a separate program that is traced like the daemon, and imports a graph.
     fn add(&mut self, world: &World, tracer: &[String]) {
         let number = self.0.len();
         let (key, graph) = (format!("key{number}"), format!("graph{number}"));
@@ -51,12 +51,12 @@ impl OwnerActs {
         self.0.push((crash_oracle::now(), OwnerAct::Graph(graph)));
     }
 
-    /// Returns the acts acknowledged by then.
+    /// Returns the changes acknowledged at or before this time.
     fn acknowledged_by(&self, at: u64) -> impl Iterator<Item = &OwnerAct> {
         self.0.iter().filter(move |it| it.0 <= at).map(|it| &it.1)
     }
 
-    /// Returns the acts that a daemon does not know.
+    /// Returns a message for each change acknowledged at or before `at` that the daemon has lost.
     fn missing(&self, world: &World, at: u64) -> Vec<String> {
         let keys = world.json(&["keys", "list"]);
         let graphs = world.json(&["graph", "stats"])["imports"].clone();
@@ -64,11 +64,11 @@ impl OwnerActs {
             OwnerAct::Key(name) => keys.as_array().unwrap().iter().any(|it| it["name"] == **name),
             OwnerAct::Graph(name) => graphs.as_array().unwrap().iter().any(|it| *it == **name),
         };
-        self.acknowledged_by(at).filter(|it| !is_there(it)).map(|it| format!("{it:?} is not there")).collect()
+        self.acknowledged_by(at).filter(|it| !is_there(it)).map(|it| format!("{it:?} is lost")).collect()
     }
 }
 
-/// A recorded run: its disk operations, its acknowledgements, and the files, moved away.
+/// A recorded run: its disk operations and its acknowledgements. The indexed files are moved away.
 struct RecordedRun {
     world: World,
     disk: DiskRecording,
@@ -77,7 +77,7 @@ struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Traces a daemon for this many seconds.
+    /// Traces the disk operations of a daemon while files, keys and graphs change, for this many seconds.
     fn record(seconds: u64, seed: u64) -> RecordedRun {
         let calls = tempfile::tempdir().unwrap();
         let tracer = disk_images::recording_command(&calls.path().join("calls"));
@@ -92,19 +92,20 @@ impl RecordedRun {
         for _ in 0..seconds {
             change_for(&mut oracle, &world, Duration::from_millis(900));
             acts.add(&world, &tracer);
-            // Each job ends with maintenance.
+            // Runs a job in each round, because each job ends with maintenance.
             world.index();
             oracle.note_acknowledged(&world);
         }
         world.kill();
-        // A daemon that starts on an image must not be able to read the files again.
+        // Moves the files away: a daemon that starts on a disk image must find everything in the image, not read the files
+        // again.
         std::fs::rename(world.files(), hidden_files(&world)).unwrap();
         std::thread::sleep(Duration::from_millis(500));
         let disk = DiskRecording::read(calls.path(), &world.data());
         RecordedRun { world, disk, oracle, acts }
     }
 
-    /// Starts a daemon on an image without help. Returns the start time; adds the missing acts to `lost`.
+    /// Starts a daemon on a disk image and appends lost changes to `lost`. Returns the start time.
     fn start(&self, target: &mut World, at: u64, what: &str, lost: &mut Vec<String>) -> Duration {
         let begun = Instant::now();
         target.spawn_and_wait();
@@ -114,28 +115,29 @@ impl RecordedRun {
         took
     }
 
-    /// Puts the files back and restarts the daemon on the image: the index must converge, and the files stay unchanged.
+    /// Moves the files back and restarts the daemon on the image. The index must match the files, and the files be
+    /// unchanged.
     fn check_recovery(&mut self, target: &mut World, what: &str) {
         let files = self.world.files();
         std::fs::rename(hidden_files(&self.world), &files).unwrap();
         let before = snapshot(&files);
         target.spawn_and_wait();
-        // Most files may be new or gone since the image; such losses need a confirmation.
+        // Many files may have changed or vanished since the image was taken, so the daemon asks to confirm the losses.
         target.ok(&["index", "--accept-losses", files.to_str().unwrap()]);
         self.oracle.check_converged(target);
         assert!(target.terminate(), "{what}\n{}", target.log());
-        assert!(snapshot(&files) == before, "{what}: the files of the owner are not what they were");
+        assert!(snapshot(&files) == before, "{what}: the files of the user have changed");
         std::fs::rename(&files, hidden_files(&self.world)).unwrap();
     }
 }
 
-/// Where the files are while no daemon may see them.
+/// Returns the folder where the files are while daemons must not see them.
 fn hidden_files(world: &World) -> PathBuf {
     world.files().with_file_name("away")
 }
 
-/// Traces a run of this many seconds and checks possible disk images after power loss, some of them with a daemon. Returns
-/// the start times.
+/// Traces a run of this many seconds and checks `images` disk images that a power loss could leave; starts a daemon on the
+/// first `daemons` of them. Returns the start times.
 fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duration> {
     if !capabilities::can_trace() {
         return Vec::new();
@@ -164,7 +166,7 @@ fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duratio
             run.check_recovery(&mut target, &what);
         }
     }
-    // Report all images: which ones fail tells more than the first failure.
+    // Reports all images, because the set of failing images is more useful than the first failure.
     assert!(lost.is_empty(), "{} of {images} images:\n{}", lost.len(), lost.join("\n"));
     assert!(promises > images && acts > starts.len(), "only {promises} promises and {acts} acts");
     let daemons = starts.len();
@@ -184,7 +186,7 @@ fn acknowledged_data_survives_power_loss() {
 }
 
 #[test]
-#[ignore = "twenty minutes; make torture"]
+#[ignore = "takes twenty minutes: see `make torture`"]
 fn torture_power_loss() {
     let (seconds, images) = (size_from_env("VIC_TORTURE_SECONDS", 40), size_from_env("VIC_TORTURE_IMAGES", 200));
     let starts = lose_power(seconds, images, images, size_from_env("VIC_TORTURE_SEED", 2));

@@ -1,7 +1,7 @@
-//! A disk with read errors: the daemon reports the path and a remedy, treats nothing as damaged, sets nothing aside, deletes
-//! nothing, and works again when the disk does.
+//! Tests a disk with read errors: the daemon reports the path and a remedy, treats no file as damaged, moves no file aside,
+//! deletes nothing, and works again when the disk does.
 //!
-//! `strace` injects the errors into system calls on one file.
+//! `strace` injects the errors into the system calls on one file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,13 +17,13 @@ use crate::crash::damaged_data::table_files;
 use crate::support::capabilities;
 use crate::support::harness::World;
 
-/// Calls that read.
+/// System calls that read a file.
 const READ_CALLS: &str = "read,pread64,readv,preadv,preadv2";
 
-/// Calls that flush data to the disk.
+/// System calls that sync data to the disk.
 const SYNC_CALLS: &str = "fsync,fdatasync,syncfs";
 
-/// Returns the arguments of `strace` that make these calls fail, on one file or on all. The log goes to `seen`.
+/// Returns `strace` arguments that make these calls fail with EIO, on one file or on all. The trace is written to `seen`.
 fn failing_strace(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> {
     let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
     let seen = seen.to_str().unwrap();
@@ -34,12 +34,12 @@ fn failing_strace(calls: &str, file: Option<&Path>, seen: &Path) -> Vec<String> 
     words
 }
 
-/// Returns the number of failed calls so far. Without any, a test proves nothing.
+/// Returns the number of calls that `strace` made fail so far. At zero, a test has checked nothing.
 fn failed_calls(seen: &Path) -> usize {
     std::fs::read_to_string(seen).unwrap_or_default().matches("(INJECTED)").count()
 }
 
-/// Checks that all files are unchanged and none was added. A database may have absorbed its own log.
+/// Checks that all files are unchanged and none was added. A database may have grown by the content of its write-ahead log.
 fn check_all_is_kept(before: &[(PathBuf, Vec<u8>)], after: &[(PathBuf, Vec<u8>)], file: &Path) {
     let names = |files: &[(PathBuf, Vec<u8>)]| files.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
     assert_eq!(names(before), names(after), "{}", file.display());
@@ -49,10 +49,10 @@ fn check_all_is_kept(before: &[(PathBuf, Vec<u8>)], after: &[(PathBuf, Vec<u8>)]
     }
 }
 
-/// Selects a file of a data directory.
+/// Returns the path of a certain file in a data directory.
 type FindFile = fn(&Path) -> PathBuf;
 
-/// Files that a start must read, and the text that the error must contain.
+/// Files that the daemon must read at a start, each with the text that the error must contain.
 const NEEDED_AT_START: [(&str, FindFile); 4] = [
     ("catalog.sqlite", |data| data.join("catalog.sqlite")),
     ("index", newest_manifest),
@@ -82,7 +82,7 @@ fn start_with_unreadable_file_fails_and_changes_nothing() {
                 said.lines().filter(|it| it.starts_with("error:")).collect()
             })
             .collect();
-        assert_eq!(said[0], said[1], "the same at every start");
+        assert_eq!(said[0], said[1], "every start must report the same error");
         assert!(failed_calls(&seen) > 0, "{}: no call failed", file.display());
         check_all_is_kept(&before, &snapshot(&world.data()), &file);
         let mut world = world.under(Vec::new());
@@ -110,7 +110,7 @@ fn read_only_directory_fails_every_start_unchanged() {
     assert_eq!(snapshot(&world.data()), before);
 }
 
-/// Makes calls of a running daemon fail from now on.
+/// Attaches `strace` to the running daemon, so that these calls fail from now on.
 fn attach(world: &World, calls: &str, file: Option<&Path>, seen: &Path) -> Child {
     let mut command = Command::new("strace");
     command.args(["-p", &world.pid().to_string()]).args(failing_strace(calls, file, seen));
@@ -121,10 +121,10 @@ fn attach(world: &World, calls: &str, file: Option<&Path>, seen: &Path) -> Child
         !status.contains("TracerPid:\t0\n")
     };
     while !is_traced() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "strace does not attach");
+        assert!(begun.elapsed() < Duration::from_secs(10), "strace has not attached within 10 s");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The other threads are attached a moment later.
+    // Waits for the other threads, which are attached a moment later.
     std::thread::sleep(Duration::from_millis(300));
     strace
 }
@@ -152,7 +152,7 @@ fn failed_commit_is_discarded_and_repeated() {
     assert!(["Input/output error", "disk I/O error"].iter().any(|it| said.contains(it)), "{said}");
     let status = world.json(&["status"]);
     assert!(status["coverage"]["indexed"].as_u64() <= Some(1), "{status:#}");
-    assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "indexed files are still found");
+    assert_eq!(world.paths(&["speedwell"]).first().map(String::as_str), Some("a.md"), "must still be found");
     detach(strace);
     assert!(failed_calls(&seen) > 0, "no call failed");
     world.index();
@@ -183,7 +183,7 @@ fn failed_table_read_is_reported_and_next_query_works() {
     let data_file = table_files(&world.data(), ".lance/data/").remove(0);
     let strace = attach(&world, READ_CALLS, Some(&data_file), &seen);
     let file = world.files().join("3.md").display().to_string();
-    // Each of these commands reads the table again; the cache of keyword questions does not help.
+    // Uses queries that read the table each time, because a cache answers keyword searches.
     for question in [["grep", "heron3"], ["similar", &file], ["grep", "heron[34]"]] {
         let so_far = failed_calls(&seen);
         let (code, said) = world.fails(&question);
@@ -191,7 +191,7 @@ fn failed_table_read_is_reported_and_next_query_works() {
         assert!(code == 4 && names.iter().all(|it| said.contains(it)), "{question:?}: {code}, {said}");
         assert!(failed_calls(&seen) > so_far, "{question:?}: no read failed: {said}");
     }
-    assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"), "cached data still answers");
+    assert_eq!(world.paths(&["heron3"]).first().map(String::as_str), Some("3.md"), "the cache must still answer");
     detach(strace);
     assert!(world.exit_status().is_none(), "{}", world.log());
     for question in [["grep", "heron3"], ["similar", &file]] {

@@ -1,4 +1,4 @@
-//! Random changes, maintenance and restarts: the store always holds the latest version of each file, exactly once.
+//! Tests the store alone with random changes, maintenance and restarts: it must hold the latest version of each file once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::support::long_tests::size_from_env;
 
 const DIMENSION: usize = 8;
 
-/// Maximum number of files.
+/// Number of file ids that changes draw from.
 const FILES: u64 = 40;
 
-/// Changes between two comparisons.
+/// Changes between two comparisons of the store with the expected texts.
 const ROUND: u64 = 25;
 
-/// The expected texts of each file's chunks by ordinal.
+/// The expected chunk texts of each file, by ordinal.
 type ExpectedTexts = BTreeMap<FileId, BTreeMap<u32, String>>;
 
 async fn open_store(dir: &Path) -> LanceStore {
@@ -85,7 +85,7 @@ async fn apply_change(store: &LanceStore, model: &mut ExpectedTexts, dice: &mut 
             assert_eq!(store.copy(&[(file_id, to)]).await.unwrap(), [copied.len() as u64]);
             model.insert(to, copied);
         }
-        // Maintenance concurrent with writes.
+        // Runs maintenance and writes at the same time.
         _ => {
             let file = make_chunks(file_id, serial, 0..2);
             let gone = (file_id + 11) % FILES as FileId + 1;
@@ -132,12 +132,12 @@ fn run_changes(changes: u64, seed: u64) {
                 if dice.below(3) == 0 {
                     drop(store);
                     store = open_store(dir.path()).await;
-                    compare(&store, &model, &format!("opened again after {serial} changes of seed {seed}")).await;
+                    compare(&store, &model, &format!("reopened after {serial} changes of seed {seed}")).await;
                 }
             }
         }
         figure("changes, upkeep and restarts mixed", format!("{changes} changes, seed {seed}, 0 differences"));
-        // The newest version may be in use: a daemon checks every second.
+        // Waits first, because the newest version may still be in use: a daemon checks the version every second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         store.prune().await.unwrap();
         check_at_most(
@@ -154,17 +154,17 @@ fn random_changes_upkeep_restarts_keep_latest_versions() {
     run_changes(250, 1);
 }
 
-/// Twenty seeds with ten thousand changes each: 200,000 operations with equal results, as required by row 19 of the goals.
-/// Restarts close the store here; `kills` restarts after a kill, `operations` starts from a folder.
+/// Runs twenty seeds with ten thousand changes each: 200,000 operations with equal results. A restart only reopens the store
+/// here; `kills` restarts killed daemons, and `daemon_mix` changes files in a folder.
 #[test]
-#[ignore = "hours; make torture"]
+#[ignore = "takes hours: see `make torture`"]
 fn torture_mix_of_changes() {
     for seed in 1..=size_from_env("VIC_TORTURE_SEEDS", 20) {
         run_changes(size_from_env("VIC_TORTURE_CHANGES", 10_000), seed);
     }
 }
 
-/// More rows than a query may scan outside the keyword index. Without other changes, only a start indexes them.
+/// More rows than a query may scan outside the keyword index. Without other changes, only a start adds them to the index.
 const UNINDEXED_ROWS: u64 = 150;
 
 #[test]
@@ -194,6 +194,6 @@ fn unindexed_rows_enter_keyword_index_after_start() {
     });
     world.spawn_and_wait();
     world.wait_until("the rows are in the keyword index", Duration::from_secs(60), |it| outside(it) == 0);
-    assert_eq!(world.json(&["status"])["chunks"], UNINDEXED_ROWS, "no chunk is written again");
+    assert_eq!(world.json(&["status"])["chunks"], UNINDEXED_ROWS, "chunks must not be written twice");
     assert_eq!(world.paths(&["berth 134"])[0], "14/134.md");
 }

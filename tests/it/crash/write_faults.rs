@@ -1,12 +1,13 @@
-//! A failing disk affects only writes. Any writing call may fail, once or persistently, as on a full disk (`ENOSPC`) or a
-//! broken one (`EIO`): the daemon survives, answers, and indexes everything once the disk works again.
+//! Tests that a failing disk affects only writes. Any writing call may fail, once or from then on, as on a full disk
+//! (`ENOSPC`) or a broken disk (`EIO`): the daemon survives, answers, and indexes everything once the disk works again.
 //!
-//! `strace` injects the failures and counts calls per thread: the first `fsync` of every thread fails, or the second. The
-//! daemon is either started under `strace`, or `strace` is attached to a running daemon: a start makes more calls than the
-//! work after it, and may fail at the first of them.
+//! `strace` injects the failures and counts calls per thread, so the first `fsync` of every thread fails, or the second. The
+//! daemon is started under `strace`, or `strace` is attached to the running daemon. Attaching is needed because a start
+//! makes
+//! more calls than the work after it, and may already fail at the first of them.
 //!
-//! `write` also wakes threads, answers requests and writes the log. Its failures come from a preloaded library (`faults.c`),
-//! limited to files of the data directory and counted for the whole daemon.
+//! `write` also wakes threads, sends responses and writes the log. Its failures come from a preloaded library (`faults.c`)
+//! instead, which fails only writes to files of the data directory, and counts the writes of the whole daemon.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,11 +26,11 @@ use crate::support::long_tests::Rng;
 use crate::support::long_tests::figure;
 use crate::support::long_tests::size_from_env;
 
-/// The call that the preloaded library fails.
+/// The call whose failures come from the preloaded library instead of `strace`.
 const WRITE: &str = "write";
 
-/// Calls that create, change and sync data on disk, as used by SQLite, the table and vic itself. A `?` marks calls that some
-/// processors do not have.
+/// System calls with which SQLite, the tables and vic create, change and sync data on disk. `?` marks calls that some CPU
+/// architectures lack.
 const CALL_FAMILIES: [&str; 9] = [
     WRITE,
     "pwrite64",
@@ -42,46 +43,46 @@ const CALL_FAMILIES: [&str; 9] = [
     "mkdirat,?mkdir",
 ];
 
-/// The errors of a full disk and a broken disk.
+/// Injected errors: a full disk and a broken disk.
 const ERRORS: [&str; 2] = ["ENOSPC", "EIO"];
 
-/// Number of files before the first failure.
+/// Number of changes to files before the first failure.
 const FILES: u64 = 40;
 
-/// How long files change while the disk fails.
+/// How long files change while calls fail.
 const WORK_TIME: Duration = Duration::from_millis(400);
 
-/// Within this time, a daemon on a failing disk is ready, has refused to start or has ended.
+/// Maximum time until a daemon on a failing disk is ready, has refused to start or has ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Number of questions asked while the disk fails.
+/// Maximum number of files searched while calls fail.
 const QUESTIONS: usize = 3;
 
-/// Which calls fail, and when.
+/// A failure to inject: which calls fail, and when.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     calls: &'static str,
     error: &'static str,
-    /// The index of the first failing call: per thread, for [`WRITE`] per process.
+    /// Number of the first failing call, from 1. Counted per thread, or per process for [`WRITE`].
     number: u64,
-    /// Whether all later calls fail too.
+    /// Whether all later calls fail as well.
     persists: bool,
-    /// Whether the daemon is already running.
+    /// Whether the failures begin when the daemon is already running, instead of at its start.
     at_work: bool,
 }
 
-/// What happened to the daemon.
+/// How the daemon reacted to a failure.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// No call failed: the daemon made fewer calls.
+    /// No call failed, because the daemon made fewer calls.
     NotReached,
-    /// The daemon became or stayed ready, and answered.
+    /// The daemon became or stayed ready, and answered questions.
     Answered,
-    /// The daemon refused to start with a reason.
+    /// The daemon refused to start and gave a reason.
     Refused,
 }
 
-/// Compiles a library to preload into a daemon from a source next to this file.
+/// Compiles a C file of `tests/it` to a library that can be preloaded into the daemon.
 pub(crate) fn compile_preload(source: &str, to: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(source);
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(to).arg(source).status();
@@ -90,7 +91,7 @@ pub(crate) fn compile_preload(source: &str, to: &Path) -> PathBuf {
 }
 
 impl Fault {
-    /// The command that injects the failures and logs them to `seen`.
+    /// Returns the `strace` command that injects the failures and logs them to `seen`.
     fn strace_command(&self, seen: &Path) -> Vec<String> {
         let Fault { calls, error, number, .. } = self;
         let on = if self.persists { "+" } else { "" };
@@ -100,7 +101,7 @@ impl Fault {
         words.map(String::from).to_vec()
     }
 
-    /// The command that preloads the library. Writes fail while the file `switch` exists.
+    /// Returns the command that preloads the library into the daemon. Writes fail while the file `switch` exists.
     fn preload_command(&self, data: &Path, seen: &Path, switch: &Path) -> Vec<String> {
         let library = compile_preload("crash/faults.c", &seen.with_extension("so"));
         let last = if self.persists { i64::MAX } else { self.number.cast_signed() };
@@ -117,7 +118,7 @@ impl Fault {
         ]
     }
 
-    /// Runs a daemon into the fault, then restarts it on a healthy disk and checks that nothing is missing.
+    /// Runs a daemon with the failures, then restarts it on a healthy disk and checks that nothing is missing.
     fn check(&self, world: &mut World, oracle: &mut CrashOracle) -> Outcome {
         let place = tempfile::tempdir().unwrap();
         let seen = place.path().join("seen");
@@ -125,7 +126,7 @@ impl Fault {
         let tracer = self.start_or_attach(world, &seen);
         let outcome = if self.at_work || gets_ready(world, begun, self) {
             change_for(oracle, world, WORK_TIME);
-            // Each job ends with maintenance. This job may fail.
+            // Runs a job, because each job ends with maintenance. Failures may also end this job.
             vic_with_timeout(world, 20, &["index", world.files().to_str().unwrap()]);
             check_answers(world, oracle, self);
             self.stop(world, oracle, &seen);
@@ -138,13 +139,13 @@ impl Fault {
         let refused = std::fs::read_to_string(&seen).is_ok_and(|it| it.contains("(INJECTED)"));
         check_after_death(world, oracle, &format!("{self:?}"));
         check_complete(world, self);
-        // Also covers the log of the restart.
+        // Also searches the log of the restart.
         assert!(!world.log()[begun..].contains("panicked"), "{self:?}\n{}", &world.log()[begun..]);
-        assert!(refused || outcome == Outcome::Answered, "{self:?}: nothing failed\n{}", &world.log()[begun..]);
+        assert!(refused || outcome == Outcome::Answered, "{self:?}: no call failed\n{}", &world.log()[begun..]);
         if refused { outcome } else { Outcome::NotReached }
     }
 
-    /// Starts a daemon under the fault, or attaches to the running one.
+    /// Starts a daemon with the failures, or attaches `strace` to the running daemon.
     fn start_or_attach(&self, world: &mut World, seen: &Path) -> Option<Tracer> {
         if self.calls == WRITE {
             self.start_preloaded(world, seen);
@@ -152,15 +153,15 @@ impl Fault {
         }
         let words = self.strace_command(seen);
         if self.at_work {
-            return Some(Tracer::attach(&words, world.pid()).expect("attaching worked before"));
+            return Some(Tracer::attach(&words, world.pid()).expect("attaching to the daemon is permitted"));
         }
         world.kill();
-        // `-D` keeps the daemon as the direct child.
+        // `-D` makes the daemon the direct child of the test, instead of `strace`.
         world.spawn_with_launcher(&[&words[..1], &["-D".to_owned()], &words[1..]].concat());
         None
     }
 
-    /// Starts a daemon with the library. With `at_work`, failures begin only after the daemon is ready.
+    /// Starts a daemon with the preloaded library. With `at_work`, writes fail only after the daemon is ready.
     fn start_preloaded(&self, world: &mut World, seen: &Path) {
         let switch = seen.with_extension("switch");
         let loader = self.preload_command(&world.data().canonicalize().unwrap(), seen, &switch);
@@ -176,10 +177,10 @@ impl Fault {
         }
     }
 
-    /// Stops the running daemon, alternating between SIGTERM and SIGKILL.
+    /// Stops the running daemon, at random with SIGTERM or SIGKILL. Fails if the daemon has already ended.
     fn stop(&self, world: &mut World, oracle: &mut CrashOracle, seen: &Path) {
         if let Some(ended) = world.exit_status() {
-            // The tracer also logs signals and their senders.
+            // The trace also contains signals and their senders, which explain the end.
             let seen = std::fs::read_to_string(seen).unwrap_or_default();
             let seen: Vec<&str> = seen.lines().filter(|it| it.contains("INJECTED") || it.contains("---")).collect();
             panic!("{self:?}: {ended}, after\n{}\n{}", seen.join("\n"), world.log());
@@ -192,7 +193,7 @@ impl Fault {
                 if let Some(ended) = world.exit_status() {
                     break ended;
                 }
-                assert!(begun.elapsed() < PATIENCE, "{self:?}: the daemon does not end\n{}", world.log());
+                assert!(begun.elapsed() < PATIENCE, "{self:?}: the daemon has not ended\n{}", world.log());
                 std::thread::sleep(Duration::from_millis(20));
             };
             assert!(ended.code().is_some(), "{self:?}: {ended}\n{}", world.log());
@@ -201,18 +202,18 @@ impl Fault {
     }
 }
 
-/// A running tracer, killed on drop.
+/// A running `strace`, killed when the value is dropped.
 struct Tracer(Child);
 
 impl Tracer {
-    /// Attaches to every thread of a process. Returns None if that is not permitted.
+    /// Attaches `strace` to every thread of a process. Returns None if that is not permitted.
     fn attach(words: &[String], pid: u32) -> Option<Tracer> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["-p", &pid.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
         let mut tracer = Tracer(command.spawn().ok()?);
         let begun = Instant::now();
         while !is_traced(pid) {
-            assert!(begun.elapsed() < PATIENCE, "strace neither attaches nor ends");
+            assert!(begun.elapsed() < PATIENCE, "strace has neither attached nor ended");
             if tracer.0.try_wait().unwrap().is_some() {
                 return None;
             }
@@ -221,7 +222,7 @@ impl Tracer {
         Some(tracer)
     }
 
-    /// Returns whether this process may trace programs that it starts.
+    /// Returns whether this process may attach `strace` to a program that it has started.
     fn is_possible() -> bool {
         let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
         let words = ["strace", "-q", "-o", "/dev/null"].map(String::from);
@@ -251,7 +252,8 @@ fn is_traced(pid: u32) -> bool {
     !threads.into_iter().any(is_free)
 }
 
-/// Waits until the daemon is ready (true) or has ended (false). Runs no command: it could start another daemon.
+/// Waits for the daemon: true if it is ready, false if it has ended. Runs no `vic` command, which could start another
+/// daemon.
 fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
     let waits = Instant::now();
     while !world.log()[begun..].contains("vicd is ready") {
@@ -264,13 +266,13 @@ fn gets_ready(world: &mut World, begun: usize, fault: &Fault) -> bool {
     true
 }
 
-/// Runs `vic` with a time limit in seconds.
+/// Runs `vic` and stops it after this many seconds.
 fn vic_with_timeout(world: &World, seconds: u64, arguments: &[&str]) -> Output {
     let seconds = seconds.to_string();
     world.run("timeout", &[&[&seconds, crate::support::harness::vic_program()], arguments].concat())
 }
 
-/// Asserts that indexed, unchanged files are found while the disk fails.
+/// Asserts that searches find indexed, unchanged files while calls fail.
 fn check_answers(world: &World, oracle: &mut CrashOracle, fault: &Fault) {
     oracle.note_acknowledged(world);
     for (path, version) in oracle.present().into_iter().take(QUESTIONS) {
@@ -283,7 +285,7 @@ fn check_answers(world: &World, oracle: &mut CrashOracle, fault: &Fault) {
     }
 }
 
-/// Asserts that a daemon that refuses to start names the path and a remedy.
+/// Asserts that the daemon has refused to start with an error that names the path and a remedy.
 fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
     let log = world.log();
     let (said, ended) = (&log[begun..], world.exit_status().unwrap());
@@ -293,7 +295,7 @@ fn check_refusal(world: &mut World, begun: usize, fault: &Fault) {
     world.kill();
 }
 
-/// Asserts that every file is counted and that the doctor finds no problem.
+/// Asserts that the file counts add up and that `vic doctor` finds no problem.
 fn check_complete(world: &World, fault: &Fault) {
     let coverage = &world.json(&["status"])["coverage"];
     let count = |name: &str| coverage[name].as_u64().unwrap();
@@ -306,7 +308,7 @@ fn check_complete(world: &World, fault: &Fault) {
     assert!(wrong.is_empty() && !checks.is_empty(), "{fault:?}: {wrong:?}\n{}", world.log());
 }
 
-/// Runs a daemon into all faults in turn, and prints the outcomes.
+/// Runs a daemon with each of these failures in turn, and prints the outcomes.
 fn check_all(what: &str, faults: &[Fault], seed: u64) {
     if !capabilities::can_trace() || !capabilities::can_attach(Tracer::is_possible()) {
         return;
@@ -334,12 +336,12 @@ fn check_all(what: &str, faults: &[Fault], seed: u64) {
             oracle.acknowledgements
         ),
     );
-    assert!(answered > 0, "no daemon answered: this shows nothing");
+    assert!(answered > 0, "no daemon answered, so the test has checked nothing");
     check_all_hit(faults, &outcomes);
 }
 
-/// Asserts that each kind of call failed for a starting and for a running daemon, if its first call was to fail: the first
-/// call always happens, later ones may not.
+/// Asserts that each kind of call has failed, for a starting and for a running daemon, if its first call was set to fail.
+/// The first call is always made; later calls may not be.
 fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
     let mut hits = BTreeMap::<(&str, bool), usize>::new();
     for (fault, outcome) in faults.iter().zip(outcomes) {
@@ -351,7 +353,7 @@ fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
     let never: Vec<_> = hits.iter().filter(|it| *it.1 == 0).collect();
     assert!(
         never.is_empty(),
-        "these calls were never refused (at work, or else at the start), which shows nothing: {never:?}"
+        "these calls never failed (true: of a running daemon), so the test has checked nothing: {never:?}"
     );
 }
 
@@ -359,7 +361,7 @@ fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
 fn disk_failure_at_any_call_affects_only_writes() {
     let seed = size_from_env("VIC_TORTURE_SEED", 1);
     let mut dice = Rng::new(seed);
-    // The first six are what the index needs. Each fails with both errors, one of them at the first call.
+    // The index needs the first six families. Each fails with both errors, one of them at the first call.
     let mut faults = Vec::new();
     for (place, calls) in CALL_FAMILIES[..6].iter().enumerate() {
         for (turn, error) in ERRORS.into_iter().enumerate() {
@@ -372,7 +374,7 @@ fn disk_failure_at_any_call_affects_only_writes() {
 }
 
 #[test]
-#[ignore = "an hour; make torture"]
+#[ignore = "takes an hour: see `make torture`"]
 fn torture_failing_writes() {
     let seed = size_from_env("VIC_TORTURE_SEED", 2);
     let numbers = size_from_env("VIC_TORTURE_WRITES", 12);

@@ -1,4 +1,4 @@
-//! Bad input: one clear sentence, a documented exit code, and no lost data.
+//! Tests bad input: each error is one clear sentence with a documented exit code, and no data is lost.
 
 use std::process::Command;
 
@@ -44,7 +44,7 @@ fn failed_daemon_start_is_explained_by_cli() {
 fn data_files_are_private_to_owner() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
-    // A directory that exists before the start, readable by all.
+    // Creates the data directory before the start, readable by all users; the daemon must restrict it.
     std::fs::create_dir(world.data()).unwrap();
     std::fs::set_permissions(world.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let world = world.start();
@@ -111,18 +111,18 @@ fn unknown_model_fails_start_with_known_names() {
     assert!(said.contains("no-such-model") && said.contains("known are"), "{said}");
 }
 
-/// Returns the process ids of the daemon's extraction workers.
+/// Returns the process ids of the extraction workers of this daemon.
 pub(crate) fn workers(daemon: u32) -> Vec<u32> {
     let output = Command::new("pgrep").args(["-P", &daemon.to_string()]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }
 
 fn is_running(pid: u32) -> bool {
-    // An unreaped zombie has an empty command line.
+    // A zombie process that its parent has not reaped has an empty command line.
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|it| !it.is_empty())
 }
 
-/// Number of files that a worker reads before it is replaced; see `MAX_JOBS_PER_WORKER`.
+/// Number of files that a worker extracts before it is replaced; see `MAX_JOBS_PER_WORKER`.
 const FILES_PER_WORKER: usize = 1_000;
 
 #[test]
@@ -137,7 +137,7 @@ fn worker_is_replaced_after_thousand_files() {
     write(0..1);
     let first = workers(world.pid());
     assert_eq!(first.len(), 1, "{first:?}");
-    // The first worker does not read all of them: a second one helps.
+    // Stays below the limit, so the first worker must still run. A second worker may run beside it.
     write(1..FILES_PER_WORKER - 10);
     let so_far = workers(world.pid());
     assert!(so_far.contains(&first[0]) && so_far.len() <= 2, "{first:?}, then {so_far:?}");
@@ -179,15 +179,15 @@ fn killed_busy_workers_cost_no_file() {
             killed += u32::from(Command::new("kill").args(["-KILL", &worker.to_string()]).status().unwrap().success());
         }
     }
-    assert!(killed > 0, "no worker was killed");
-    world.wait_until("all is indexed", std::time::Duration::from_secs(120), |it| {
+    assert!(killed > 0, "the test must kill at least one worker");
+    world.wait_until("all files are indexed", std::time::Duration::from_secs(120), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         assert_eq!(coverage["failed"], 0, "{coverage}");
         coverage["indexed"] == 200
     });
 }
 
-/// Returns the maximum number of tries recorded for a pending file.
+/// Returns the maximum number of attempts that the catalog counts for a pending file.
 fn max_tries(world: &World) -> u32 {
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     catalog.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
@@ -204,7 +204,7 @@ fn file_is_given_up_after_five_daemon_crashes() {
     world.write("long.md", paragraphs);
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     for deaths in 1..=5 {
-        world.wait_until("the file is being read again", std::time::Duration::from_secs(60), |it| {
+        world.wait_until("the next attempt at the file has started", std::time::Duration::from_secs(60), |it| {
             max_tries(it) == deaths
         });
         let coverage = world.json(&["status"])["coverage"].clone();
@@ -212,12 +212,12 @@ fn file_is_given_up_after_five_daemon_crashes() {
         world.kill();
         world.spawn_and_wait();
     }
-    world.wait_until("the file is given up", std::time::Duration::from_secs(60), |it| {
+    world.wait_until("the file is skipped", std::time::Duration::from_secs(60), |it| {
         it.json(&["status"])["coverage"]["reasons"] == serde_json::json!({"worker_crash": 1})
     });
     world.kill();
     world.spawn_and_wait();
-    assert_eq!(max_tries(&world), 0, "the file is not retried");
+    assert_eq!(max_tries(&world), 0, "the file must not be retried");
     let listed = world.json(&["files", "long"]);
     assert!(listed.to_string().contains("ended unexpectedly 5 times"), "{listed}");
 }
@@ -284,7 +284,7 @@ fn workers_end_with_killed_daemon() {
     let workers = workers(world.pid());
     assert!(!workers.is_empty());
     world.kill();
-    world.wait_until("the workers are gone", std::time::Duration::from_secs(5), |_| {
+    world.wait_until("the workers have ended", std::time::Duration::from_secs(5), |_| {
         !workers.iter().any(|it| is_running(*it))
     });
 }

@@ -1,6 +1,6 @@
-// Loaded into the daemon before the C library: a clock that somebody sets. The file that CLOCK_SHIFT names holds eight bytes,
-// the seconds (in the order of this machine) that the clock of the wall is ahead of the true one; it may change at any time.
-// Clocks that nobody can set go on as they are.
+// Preloaded into the daemon before the C library: replaces the wall clock by a shifted one. The file that the variable
+// CLOCK_SHIFT names holds eight bytes in the byte order of the machine: by how many seconds the clock is ahead. The file may
+// change at any time. Clocks that users cannot set, such as the monotonic clock, are not shifted.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-//! The daemon's clock is set back or forward by a year: nothing is indexed again and nothing stops.
+//! Tests a daemon whose clock is set back or forward by a year: no file is indexed again and nothing stops.
 //!
-//! Only the daemon sees the shifted clock. The files and the clients keep the true time.
+//! Only the daemon sees the shifted clock; files and clients keep the true time.
 
 use std::path::Path;
 
@@ -15,17 +15,17 @@ use crate::watch::events::table_versions;
 
 const YEAR: i64 = 365 * 24 * 3_600;
 
-/// Files indexed before the clock changes.
+/// Number of files that are indexed before the clock changes.
 const FILES: usize = 20;
 
-/// Shifts the daemon's clock by `ahead` seconds.
+/// Shifts the clock of the daemon by `ahead` seconds; negative values set it back.
 fn shift_clock(file: &Path, ahead: i64) {
-    // In place: the daemon has the file mapped.
+    // Overwrites the file in place, because the daemon has mapped it into memory.
     let mut clock = std::fs::File::options().write(true).open(file).unwrap();
     std::io::Write::write_all(&mut clock, &ahead.to_ne_bytes()).unwrap();
 }
 
-/// Asserts that new changes are found and that existing files are unchanged.
+/// Asserts that a new and a deleted file reach the index, and that existing files are not indexed again.
 fn check_index_works(world: &World, caller: &SyncClient, when: &str) {
     let (before, stored) = (caller.files(), table_versions(world));
     caller.sync();

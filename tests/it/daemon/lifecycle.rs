@@ -1,4 +1,4 @@
-//! End-to-end: from a folder to an answer, with the lifecycle of the daemon.
+//! Tests the way from a folder to an answer, and the start, stop and restart of the daemon.
 
 use std::io::Write;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn sample_questions_find_their_files() {
             missed.push(format!("{question}: {:?}", &paths[..paths.len().min(3)]));
         }
     }
-    assert!(missed.len() <= 1, "not among the first three:\n{}", missed.join("\n"));
+    assert!(missed.len() <= 1, "more than one expected file is not among the first three hits:\n{}", missed.join("\n"));
     assert!(first * 10 >= questions.len() * 8, "only {first} of {} come first", questions.len());
 }
 
@@ -151,7 +151,7 @@ fn hung_daemon_is_reported_and_stops_when_resumed() {
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     std::thread::scope(|scope| {
         let stops = scope.spawn(|| world.ok(&["daemon", "stop"]));
-        // Longer than `stop` otherwise waits for the daemon's reply.
+        // Longer than `daemon stop` usually waits for a reply of the daemon.
         std::thread::sleep(Duration::from_secs(7));
         signal_daemon(&world, "-CONT");
         assert!(stops.join().unwrap().contains("stopped"));
@@ -183,7 +183,7 @@ fn start_waits_for_lock_of_ending_daemon() {
     let world = World::new();
     world.ok(&["status"]);
     world.ok(&["daemon", "stop"]);
-    // Simulates a daemon that no longer listens but still holds its directory.
+    // Simulates a daemon that no longer accepts connections but still holds the lock of its data directory.
     let lock = std::fs::File::options().read(true).write(true).open(world.data().join("vicd.lock")).unwrap();
     lock.lock().unwrap();
     std::fs::write(world.data().join("vicd.lock"), format!("vicd, process {}\n", std::process::id())).unwrap();
@@ -197,10 +197,10 @@ fn start_waits_for_lock_of_ending_daemon() {
     ending.join().unwrap();
 }
 
-/// A folder with `vic` and a script in place of `vicd`.
+/// Returns a folder with `vic` and a shell script in place of `vicd`.
 fn programs_with_script(script: &str) -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
-    // Next to the programs, so that a hard link is possible: they are large.
+    // The folder is on the file system of the programs, so that `vic` can be a hard link instead of a large copy.
     let folder = tempfile::tempdir_in(Path::new(crate::support::harness::vic_program()).parent().unwrap()).unwrap();
     std::fs::hard_link(crate::support::harness::vic_program(), folder.path().join("vic")).unwrap();
     let daemon = folder.path().join("vicd");
@@ -261,13 +261,13 @@ fn missing_folder_does_not_block_model_switch() {
     world.wait_until("the new index answers", minute, |it| {
         it.json(&["status"])["coverage"]["indexed"] == 1 && tables(it) == 1
     });
-    // New files are found, and `sync` waits for them.
+    // While one folder is missing, new files of the other folder are indexed, and `sync` waits for them.
     world.write("new.md", "The almanac of the baker.");
     world.ok(&["sync"]);
     assert_eq!(world.paths(&["baker"])[0], "new.md");
     assert_eq!(world.json(&["status"])["coverage"]["pending"], 1);
     std::fs::rename(other.with_file_name("unplugged"), &other).unwrap();
-    world.wait_until("the folder that was away is indexed", minute, |it| {
+    world.wait_until("the folder that was missing is indexed", minute, |it| {
         it.json(&["status"])["coverage"]["indexed"] == 3
     });
     assert!(world.paths(&["sailor"])[0].ends_with("away.md"));
@@ -283,7 +283,7 @@ fn model_change_builds_new_index_then_switches() {
     assert!(world.terminate());
     let mut world = world.with("VIC_EMBED_PRECISION", "fp32");
     world.spawn_and_wait();
-    // At any moment, either the old index or the new one answers.
+    // During the switch, either the old index or the new index answers.
     assert_eq!(world.paths(&["almanac"]).len(), 10);
     world.wait_until("every file is in the new index", std::time::Duration::from_secs(60), |it| {
         let status = it.json(&["status"]);
@@ -291,7 +291,7 @@ fn model_change_builds_new_index_then_switches() {
     });
     assert_eq!(world.json(&["status"])["chunks"], 50);
     assert_eq!(world.paths(&["almanac"]).len(), 10);
-    // The old table is deleted after the new one has started to answer.
+    // The old table may still exist here: it is deleted after the switch to the new table.
     world.wait_until("the old table is gone", std::time::Duration::from_secs(10), |it| {
         let tables = std::fs::read_dir(it.data().join("index")).unwrap();
         tables.filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "lance")).count() == 1

@@ -1,4 +1,4 @@
-//! Start, shutdown, lock, socket and clock of the daemon.
+//! Tests of start, shutdown, lock, socket and clock of the daemon.
 
 pub(crate) mod bad_input;
 pub(crate) mod clock_shift;

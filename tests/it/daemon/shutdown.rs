@@ -1,4 +1,4 @@
-//! The daemon ends soon, also while work is in progress.
+//! Tests that the daemon ends within its time limits, also while work is in progress.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,22 +20,22 @@ use crate::support::long_tests::size_from_env;
 use crate::support::openai_server;
 use crate::support::scripted_server::Server;
 
-/// Maximum shutdown time.
+/// Promised maximum shutdown time of a busy daemon.
 const MAX_SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// Factor for a busy machine. A hang takes longer still.
+/// Factor on the limits for a busy test machine. A daemon that hangs exceeds even the raised limits.
 const BUSY_FACTOR: u32 = 3;
 
-/// Maximum shutdown time after a second signal.
+/// Promised maximum time until the daemon ends after a second signal.
 const MAX_SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
-/// Response time of the model: longer than any shutdown, so that requests to it are still pending.
+/// Response time of the fake model: longer than any shutdown, so that requests to the model are still pending.
 const MODEL_DELAY: Duration = Duration::from_secs(60);
 
-/// Headers of an MCP client over HTTP.
+/// Request headers of an MCP client over HTTP.
 const OVER_MCP: &str = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
 
-/// Maximum shutdown time of an idle daemon.
+/// Promised maximum shutdown time of an idle daemon.
 const MAX_IDLE_SHUTDOWN: Duration = Duration::from_secs(1);
 
 fn terminate(daemon: &Child) {
@@ -43,7 +43,7 @@ fn terminate(daemon: &Child) {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
 }
 
-/// Sends SIGTERM. Returns the time until the daemon has exited successfully.
+/// Sends SIGTERM to the daemon. Returns the time until the daemon has exited successfully.
 fn shutdown_time(world: &mut World) -> Duration {
     let mut daemon = world.release();
     let begun = Instant::now();
@@ -53,14 +53,14 @@ fn shutdown_time(world: &mut World) -> Duration {
     begun.elapsed()
 }
 
-/// Opens a connection and sends these bytes.
+/// Opens a TCP connection to the daemon and sends these bytes.
 fn connect_and_send(world: &World, bytes: &[u8]) -> TcpStream {
     let mut stream = connect(world);
     stream.write_all(bytes).unwrap();
     stream
 }
 
-/// A question with a body that never completes: a request in progress until the daemon ends it.
+/// Sends a question whose body never completes, so that the request is in progress until the daemon ends it.
 fn incomplete_request(world: &World) -> TcpStream {
     let head = "POST /v1/ask HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n";
     let stream = connect_and_send(world, format!("{head}{}\r\n{{\"query\"", key_line(world)).as_bytes());
@@ -68,7 +68,7 @@ fn incomplete_request(world: &World) -> TcpStream {
     stream
 }
 
-/// Sends a complete request. The response is still to come.
+/// Sends a complete request. Returns the connection, from which the response can be read.
 fn post_without_reading(world: &World, path: &str, headers: &str, body: &Value) -> TcpStream {
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n{headers}", body.len());
@@ -87,12 +87,12 @@ fn removed_data_directory_ends_daemon_with_reason() {
         if let Some(status) = world.exit_status() {
             break status;
         }
-        assert!(begun.elapsed() < BUSY_FACTOR * MAX_SHUTDOWN, "the daemon still runs\n{}", world.log());
+        assert!(begun.elapsed() < BUSY_FACTOR * MAX_SHUTDOWN, "the daemon has not ended\n{}", world.log());
         std::thread::sleep(Duration::from_millis(50));
     };
     let said = format!("the data directory `{}` is gone", world.data().display());
     assert!(!status.success() && world.log().contains(&said), "{status}\n{}", world.log());
-    // Restored, the data directory works as before.
+    // When the data directory is moved back, a new daemon can use it.
     std::fs::remove_dir_all(world.data()).ok();
     std::fs::rename(&aside, world.data()).unwrap();
     world.kill();
@@ -118,9 +118,9 @@ fn idle_daemon_ends_within_a_second_with_open_connections() {
     assert!(took < MAX_IDLE_SHUTDOWN * BUSY_FACTOR, "{took:?}");
 }
 
-/// Every kind of stream that a daemon can hold open: events of a job and of an answer, a gRPC job watch, an MCP session, a
-/// question over MCP and over HTTP (without sessions), a request with an incomplete body, the job, and a plugin that ignores
-/// SIGTERM.
+/// Every kind of stream that a daemon can hold open: the events of a job and of an answer, a job that a gRPC client follows,
+/// an MCP session, an MCP question over HTTP without a session, a request with an incomplete body, and a question to a
+/// plugin that ignores SIGTERM.
 struct Streams {
     events: TcpStream,
     answer: TcpStream,
@@ -160,25 +160,25 @@ impl Streams {
         Streams { events, answer, children, plugin, _requests }
     }
 
-    /// Waits until the plugin runs.
+    /// Waits until the plugin has written its process id.
     fn await_plugin(&self, world: &World) {
         world.wait_until("the plugin runs", MAX_SHUTDOWN, |_| {
             std::fs::read_to_string(&self.plugin).is_ok_and(|it| it.ends_with('\n'))
         });
     }
 
-    /// Returns the events of the job and of the answer. Asserts that the plugin is gone.
+    /// Closes the streams. Returns the events of the job and of the answer, and asserts that the plugin has ended.
     fn close(mut self) -> [String; 2] {
         let plugin = std::fs::read_to_string(&self.plugin).unwrap_or_default();
         let lives = |pid: &str| !pid.is_empty() && Path::new("/proc").join(pid).exists();
-        assert!(!lives(plugin.trim()), "the plugin outlives the daemon");
+        assert!(!lives(plugin.trim()), "the plugin must end with the daemon");
         let told = [&mut self.events, &mut self.answer].map(|stream| {
             let mut told = String::new();
             let _cut = stream.read_to_string(&mut told);
             told
         });
         for child in &mut self.children {
-            // The client of the job has ended by itself.
+            // Ignores the error: the client that follows the job has already ended.
             let _ended = child.kill();
             child.wait().unwrap();
         }
@@ -186,7 +186,7 @@ impl Streams {
     }
 }
 
-/// A daemon with work to do, and a slow model.
+/// Returns a daemon with files to index and with a model that responds slowly.
 fn busy_world() -> (World, Server) {
     let model = openai_server::start(&["m"], |_| {
         std::thread::sleep(MODEL_DELAY);
@@ -209,18 +209,18 @@ fn open_streams_and_jobs_do_not_delay_shutdown() {
     let took = shutdown_time(&mut world);
     println!("busy: {took:?}");
     assert!(took < MAX_SHUTDOWN * BUSY_FACTOR, "{took:?}");
-    // Clients get the reason for the end.
+    // The events tell clients why the daemon ended.
     let [job, answer] = streams.close();
     assert!(job.contains("event: error") || job.contains("event: done"), "{job}");
     assert!(answer.contains("event: error") && answer.contains("vicd stopped before"), "{answer}");
-    // Nothing was lost: the next daemon continues.
+    // No file was lost: the next daemon indexes the rest.
     world.spawn_and_wait();
     world.index();
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
 
 #[test]
-#[ignore = "ten minutes; make torture"]
+#[ignore = "takes ten minutes: see `make torture`"]
 fn torture_shutdown() {
     let ((mut world, _model), mut dice) = (busy_world(), Rng::new(16));
     let runs = size_from_env("VIC_TORTURE_SHUTDOWNS", 50);
@@ -235,7 +235,7 @@ fn torture_shutdown() {
         })
         .collect();
     figure("SIGTERM with every kind of stream open", format!("{runs} ends, {:.1?} (p50)", percentile(&took, 50)));
-    // The same limit on any machine: a hang takes longer.
+    // Not a timing promise: the limit is the same on any machine, because a daemon that hangs takes longer.
     let mut promises = PromiseChecks::default();
     promises.at_most("the longest of them", percentile(&took, 100), MAX_SHUTDOWN, MAX_SHUTDOWN);
     let again: Vec<Duration> = (0..10).map(|_| second_signal_time(&mut world)).collect();
@@ -252,13 +252,13 @@ fn torture_shutdown() {
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 300);
 }
 
-/// Returns the shutdown time after a second SIGTERM while a request is incomplete, and restarts the daemon.
+/// Returns the time from a second SIGTERM to the end of the daemon while a request is incomplete. Restarts the daemon.
 fn second_signal_time(world: &mut World) -> Duration {
     let _endless = incomplete_request(world);
     let mut daemon = world.release();
     terminate(&daemon);
     std::thread::sleep(Duration::from_millis(500));
-    assert!(daemon.try_wait().unwrap().is_none(), "the daemon waits for the incomplete request");
+    assert!(daemon.try_wait().unwrap().is_none(), "the daemon must wait for the incomplete request");
     let begun = Instant::now();
     terminate(&daemon);
     assert!(daemon.wait().unwrap().success());

@@ -1,11 +1,11 @@
-//! A single daemon per data directory.
+//! Tests that a data directory has at most one daemon.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::harness::World;
 
-/// Time limit for the exit of a second start.
+/// Maximum time until a second daemon has exited.
 const SOON: Duration = Duration::from_secs(2);
 
 fn start(world: &World) -> Child {
@@ -20,7 +20,7 @@ fn second_start_exits_and_killed_daemon_frees_lock() {
     assert_eq!(start(&world).wait().unwrap().code(), Some(5));
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     world.kill();
-    // No pause: the first attempt must get the lock.
+    // Starts at once, without a retry: the kill must have freed the lock.
     world.spawn_and_wait();
     assert!(world.exit_status().is_none());
 }
@@ -35,13 +35,13 @@ fn one_of_hundred_concurrent_starts_remains() {
         starts.retain_mut(|it| match it.try_wait().unwrap() {
             None => true,
             Some(status) => {
-                assert_eq!(status.code(), Some(5), "the exit code reports another daemon");
+                assert_eq!(status.code(), Some(5), "the exit code must report that another daemon runs");
                 false
             }
         });
         std::thread::sleep(Duration::from_millis(20));
     }
-    world.wait_until("the winner answers", Duration::from_secs(30), |it| it.data().join("listen").exists());
+    world.wait_until("one daemon listens", Duration::from_secs(30), |it| it.data().join("listen").exists());
     let mut winner = starts.pop().unwrap();
     assert_eq!(world.json(&["status"])["pid"], winner.id());
     assert!(winner.try_wait().unwrap().is_none());

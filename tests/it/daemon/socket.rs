@@ -1,4 +1,4 @@
-//! The Unix socket and the data directory belong to one user and one daemon.
+//! Tests that the Unix socket and the data directory belong to one user and one daemon.
 
 use std::fs::DirEntry;
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ fn data_directory_is_private_under_any_umask() {
     let mut open = Vec::new();
     find_accessible(&world.data(), &mut open);
     assert!(open.is_empty(), "{open:?}");
-    assert!(key(&world).len() >= 43, "the key has 256 bits");
+    assert!(key(&world).len() >= 43, "the key must have 256 bits, which are 43 characters");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn stale_socket_or_link_is_replaced() {
     let mut world = World::new().start();
     world.kill();
     let socket = world.data().join("vicd.sock");
-    assert!(socket.exists(), "a killed daemon leaves its socket");
+    assert!(socket.exists(), "a killed daemon must leave its socket, or the test checks nothing");
     world.spawn_and_wait();
     world.kill();
     let target = world.data().join("target");
@@ -94,15 +94,15 @@ fn stale_socket_or_link_is_replaced() {
     assert_eq!(std::fs::read_to_string(target).unwrap(), "kept");
 }
 
-/// Returns the response over the socket to the HTTP/2 preface, sent as this user.
+/// Connects to the socket as this user and sends an HTTP/2 preface. Returns the response, empty if the daemon refuses.
 fn answer_to(user: Uid, socket: &Path) -> Vec<u8> {
     let socket = socket.to_owned();
-    // Changes the user of this thread only.
+    // Runs in its own thread, because the system call changes the user id of this thread only.
     let ask = move || {
         set_thread_res_uid(user, user, user).unwrap();
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        // The daemon may have closed the connection already.
+        // Ignores the error: the daemon may have closed the connection already.
         let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
         let mut answer = vec![0; 64];
         let length = stream.read(&mut answer).unwrap_or(0);
@@ -134,7 +134,7 @@ fn daemon_with_deleted_socket_is_found_and_stopped() {
     std::fs::remove_file(world.data().join("vicd.sock")).unwrap();
     assert!(world.ok(&["daemon", "status"]).contains(&format!("pid {pid}")));
     assert_eq!(world.json(&["daemon", "status"])["reachable"], false);
-    // The daemon is a child of this test, which must reap it: otherwise it stays a zombie.
+    // Waits for the daemon, because it is a child of this test and would otherwise stay a zombie after its end.
     let mut daemon = world.release();
     let ended = std::thread::spawn(move || daemon.wait().unwrap().success());
     assert!(world.ok(&["daemon", "stop"]).contains("stopped"));
@@ -145,7 +145,7 @@ fn daemon_with_deleted_socket_is_found_and_stopped() {
 #[test]
 fn ending_daemon_keeps_socket_of_successor() {
     let mut first = World::new().start();
-    // Simulates a data directory that was emptied under a running daemon before another was started.
+    // Simulates a data directory that was emptied under a running daemon; a second daemon must not start in it.
     std::fs::remove_file(first.data().join("vicd.lock")).unwrap();
     let refused = first.command(env!("CARGO_BIN_EXE_vicd")).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -155,6 +155,6 @@ fn ending_daemon_keeps_socket_of_successor() {
     let socket = first.data().join("vicd.sock");
     let other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     assert!(first.terminate());
-    assert!(socket.exists(), "the socket of the successor stays");
+    assert!(socket.exists(), "the socket of the second daemon must stay");
     drop(other);
 }

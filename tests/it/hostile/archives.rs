@@ -1,5 +1,5 @@
-//! Archives with false sizes, overlapping entries or nested archives: limits apply to the bytes that actually come out, over
-//! the whole tree.
+//! Archive bombs: false sizes, overlapping entries and nested archives. Limits must apply to the bytes that actually come
+//! out of the whole tree of archives.
 
 use std::io::{Cursor, Write};
 
@@ -24,10 +24,11 @@ pub(super) fn archive_bombs() -> Vec<Bomb> {
     let deep =
         |depth: usize| (1..depth).fold(zipped(&[("a.txt", b"The heron.")]), |inner, _| zipped(&[("a.zip", &inner)]));
     vec![
-        // A gzip stream may hold a whole archive and is inflated in one piece. A small file gets less memory for that.
+        // Refused, because a gzip stream may hold a whole archive and is inflated in one piece, with less memory for a small
+        // file.
         bomb("zeros.gz", gzipped(&vec![b'0'; 1 << 20], 1_024), LIMIT),
         bomb("tenfold.gz", (0..10).fold(gzipped(b"The heron.", 1), |inner, _| gzipped(&inner, 1)), &[Reason::TooDeep]),
-        // The header is neither a limit for the output nor a reason to allocate.
+        // The sizes in a header are false; vic must neither trust them as a limit nor allocate memory by them.
         bomb("says-little.zip", ZipEntry { unpacked: 10, ..zeros.clone() }.single_zip(), EITHER),
         bomb("says-nothing.zip", ZipEntry { unpacked: 0, packed: 0, ..zeros.clone() }.single_zip(), EITHER),
         bomb("says-packed.zip", ZipEntry { packed: 0x7fff_ffff, ..zeros.clone() }.single_zip(), EITHER),
@@ -46,11 +47,11 @@ pub(super) fn archive_bombs() -> Vec<Bomb> {
         bomb("countless-64.zip", stored(b"The heron.").with_end_64(1 << 40, 0), EITHER),
         bomb("far-away-64.zip", stored(b"The heron.").with_end_64(1, 1 << 60), DAMAGED),
         bomb("long.tar", tar_with_claimed_size(1 << 60), DAMAGED),
-        // Five hundred entries share the same data.
+        // Hundreds or thousands of entries share the same data.
         Bomb::truncated("overlap.zip", deflated(b"word ", 60 << 20).repeated_zip(500)),
         Bomb::truncated("overlap-noise.zip", noise.repeated_zip(500)),
         Bomb::truncated("countless.zip", stored(b"The heron.").repeated_zip(65_000)),
-        // Archives in archives.
+        // Archives are nested in archives.
         bomb("wide.zip", wide("a.zip", &wide("b.zip", &bottom, 20), 20), LIMIT),
         bomb("matryoshka.zip", nested_zips(), &[Reason::TooDeep, Reason::DecompressionLimit]),
         Bomb::containing("three.zip", deep(3), "The heron."),
@@ -60,7 +61,7 @@ pub(super) fn archive_bombs() -> Vec<Bomb> {
 
 #[tokio::test]
 async fn honest_archive_inflates_up_to_reader_memory() {
-    // Words in random order: 150 MiB of them compress to a fifth, and exceed the memory of a small file.
+    // Writes words in random order: 150 MiB of them compress to a fifth, and exceed the memory limit of a small file.
     let mut dice = Rng::new(5);
     let mut text = Vec::with_capacity(150 << 20);
     while text.len() < 150 << 20 {
@@ -72,7 +73,7 @@ async fn honest_archive_inflates_up_to_reader_memory() {
     assert!(document.truncated && document.text().starts_with("heron"), "{} bytes", document.text().len());
 }
 
-/// Zips in zips, five levels deep and sixteen wide, with 512 MiB in each innermost zip.
+/// Returns zips nested five levels deep and sixteen wide, with 512 MiB in each innermost zip.
 fn nested_zips() -> Vec<u8> {
     let bottom = zip_with_large_part(&[], ("zeros.txt", "", "0", 512));
     (0..5).fold(bottom, |inner, _| zipped(&vec![("a.zip", inner.as_slice()); 16]))
@@ -93,7 +94,7 @@ fn gzipped(block: &[u8], times: usize) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// A tar header of one file with a claimed size, and some data.
+/// Returns a tar archive with the header of one file that claims this size, and less data.
 fn tar_with_claimed_size(size: u64) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_path("a.txt").unwrap();
@@ -103,7 +104,7 @@ fn tar_with_claimed_size(size: u64) -> Vec<u8> {
     [header.as_bytes().as_slice(), &[b'x'; 1_024]].concat()
 }
 
-/// A zip entry with its data and its claimed sizes.
+/// A zip entry with its data and the sizes that its headers claim.
 #[derive(Clone)]
 struct ZipEntry {
     data: Vec<u8>,
@@ -111,7 +112,7 @@ struct ZipEntry {
     crc: u32,
     packed: u32,
     unpacked: u32,
-    /// ZIP64 sizes, unpacked and packed, in place of the two above.
+    /// Unpacked and packed size for the ZIP64 field, which then replace `unpacked` and `packed`.
     zip64_sizes: Option<(u64, u64)>,
 }
 
@@ -122,7 +123,7 @@ fn stored(bytes: &[u8]) -> ZipEntry {
     ZipEntry { data: bytes.to_vec(), method: 0, crc: crc.sum(), packed: size, unpacked: size, zip64_sizes: None }
 }
 
-/// A deflated entry: `length` bytes of a pattern.
+/// Returns a deflated entry with `length` bytes of a repeated pattern.
 fn deflated(pattern: &[u8], length: usize) -> ZipEntry {
     let block = pattern.repeat((1 << 20) / pattern.len());
     let (mut writer, mut crc) = (DeflateEncoder::new(Vec::new(), Compression::fast()), Crc::new());
@@ -135,7 +136,7 @@ fn deflated(pattern: &[u8], length: usize) -> ZipEntry {
     ZipEntry { data, method: 8, crc: crc.sum(), packed, unpacked: crc.amount(), zip64_sizes: None }
 }
 
-/// Returns the name of an entry. All names have the same length.
+/// Returns the name of an entry. All names have the same length, so that header offsets do not change.
 fn entry_name(number: u16) -> Vec<u8> {
     format!("{number:05}.txt").into_bytes()
 }
@@ -152,7 +153,8 @@ impl ZipEntry {
         }
     }
 
-    /// The common fields of the local header and the central record, from the flags to the name length.
+    /// Returns the fields that local header and central directory record share, from the flags to the length of the extra
+    /// field.
     fn header_fields(&self) -> Vec<u8> {
         let (packed, unpacked, extra) = self.sizes();
         let numbers = [self.crc, packed, unpacked].map(u32::to_le_bytes).concat();
@@ -173,16 +175,17 @@ impl ZipEntry {
         self.repeated_zip(1)
     }
 
-    /// A zip with `count` entries that share these data.
+    /// Returns a zip with `count` entries that share the data of this entry.
     fn repeated_zip(&self, count: u16) -> Vec<u8> {
         let local = self.local();
-        // Entries with equal names would collapse into one.
+        // Each entry gets its own name, because entries with equal names would count as one.
         let directory = (0..count).map(|number| self.record(number)).collect::<Vec<_>>().concat();
         let end = end_record(count, directory.len() as u32, local.len() as u32);
         [local, directory, end].concat()
     }
 
-    /// A zip with a ZIP64 end record that claims this many entries and lies `off` bytes beyond its place.
+    /// Returns a zip with a ZIP64 end record that claims `entries` entries, and a locator that points `off` bytes beyond the
+    /// record.
     fn with_end_64(&self, entries: u64, off: u64) -> Vec<u8> {
         let (local, record) = (self.local(), self.record(0));
         let at = (local.len() + record.len()) as u64;

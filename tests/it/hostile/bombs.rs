@@ -1,4 +1,4 @@
-//! Decompression and nesting bombs: each is refused or truncated soon, within memory limits, and with a reason.
+//! Tests decompression and nesting bombs: each must be refused or truncated soon, within memory limits, with a reason.
 
 use std::io::{Cursor, Write};
 use std::time::{Duration, Instant};
@@ -15,26 +15,27 @@ use crate::hostile::picture_bombs::picture_bombs;
 use crate::support::harness::World;
 use crate::support::long_tests::figure;
 
-/// Promised time to a refusal, for a release build on an idle machine.
+/// Promised maximum time until a bomb is refused, for a release build on an idle machine.
 const PROMISED_LIMIT: Duration = Duration::from_secs(2);
-/// The same on a machine that runs other tests.
+/// Maximum time until a bomb is refused on a machine that runs other tests at the same time.
 const BUSY_LIMIT: Duration = Duration::from_secs(8);
-/// Files that may use the full time limit because they contain so much to read: a page of 100 million letters.
+/// Files that may take the full time limit, because they contain much text: a page with 100 MiB of letters.
 const SLOW_FILES: [&str; 1] = ["more-glyphs.pdf"];
-/// Memory limit of a worker for any file.
+/// Maximum memory of a worker for any file, in MiB.
 pub(super) const MAX_MIB: u64 = 512;
-/// Memory limit for a file of at most [`SMALL_FILE_BYTES`] bytes, above the baseline of a worker for a small file.
+/// Maximum memory for a file of at most [`SMALL_FILE_BYTES`] bytes, in MiB above the peak of a worker for a usual small
+/// file.
 const SMALL_FILE_EXTRA_MIB: u64 = 256;
 const SMALL_FILE_BYTES: usize = 10 << 20;
 
 pub(super) struct Bomb {
     pub(super) name: &'static str,
     pub(super) bytes: Vec<u8>,
-    /// Accepted reasons of a refusal. Empty if the file must be read at least in part.
+    /// Reasons with which the bomb may be refused. Empty if at least a part of its text must be extracted.
     pub(super) allowed_reasons: &'static [Reason],
-    /// Whether the text must be truncated and marked so.
+    /// Whether the text must be truncated and marked as truncated.
     is_truncated: bool,
-    /// Words that the text must contain.
+    /// Words that the extracted text must contain.
     expected_text: &'static str,
 }
 
@@ -43,18 +44,18 @@ pub(super) fn bomb(name: &'static str, bytes: Vec<u8>, refused: &'static [Reason
 }
 
 impl Bomb {
-    /// A file that must be read in part and marked as truncated.
+    /// Returns a bomb whose text must be extracted in part and marked as truncated.
     pub(super) fn truncated(name: &'static str, bytes: Vec<u8>) -> Bomb {
         Bomb { is_truncated: true, ..bomb(name, bytes, &[]) }
     }
 
-    /// A file that must be read and contain these words.
+    /// Returns a bomb whose extracted text must contain these words.
     pub(super) fn containing(name: &'static str, bytes: Vec<u8>, expected_text: &'static str) -> Bomb {
         Bomb { expected_text, ..bomb(name, bytes, &[]) }
     }
 }
 
-/// Zips parts, one of them with `mib` MiB of repeated bytes at its end.
+/// Zips these parts and a part `large`, which consists of `head` and `mib` MiB of repeated `fill`.
 pub(super) fn zip_with_large_part(
     parts: &[(&str, &str)],
     (large, head, fill, mib): (&str, &str, &str, usize),
@@ -144,12 +145,12 @@ fn nesting_bombs() -> Vec<Bomb> {
     ]
 }
 
-/// Drawings that take forever to render. Only their words are read.
+/// Returns drawings that would take too long to render. vic must not render them, only extract their words.
 fn svg_bombs() -> Vec<Bomb> {
     const START: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" \
                          width=\"999999999\" height=\"999999999\"><text>The heron stands.</text>";
     let svg = |body: &str| [START, body, "</svg>"].concat().into_bytes();
-    // Each group references the previous one ten times.
+    // Each group references the previous group ten times.
     let doubled: String = (1..30)
         .map(|it| format!("<g id=\"g{it}\">{}</g>", format!("<use href=\"#g{}\"/>", it - 1).repeat(10)))
         .collect();
@@ -170,7 +171,7 @@ fn svg_bombs() -> Vec<Bomb> {
 
 fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
     match outcome {
-        // The text must come from the file and be bounded.
+        // The text must be bounded and must come from the file itself.
         Ok(document) => {
             let text = document.text();
             let refused_at_all =
@@ -213,7 +214,7 @@ async fn bombs_are_refused_soon_within_memory_limit() {
         println!("{:16} {:>9} bytes  {:>6} ms  {peak:>4} MiB  {came}", bomb.name, bomb.bytes.len(), took.as_millis());
         let most =
             if bomb.bytes.len() <= SMALL_FILE_BYTES { MAX_MIB.min(usual + SMALL_FILE_EXTRA_MIB) } else { MAX_MIB };
-        // Text may take the full time limit. A refusal by timeout is not a prompt refusal.
+        // Extraction of text may take the full time limit. A refusal may not: reaching the limit counts as late.
         let is_late = outcome.as_ref().is_err_and(|it| it.reason == Reason::Timeout || took > soon);
         let is_late = is_late && !SLOW_FILES.contains(&bomb.name);
         if !is_contained(bomb, &outcome) || is_late || peak > most {
@@ -248,7 +249,7 @@ fn bombs_leave_daemon_and_good_files_alone_without_retry() {
     assert_eq!((of("found"), 0), (of("indexed") + of("skipped") + of("failed"), of("pending")), "{status:#}");
     assert_eq!(status["pid"].as_u64(), Some(daemon.into()));
     assert!(world.paths(&["lighthouse", "--limit", "20"]).len() >= 20);
-    // Further runs and restarts do not retry failed files.
+    // Later jobs and restarts must not retry files that have failed.
     for _ in 0..5 {
         world.index();
         assert!(world.terminate());

@@ -1,5 +1,5 @@
-//! Mutated files dropped into a folder under a running daemon: the daemon counts each file, finds every good neighbor, and
-//! keeps running.
+//! Tests mutated files in a folder that a running daemon watches: the daemon must count each file, find every good file
+//! beside them, and keep running.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::support::client::SyncClient;
 use crate::support::harness::World;
 use crate::support::long_tests::figure;
 
-/// Number of mutants per good file.
+/// One good file is written per this number of mutants.
 const MUTANTS_PER_GOOD_FILE: u64 = 10;
 
-/// Time limit for this many files on a busy machine.
+/// Returns the maximum time to process this number of files on a busy machine.
 fn time_limit(files: u64) -> Duration {
     Duration::from_secs(120) + Duration::from_millis(500) * files as u32
 }
@@ -24,7 +24,7 @@ fn time_limit(files: u64) -> Duration {
 #[test]
 fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
     let count = variable_or("VIC_MUTANTS", DEFAULT_MUTANTS);
-    // OCR is slow, and skills have a separate pool.
+    // Without OCR, which is slow and runs in a separate worker pool.
     let mut world = World::new().with("VIC_OCR", "never").start();
     let begun = Instant::now();
     let (pid, caller, originals) = (world.pid(), SyncClient::new(&world), originals());
@@ -42,7 +42,7 @@ fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
         }
     }
     let found = count + good.len() as u64;
-    // `SyncClient::status` also asserts that the counts add up.
+    // `SyncClient::status` also asserts that the file counts add up.
     let all = |it: &SyncClient| {
         let coverage = it.status().coverage;
         coverage.found == found && coverage.pending == 0
@@ -53,10 +53,10 @@ fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
     let found = format!("{} in {:.0?}, daemon {peak:.0} MiB: {:?}", good.len(), begun.elapsed(), coverage.reasons);
     figure(&format!("{count} mutants under a daemon, and good files"), found);
     let deaths = ["worker_crash", "timeout"].map(|it| coverage.reasons.get(it).copied().unwrap_or(0));
-    assert!(deaths.iter().sum::<u64>() * 100 <= count, "more than one in a hundred costs a worker: {coverage:?}");
+    assert!(deaths.iter().sum::<u64>() * 100 <= count, "over 1 % crash or hang a worker: {coverage:?}");
     let missing: Vec<&String> = good
         .iter()
-        // In quotes: the documents are nearly identical, so vector hits would otherwise rank above the word hit.
+        // Searches the word in quotes: without, vector hits of the nearly identical documents would rank above the word hit.
         .filter(|(path, word)| !caller.hits(&format!("\"{word}\"")).iter().any(|it| it.path == *path))
         .map(|it| &it.0)
         .collect();

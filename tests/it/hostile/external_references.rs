@@ -1,4 +1,4 @@
-//! External references inside documents: an entity, link or form that names a file or address gets nothing.
+//! Tests external references in documents: vic must not open a file or address that an entity, link or form refers to.
 
 use std::net::TcpListener;
 
@@ -12,17 +12,17 @@ use crate::hostile::pdf_bombs::pdf_with_references_to;
 use crate::hostile::picture_bombs::jpeg_with_metadata;
 use crate::hostile::worker_program;
 
-/// Content of the file that the documents refer to.
+/// Content of the file that the documents refer to. Must not appear in any extracted text.
 const CANARY: &str = "bittern4711";
 
-/// XML with an external entity as its text.
+/// Returns XML that refers to an external file or address by an entity.
 fn xml_with_entity(name: &str, place: &str, body: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?><!DOCTYPE {name} [<!ENTITY % p SYSTEM \"{place}\"> %p; <!ENTITY x SYSTEM \"{place}\">]>{body}"
     )
 }
 
-/// XML that expands an entity 10^10 times, and XML that repeats a long entity.
+/// Returns two XML texts: one expands an entity 10^10 times, the other repeats a long entity.
 fn xml_expansions(name: &str, body: &str) -> [String; 2] {
     let tenfold: String =
         (1..11).map(|it| format!("<!ENTITY l{it} \"{}\">", format!("&l{};", it - 1).repeat(10))).collect();
@@ -42,7 +42,7 @@ const SVG: &str =
 const XMP: &str = "<x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF><rdf:Description><dc:title>see &x;</dc:title></rdf:Description></rdf:RDF></x:xmpmeta>";
 const XFA: &str = "<xdp:xdp xmlns:xdp=\"http://ns.adobe.com/xdp/\"><template><field><value><text>see &x;</text></value></field></template></xdp:xdp>";
 
-/// A PDF with an XML stream in its catalog under this key.
+/// Returns a PDF with an XML stream in its catalog, as metadata or as an XFA form.
 fn pdf_with(key: &str, xml: &str) -> Vec<u8> {
     let named = match key {
         "XFA" => "/AcroForm<</Fields[]/XFA 5 0 R>>",
@@ -57,7 +57,7 @@ fn pdf_with(key: &str, xml: &str) -> Vec<u8> {
     )
 }
 
-/// One document of every format that is XML or contains XML.
+/// Returns one document of every format that is XML or contains XML, with the XML that `make` returns.
 fn documents(make: &dyn Fn(&str, &str) -> String) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("a.docx", docx(&make("w:document", WORD))),
@@ -103,11 +103,11 @@ async fn external_references_read_no_file_and_reach_no_server() {
 async fn entity_expansion_does_not_multiply_text() {
     let pool = one_worker_pool(worker_program(), ExtractLimits { seconds: 20, ..ExtractLimits::default() });
     for which in 0..2 {
-        // A metadata segment next to a JPEG image holds at most 64 KiB.
+        // Skips JPEG for the long entity, because a metadata segment of a JPEG image holds at most 64 KiB.
         let documents = documents(&|name, body| xml_expansions(name, body)[which].clone());
         for (name, bytes) in documents.into_iter().filter(|(name, _)| which == 0 || !name.ends_with("jpg")) {
             let text = extract_with(&pool, name, &bytes).await.map(|it| it.text()).unwrap_or_default();
-            // A format that is shown as source may contain the source text once.
+            // A format whose source is the extracted text may contain that source once.
             assert!(text.len() < 1 << 20, "{name}: {} bytes", text.len());
             assert!(pool.peak_mib() <= 512, "{name}: {} MiB", pool.peak_mib());
         }

@@ -1,4 +1,5 @@
-//! Coverage of the mutated originals: one per format, and each is read completely by its reader.
+//! Tests that there is a seed file of every supported format, and that each seed is extracted as its format without
+//! problems.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ fn every_supported_format_has_a_seed() {
         formats().iter().filter(|it| !it.extensions.iter().any(&is_made)).map(|it| it.media_type).collect();
     assert!(missing.is_empty(), "no seed in `tests/it/support/seeds` for {missing:?}");
     let names: BTreeSet<&str> = seeds.iter().map(|it| it.name).collect();
-    assert_eq!(names.len(), seeds.len(), "two seeds share a name");
+    assert_eq!(names.len(), seeds.len(), "every seed must have its own name");
 }
 
 #[tokio::test]

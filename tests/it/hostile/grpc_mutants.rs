@@ -1,7 +1,7 @@
-//! gRPC calls that no client makes: every method gets messages with changed bytes and invented fields. Each call is answered
-//! or refused, never as an internal error.
+//! Tests gRPC calls that no client makes: messages with changed bytes and invented fields, for every method. Each call must
+//! be answered or refused, never with an internal error.
 //!
-//! `VIC_MUTANTS` sets the number of calls, `VIC_SEED` the first seed; see `mutants`.
+//! `VIC_MUTANTS` sets the number of calls, `VIC_SEED` the first seed; see `mutants.rs`.
 
 use serde_json::json;
 
@@ -18,13 +18,13 @@ use crate::support::harness::World;
 use crate::support::http_client::key;
 use crate::support::http_client::post;
 
-/// The method that stops the daemon; excluded.
+/// The method that stops the daemon. Never called.
 const SHUTDOWN_METHOD: &str = "/vic.v1.Vic/Shutdown";
 
-/// Methods that take folder paths. A mutated path with a slash could be a real folder of this machine.
+/// Methods that take folder paths. Mutated messages with a slash are not sent to them: the path could exist on this machine.
 const FOLDER_METHODS: [&str; 4] = ["AddRoot", "RemoveRoot", "StartIndex", "Index"];
 
-/// gRPC codes that indicate a defect.
+/// gRPC status codes that indicate a defect of the daemon.
 const UNKNOWN: u32 = 2;
 const INTERNAL: u32 = 13;
 
@@ -38,7 +38,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A random field, known or unknown, with a value of any type.
+/// Returns a random field, known or unknown to the method, with a value of any type.
 fn random_field(dice: &mut Xorshift, depth: usize) -> Vec<u8> {
     let numbers = [0, 1, 2, 3, 9, 100, 127, u64::from(u32::MAX), i64::MAX as u64, i64::MIN as u64, u64::MAX];
     let texts =
@@ -60,7 +60,7 @@ fn random_field(dice: &mut Xorshift, depth: usize) -> Vec<u8> {
     [varint(number << 3 | kind), value].concat()
 }
 
-/// A mutated message.
+/// Appends random fields to a message and changes some of its bytes.
 fn mutated_message(mut message: Vec<u8>, dice: &mut Xorshift) -> Vec<u8> {
     for _ in 0..dice.index_below(4) {
         message.extend(random_field(dice, 0));
@@ -71,7 +71,7 @@ fn mutated_message(mut message: Vec<u8>, dice: &mut Xorshift) -> Vec<u8> {
     message
 }
 
-/// Sends a message with the key. Returns the status code and asserts that it indicates no defect.
+/// Calls a method with the owner's key. Returns the status code and asserts that the code indicates no defect.
 fn call(world: &World, method: &str, message: &[u8], what: &str) -> u32 {
     let key = format!("Bearer {}", key(world));
     let called = grpc_client::call(world, "localhost", method, &[("authorization", &key)], message);
@@ -86,7 +86,7 @@ fn mutated_grpc_calls_never_fail_as_internal() {
     let pid = world.pid();
     let job = post(&world, "/v1/index/start", &json!({})).json()["job_id"].as_str().unwrap().to_string();
     let own = world.files().join("1.md").display().to_string();
-    // Excluded: `INGEST` fetches the paths that it gets.
+    // Skips `INGEST`, because the daemon would fetch the mutated addresses.
     let may_be_sent = |it: &Vec<u8>| memchr::memmem::find(it, b"ingest").is_none();
     let methods: Vec<String> = grpc_client::methods().into_iter().filter(|it| it != SHUTDOWN_METHOD).collect();
     let of =
@@ -96,7 +96,7 @@ fn mutated_grpc_calls_never_fail_as_internal() {
     let mut fine = 0;
     for number in 0..variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) {
         let mut dice = rng_of_mutant(number);
-        // Round-robin, so that a few hundred calls cover every kind.
+        // Calls the methods in turn, so that a few hundred calls cover every method and message.
         let (method, message) = &kinds[number as usize % kinds.len()];
         let message = mutated_message(message.clone(), &mut dice);
         let takes_folders = FOLDER_METHODS.iter().any(|it| method.ends_with(&format!("/{it}")));
@@ -104,7 +104,7 @@ fn mutated_grpc_calls_never_fail_as_internal() {
             continue;
         }
         fine += u64::from(call(&world, method, &message, &format!("seed {number}: {method} {message:?}")) == 0);
-        // Otherwise waiting calls block until the pause ends.
+        // Ends the pause, because later calls that wait for an index job would block.
         if method.ends_with("/Pause") {
             call(&world, "/vic.v1.Vic/Resume", &[], "the end of a pause");
         }

@@ -1,4 +1,4 @@
-//! Escape attempts from inside a real jailed worker.
+//! Tests that code inside a jailed extraction worker cannot escape: real workers try to open files, connect and so on.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::hostile::worker_program;
 use crate::support::capabilities;
 use crate::support::harness::World;
 
-/// A file outside the worker's permissions.
+/// Creates a file that a jailed worker must not open or change.
 fn victim_file() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key.txt");
@@ -43,7 +43,7 @@ async fn jail_blocks_all_escape_attempts() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "untouched");
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
     assert_eq!(pool.is_jailed(), Some(true));
-    // Attempts that killed their worker are counted, and the next file is read nevertheless.
+    // Attempts that killed their worker are reported, and the next file is extracted nevertheless.
     let said = pool.problems().join(" ");
     assert!(said.contains("tried to leave its jail") || said.contains("try to leave its jail"), "{said}");
     assert_eq!(extract_with(&pool, "a.txt", b"words").await.unwrap().text(), "words");
@@ -53,12 +53,12 @@ async fn jail_blocks_all_escape_attempts() {
 async fn jail_of_ocr_worker_blocks_all_escape_attempts() {
     let (_folder, path) = victim_file();
     let settings = vic::skills::pool_settings(&model_store(), &ExtractLimits::default());
-    assert!(settings.tools.ocr.is_some(), "`make models` fetches what reads pictures");
+    assert!(settings.tools.ocr.is_some(), "`make models` fetches the OCR models");
     let (open, _) = try_escapes(&WorkerPool::new(worker_program().into(), settings), &path).await;
     assert!(open.is_empty(), "{open:#?}");
 }
 
-/// A script that runs `vicd` with one system call failing as unimplemented.
+/// Writes a script that runs `vicd` under `strace`, so that one system call fails as not implemented.
 fn program_without_syscall(folder: &Path, call: &str) -> PathBuf {
     let script = folder.join("vicd");
     let strace = "/usr/bin/strace -D -f -qq -o /dev/null";
@@ -87,7 +87,7 @@ async fn missing_landlock_or_seccomp_limits_to_plain_text() {
         assert!(said.contains(named) && said.contains("VIC_JAIL=optional"), "{said}");
         let lenient = one_worker_pool(&program, ExtractLimits { jail: JailMode::Optional, ..ExtractLimits::default() });
         assert_eq!(extract_with(&lenient, "a.html", b"<html><p>words").await.unwrap().text(), "words");
-        assert!(lenient.problems().join(" ").contains("without a jail"), "the missing jail is reported");
+        assert!(lenient.problems().join(" ").contains("without a jail"), "a missing jail must be reported");
     }
 }
 
@@ -99,9 +99,9 @@ async fn escape_attempts_succeed_without_jail() {
     let (folder, path) = victim_file();
     let program = program_without_syscall(folder.path(), "landlock_create_ruleset");
     let (open, _) = try_escapes(&one_worker_pool(&program, ExtractLimits::default()), &path).await;
-    // Proves that the attempts work without a jail; otherwise the tests above prove nothing.
+    // Control: the attempts succeed without a jail. If they did not, the tests above would check nothing.
     for name in ["open a file", "create a file", "connect by TCP", "signal the daemon", "make a file in memory"] {
-        assert!(open.iter().any(|it| it.name == name), "`{name}` is barred without a jail: {open:#?}");
+        assert!(open.iter().any(|it| it.name == name), "`{name}` fails even without a jail: {open:#?}");
     }
 }
 
@@ -123,11 +123,11 @@ fn missing_jail_is_reported_in_status_with_remedy() {
     let said = status["degraded"].to_string();
     assert!(said.contains("cannot be jailed") && said.contains("VIC_JAIL"), "{said}");
     assert_eq!(world.paths(&["heron"])[0], "a.md");
-    // The next daemon has a jail and reads the postponed file.
+    // The next daemon has a jail and extracts the file that was postponed.
     assert!(world.terminate());
     let mut world = world.under(Vec::new());
     world.spawn_and_wait();
-    world.wait_until("the file that waited is read", Duration::from_secs(30), |it| {
+    world.wait_until("the postponed file is indexed", Duration::from_secs(30), |it| {
         it.json(&["status"])["coverage"]["indexed"] == 2
     });
     assert_eq!(world.json(&["status"])["degraded"].as_array().map_or(0, Vec::len), 0);

@@ -1,4 +1,4 @@
-//! Misnamed files, files without content, and text with control sequences for terminals.
+//! Tests misnamed files, files without content, huge lines, and text with control sequences for terminals.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::hostile::one_worker_pool;
 use crate::hostile::worker_program;
 use crate::support::harness::World;
 
-/// The expected result of a file.
+/// The expected result of an extraction.
 enum Expected {
-    /// The text contains this.
+    /// The extracted text contains these words.
     Text(&'static str),
-    /// The text is empty.
+    /// The extracted text is empty, or the file is refused as empty.
     Nothing,
-    /// The file may be refused for these reasons.
+    /// The file may be refused for these reasons, or a part of its content is extracted.
     Refused(&'static [Reason]),
 }
 
@@ -25,7 +25,7 @@ fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// A file that is HTML by its content, a zip by its end and a PDF by its signature.
+/// Returns a file that is a PDF by its signature, HTML by its content and a zip by its end.
 fn polyglot() -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     zip.start_file("inside.txt", zip::write::SimpleFileOptions::default()).unwrap();
@@ -75,7 +75,7 @@ async fn file_is_read_by_content_not_by_name() {
         let is_right = match (&outcome, becomes) {
             (Ok(text), Expected::Text(part)) => text.contains(part) && !text.contains(['\0', '\u{feff}']),
             (Ok(text), Expected::Nothing) => text.is_empty(),
-            // Any format of a polyglot is acceptable. The shown text must be in the file.
+            // A polyglot may be extracted as any of its formats, but every extracted word must be in the file.
             (Ok(text), Expected::Refused(_)) => {
                 !text.contains('\0')
                     && text.split_whitespace().all(|word| bytes.windows(word.len()).any(|it| it == word.as_bytes()))
@@ -91,7 +91,7 @@ async fn file_is_read_by_content_not_by_name() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file of one line of `mib` MiB.
+/// Returns a file of `mib` MiB that is a single line.
 fn one_line_file(mib: usize) -> std::fs::File {
     let (mut file, block) = (tempfile::tempfile().unwrap(), "herons ".repeat((1 << 20) / 7 + 1));
     (0..mib).for_each(|_| file.write_all(&block.as_bytes()[..1 << 20]).unwrap());
@@ -105,7 +105,7 @@ async fn huge_line_is_truncated_and_huge_file_refused() {
         let document = pool.extract(one_line_file(100), name).await;
         let is_cut =
             |it: &vic::model::Document| it.truncated && it.text().len() <= 11 << 20 && it.text().contains("herons");
-        // An HTML page is parsed completely or not at all.
+        // HTML may also fail, because a page is parsed completely or not at all.
         assert!(document.as_ref().is_ok_and(is_cut) || name == "line.html", "{name}: {document:.300?}");
         assert!(pool.peak_mib() <= MAX_MIB, "{name}: {} MiB", pool.peak_mib());
     }
@@ -113,7 +113,7 @@ async fn huge_line_is_truncated_and_huge_file_refused() {
     assert_eq!(extract_with(&pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
-/// Invisible characters that a terminal, a bidirectional text or a model obeys.
+/// Invisible characters that control a terminal, the direction of text, or a model.
 const CONTROL_CHARACTERS: [char; 6] = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{e0041}'];
 
 #[test]
@@ -141,7 +141,7 @@ fn control_characters_are_escaped_in_all_output() {
         assert!(obeyed.is_empty(), "vic {arguments:?}: {obeyed:?} in {said:?}");
     }
     assert!(!world.log().contains(CONTROL_CHARACTERS), "{:?}", world.log());
-    // JSON keeps the text around them.
+    // The escaping must keep the text around the control characters.
     let answer = world.json(&["read", &path]);
     assert!(answer.to_string().contains("[2J stands"), "{answer:#}");
 }

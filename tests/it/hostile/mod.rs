@@ -1,4 +1,4 @@
-//! Hostile input: files, requests and replies that do not occur by accident.
+//! Tests with hostile input: files, requests and replies that an attacker makes and that do not occur by accident.
 
 mod archives;
 mod bombs;
@@ -30,7 +30,7 @@ use vic::embed::models::ModelStore;
 use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::model::{Document, ExtractFailure, ExtractLimits};
 
-/// Returns a pool with one worker of the given program.
+/// Returns a pool with one extraction worker that runs this program.
 fn one_worker_pool(program: &Path, limits: ExtractLimits) -> WorkerPool {
     let tools = Tools { pdfium: model_store().library("pdfium").ok(), ocr: None };
     assert!(tools.pdfium.is_some(), "`make models` fetches the PDF library");
@@ -46,7 +46,7 @@ fn worker_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_vicd"))
 }
 
-/// Extracts these bytes in a worker.
+/// Extracts these bytes in a worker of the pool, as a file with this name.
 async fn extract_with(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -58,7 +58,7 @@ async fn worker_runs_under_stricter_inherited_limits() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("vicd");
-    // Less processor time and address space than the worker's own limits.
+    // Limits processor time and address space more strictly than the worker limits itself.
     let script = format!("#!/bin/sh\nulimit -t 600\nulimit -v 1200000\nexec {} \"$@\"\n", worker_program().display());
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,6 +1,6 @@
-//! Malformed replies of model servers: each leads to an answer, or soon to an error that names the problem of the server.
+//! Tests malformed replies of model servers: each must lead to an answer or soon to an error that describes the problem.
 //!
-//! `VIC_MUTANTS` sets the number of each kind, `VIC_SEED` the first seed; see `mutants`.
+//! `VIC_MUTANTS` sets the number of each kind of reply, `VIC_SEED` the first seed; see `mutants.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,10 +30,10 @@ use crate::support::scripted_server::Server;
 use crate::support::scripted_server::Step;
 use crate::support::scripted_server::response_bytes;
 
-/// Time limit of an answer, including a few retries of a busy server.
+/// Maximum time until an answer or an error, including retries while the server reports that it is busy.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Fragments of server replies.
+/// Fragments of server replies that mutations insert.
 const PIECES: [&str; 22] = [
     "data: ",
     "\n\n",
@@ -59,7 +59,7 @@ const PIECES: [&str; 22] = [
     "\u{202e}",
 ];
 
-/// A server that mutates every reply with the current seed. Seed 0 leaves replies unchanged.
+/// A model server that mutates every reply by the current seed. Seed 0 leaves replies unchanged.
 struct MutatingServer {
     server: Server,
     number: Arc<AtomicU64>,
@@ -81,7 +81,7 @@ impl MutatingServer {
     }
 }
 
-/// A mutated reply: its bytes, its text, or its JSON values.
+/// Mutates a reply: the bytes of the whole response, the text of its body, or the values of its JSON.
 fn mutated_reply(acts: Vec<Step>, dice: &mut Xorshift) -> Vec<Step> {
     let how = dice.index_below(3);
     if how == 0 {
@@ -103,7 +103,7 @@ fn mutated_reply(acts: Vec<Step>, dice: &mut Xorshift) -> Vec<Step> {
     acts.into_iter().enumerate().map(change).collect()
 }
 
-/// Replaces a random part of the JSON in the text.
+/// Mutates the JSON object in the text, at up to two random positions.
 fn mutated_json_text(text: &str, dice: &mut Xorshift) -> String {
     let (before, data) = text.split_at(text.find('{').unwrap_or(text.len()));
     let Ok(mut value) = serde_json::from_str::<Value>(data.trim_end()) else { return text.to_string() };
@@ -113,7 +113,7 @@ fn mutated_json_text(text: &str, dice: &mut Xorshift) -> String {
 
 const SAID: &str = "The heron stands in the reeds [1]. It has stood there since March.";
 
-/// An OpenAI-compatible server with a model that answers or calls a tool.
+/// Starts an OpenAI-compatible server whose model calls a tool in every third reply and answers with text otherwise.
 fn openai() -> MutatingServer {
     let asked_so_far = AtomicU64::new(0);
     MutatingServer::start(move |asked| {
@@ -147,7 +147,7 @@ fn config(settings: &[(&str, &str)]) -> Config {
     Config::from_lookup(&lookup).unwrap()
 }
 
-/// Sends requests with mutated replies, and counts the replies that are understood nevertheless.
+/// Sends `count` requests with mutated replies. Some must succeed and some fail, none with an internal error.
 async fn check_replies<T>(garbler: &MutatingServer, count: u64, ask: impl AsyncFn() -> Result<T, Error>) {
     let mut fine = 0;
     for number in 1..=count {
@@ -162,13 +162,13 @@ async fn check_replies<T>(garbler: &MutatingServer, count: u64, ask: impl AsyncF
         }
     }
     garbler.set(0);
-    // Kept connections may hold the rest of an earlier reply.
+    // Up to three attempts, because a reused connection may still hold the rest of an earlier reply.
     let mut is_understood = false;
     for _ in 0..3 {
         is_understood |= ask().await.is_ok();
     }
-    assert!(is_understood, "an intact reply is understood afterwards");
-    assert!(fine > 0 && fine < count, "{fine} of {count} were understood");
+    assert!(is_understood, "an unchanged reply must succeed after the mutated ones");
+    assert!(fine > 0 && fine < count, "{fine} of {count} replies were accepted");
 }
 
 async fn check_chat(garbler: &MutatingServer, backend: &str, names: [&str; 2]) {
@@ -196,7 +196,7 @@ async fn check_vectors(garbler: &MutatingServer, backend: &str, names: [&str; 2]
     let settings = [("VIC_EMBED_BACKEND", backend), (url, garbler.server.address.as_str()), (model, "m")];
     let embedder = vic::embed::open(&config(&settings)).await.unwrap();
     let texts = ["The heron.", "stands in the reeds"].map(String::from);
-    // A server that reports it is busy is retried for some seconds.
+    // Sends fewer requests, because a server that reports that it is busy is retried for some seconds.
     check_replies(garbler, (variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 5).max(20), async || {
         let vectors = embedder.embed_documents(&texts).await?;
         let is_sound = |it: &Vec<f32>| it.len() == embedder.dimension() && it.iter().all(|number| number.is_finite());
@@ -229,7 +229,7 @@ fn daemon_answers_despite_mutated_model_replies() {
         garbler.set(number);
         let begun = Instant::now();
         let told = post(&world, "/v1/ask", &json!({"query": format!("where does the heron number {number} stand?")}));
-        // Keyword hits need no server, and the rules replace the model as planner.
+        // Keyword hits need no model server, and rules plan the question when the model fails.
         assert_eq!(
             (told.status, told.json()["hits"].as_array().is_some()),
             (200, true),

@@ -1,10 +1,11 @@
-//! Real files with some changed bytes or parts: the most common hostile input is a broken file. Seeded, so that a failure is
-//! reproducible; every file that kills a worker is kept.
+//! Tests files with some changed bytes or parts: damaged files are the most common hostile input. Mutations are seeded, so
+//! that a failure is reproducible, and every file that kills a worker is kept.
 //!
-//! `VIC_MUTANTS` sets the number (`make torture`, `make fuzz`), `VIC_SEED` the first seed. `VIC_MUTANTS_FROM` names a folder
-//! of originals in place of `data/` and the [`crate::support::seeds`] of every format. `looking` runs OCR and layout on mutants,
-//! `dropped` puts them into a daemon's folder. `queries`, `requests`, `calls`, `replies` and `settings` mutate requests,
-//! replies of other programs, and files written by the owner.
+//! `VIC_MUTANTS` sets the number of mutants (`make torture`, `make fuzz`), `VIC_SEED` the first seed. `VIC_MUTANTS_FROM`
+//! names a folder of original files in place of `data/` and the [`crate::support::seeds`]. `ocr_bombs` runs OCR and layout
+//! on
+//! mutants, and `daemon_mutants` puts mutants into the folder of a daemon. `query_mutants`, `request_mutants`,
+//! `grpc_mutants`, `model_reply_mutants` and `settings_mutants` mutate requests, replies of servers, and settings files.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
@@ -24,10 +25,10 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::seeds::seeds;
 
-/// Number of mutants in a short run: a minute on two cores.
+/// Number of mutants in a short run, which takes a minute on two cores.
 pub(super) const DEFAULT_MUTANTS: u64 = 300;
 
-/// A deterministic random generator.
+/// A deterministic random generator (xorshift), so that a failure is reproducible.
 pub(super) struct Xorshift(u64);
 
 impl Xorshift {
@@ -61,18 +62,18 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.into_iter().flat_map(below).filter(|it| it.metadata().unwrap().len() > 0).collect()
 }
 
-/// A file to mutate.
+/// An original file that mutations start from.
 pub(super) struct Original {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The folder of files that killed a worker.
+/// Returns the folder that keeps the files that have killed a worker.
 fn deaths_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("deaths")
 }
 
-/// Keeps a file that killed its worker.
+/// Keeps a file for debugging if its extraction killed the worker.
 pub(super) fn keep_if_deadly(failed: &ExtractFailure, number: u64, name: &str, bytes: &[u8]) {
     let by_process = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory];
     if by_process.contains(&failed.reason) || failed.detail.contains("stack") {
@@ -81,7 +82,7 @@ pub(super) fn keep_if_deadly(failed: &ExtractFailure, number: u64, name: &str, b
     }
 }
 
-/// Returns the files to mutate: the sample files, and one of every format, since the sample lacks some formats.
+/// Returns the files to mutate: the sample files and the seed of every format, or the files of `VIC_MUTANTS_FROM`.
 pub(super) fn originals() -> Vec<Original> {
     let folder = std::env::var_os("VIC_MUTANTS_FROM").filter(|it| !it.is_empty());
     let seeds = if folder.is_some() { Vec::new() } else { seeds() };
@@ -93,7 +94,7 @@ pub(super) fn originals() -> Vec<Original> {
     found.chain(seeds.into_iter().map(|it| Original { name: it.name.into(), bytes: it.bytes })).collect()
 }
 
-/// Bytes and words that readers count with or stumble over.
+/// Numbers and markup that parsers use as lengths or often handle wrongly.
 const TOKENS: [&[u8]; 16] = [
     b"\xff\xff\xff\xff",
     b"\0\0\0\0",
@@ -113,7 +114,7 @@ const TOKENS: [&[u8]; 16] = [
     b"\xed\xa0\x80",
 ];
 
-/// Changes some bytes.
+/// Changes, removes, repeats or inserts bytes at up to eight random positions.
 pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Xorshift) {
     for _ in 0..=dice.index_below(8) {
         if bytes.is_empty() {
@@ -145,7 +146,7 @@ pub(super) fn mutate(bytes: &mut Vec<u8>, dice: &mut Xorshift) {
     }
 }
 
-/// Changes a part inside a zip container; changes to compressed bytes rarely reach the content.
+/// Changes one part inside a zip container. Changes to the compressed bytes of a container would rarely reach its content.
 fn mutate_part(bytes: &[u8], dice: &mut Xorshift) -> Option<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).ok()?;
     let chosen = dice.index_below(archive.len());
@@ -190,7 +191,7 @@ async fn mutated_files_cost_at_most_a_worker() {
         times.push(took);
     };
     for number in 0..count {
-        // As many tasks as workers: no task waits, and few files are in memory.
+        // Runs as many tasks as workers, so that few files are in memory at a time.
         if tasks.len() >= 2 {
             note(tasks.join_next().await.unwrap().unwrap());
         }
@@ -201,16 +202,16 @@ async fn mutated_files_cost_at_most_a_worker() {
     }
     let (peak, slowest) = (pool.peak_mib(), percentile(&times, 100));
     figure("mutants that were read", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
-    println!("deaths are kept in {}", deaths_folder().display());
+    println!("files that killed a worker are kept in {}", deaths_folder().display());
     let ends_of_workers =
         ["worker_crash", "timeout"].map(|it| outcomes.get(it).copied().unwrap_or(0)).iter().sum::<u64>();
-    assert!(ends_of_workers * 100 <= count, "more than one file in a hundred costs a worker: {outcomes:?}");
+    assert!(ends_of_workers * 100 <= count, "over 1 % crash or hang a worker: {outcomes:?}");
     assert!(outcomes.get("read").copied().unwrap_or(0) * 4 > count, "{outcomes:?}");
     assert!(peak <= MAX_MIB, "{peak} MiB");
     assert_eq!(pool.is_jailed(), Some(true));
 }
 
-/// Reads one mutant. Returns the outcome and the time.
+/// Extracts one mutant. Returns the outcome and the time.
 async fn read_mutant(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Original>>) -> (String, Duration) {
     let mut dice = rng_of_mutant(number);
     let Original { name, bytes } = dice.pick(&originals);
@@ -226,7 +227,7 @@ async fn read_mutant(number: u64, pool: Arc<WorkerPool>, originals: Arc<Vec<Orig
     (failed.reason.name().to_string(), took)
 }
 
-/// Reads the layout of a PDF, which covers more code than its text.
+/// Extracts a PDF with its layout, which runs more code than extraction of the text alone.
 async fn read_layout(pool: &WorkerPool, name: &str, bytes: &[u8]) -> Result<Document, ExtractFailure> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();

@@ -1,7 +1,7 @@
-//! OCR and layout workers hold large networks in memory. These tests give them picture and page bombs, pictures at the size
-//! limit, and mutated pictures.
+//! Tests OCR and layout workers, which hold large neural networks in memory, with image and page bombs, with images at the
+//! size limit, and with mutated images.
 //!
-//! The number of mutants is a twentieth of `VIC_MUTANTS`: each takes as long as a page. See `mutants`.
+//! The number of mutants is a twentieth of `VIC_MUTANTS`, because OCR of each takes as long as a page; see `mutants.rs`.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
@@ -29,30 +29,30 @@ use crate::support::capabilities::report_not_proven;
 use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 
-/// Extra memory above the baseline scan for a refused picture.
+/// Maximum memory for a refused image, in MiB above the peak of the usual scan.
 const REFUSED_EXTRA_MIB: u64 = 100;
-/// Overshoot of the worker limit until it is detected: the largest single allocation of the networks.
+/// Maximum excess over the worker memory limit, in MiB: the largest single allocation, which is noticed only afterwards.
 const OVERSHOOT_MIB: u64 = 256;
-/// Extra memory above the largest network page for a picture that is downscaled row by row.
+/// Maximum memory for an image that is downscaled row by row, in MiB above the peak of the largest OCR page.
 const ROW_DECODER_EXTRA_MIB: u64 = 64;
-/// The same for a picture that is decoded as a whole first.
+/// Maximum memory for an image that is decoded as a whole before it is downscaled, in MiB above the peak of that page.
 const WHOLE_DECODER_EXTRA_MIB: u64 = 128;
-/// Threads of a worker on a machine with many cores. Each thread takes memory.
+/// Threads of a worker, as on a machine with many cores. Each thread takes memory.
 const MAX_THREADS: usize = 4;
-/// Time limit of a bomb in seconds.
+/// Time limit of the job on a bomb, in seconds.
 const TIME_LIMIT_SECONDS: u32 = 10;
-/// When a bomb is over for certain: a hanging worker is killed.
+/// Maximum time for a bomb. By then, a worker that hangs has been killed.
 const KILL_LIMIT: Duration = Duration::from_secs(12);
-/// Side in pixels of the largest picture that is read.
+/// Side of the largest image that vic accepts for OCR, in pixels.
 const LARGEST_SIDE: u32 = 9_999;
-/// Side in pixels of the largest page that the networks get.
+/// Side of the largest page image that OCR processes, in pixels. Larger images are downscaled.
 const PAGE_SIDE: u32 = 4_000;
 
-/// A pool of OCR workers with the daemon's settings.
+/// A pool of OCR workers with the settings of the daemon.
 struct OcrWorkers {
     pool: WorkerPool,
     tools: Tools,
-    /// Memory limit of a worker.
+    /// Memory limit of a worker in MiB.
     max_mib: u64,
 }
 
@@ -64,7 +64,7 @@ impl OcrWorkers {
         OcrWorkers { pool: WorkerPool::new(worker_program().into(), settings), tools, max_mib }
     }
 
-    /// Returns the usual job for a file.
+    /// Returns the job that the daemon would run on this file.
     fn job(&self, name: &str, seconds: u32) -> SkillJob {
         let skill = if name.ends_with(".pdf") { PDF_LAYOUT } else { OCR_IMAGE };
         SkillJob { skill: skill.into(), seconds, tools: self.tools.clone(), ..SkillJob::default() }
@@ -79,7 +79,7 @@ impl OcrWorkers {
         (outcome, begun.elapsed())
     }
 
-    /// Reads a well-formed scan, which must succeed.
+    /// Runs OCR on a well-formed scan, which must succeed.
     async fn read_scan(&self) -> Document {
         let (outcome, took) = self.run_job("scan.png", &scan_bytes(), self.job("scan.png", 60)).await;
         let document = outcome.unwrap_or_else(|failed| panic!("{failed:?} after {took:?}"));
@@ -92,7 +92,7 @@ fn scan_bytes() -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/Scans/piano-receipt.png")).unwrap()
 }
 
-/// Returns the words of more than four letters.
+/// Returns the words of more than four letters in the extracted text.
 fn long_words(document: &Document) -> Vec<String> {
     let text = document.text();
     text.split(|it: char| !it.is_alphabetic()).filter(|it| it.len() > 4).map(str::to_lowercase).collect()
@@ -105,7 +105,8 @@ fn outcome_text(outcome: &Result<Document, ExtractFailure>) -> String {
     }
 }
 
-/// Returns whether the outcome is an accepted reason or text. A refused picture is reported as a problem of its one page.
+/// Returns whether the outcome is text or an accepted failure. A refused image is a problem of the only page of the
+/// document.
 fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool {
     let ends_of_workers = [Reason::WorkerCrash, Reason::Timeout, Reason::OutOfMemory, Reason::Io];
     match outcome {
@@ -119,7 +120,7 @@ fn is_contained(bomb: &Bomb, outcome: &Result<Document, ExtractFailure>) -> bool
     }
 }
 
-/// Reads the bombs in turn and the scan after each. Each may take `more_mib` MiB above the first scan.
+/// Runs OCR on each bomb, and on the scan after each. The peak may rise `more_mib` MiB above the first scan.
 async fn check_bombs(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     let lookers = OcrWorkers::new();
     lookers.read_scan().await;
@@ -142,7 +143,7 @@ async fn check_bombs(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     let peak = lookers.pool.peak_mib();
     figure(what, format!("{}: at most {slowest:.1?}, {peak} MiB", bombs.len()));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(peak <= most, "{peak} MiB, and {most} may be");
+    assert!(peak <= most, "{peak} MiB exceed the limit of {most} MiB");
 }
 
 #[tokio::test]
@@ -151,7 +152,7 @@ async fn ocr_workers_survive_picture_and_page_bombs() {
     check_bombs("page bombs, OCR and layout", &pdf_bombs(), None).await;
 }
 
-/// The scan, magnified six times, in the corner of a square of 100 million pixels.
+/// Returns the scan, magnified six times, in the corner of a white square of 100 million pixels.
 fn large_scan() -> GrayImage {
     let scan = image::load_from_memory(&scan_bytes()).unwrap().into_luma8();
     let mut large = GrayImage::from_pixel(LARGEST_SIDE, LARGEST_SIDE, image::Luma([255]));
@@ -160,7 +161,7 @@ fn large_scan() -> GrayImage {
     large
 }
 
-/// Encodes a PNG with these bytes per pixel, computed from its shade.
+/// Encodes an image as PNG. `pixel` returns the bytes of a pixel for its shade of gray.
 fn png<const N: usize>(large: &GrayImage, depth: png::BitDepth, pixel: impl Fn(u8) -> [u8; N]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, large.width(), large.height());
@@ -169,7 +170,7 @@ fn png<const N: usize>(large: &GrayImage, depth: png::BitDepth, pixel: impl Fn(u
     encoder.set_depth(depth);
     encoder.set_compression(png::Compression::Fast);
     let mut writer = encoder.write_header().unwrap();
-    // Row by row, so that this process does not hold the full picture either.
+    // Writes row by row, so that the test process does not hold the full image either.
     let mut rows = writer.stream_writer().unwrap();
     for row in large.rows() {
         let row: Vec<u8> = row.flat_map(|it| pixel(it.0[0])).collect();
@@ -186,7 +187,8 @@ fn encoded(picture: impl Into<image::DynamicImage>, format: ImageFormat) -> Vec<
     bytes.into_inner()
 }
 
-/// Reads a picture with the words of the scan. Returns the peak memory and the error, if any.
+/// Runs OCR on an image that shows the words of the scan. Returns the peak memory, and an error if half of the words are
+/// missing.
 async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Option<String>) {
     let lookers = OcrWorkers::new();
     let (outcome, took) = lookers.run_job(name, bytes, lookers.job(name, 120)).await;
@@ -198,7 +200,7 @@ async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Opti
     (peak, (known * 2 < expected.len()).then_some(wrong))
 }
 
-/// Creates a picture on demand: together they are large.
+/// Creates an image on demand, because all images together would take much memory.
 type MakePicture<'m> = &'m dyn Fn() -> Vec<u8>;
 
 #[tokio::test]
@@ -223,11 +225,11 @@ async fn largest_pictures_are_read_within_memory_limit() {
         let bytes = make();
         let (peak, wrong) = read_large(name, &bytes, &expected).await;
         all_wrong.extend(wrong);
-        // The file itself is always in memory.
+        // The file itself is always in memory, so its size is added to the limit.
         let file = bytes.len() as u64 >> 20;
         let most = (as_page + more).min(usual.max_mib) + file;
         if peak > most {
-            all_wrong.push(format!("{name}: {peak} MiB, and {most} may be"));
+            all_wrong.push(format!("{name}: {peak} MiB exceed the limit of {most} MiB"));
         }
     }
     assert!(all_wrong.is_empty(), "{}", all_wrong.join("\n"));
@@ -241,7 +243,7 @@ async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
     };
     let originals: Vec<Original> = originals().into_iter().filter(is_seen).collect();
     if originals.is_empty() {
-        report_not_proven("the folder of VIC_MUTANTS_FROM has no picture or page");
+        report_not_proven("the folder of VIC_MUTANTS_FROM has no image and no PDF");
         return;
     }
     let count = (variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) / 20).max(60);
@@ -252,7 +254,7 @@ async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
         let bytes = mutant(bytes, &mut dice);
         let mut job = lookers.job(name, 20);
         if job.skill == PDF_LAYOUT && dice.index_below(2) == 0 {
-            // Otherwise pages with a text layer are never rendered.
+            // Forces OCR of the page, because the layout job does not render pages with a text layer.
             job = SkillJob { skill: OCR_IMAGE.into(), purpose: Purpose::EveryText, pages: Some(vec![1]), ..job };
         }
         let (outcome, took) = lookers.run_job(name, &bytes, job).await;
@@ -272,7 +274,7 @@ async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
     figure("mutants read by OCR and layout", format!("{count}: {outcomes:?}; at most {peak} MiB, {slowest:.1?}"));
     let of = |name: &str| outcomes.get(name).copied().unwrap_or(0);
     let ends = of("worker_crash") + of("timeout") + of("out_of_memory");
-    assert!(ends * 50 <= count + 49, "more than one in fifty costs a worker: {outcomes:?}");
+    assert!(ends * 50 <= count + 49, "over 2 % crash or hang a worker: {outcomes:?}");
     assert!(of("read") * 4 > count, "{outcomes:?}");
     assert!(peak <= lookers.max_mib, "{peak} MiB");
 }

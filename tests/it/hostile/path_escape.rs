@@ -1,4 +1,4 @@
-//! Files outside the roots are never read: not by a crafted path, not through a link, not in a race.
+//! Tests that files outside the roots are never read: not by a crafted path, a symbolic link, or a race.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use crate::hostile::symlink_race::swap_with_link;
 use crate::support::client::SyncClient;
 use crate::support::harness::World;
 
-/// Content outside the root.
+/// Content of the files outside the root. Must not appear in any answer.
 const CANARY: &str = "xylophonecanary";
 
-/// Minimum number of walks while a folder is swapped. A walk by paths leaked outside names within forty rounds in each of
-/// twenty trials, mostly within three.
+/// Minimum number of walks while a folder is swapped. A walk that used paths instead of file descriptors found outside
+/// names within forty walks in each of twenty trials, mostly within three.
 const MIN_WALKS: usize = 500;
 
-/// Minimum number of walks that find the folder intact, and that find it swapped: otherwise there was no race. The number of
-/// walks this takes depends on the load of the processors.
+/// Minimum number of walks that find the folder, and of walks that find the link in its place. With fewer, the test has not
+/// raced. How many walks that takes depends on the load of the machine.
 const MIN_SEEN: usize = 10;
 
 #[test]
 fn open_never_leaves_root_during_symlink_swap() {
     let dir = tempfile::tempdir().unwrap();
     let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
-    // The same names on both sides: only the content tells them apart.
+    // Files have the same names inside and outside, so that only the content tells which file was read.
     for (folder, text) in [(root.join("sub/deep"), "inside"), (outside.join("deep"), CANARY)] {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("f.txt"), text).unwrap();
@@ -51,11 +51,11 @@ fn open_never_leaves_root_during_symlink_swap() {
             }
         }
     });
-    // Otherwise there was no race.
+    // Both states must have been seen often, or there was no race.
     assert!(read > 1_000 && refused > 1_000, "{read} read, {refused} refused");
 }
 
-/// Writes files with `word` in their names into a folder, and one file with the same name everywhere.
+/// Writes fifty files with `word` in their names, and `same.txt`, a name that every folder has.
 fn fill_folder(folder: &Path, word: &str) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join("same.txt"), word).unwrap();
@@ -81,7 +81,7 @@ fn walk_never_leaves_root_during_symlink_swap() {
     let (mut whole, mut broken) = (0, 0);
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
-        // About as long as a walk of the root, so that a walk sees both states.
+        // The state changes about every duration of a walk, so that one walk can see both states.
         scope.spawn(|| swap_with_link(&root.join("sub"), &outside, Duration::from_micros(200), &stop));
         for round in 0..100 * MIN_WALKS {
             if round >= MIN_WALKS && whole > MIN_SEEN && broken > MIN_SEEN {
@@ -101,7 +101,7 @@ fn walk_never_leaves_root_during_symlink_swap() {
             assert_eq!(foreign, None, "in round {round}");
         }
     });
-    assert!(whole > MIN_SEEN && broken > MIN_SEEN, "{whole} walks found the folder whole, {broken} found it swapped");
+    assert!(whole > MIN_SEEN && broken > MIN_SEEN, "{whole} walks found the folder, {broken} the link in its place");
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn hard_link_is_indexed_and_symlink_is_not() {
     symlink("/proc/self/fd", world.files().join("open")).unwrap();
     symlink("/", world.files().join("everything")).unwrap();
     world.index();
-    // A hard link is an ordinary file: which of its names came first is unknown.
+    // A hard link is indexed as an ordinary file, because the file system does not tell which name is the original.
     assert_eq!(world.paths(&["hardlinked marmot"])[0], "hard.md");
     let status = world.json(&["status"]);
     assert_eq!((status["coverage"]["found"].as_u64(), status["coverage"]["indexed"].as_u64()), (Some(6), Some(1)));
     assert!(!world.json(&["ask", CANARY]).to_string().contains(&format!("The {CANARY}")));
 }
 
-/// Spellings of the path of a file outside the root, relative or absolute.
+/// Returns spellings of the path of a file outside the root, relative and absolute.
 fn path_spellings(files: &str, outside: &str) -> Vec<String> {
     let mut forms: Vec<String> = [
         "FILES/../NAME",
@@ -205,7 +205,7 @@ fn outside_path_in_any_spelling_is_refused_by_every_api() {
             assert!(told.is_refused, "{} does not refuse {form:?}: {}", told.api, told.text);
         }
     }
-    // Started jobs have ended and have added no file.
+    // Waits for the jobs that requests have started. They must not have added a file.
     SyncClient::new(&world).sync();
     world.index();
     assert_eq!(found(&world), before);

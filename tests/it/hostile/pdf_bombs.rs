@@ -1,4 +1,4 @@
-//! PDF bombs: by reference cycles, by numbers, by expansion. And PDFs with external references.
+//! PDF bombs with reference cycles, false numbers and expanding streams, and PDFs with external references.
 
 use std::io::Write;
 
@@ -15,17 +15,17 @@ use crate::hostile::worker_program;
 const ROOT: &str = "<</Type/Catalog/Pages 2 0 R>>";
 const PAGES: &str = "<</Type/Pages/Count 1/Kids[3 0 R]>>";
 const PAGE: &str = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>";
-/// A page that draws the text of object 4 with its own font.
+/// A page that shows the text stream in object 4, with the font that the page defines.
 const TEXT_PAGE: &str = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R\
     /Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>";
 
-/// The content of object 4.
+/// Object 4: a stream that draws three words.
 const TEXT_CONTENT: &str = "<</Length 46>>stream\nBT /F 12 Tf 50 700 Td (The heron stands) Tj ET\nendstream";
 
 const BAD_REASONS: &[Reason] =
     &[Reason::Damaged, Reason::NoText, Reason::Timeout, Reason::OutOfMemory, Reason::WorkerCrash, Reason::TooDeep];
 
-/// Builds a PDF from objects and a trailer. `START` in the trailer becomes the offset of the table.
+/// Builds a PDF from objects and a trailer. `START` in the trailer becomes the offset of the cross-reference table.
 pub(super) fn pdf<T: AsRef<[u8]>>(objects: &[T], trailer: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.5\n".to_vec();
     let mut places = Vec::new();
@@ -69,7 +69,7 @@ fn cyclic_pdfs() -> Vec<Bomb> {
     ]
 }
 
-/// A compressed stream of `head` and then `mib` MiB of `fill`.
+/// Returns a stream of `head` and `mib` MiB of `fill`, compressed `rounds` times.
 fn compressed_stream(filters: &str, rounds: usize, head: &str, (fill, mib): (&str, usize)) -> Vec<u8> {
     let block = fill.repeat((1 << 20) / fill.len());
     let mut writer = ZlibEncoder::new(Vec::new(), Compression::best());
@@ -85,7 +85,7 @@ fn compressed_stream(filters: &str, rounds: usize, head: &str, (fill, mib): (&st
     [start.as_bytes(), &packed, b"\nendstream"].concat()
 }
 
-/// A page that draws `mib` MiB of letters from a few kilobytes.
+/// Returns a PDF page that draws `mib` MiB of letters from a few kilobytes.
 fn pdf_with_letters(mib: usize) -> Vec<u8> {
     let line = format!("({}) Tj T*\n", "heron ".repeat(14));
     let content = compressed_stream("/FlateDecode", 1, "BT /F 1 Tf 1 TL 9 790 Td\n", (&line, mib));
@@ -101,7 +101,7 @@ fn expanding_pdfs() -> Vec<Bomb> {
     vec![
         bomb("million.pdf", pdf(&[ROOT, &many, PAGE, "<<>>"], "/Size 5"), BAD_REASONS),
         Bomb::truncated("written-million.pdf", pdf(&[ROOT, &many, TEXT_PAGE, TEXT_CONTENT], "/Size 5")),
-        // The whole text of a page is in memory before any of it is kept: a larger page is refused.
+        // The text of a page is held in memory as a whole, so a page with too many letters is refused.
         Bomb::containing("glyphs.pdf", pdf_with_letters(1), "heron heron"),
         bomb("more-glyphs.pdf", pdf_with_letters(100), BAD_REASONS),
         bomb("blanks.pdf", blanks("/FlateDecode", 1), BAD_REASONS),
@@ -109,7 +109,7 @@ fn expanding_pdfs() -> Vec<Bomb> {
     ]
 }
 
-/// PDFs with external actions. Nothing is executed, fetched or opened; each is read as one page.
+/// PDFs with external actions, and an encrypted PDF. Nothing may be executed, fetched or opened.
 fn external_pdfs() -> Vec<Bomb> {
     let lock = "<</Filter/Standard/V 1/R 2/P -4/O<0000000000000000000000000000000000000000000000000000000000000000>\
         /U<1111111111111111111111111111111111111111111111111111111111111111>>>";
@@ -120,8 +120,8 @@ fn external_pdfs() -> Vec<Bomb> {
     ]
 }
 
-/// A PDF that refers to `place` in every possible way: by script, open action, link into another document, form, external
-/// attachment, and external picture.
+/// Returns a PDF that refers to `place` in every possible way: by script, open action, link into another document, form,
+/// external attachment, and external image.
 pub(super) fn pdf_with_references_to(place: &str) -> Vec<u8> {
     let link = |action: &str| format!("<</Type/Annot/Subtype/Link/Rect[0 0 9 9]/A<<{action}>>>>");
     let links = [

@@ -1,4 +1,4 @@
-//! Picture bombs: small files that claim to be large in pixels, frames or metadata.
+//! Image bombs: small files that claim to be large in pixels, frames or metadata.
 
 use std::io::Write;
 
@@ -9,14 +9,14 @@ use vic::model::Reason;
 use crate::hostile::bombs::Bomb;
 use crate::hostile::bombs::bomb;
 
-/// Compresses `mib` MiB to a few kilobytes.
+/// Returns `mib` MiB of zeros, compressed to a few kilobytes.
 fn compressed_zeros(mib: usize) -> Vec<u8> {
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     (0..mib).for_each(|_| packed.write_all(&[0; 1 << 20]).unwrap());
     packed.finish().unwrap()
 }
 
-/// A PNG with a claimed square of pixels and one more chunk before the data.
+/// Returns a PNG that claims `side` pixels per side, with an optional additional chunk before the image data.
 fn png(side: u32, more: Option<(&[u8; 4], Vec<u8>)>) -> Vec<u8> {
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let mut crc = Crc::new();
@@ -30,12 +30,12 @@ fn png(side: u32, more: Option<(&[u8; 4], Vec<u8>)>) -> Vec<u8> {
     [start, chunk(b"IDAT", &compressed_zeros(300)), chunk(b"IEND", b"")].concat()
 }
 
-/// A color profile that inflates to a gigabyte.
+/// Returns a PNG whose color profile inflates to a gigabyte.
 fn png_with_large_profile() -> Vec<u8> {
     png(9, Some((b"iCCP", [b"colours\0\0".to_vec(), compressed_zeros(1_024)].concat())))
 }
 
-/// A TIFF directory with 4,000 entries of 2^32 values each, and itself as the next directory.
+/// Returns a TIFF directory with 4,000 entries of 2^32 values each. Its next directory is itself.
 fn endless_directory() -> Vec<u8> {
     let entry = [&270u16.to_le_bytes()[..], &2u16.to_le_bytes(), &u32::MAX.to_le_bytes(), &8u32.to_le_bytes()].concat();
     [b"II*\0\x08\0\0\0".to_vec(), 4_000u16.to_le_bytes().to_vec(), entry.repeat(4_000), 8u32.to_le_bytes().to_vec()]
@@ -45,19 +45,19 @@ fn endless_directory() -> Vec<u8> {
 const JPEG_START: &[u8] = b"\xff\xd8";
 const JPEG_END: &[u8] = b"\xff\xda\0\x0c\x03\x01\0\x02\x11\x03\x11\0\x3f\0\0\xff\xd9";
 
-/// The frame header of a JPEG with this side in pixels.
+/// Returns the frame header of a JPEG with this side in pixels.
 fn jpeg_frame_header(side: u16) -> Vec<u8> {
     let [high, low] = side.to_be_bytes();
     [b"\xff\xc0\0\x11\x08".as_slice(), &[high, low, high, low], b"\x03\x01\x22\0\x02\x11\x01\x03\x11\x01"].concat()
 }
 
-/// A JPEG with a metadata segment.
+/// Returns a JPEG with this metadata segment.
 pub(super) fn jpeg_with_metadata(beside: &[u8]) -> Vec<u8> {
     let length = (beside.len() as u16 + 2).to_be_bytes();
     [JPEG_START, b"\xff\xe1", &length, beside, &jpeg_frame_header(9), JPEG_END].concat()
 }
 
-/// A WebP of a hundred thousand frames on a square with this side in pixels.
+/// Returns a WebP with a hundred thousand frames on a canvas with this side in pixels.
 fn webp(side: u32) -> Vec<u8> {
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let padding = vec![0; data.len() % 2];
@@ -71,13 +71,13 @@ fn webp(side: u32) -> Vec<u8> {
     chunk(b"RIFF", &body)
 }
 
-/// A GIF of a hundred thousand frames.
+/// Returns a GIF with a hundred thousand frames.
 fn gif() -> Vec<u8> {
     let frame = b"\x21\xf9\x04\0\0\0\0\0\x2c\0\0\0\0\xff\xff\xff\xff\0\x02\x01\x4c\0";
     [b"GIF89a\xff\xff\xff\xff\x80\0\0\0\0\0\xff\xff\xff".to_vec(), frame.repeat(100_000), b";".to_vec()].concat()
 }
 
-/// A TIFF of 65,535 pixels a side.
+/// Returns a TIFF that claims 65,535 pixels per side.
 fn tiff() -> Vec<u8> {
     let entry = |tag: u16, value: u32| {
         let (tag, kind, count) = (tag.to_le_bytes(), 4u16.to_le_bytes(), 1u32.to_le_bytes());

@@ -1,7 +1,7 @@
-//! Mutated queries and graphs: every parser of vic's own languages accepts them or reports the error. Accepted input keeps
-//! its meaning when it is written and parsed again.
+//! Tests mutated queries and graphs: every parser of a vic language must accept them or report an error. Accepted input must
+//! keep its meaning when it is written and parsed again.
 //!
-//! `VIC_MUTANTS` sets the number (times five here), `VIC_SEED` the first seed; see `mutants`.
+//! `VIC_MUTANTS` sets the number of mutants (five times as many here), `VIC_SEED` the first seed; see `mutants.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -24,15 +24,15 @@ use crate::hostile::mutants::mutate;
 use crate::hostile::mutants::rng_of_mutant;
 use crate::hostile::mutants::variable_or;
 
-/// Time limit of a query on a small graph.
+/// Maximum time of a request to a small graph.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Number of generated texts.
+/// Returns the number of mutated texts per test.
 fn text_count() -> u64 {
     variable_or("VIC_MUTANTS", DEFAULT_MUTANTS) * 5
 }
 
-/// A mutated text: spliced with another text, with inserted words of its language, and with changed bytes.
+/// Returns a mutated text: spliced with another seed, with inserted words of the language, and with changed bytes.
 pub(super) fn mutated_text(seeds: &[impl AsRef<str>], words: &[&str], dice: &mut Xorshift) -> String {
     let mut bytes = dice.pick(seeds).as_ref().as_bytes().to_vec();
     if dice.index_below(3) == 0 {
@@ -52,7 +52,7 @@ pub(super) fn mutated_text(seeds: &[impl AsRef<str>], words: &[&str], dice: &mut
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// An unexpected value.
+/// Returns a JSON value of an unexpected type or size.
 fn unexpected_value(dice: &mut Xorshift) -> Value {
     let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     let texts = ["", " ", "\0", "-1", "?x", "\u{202e}", "NaN", "9999-99-99", "select ?x where ?x is File", "((((((((("];
@@ -70,7 +70,7 @@ fn unexpected_value(dice: &mut Xorshift) -> Value {
     }
 }
 
-/// Replaces, removes or repeats a random part of a value.
+/// Replaces, removes or repeats a random part of a JSON value.
 pub(super) fn mutate_json(value: &mut Value, dice: &mut Xorshift) {
     let parts = match value {
         Value::Array(items) => items.len(),
@@ -257,7 +257,7 @@ fn mutated_json_graph_queries_round_trip_or_are_refused() {
     }
 }
 
-/// A graph service on a temporary disk.
+/// A graph service on a temporary folder, without a daemon.
 struct TestGraph {
     service: GraphService,
     runtime: tokio::runtime::Runtime,
@@ -273,7 +273,7 @@ impl TestGraph {
         TestGraph { service, runtime, _folder: folder }
     }
 
-    /// Sends a request. Asserts that the reply comes within the limit and is not an internal error.
+    /// Sends a request. Asserts that the reply comes within the time limit and is not an internal error.
     fn ask(&self, request: GraphRequest, what: &str) -> Result<Value, ErrorCode> {
         let begun = Instant::now();
         let told = catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(self.service.request(request))));
@@ -309,7 +309,7 @@ fn mutated_graph_queries_are_answered_or_refused() {
         };
         answered += u64::from(graph.ask(GraphRequest::Query(question), &format!("seed {number}: {text:?}")).is_ok());
     }
-    assert!(answered > 0, "this shows nothing");
+    assert!(answered > 0, "no query succeeded");
 }
 
 const GRAPHS: [&str; 4] = [
@@ -371,8 +371,8 @@ fn mutated_graphs_import_and_reimport_or_are_refused() {
             };
             let first = draw(&graph);
             let again = import(GraphFormat::Json, first.clone());
-            graph.ask(again, &format!("{what}\nhanded out as {first:.2000}")).unwrap();
+            graph.ask(again, &format!("{what}\nexported as {first:.2000}")).unwrap();
         }
     }
-    assert!(taken > 0, "this shows nothing");
+    assert!(taken > 0, "no graph was imported");
 }

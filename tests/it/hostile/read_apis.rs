@@ -1,4 +1,4 @@
-//! Every API through which the daemon reads a file by its path.
+//! Sends a path to every API through which the daemon reads files, for the tests of forbidden paths.
 
 use serde_json::{Value, json};
 use vic::client::Client;
@@ -10,27 +10,27 @@ use crate::support::http_client::key;
 use crate::support::http_client::mcp;
 use crate::support::http_client::send;
 
-/// The result of one API.
+/// The reply of one API to a path.
 pub(super) struct ApiResult {
     pub(super) api: String,
-    /// Whether the API refused the path. Always true for APIs that only start work.
+    /// Whether the API refused the path. Always true for APIs that only start a job.
     pub(super) is_refused: bool,
     pub(super) text: String,
 }
 
-/// All APIs, with the key of the owner and the key of a guest.
+/// Calls all APIs, each with the key of the owner or the key of a guest.
 pub(super) struct ReadApis<'a> {
     world: &'a World,
     client: Client,
     runtime: tokio::runtime::Runtime,
     owner: String,
-    /// A key for the folder with the right to index. The owner key would turn outside paths into roots.
+    /// A key with the right to index the folder. Used where the owner's key would turn the outside path into a root.
     guest: String,
 }
 
 impl ReadApis<'_> {
     pub(super) fn for_world(world: &World) -> ReadApis<'_> {
-        // A runtime thread of its own: between two calls, the daemon still checks that the client is alive.
+        // The runtime has its own thread: the client must answer keepalive checks of the daemon between two calls.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&world.config())).unwrap();
         let folder = world.files().display().to_string();
@@ -38,7 +38,7 @@ impl ReadApis<'_> {
         ReadApis { world, client, runtime, owner: key(world), guest: made["key"].as_str().unwrap().into() }
     }
 
-    /// Tries every API with this path.
+    /// Sends this path to every API and returns the replies.
     pub(super) fn try_all(&self, path: &str) -> Vec<ApiResult> {
         let mut told = vec![self.by_grpc(path)];
         told.extend(self.by_command(path));
@@ -70,7 +70,7 @@ impl ReadApis<'_> {
     }
 
     fn by_command(&self, path: &str) -> Option<ApiResult> {
-        // Program arguments cannot contain a NUL byte.
+        // Skips paths with a NUL byte, which an argument of a program cannot contain.
         let output = (!path.contains('\0')).then(|| self.world.vic(&["read", "--", path]))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Some(ApiResult { api: "vic read".into(), is_refused: !output.status.success(), text })
@@ -81,7 +81,7 @@ impl ReadApis<'_> {
         ApiResult { api: route.into(), is_refused: answered.status >= 400, text: answered.body }
     }
 
-    /// APIs that start background work, or that take an identifier other than a path.
+    /// Sends the path to APIs that start a job, or that expect another kind of identifier.
     fn try_indirect(&self, path: &str) -> Vec<ApiResult> {
         let posts = [
             (&self.guest, "/v1/corpus/ingest", json!({"paths": [path]})),
@@ -115,7 +115,7 @@ impl ReadApis<'_> {
     }
 }
 
-/// Percent-encodes a path for a URL.
+/// Percent-encodes a path for a URI.
 fn url_escaped(path: &str) -> String {
     path.bytes()
         .map(|it| match it {

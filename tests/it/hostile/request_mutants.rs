@@ -1,6 +1,6 @@
-//! Requests that no client sends: the daemon answers each or refuses it with a reason, and keeps running.
+//! Tests HTTP and MCP requests that no client sends: the daemon must answer or refuse each, with a reason, and keep running.
 //!
-//! `VIC_MUTANTS` sets the number of each kind, `VIC_SEED` the first seed; see `mutants`.
+//! `VIC_MUTANTS` sets the number of each kind of request, `VIC_SEED` the first seed; see `mutants.rs`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -21,10 +21,10 @@ use crate::support::http_client::connect;
 use crate::support::http_client::get;
 use crate::support::http_client::key_line;
 
-/// Time limit of a request.
+/// Maximum time of a request.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Valid request bodies. None names a folder or an address: a mutation of it could be a real one.
+/// Returns valid request bodies. None has a folder or an address, because a mutation could produce a real one.
 fn request_bodies() -> Vec<(String, Value)> {
     let of = |path: &str, body: Value| (path.to_string(), body);
     let mut bodies = vec![
@@ -42,7 +42,7 @@ fn request_bodies() -> Vec<(String, Value)> {
         of("/v1/resume", json!({})),
         of("/v1/index/start", json!({"full": true, "max_files": 2})),
     ];
-    // Excluded: `INGEST` fetches the paths that it gets.
+    // Skips `INGEST`, because the daemon would fetch the mutated addresses.
     let verbs = EXAMPLES.iter().filter(|it| it.verb != "INGEST");
     bodies.extend(verbs.map(|it| {
         let path = format!("/v1/corpus/{}", it.verb.to_lowercase().replace('_', "-"));
@@ -78,7 +78,7 @@ const PIECES: [&str; 24] = [
     "\u{202e}",
 ];
 
-/// A daemon with a few files and no rate limit.
+/// Starts a daemon with ten indexed files and without a rate limit.
 pub(super) fn unlimited_world() -> World {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     for number in 0..10 {
@@ -91,7 +91,7 @@ pub(super) fn unlimited_world() -> World {
     world
 }
 
-/// Sends bytes. Returns status and body, or None if the server closes without a reply.
+/// Sends these bytes. Returns HTTP status and body, or None if the server closes the connection without a response.
 fn send_raw(world: &World, request: &[u8], patience: Duration) -> Option<(u16, String)> {
     let mut stream = connect(world);
     stream.set_read_timeout(Some(patience)).unwrap();
@@ -103,7 +103,7 @@ fn send_raw(world: &World, request: &[u8], patience: Duration) -> Option<(u16, S
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_string()))
 }
 
-/// Sends a body with the key. Asserts that the reply is an answer or a refusal with a reason, not an internal error.
+/// Sends a body with the owner's key. Asserts that the response is not an internal error, and that a refusal has a reason.
 fn send_body(world: &World, (method, path, more): (&str, &str, &str), body: &[u8], what: &str) -> u16 {
     let head = format!(
         "{method} {path} HTTP/1.0\r\nhost: localhost\r\n{}{more}content-length: {}\r\n\r\n",
@@ -123,7 +123,7 @@ fn send_body(world: &World, (method, path, more): (&str, &str, &str), body: &[u8
     status
 }
 
-/// Asserts that the same daemon still runs, answers, and has not panicked.
+/// Asserts that the daemon with this process id still runs, answers, finds all files and has not panicked.
 pub(super) fn check_daemon_healthy(world: &mut World, pid: u32) {
     assert!(world.exit_status().is_none(), "{}", world.log());
     assert_eq!((world.pid(), get(world, "/health").status), (pid, 200));
@@ -156,7 +156,7 @@ fn mutated_bodies_are_answered_or_refused() {
         fine +=
             u64::from(send_body(&world, ("POST", &path, "content-type: application/json\r\n"), &bytes, &what) < 300);
     }
-    assert!(fine > 0, "this shows nothing");
+    assert!(fine > 0, "no request succeeded");
     check_daemon_healthy(&mut world, pid);
 }
 
@@ -181,7 +181,7 @@ fn mutated_urls_and_headers_are_answered_or_refused() {
         let mut dice = rng_of_mutant(number);
         let address = mutated_text(&ADDRESSES, &PARTS, &mut dice);
         let method = *dice.pick(&["GET", "GET", "GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "BREW"]);
-        // As a client sends it: characters not permitted in a URL are percent-encoded.
+        // Percent-encodes characters that are not permitted in a URL, as a client does.
         let escaped: String = address
             .bytes()
             .map(|it| if it.is_ascii_graphic() { char::from(it).to_string() } else { format!("%{it:02x}") })
@@ -193,7 +193,7 @@ fn mutated_urls_and_headers_are_answered_or_refused() {
         );
         let told = send_raw(&world, head.as_bytes(), SOON);
         assert!(told.is_some_and(|it| it.0 != 500), "seed {number}: {method} {escaped}\n{}", world.log());
-        // Then with mutated bytes anywhere in the head, which may never end.
+        // Sends the request again with mutated bytes anywhere in the head, which may then never end.
         let mut bytes = head.into_bytes();
         mutate(&mut bytes, &mut dice);
         let told = send_raw(&world, &bytes, Duration::from_millis(100));
@@ -202,7 +202,7 @@ fn mutated_urls_and_headers_are_answered_or_refused() {
     check_daemon_healthy(&mut world, pid);
 }
 
-/// Valid MCP messages.
+/// Returns valid MCP messages as seeds.
 fn mcp_messages() -> Vec<Value> {
     let message = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     let call = |name: &str, arguments: Value| message("tools/call", json!({"name": name, "arguments": arguments}));
@@ -265,7 +265,7 @@ fn mutated_mcp_messages_over_http_are_answered_or_refused() {
         assert!(status != 500 && !told.contains("\"code\":\"internal\""), "{what}: {status} {told}");
         fine += u64::from(told.contains("\"result\""));
     }
-    assert!(fine > 0, "this shows nothing");
+    assert!(fine > 0, "no request succeeded");
     check_daemon_healthy(&mut world, pid);
 }
 

@@ -1,4 +1,4 @@
-//! Files with secret names are never opened.
+//! Tests that files whose names mark them as secrets are never opened.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::support::client::SyncClient;
 use crate::support::harness::World;
 use crate::support::open_trace::OpenTrace;
 
-/// The content of every secret file.
+/// The content of every secret file. Must not appear in any reply.
 const CANARY: &str = "xylophonecanary";
 
-/// Returns the secrets that were opened, with their counts.
+/// Returns the secret files that were opened, each with the number of opens.
 fn opened(openings: &mut OpenTrace, secrets: &[PathBuf]) -> Vec<(PathBuf, usize)> {
     let counted = secrets.iter().map(|it| (it.clone(), openings.count_of(it)));
     counted.filter(|it| it.1 > 0).collect()
@@ -22,10 +22,10 @@ fn write_all(world: &World, text: &str) -> Vec<PathBuf> {
     SECRET_NAMES.iter().map(|it| world.write(it, text)).collect()
 }
 
-/// Waits until the control file has been read once more.
+/// Waits until the daemon has opened the control file once more.
 fn until_read_again(world: &World, openings: &mut OpenTrace, control: &Path) {
     let before = openings.count_of(control);
-    world.wait_until("the control is read again", Duration::from_secs(60), |_| openings.count_of(control) > before);
+    world.wait_until("the control is read", Duration::from_secs(60), |_| openings.count_of(control) > before);
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn secret_named_file_is_never_opened() {
     world.spawn_and_wait();
     world.index();
     world.ok(&["index", "--full", world.files().to_str().unwrap()]);
-    assert!(openings.count_of(&control) > 0, "the trace sees files that are read");
-    // The verification rounds that read every file again, before and after a restart.
+    assert!(openings.count_of(&control) > 0, "the trace must see the control file");
+    // Waits for verification rounds, which read every file again, before and after a restart.
     until_read_again(&world, &mut openings, &control);
     assert!(world.terminate());
     world.spawn_and_wait();
@@ -50,7 +50,7 @@ fn secret_named_file_is_never_opened() {
         }
     }
     assert_eq!(opened(&mut openings, &secrets), []);
-    // Nor after changes under a watching daemon: these openings are the test's own writes.
+    // Writes the secrets again under a watching daemon. The one open of each is the write of this test.
     write_all(&world, "another xylophonecanary");
     world.write("control.md", "The heron stands in the reeds again.");
     SyncClient::new(&world).sync();

@@ -1,4 +1,4 @@
-//! Canaries in every kind of secret: none appears in the index, an answer, or a log.
+//! Tests that a canary in any kind of secret does not appear in the index, in answers or in the log.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::harness::World;
 use crate::support::http_client;
 
-/// Files that are secret by name. The text around the canary gives no hint.
+/// Names that mark files as secrets. The text around the canary in these files gives no hint of a secret.
 pub(super) const SECRET_NAMES: [&str; 54] = [
     ".env",
     ".env.local",
@@ -72,7 +72,7 @@ pub(super) const SECRET_NAMES: [&str; 54] = [
     ".config/google-chrome-beta/Default/Preferences",
 ];
 
-/// Secrets by content in files with innocent names. `CANARY` becomes 24 generated letters and digits.
+/// Files with innocent names whose content is secret. `CANARY` becomes 24 generated letters and digits.
 const SECRET_CONTENTS: [(&str, &str); 20] = [
     (
         "notes.txt",
@@ -102,7 +102,7 @@ const SECRET_CONTENTS: [(&str, &str); 20] = [
     ("letter.eml", "Subject: key\nContent-Type: text/plain\n\nYour token: CANARY\n"),
 ];
 
-/// Returns the canary of this number: 24 letters and digits, like those of a generator.
+/// Returns the canary with this number: 24 letters and digits that look like a generated key.
 fn canary(number: usize) -> String {
     let mut state = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(number as u64 + 1);
     let mut canary: String = (0..19)
@@ -111,12 +111,12 @@ fn canary(number: usize) -> String {
             b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz23456789"[(state >> 33) as usize % 56] as char
         })
         .collect();
-    // Guarantees all three kinds of characters.
+    // A fixed end, so that every canary has uppercase letters, lowercase letters and digits.
     canary.push_str("xK7q9");
     canary
 }
 
-/// Writes all secrets, some of them also inside an archive. Returns the canaries.
+/// Writes all secrets, some also inside an archive. Returns the canaries.
 fn write_secrets(world: &World) -> Vec<String> {
     let mut canaries = Vec::new();
     let mut next = || {
@@ -144,12 +144,12 @@ fn write_secrets(world: &World) -> Vec<String> {
     canaries
 }
 
-/// Encodings of a text: plain, UTF-16, and base64 at each of the three offsets.
+/// Returns encodings of a text to search for: plain, UTF-16, and base64 at each of the three offsets.
 fn encodings(text: &str) -> Vec<Vec<u8>> {
     let mut guises = vec![text.as_bytes().to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()];
     for shift in 0..3 {
         let encoded = STANDARD.encode([vec![b' '; shift], text.as_bytes().to_vec()].concat());
-        // The ends depend on the neighboring bytes.
+        // Omits both ends, which depend on the neighboring bytes.
         guises.push(encoded.as_bytes()[4..encoded.len() - 4].to_vec());
     }
     guises
@@ -160,13 +160,13 @@ pub(super) fn all_files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|it| if it.is_dir() { all_files(&it) } else { vec![it] }).collect()
 }
 
-/// Returns which of these texts occur in these bytes.
+/// Returns which of these texts occur in these bytes, in any of the encodings.
 pub(super) fn found_in(what: &str, bytes: &[u8], texts: &[String]) -> Vec<String> {
     let is_in = |text: &String| encodings(text).iter().any(|it| memchr::memmem::find(bytes, it).is_some());
     texts.iter().filter(|it| is_in(it)).map(|it| format!("{it} in {what}")).collect()
 }
 
-/// Returns every text of every table. The table files are compressed, so a plain search does not suffice.
+/// Returns all texts of all index tables. Read as rows, because the files of a table are compressed.
 pub(super) fn table_texts(data: &Path) -> String {
     let texts = async {
         let index = lancedb::connect(data.join("index").to_str().unwrap()).execute().await.unwrap();
@@ -193,7 +193,7 @@ fn secrets_never_reach_index_answers_or_log() {
     let mut found = Vec::new();
     for (number, canary) in canaries.iter().enumerate() {
         let question = format!("what is {}", &canary[..6]);
-        // Each API gets a quarter of the many canaries.
+        // Uses four APIs in turn, so that each gets a quarter of the canaries.
         let answer = match number % 4 {
             0 => world.json(&["ask", &question]).to_string(),
             1 => world.json(&["grep", &canary[6..]]).to_string(),
@@ -223,7 +223,7 @@ fn secrets_never_reach_index_answers_or_log() {
     let texts = table_texts(&world.data());
     found.extend(found_in("a table", texts.as_bytes(), &canaries));
     assert!(found.is_empty(), "{}", found.join("\n"));
-    // Otherwise the search above finds nothing in any case.
+    // Control: the same search finds the text of a normal file. Otherwise the search above would check nothing.
     assert!(!kept(&control, &world).is_empty() && texts.contains(&control[0]));
 }
 
@@ -265,7 +265,7 @@ fn new_redaction_rule_reindexes_existing_files() {
     world.write("note.md", "Pay the ferry with 4111 1111 1111 1111.");
     world.index();
     let shown = |world: &World| world.ok(&["grep", "Pay the ferry"]);
-    assert!(shown(&world).contains("4111"), "the test could not fail");
+    assert!(shown(&world).contains("4111"), "the number must be visible without redaction");
     assert!(world.terminate());
     let mut world = world.with("VIC_REDACT", "all");
     world.spawn_and_wait();

@@ -1,6 +1,6 @@
-//! Mutated files written by an owner or a plugin: each is accepted or refused with its name, and no program crashes.
+//! Tests mutated settings files and plugin output: each is accepted or refused with an error, and no program crashes.
 //!
-//! `VIC_MUTANTS` sets the number of each kind, `VIC_SEED` the first seed; see `mutants`.
+//! `VIC_MUTANTS` sets the number of each kind of file, `VIC_SEED` the first seed; see `mutants.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -24,14 +24,14 @@ use crate::support::harness::World;
 use crate::support::http_client::get;
 use crate::support::http_client::send;
 
-/// Time limit of reading one file.
+/// Maximum time to parse one file.
 const SOON: Duration = Duration::from_secs(10);
 
 fn mutant_count() -> u64 {
     variable_or("VIC_MUTANTS", DEFAULT_MUTANTS)
 }
 
-/// Runs a reader and returns whether it accepts the text. Asserts that it neither panics nor exceeds the limit.
+/// Runs a parser and returns whether it accepts the text. Asserts that it neither panics nor exceeds the time limit.
 fn run_reader(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> bool {
     let begun = Instant::now();
     let read = catch_unwind(AssertUnwindSafe(reader));
@@ -42,7 +42,7 @@ fn run_reader(number: u64, written: &[u8], reader: impl FnOnce() -> bool) -> boo
 
 fn mutated_bytes(seeds: &[&str], pieces: &[&str], dice: &mut Xorshift) -> Vec<u8> {
     let mut text = mutated_text(seeds, pieces, dice).into_bytes();
-    // Sometimes bytes that are not valid UTF-8.
+    // In one of four cases, also changes bytes, so that the text may not be valid UTF-8.
     if dice.index_below(4) == 0 {
         mutate(&mut text, dice);
     }
@@ -104,7 +104,7 @@ fn mutated_settings_are_accepted_or_refused() {
         }));
         std::fs::remove_file(folder.path().join(file)).unwrap();
     }
-    assert!(taken > 0 && taken < mutant_count(), "{taken} were taken: this shows nothing");
+    assert!(taken > 0 && taken < mutant_count(), "{taken} of the files were accepted");
 }
 
 const IGNORES: [&str; 3] = [
@@ -141,10 +141,10 @@ fn mutated_ignore_files_are_applied_or_reported() {
         (all, fewer) = (all + u64::from(is_whole), fewer + u64::from(!is_whole));
         std::fs::remove_file(&file).unwrap();
     }
-    assert!(all > 0 && fewer > 0, "{all} lists ignored nothing, {fewer} ignored files");
+    assert!(all > 0 && fewer > 0, "{all} ignore files ignored nothing, {fewer} ignored some files");
 }
 
-/// Valid key tables written by vic, as seeds.
+/// Returns key tables that vic has written, as seeds.
 fn key_tables(world: &World) -> Vec<String> {
     let config = world.config();
     let folders = [world.files()];
@@ -188,12 +188,12 @@ fn mutated_key_tables_never_admit_unknown_keys() {
         };
         std::fs::write(&path, &text).unwrap();
         run_reader(number, &text, || keys::list(&world.config()).is_ok());
-        // A request costs more than parsing, so only every tenth seed sends one.
+        // Sends a request only for every tenth seed, because that costs more than parsing.
         if number % 10 == 0 {
             let stranger =
                 send(&world, "GET", "/v1/status", &[("authorization", "Bearer nobodys-key-of-24-letters")], "");
             let owner = get(&world, "/v1/status");
-            // Frequent failed attempts are rate-limited with 429.
+            // Accepts 429 for the unknown key, because frequent failed attempts are rate-limited.
             let is_refused = matches!(stranger.status, 401 | 429) && owner.status == 200;
             let told = (stranger.status, owner.status);
             assert!(is_refused, "seed {number}: {told:?} {}", String::from_utf8_lossy(&text));
@@ -244,7 +244,7 @@ fn mutated_plugin_output_is_response_or_refused() {
                 }
             }
         }));
-        // Raw bytes as they arrive through the pipe, possibly invalid JSON.
+        // Also parses mutated bytes as they arrive through the pipe, which may not be valid JSON.
         let text = mutated_bytes(&RESPONSES, &JSON_PIECES, &mut dice);
         run_reader(number, &text, || {
             let parsed = serde_json::from_slice(&text).map(|it| PluginResponse::parse(it, &tasks[0], "the plugin"));
@@ -253,5 +253,5 @@ fn mutated_plugin_output_is_response_or_refused() {
         let text = mutated_bytes(&requests, &JSON_PIECES, &mut dice);
         run_reader(number, &text, || PluginRequest::parse(&String::from_utf8_lossy(&text)).is_ok());
     }
-    assert!(taken > 0 && taken < mutant_count(), "{taken} were taken: this shows nothing");
+    assert!(taken > 0 && taken < mutant_count(), "{taken} of the responses were accepted");
 }

@@ -1,4 +1,4 @@
-//! Many files that use up their time limit or kill their readers come first: the other files are read soon nevertheless.
+//! Tests that many files that exceed their time limit or kill their workers do not delay the other files for long.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use vic::model::{FileState, OcrMode, Reason};
 use crate::index::skills::TestIndex;
 use crate::support::long_tests::figure;
 
-/// A worker that logs its jobs and answers at once, except for files with `slow` or `deadly` in their content.
+/// A fake worker that logs each job and answers at once, but hangs on content with `slow` and dies on content with `deadly`.
 const WORKER: &str = r#"#!/bin/sh
 frame() {
   set -- $(dd bs=1 count=4 2>/dev/null | od -An -tu1)
@@ -33,12 +33,12 @@ done
 const SLOW: usize = 40;
 const GOOD: usize = 20;
 
-/// Files that kill their readers, good files after them, and the time limit for the good files.
+/// Number of files that kill their workers, number of good files after them, and maximum time for the good files.
 const DEADLY: usize = 1_000;
 const GOOD_AFTER_DEADLY: usize = 100;
 const GOOD_LIMIT: Duration = Duration::from_secs(120);
 
-/// An index over `count` bad files and then `good` good files, with that worker.
+/// Returns an index over `count` bad files followed by `good` good files, extracted by the fake worker.
 async fn index_with_worker(folder: &Path, (bad, count): (&str, usize), good: usize) -> TestIndex {
     let program = folder.join("worker");
     std::fs::write(&program, WORKER).unwrap();
@@ -47,7 +47,7 @@ async fn index_with_worker(folder: &Path, (bad, count): (&str, usize), good: usi
         for (folder, name, count) in [("a", bad, count), ("b", "good", good)] {
             std::fs::create_dir(files.join(folder)).unwrap();
             for number in 0..count {
-                // Unique contents: a known content is not read again.
+                // Each file has its own content, because vic does not extract known content again.
                 std::fs::write(files.join(format!("{folder}/{name}{number}.pdf")), format!("{name}{number}")).unwrap();
             }
         }
@@ -64,9 +64,9 @@ async fn hanging_files_do_not_block_other_files() {
     let order: Vec<&str> = order.lines().collect();
     let last_good = order.iter().rposition(|it| *it == "good").unwrap();
     let waited = order[last_good..].iter().filter(|it| **it == "slow").count();
-    // With two readers and 2 s each, the slow files would take 40 s before the first good file.
-    assert!(waited >= SLOW / 2, "{waited} were still waiting when the last good one was read: {order:?}");
-    // The slow files were read in the end, each with its reason.
+    // If slow files blocked the two workers for 2 s each, they would take 40 s before the first good file.
+    assert!(waited >= SLOW / 2, "only {waited} slow files came after the last good file: {order:?}");
+    // The slow files were tried in the end, each with a timeout as the reason.
     let coverage = house.catalog.coverage(None).unwrap();
     assert_eq!((coverage.pending, coverage.indexed, coverage.failed), (0, GOOD as u64, SLOW as u64));
     assert_eq!(coverage.reasons[Reason::Timeout.name()], SLOW as u64);

@@ -1,4 +1,4 @@
-//! A folder and a symbolic link to the outside are swapped repeatedly under a daemon that watches, walks, reads and answers.
+//! Tests a folder that is swapped with a symbolic link to the outside repeatedly, while a daemon watches, walks and answers.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -18,12 +18,13 @@ use crate::support::http_client::post;
 use crate::support::long_tests::figure;
 use crate::support::long_tests::size_from_env;
 
-/// Content outside the root, also in some names there.
+/// Content of the files outside the root, and part of their names. Must not appear in any answer.
 const CANARY: &str = "xylophonecanary";
-/// Content inside the root.
+/// Content of the files inside the root.
 const CONTROL: &str = "marmotcontrol";
 
-/// Swaps a folder with a link to another and back until `stop` is set, each state for the time `stay`.
+/// Replaces a folder by a link to `outside` and restores the folder, until `stop` is set. Each state lasts for the time
+/// `stay`.
 pub(super) fn swap_with_link(folder: &Path, outside: &Path, stay: Duration, stop: &AtomicBool) {
     let (aside, link) = (folder.with_extension("aside"), folder.with_extension("link"));
     while !stop.load(Ordering::Relaxed) {
@@ -37,7 +38,7 @@ pub(super) fn swap_with_link(folder: &Path, outside: &Path, stay: Duration, stop
     }
 }
 
-/// Stops the swapping also after a failed assertion: a scope waits for its threads.
+/// Stops the swapping when dropped, also after a failed assertion, because a thread scope waits for its threads.
 pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -46,7 +47,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Counts of the requests during the race.
+/// Counts of the requests that the test sent during the race.
 #[derive(Debug, Default)]
 struct RaceCounts {
     read: u64,
@@ -56,18 +57,18 @@ struct RaceCounts {
 }
 
 impl RaceCounts {
-    /// Asserts that an answer contains nothing from outside.
+    /// Asserts that an answer contains nothing from outside the root.
     fn check_answer(&mut self, answered: &Response) {
         assert!(!answered.body.contains(CANARY), "{}", answered.body);
         self.answers += 1;
     }
 
-    /// Returns whether both the folder and the link in its place were seen.
+    /// Returns whether requests have met both the folder and the link in its place.
     fn met_both(&self) -> bool {
         self.read > 0 && self.refused > 0 && self.walks > 3
     }
 
-    /// Sends each kind of request once.
+    /// Sends each kind of request once, and a job in every fifth round.
     fn send_requests(&mut self, world: &World, turn: u64) {
         let path = world.files().join(if turn.is_multiple_of(2) { "sub/f.md" } else { "sub/deep/f.md" });
         let read = post(world, "/v1/read", &json!({"path": path}));
@@ -92,7 +93,7 @@ impl RaceCounts {
     }
 }
 
-/// Writes the same names on both sides, and some that differ.
+/// Writes files into a folder and a subfolder: one with a name that both sides have, and twenty with `word` in their names.
 fn fill_folder(folder: &Path, word: &str) {
     for folder in [folder.to_path_buf(), folder.join("deep")] {
         std::fs::create_dir_all(&folder).unwrap();
@@ -104,7 +105,7 @@ fn fill_folder(folder: &Path, word: &str) {
     }
 }
 
-/// Swaps the folder for this time. Returns the counts of the requests.
+/// Runs the race for this time. Returns the counts of the requests.
 fn run_race(time: Duration) -> RaceCounts {
     let mut world = World::new().with("VIC_LOG_LEVEL", "trace").with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     let outside = world.files().with_file_name("outside");
@@ -116,7 +117,7 @@ fn run_race(time: Duration) -> RaceCounts {
     std::fs::create_dir(&beside).unwrap();
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
-        // Long enough for a walk or reader to start in one state and continue in the other.
+        // Long enough for a walk or an extraction to start in one state and continue in the other.
         scope.spawn(|| swap_with_link(&folder, &outside, Duration::from_millis(7), &stop));
         scope.spawn(|| {
             for number in 0..u64::MAX {
@@ -129,7 +130,7 @@ fn run_race(time: Duration) -> RaceCounts {
         });
         let begun = Instant::now();
         for turn in 0..u64::MAX {
-            // On a busy machine it may take longer until both states are seen.
+            // Goes on for up to twelve times as long if both states have not been met, as on a busy machine.
             if begun.elapsed() > time && (asked.met_both() || begun.elapsed() > 12 * time) {
                 break;
             }
@@ -137,7 +138,7 @@ fn run_race(time: Duration) -> RaceCounts {
         }
     });
     let caller = SyncClient::new(&world);
-    // Most of some hundred requested walks are still queued.
+    // Waits for the jobs that requests have started, most of which are still queued.
     let ended = |it: &SyncClient| it.status().running_jobs.is_empty();
     assert!(caller.poll_until(Duration::from_secs(300), ended), "{:?}", caller.status());
     world.index();
@@ -154,7 +155,7 @@ fn run_race(time: Duration) -> RaceCounts {
     found.extend(found_in("the log", world.log().as_bytes(), &canary));
     found.extend(found_in("a table", texts.as_bytes(), &canary));
     assert!(found.is_empty(), "{}", found.join("\n"));
-    // Otherwise the search above finds nothing in any case.
+    // Control: the same search finds the text inside the root. Otherwise the search above would check nothing.
     assert!(!kept(&control).is_empty() && texts.contains(CONTROL));
     assert!(asked.met_both(), "the race did not happen: {asked:?}");
     asked
@@ -166,7 +167,7 @@ fn daemon_never_leaves_root_during_symlink_swap() {
     println!("{asked:?}");
 }
 
-/// The same for a minute.
+/// Runs the race for a minute.
 #[test]
 #[ignore = "takes a minute: see `make torture`"]
 fn torture_a9_symlink_swap_under_daemon() {

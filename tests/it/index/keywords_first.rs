@@ -1,4 +1,4 @@
-//! Many new files are found by keywords long before they are embedded.
+//! Tests that many new files are found by keywords long before they are embedded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,10 @@ use crate::support::harness::World;
 use crate::support::openai_server::{self, HoldableServer};
 use crate::support::scripted_server::Server;
 
-/// More files than are embedded in one batch.
+/// Number of files: more than one embedding batch contains.
 const FILES: usize = 450;
 
-/// Text of every file, absent from questions.
+/// Words that every file contains and no question. The fake embedder holds or delays texts with them.
 const LOG: &str = "harbour log";
 
 fn world_with_embedder(server: &Server, files: usize) -> World {
@@ -27,7 +27,7 @@ fn write_entries(world: &World, folder: &str, files: usize) {
     }
 }
 
-/// Returns the numbers of indexed files, pending files and files without vectors.
+/// Returns the numbers of indexed files, pending files, and files without vectors.
 fn counts(caller: &SyncClient) -> (u64, u64, u64) {
     let it = caller.status().coverage;
     (it.indexed, it.pending, it.awaiting_vectors)
@@ -88,7 +88,7 @@ fn temporary_model_failure_costs_no_file() {
     assert!(caller.poll_until(Duration::from_secs(30), |it| !it.status().degraded.is_empty()), "{:?}", caller.status());
     let coverage = caller.status().coverage;
     assert_eq!((coverage.failed, coverage.found), (0, 8), "{coverage:?}");
-    assert!(world.paths(&["number0"]).contains(&"0.md".to_string()), "previously indexed files are still found");
+    assert!(world.paths(&["number0"]).contains(&"0.md".to_string()), "previously indexed files must be found");
     is_broken.store(false, Ordering::Relaxed);
     assert!(caller.poll_until(Duration::from_secs(90), |it| counts(it) == (8, 0, 0)), "{:?}", caller.status());
     assert_eq!(caller.hits("\"anew\"").len(), 1);
@@ -111,7 +111,7 @@ fn large_files_are_found_by_keywords_before_vectors_exist() {
 
 #[test]
 fn late_files_are_indexed_while_vectors_are_pending() {
-    // More than are in progress at once.
+    // More files than the index processes at once.
     const FILES: usize = 4_000;
     let server = openai_server::start_with_delay(LOG, || std::thread::sleep(Duration::from_millis(300)));
     let world = world_with_embedder(&server, FILES);
@@ -122,7 +122,7 @@ fn late_files_are_indexed_while_vectors_are_pending() {
         "{:?}",
         counts(&caller)
     );
-    // More than may use the fast lane.
+    // More files than the queue for just-saved files, which overtakes running jobs, accepts at once.
     write_entries(&world, "late/", 100);
     let late = || counts(&caller).0 == all + 100;
     world.wait_until("the late files are indexed", Duration::from_secs(90), |_| late());

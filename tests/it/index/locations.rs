@@ -1,5 +1,5 @@
-//! Every sentence leads to its page, slide, frame, sheet and row, chapter, part and line, even where several share a
-//! passage. Generated documents of each format with known locations go through the real pipeline.
+//! Tests that every sentence is found with its page, slide, frame, sheet and row, chapter, part and line, even where several
+//! share a chunk. Generated documents of each format with known locations go through a real daemon.
 
 mod documents;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::harness::World;
 use crate::support::long_tests::figure;
 
-/// The location of a sentence, as far as its format defines one.
+/// The location of a sentence, with the fields that the format of the document defines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ExpectedLocation {
     pub(crate) page: Option<u64>,
@@ -23,19 +23,19 @@ pub(crate) struct ExpectedLocation {
     pub(crate) line: Option<u64>,
 }
 
-/// A document with its sentences and their locations.
+/// A generated document, with its sentences and their known locations.
 pub(crate) struct TestDocument {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
     pub(crate) sentences: Vec<(String, ExpectedLocation)>,
-    /// Sentences that are titles or headings.
+    /// Sentences that are titles or headings of the document.
     pub(crate) headings: Vec<String>,
 }
 
-/// Common part of all sentences.
+/// The phrase that all sentences contain, so that one search finds all.
 pub(crate) const COMMON_PHRASE: &str = "keeps the letter of";
 
-/// Word lists: no two sentences of a document share both words.
+/// The first and the second varying word of a sentence. No two sentences of a document share both words.
 const FIRST: [&str; 24] = [
     "heron", "walnut", "copper", "lantern", "meadow", "harbor", "violin", "marble", "pepper", "castle", "rocket",
     "garden", "silver", "window", "basket", "thunder", "blanket", "kettle", "falcon", "orchid", "pencil", "saddle",
@@ -61,12 +61,12 @@ const SECOND: [&str; 17] = [
     "Rudolf",
 ];
 
-/// Returns the sentence with this number.
+/// Returns the sentence with this number, which is unique in its document.
 pub(crate) fn sentence(number: usize) -> String {
     format!("The {} {COMMON_PHRASE} {}.", FIRST[number % FIRST.len()], SECOND[number % SECOND.len()])
 }
 
-/// Returns the location in the anchor of a match or a hit.
+/// Returns the location in the anchor of a grep match or of a hit.
 fn anchor_location(anchor: &Value, truth: &ExpectedLocation) -> ExpectedLocation {
     let number = |name: &str| anchor[name].as_u64();
     let text = |name: &str| anchor[name].as_str().map(String::from);
@@ -75,7 +75,7 @@ fn anchor_location(anchor: &Value, truth: &ExpectedLocation) -> ExpectedLocation
             cell.split(':').map(|it| it.trim_start_matches(char::is_alphabetic).parse().unwrap()).collect();
         (ends[0] == ends[ends.len() - 1]).then_some(ends[0])
     };
-    // Compare lines only for formats with lines; the anchor must be one line, not a range.
+    // Compares lines only for formats with lines. An anchor that spans several lines has no line here.
     let line = number("line_start").filter(|it| number("line_end") == Some(*it));
     ExpectedLocation {
         page: number("page"),
@@ -87,14 +87,14 @@ fn anchor_location(anchor: &Value, truth: &ExpectedLocation) -> ExpectedLocation
     }
 }
 
-/// A world with these documents indexed.
+/// Starts a daemon and indexes these documents.
 fn indexed_world(documents: &[TestDocument]) -> World {
     let world = World::new().with("VIC_WATCH", "0").start();
     for it in documents {
         world.write(it.name, &it.bytes);
     }
     world.index();
-    world.wait_until("everything is read", Duration::from_secs(120), |it| {
+    world.wait_until("all documents are indexed with vectors", Duration::from_secs(120), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         coverage["pending"] == 0 && coverage["awaiting_vectors"] == 0
     });
@@ -103,12 +103,12 @@ fn indexed_world(documents: &[TestDocument]) -> World {
     world
 }
 
-/// Returns the file in the path of a match or a hit.
+/// Returns the name of the file in the path of a grep match or of a hit, without the archive member.
 fn file_of(path: &str) -> &str {
     path.split("!/").next().unwrap_or(path)
 }
 
-/// Compares the location of every sentence found by grep with the truth.
+/// Asserts that grep finds every sentence once, with its known location.
 fn check_grep(world: &World, documents: &[TestDocument]) {
     let found = world.json(&["grep", "-F", COMMON_PHRASE, "--limit", "10000"]);
     let matches = found["matches"].as_array().unwrap();
@@ -138,13 +138,13 @@ fn check_grep(world: &World, documents: &[TestDocument]) {
     }
 }
 
-/// Asks for sentences, and compares the locations of the hit and of the quotes with the truth.
+/// Asks for every `step`-th sentence, and asserts that the hit and the quotes have the known locations.
 fn check_ask(world: &World, documents: &[TestDocument], step: usize) {
     let mut wrong = Vec::new();
     for document in documents {
         let truths: HashMap<&str, &ExpectedLocation> =
             document.sentences.iter().map(|(it, truth)| (it.as_str(), truth)).collect();
-        // Titles and headings are context and never quoted.
+        // Skips titles and headings, which are shown as context and never quoted.
         let asked = document.sentences.iter().step_by(step).filter(|(it, _)| !document.headings.contains(it));
         for (sentence, truth) in asked {
             let answer = world.json(&["ask", &format!("{sentence} path:{}", document.name)]);
@@ -179,7 +179,7 @@ fn check_ask(world: &World, documents: &[TestDocument], step: usize) {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Two documents of a format: many short pages that share a passage, and long pages with several passages.
+/// Returns two documents of a format: one with many short pages that share a chunk, one with long pages of several chunks.
 fn short_and_long(
     of: impl Fn(&'static str, &[usize]) -> TestDocument,
     short: &'static str,
@@ -251,7 +251,7 @@ fn tiff_sentences_map_to_pages() {
     check_ask(&world, &documents, 3);
 }
 
-/// The path of the PDF library, which also renders pages.
+/// Returns the path of the PDF library, with which tests render pages.
 pub(crate) fn pdfium_path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache/lib/libpdfium.so")
 }

@@ -1,4 +1,4 @@
-//! What the index holds of a file: words first, skills, scanned pages, places, retries.
+//! Tests of what the index contains of a file: keywords before vectors, skill output, OCR text, locations, retries.
 
 pub(crate) mod keywords_first;
 pub(crate) mod locations;

@@ -1,5 +1,5 @@
-//! Files left by a failed job are indexed without another job once the cause is gone: the library wired as in the daemon,
-//! with a model that can be unavailable.
+//! Tests that files of a failed job are indexed without another job once the cause of the failure is gone. Uses the library
+//! as the daemon does, with an embedding model that can be unavailable.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,10 +17,10 @@ use vic::extract::{PoolSettings, Tools, WorkerPool};
 use vic::index::{Index, IndexParts};
 use vic::model::{IndexRequest, JobState, Principal, Scope, TokenCounter};
 
-/// Twice the retry interval, for a busy machine.
+/// Maximum time until a retry has succeeded: twice the retry interval, for a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A model with a server that can be unavailable.
+/// An embedding model that fails as long as `is_away` is set, as if its server could not be reached.
 struct UnavailableModel {
     is_away: Arc<AtomicBool>,
     model: Arc<dyn Embedder>,
@@ -30,7 +30,7 @@ struct UnavailableModel {
 impl Embedder for UnavailableModel {
     async fn embed_documents(&self, texts: &[String]) -> Result<Vec<Vector>> {
         if self.is_away.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorCode::Unavailable, "the server of the model is away"));
+            return Err(Error::new(ErrorCode::Unavailable, "the model server cannot be reached"));
         }
         self.model.embed_documents(texts).await
     }
@@ -64,7 +64,7 @@ impl Embedder for UnavailableModel {
     }
 }
 
-/// Opens an index below this folder. Watching is on, so that no walk starts by itself.
+/// Opens an index whose data is below this folder. Watching is on, so that no periodic walk finds the file.
 async fn open_index(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &CancellationToken) -> (Index, Catalog) {
     vic::embed::disable_telemetry();
     let data = folder.join("data").into_os_string();
@@ -116,7 +116,7 @@ async fn files_of_failed_job_are_indexed_without_new_job() {
     is_away.store(false, Ordering::Relaxed);
     let begun = Instant::now();
     while catalog.coverage(None).unwrap().indexed == 0 {
-        assert!(begun.elapsed() < SOON, "the file is not indexed by itself");
+        assert!(begun.elapsed() < SOON, "the failed file was not retried");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Scans and pictures of text, from the question to the index and back: the real daemon, its workers and the command line.
+//! Tests scans and images of text with a real daemon: OCR for questions, OCR for the index, and reuse of the OCR text.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,21 +14,21 @@ use crate::support::http_client::post;
 const SCAN: &str = "idr-contract-scan.pdf";
 const QUESTION: &[&str] = &["ask", "Who signed the IDR contract?"];
 
-/// A daemon without automatic OCR, with the sample contracts indexed.
+/// Starts a daemon without automatic OCR and indexes the sample contracts.
 fn world_with_contracts() -> World {
     let world = world_without_ocr();
     world.ok(&["index", sample_dir().join("Contracts").to_str().unwrap(), "--ocr", "never"]);
     world
 }
 
-/// Returns the hit of the scanned contract.
+/// Asks the question and returns the hit of the scanned contract.
 fn scan_hit(world: &World) -> Value {
     let answer = world.json(QUESTION);
     let hits = answer["hits"].as_array().unwrap();
     hits.iter().find(|it| it["path"] == SCAN).unwrap_or_else(|| panic!("{answer:#}")).clone()
 }
 
-/// A world in which a question completes on any machine, however slow.
+/// Returns a world with so much time per question that OCR completes on a slow machine.
 fn world_with_long_budget() -> World {
     World::new().with("VIC_L2_SECONDS", "300")
 }
@@ -37,7 +37,7 @@ fn world_without_ocr() -> World {
     world_with_long_budget().with("VIC_OCR", "never").with("VIC_WATCH", "0").start()
 }
 
-/// Stops every child of the daemon that has used the processor for a while, until `done`.
+/// Stops every worker of the daemon that has used some CPU time, until `done` is set, so that OCR hangs. Returns their ids.
 fn stop_busy_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
     let mut stopped = BTreeSet::new();
     while !done.load(Ordering::Relaxed) {
@@ -45,7 +45,8 @@ fn stop_busy_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
             let pid = entry.file_name().to_string_lossy().into_owned();
             let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
             let fields: Vec<&str> = stat.rsplit_once(") ").map(|(_, it)| it.split(' ').collect()).unwrap_or_default();
-            // Parent, and user time in hundredths of a second: past loading the models, in the middle of a page.
+            // Field 1 is the parent, field 11 the user time in 1/100 s. After 0.5 s the models are loaded and a page is in
+            // progress.
             let (parent, busy) = (fields.get(1), fields.get(11).and_then(|it| it.parse::<u32>().ok()));
             if parent == Some(&daemon.to_string().as_str()) && busy.is_some_and(|it| it > 50) {
                 Command::new("kill").args(["-STOP", &pid]).status().unwrap();
@@ -60,7 +61,7 @@ fn stop_busy_readers(daemon: u32, done: &AtomicBool) -> BTreeSet<String> {
 #[test]
 fn hanging_ocr_ends_with_budget_and_next_question_works() {
     let mut world = world_with_contracts();
-    // With a short time limit for the question during which the reader hangs.
+    // Restarts with a short time limit, because the worker hangs during the next question.
     assert!(world.terminate());
     let mut world = world.with("VIC_L2_SECONDS", "16");
     world.spawn_and_wait();
@@ -73,7 +74,7 @@ fn hanging_ocr_ends_with_budget_and_next_question_works() {
         (answer, stopping.join().unwrap())
     });
     let took = begun.elapsed();
-    assert!(!stopped.is_empty(), "no reader was stopped");
+    assert!(!stopped.is_empty(), "the test must stop at least one worker");
     assert!(took > Duration::from_secs(12) && took < Duration::from_secs(40), "{took:?}");
     assert!(answer["warnings"].to_string().contains("no time left"), "{answer:#}");
     let lives = |pid: &&String| {
@@ -81,14 +82,14 @@ fn hanging_ocr_ends_with_budget_and_next_question_works() {
         stat.contains(") T ")
     };
     let left: Vec<&String> = stopped.iter().filter(lives).collect();
-    assert!(left.len() < stopped.len(), "the hanging reader was not killed: {stopped:?}");
-    // The idle readers continue.
+    assert!(left.len() < stopped.len(), "the hanging worker was not killed: {stopped:?}");
+    // Lets the other stopped workers continue.
     for pid in left {
         Command::new("kill").args(["-CONT", pid]).status().unwrap();
     }
     let other = world.json(&["ask", "notice to leave the workshop on the quay"]);
     assert_eq!(other["hits"][0]["path"], "lease-unit-4-tanners-quay.pdf", "{other:#}");
-    // With enough time, the scan is read.
+    // With enough time, the same question gets the text of the scan.
     assert!(world.terminate());
     let mut world = world.with("VIC_L2_SECONDS", "300");
     world.spawn_and_wait();
@@ -124,7 +125,7 @@ fn ocr_text_survives_loss_of_index() {
     assert!(world.terminate());
     std::fs::remove_dir_all(world.data().join("index")).unwrap();
     world.spawn_and_wait();
-    world.wait_until("everything is indexed again", Duration::from_secs(60), |it| {
+    world.wait_until("all files are indexed again", Duration::from_secs(60), |it| {
         let coverage = it.json(&["status"])["coverage"].clone();
         coverage["pending"] == 0 && coverage["indexed"] == coverage["found"]
     });
@@ -138,7 +139,7 @@ fn read_shows_scan_text_with_page_and_region() {
     let folder = sample_dir().join("Contracts");
     let scan = folder.join(SCAN);
     assert!(!world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike"));
-    // OCR for a question.
+    // The question runs OCR on the scan.
     world.json(QUESTION);
     let check = |shown: &Value| {
         let blocks = shown["blocks"].as_array().unwrap();
@@ -153,7 +154,7 @@ fn read_shows_scan_text_with_page_and_region() {
         assert!(!dahl.is_empty());
     };
     check(&world.json(&["read", scan.to_str().unwrap()]));
-    // OCR for the index.
+    // The index job runs OCR on the scan.
     world.ok(&["index", folder.to_str().unwrap(), "--ocr", "auto"]);
     check(&world.json(&["read", scan.to_str().unwrap()]));
     assert!(world.ok(&["read", scan.to_str().unwrap(), "--format", "human"]).contains("Henrike Dahl"));

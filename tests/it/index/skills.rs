@@ -1,4 +1,4 @@
-//! Skills from the worker to the index: the library wired as in the daemon, with the daemon's own worker processes.
+//! Tests skills from the worker to the index. Uses the library as the daemon does, with real worker processes.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,7 @@ impl TestIndex {
         TestIndex::open(samples, true).await
     }
 
-    /// As [`TestIndex::with_samples`]. Without models, OCR is not available.
+    /// Like [`TestIndex::with_samples`]. Without `with_models`, OCR is not available.
     async fn open(samples: &[&str], with_models: bool) -> TestIndex {
         let fill = |files: &Path| {
             for path in samples {
@@ -54,7 +54,7 @@ impl TestIndex {
         TestIndex::with_worker(Path::new(env!("CARGO_BIN_EXE_vicd")), fill, with_models).await
     }
 
-    /// Opens an index over a folder that `fill` fills, with the given worker program.
+    /// Opens an index over a folder that `fill` fills, with this worker program.
     pub(crate) async fn with_worker(program: &Path, fill: impl FnOnce(&Path), with_models: bool) -> TestIndex {
         vic::embed::disable_telemetry();
         let dir = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ impl TestIndex {
         let config = Config::from_lookup(&|name| match name {
             "VIC_DATA_DIR" => Some(data.clone()),
             "VIC_WATCH" => Some(OsString::from("0")),
-            // The scan at the start would run OCR on pictures that a test needs unread.
+            // The job at the start must not run OCR, because tests need images without OCR text.
             "VIC_OCR" => Some(OsString::from("never")),
             "VIC_EXTRACT_SECONDS" => {
                 Some(OsString::from("2")).filter(|_| program != Path::new(env!("CARGO_BIN_EXE_vicd")))
@@ -123,7 +123,8 @@ impl TestIndex {
         store.chunks(&hits.into_iter().map(|it| (it.file_id, it.chunk_id)).collect::<Vec<_>>()).await.unwrap()
     }
 
-    /// Runs the skills of a question for signatures, and stores their evidence in the index.
+    /// Runs the skills of a question about signatures and adds their output to the index. Returns the chunks and whether it
+    /// was cached.
     async fn run_and_store(&self, name: &str) -> (usize, bool) {
         let record = self.record(name);
         let skills = ["pdf_layout".to_string(), "ocr_image".to_string()];
@@ -133,7 +134,7 @@ impl TestIndex {
             .await;
         assert!(findings.warnings.is_empty(), "{:?}", findings.warnings);
         let (_, evidence) = findings.found.first().expect("one skill applies");
-        assert_eq!(findings.found.len(), 1, "the same page is not read by two skills");
+        assert_eq!(findings.found.len(), 1, "only one skill must process the page");
         let ids = self.index.add_evidence(&record, &evidence.skill, &evidence.document).await.unwrap();
         (ids.len(), evidence.cached)
     }
@@ -163,12 +164,12 @@ async fn skill_evidence_of_scan_stays_in_index() {
     assert_eq!((again, cached, house.record(SCAN).chunks as usize), (chunks, true, chunks), "no duplicates");
 
     house.job(OcrMode::Never, true).await;
-    assert_eq!(house.record(SCAN).chunks as usize, chunks, "evidence of unchanged content survives a rebuild");
+    assert_eq!(house.record(SCAN).chunks as usize, chunks, "a rebuild must keep the evidence of unchanged content");
 
     std::fs::copy(sample_dir().join("Contracts/nda-northreach-polytechnic.pdf"), house.files().join(SCAN)).unwrap();
     let before = record;
     house.job(OcrMode::Never, false).await;
-    assert!(house.passages("Henrike Dahl").await.is_empty(), "new content drops the evidence");
+    assert!(house.passages("Henrike Dahl").await.is_empty(), "new content must drop the evidence");
     let late = Document::default();
     assert!(house.index.add_evidence(&before, "pdf_layout", &late).await.unwrap().is_empty());
 }
@@ -204,7 +205,7 @@ async fn ocr_text_is_indexed_with_its_document() {
     assert_eq!(house.record("piano-receipt.png").state, FileState::Indexed);
     let chunks = scan.chunks;
     house.job(OcrMode::Auto, true).await;
-    assert_eq!(house.record(SCAN).chunks, chunks, "a rebuild reuses the cached text");
+    assert_eq!(house.record(SCAN).chunks, chunks, "a rebuild must reuse the cached text");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +229,7 @@ async fn hanging_skill_is_a_warning_after_its_budget() {
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
-    // `yes worker` writes endless output.
+    // `yes`, as a worker program, writes output without end, so the skill hangs.
     let pool = Arc::new(WorkerPool::new("/usr/bin/yes".into(), settings));
     let evidence = Arc::new(EvidenceCache::open(&house.dir.path().join("e.sqlite"), 1 << 20).unwrap());
     let skills = Skills::new(pool, evidence, models);
@@ -249,7 +250,7 @@ async fn skill_evidence_is_indexed_during_pause() {
     let found = house.skills.run("ocr_image", &receipt, PrivacyMode::LocalOnly, Duration::from_secs(20)).await.unwrap();
     let brought_in = house.index.add_evidence(&receipt, "ocr_image", &found.document);
     let chunks =
-        tokio::time::timeout(Duration::from_secs(20), brought_in).await.expect("a pause does not block questions");
+        tokio::time::timeout(Duration::from_secs(20), brought_in).await.expect("a pause must not block questions");
     assert!(!chunks.unwrap().is_empty());
 }
 
@@ -259,7 +260,7 @@ async fn deadly_file_is_skipped_after_two_questions() {
     house.job(OcrMode::Never, false).await;
     let models = ModelStore::new(vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/cache")]);
     let settings = vic::skills::pool_settings(&models, &vic::model::ExtractLimits::default());
-    // Reports readiness for a file, and dies on the first one.
+    // This worker program reports that it is ready and exits, so it fails on every file.
     let program = house.dir.path().join("dies");
     std::fs::write(&program, "#!/bin/sh\nprintf '\\002\\000\\000\\000{}' >&0\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -274,7 +275,7 @@ async fn deadly_file_is_skipped_after_two_questions() {
     assert!(said[0].contains("worker_crash") && said[1].contains("worker_crash"), "{said:#?}");
     assert!(said[2].contains("skips") && said[2].contains("failed 2 times"), "{said:#?}");
     let same = house.skills.run("pdf_layout", &receipt, PrivacyMode::LocalOnly, Duration::from_secs(20)).await;
-    assert!(!same.unwrap_err().0.contains("skips"), "another skill may do better");
+    assert!(!same.unwrap_err().0.contains("skips"), "another skill must try the file");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -299,6 +300,6 @@ async fn unread_pages_are_read_by_next_question() {
     let is_signature = |it: &StoredChunk| it.chunk.body().starts_with("Signed by") && it.chunk.anchor.page == Some(2);
     assert!(signed.iter().any(is_signature), "{signed:#?}");
     let sum = house.passages("Contract sum EUR 48,750 between").await;
-    assert!(!sum.iter().any(|it| it.chunk.body().contains("48,750")), "the first page was read again: {sum:#?}");
-    assert!(house.run_and_store(SCAN).await.1, "the second run is complete and cached");
+    assert!(!sum.iter().any(|it| it.chunk.body().contains("48,750")), "OCR ran on the first page again: {sum:#?}");
+    assert!(house.run_and_store(SCAN).await.1, "the second run must be complete and cached");
 }

@@ -1,4 +1,4 @@
-//! Background work runs behind all other programs on the machine, and stops when there is nothing to do.
+//! Tests that background work yields to all other programs of the machine, and stops when there is nothing to do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,10 +22,10 @@ use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 use crate::support::open_trace::OpenTrace;
 
-/// Time limit for noticing a change of the power supply.
+/// Maximum time until the daemon notices a change of the power supply.
 const POWER_LIMIT: Duration = Duration::from_secs(20);
 
-/// Returns the name, niceness and scheduling policy of every thread of a process.
+/// Returns the name, the niceness and the scheduling policy of every thread of a process.
 fn threads(process: u32) -> Vec<(String, i32, i32)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let stats = tasks.filter_map(|it| fs::read_to_string(it.unwrap().path().join("stat")).ok());
@@ -44,23 +44,23 @@ fn children(process: u32) -> Vec<u32> {
     String::from_utf8_lossy(&output.stdout).lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// A number per process of a daemon and its workers. Workers come and go, and their numbers with them.
+/// A measured number of each process of a daemon: the daemon itself and its current workers.
 struct PerProcess(BTreeMap<u32, f64>);
 
 impl PerProcess {
     fn per_process(daemon: u32, number: impl Fn(u32) -> Option<f64>) -> PerProcess {
-        let own = number(daemon).expect("the daemon lives, and shows its numbers");
+        let own = number(daemon).expect("the daemon must run");
         let workers = children(daemon).into_iter().filter_map(|it| Some((it, number(it)?)));
         PerProcess(workers.chain([(daemon, own)]).collect())
     }
 
-    /// Returns the total increase since `before`.
+    /// Returns the total increase since `before`. A worker that started later counts from zero.
     fn since(&self, before: &PerProcess) -> f64 {
         self.0.iter().map(|(process, now)| now - before.0.get(process).unwrap_or(&0.0)).sum()
     }
 }
 
-/// Processor seconds used by a daemon and its workers.
+/// Returns the CPU seconds that a daemon and its workers have used.
 fn processor_seconds(daemon: u32) -> PerProcess {
     PerProcess::per_process(daemon, |process| {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -69,7 +69,7 @@ fn processor_seconds(daemon: u32) -> PerProcess {
     })
 }
 
-/// Bytes written to disk by a daemon and its workers.
+/// Returns the bytes that a daemon and its workers have written to disk.
 fn written_bytes(daemon: u32) -> PerProcess {
     PerProcess::per_process(daemon, |process| {
         let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
@@ -94,8 +94,8 @@ fn indexing_threads_have_low_priority_and_queries_do_not() {
     let (waited, passages): (Vec<_>, Vec<_>) = embedding.into_iter().partition(|it| it.0 == "embed-0");
     assert!(!passages.is_empty() && passages.iter().all(|it| (it.1, it.2) == (19, BATCH)), "{passages:?}");
     assert_eq!(waited.len(), 1);
-    assert!(of("lance-cpu").len() > 2, "with one thread, keyword search would wait for maintenance: {all:?}");
-    // All other threads may serve a question.
+    assert!(of("lance-cpu").len() > 2, "keyword search must not wait for maintenance: {all:?}");
+    // All threads other than those of background work may serve a question, so they have normal priority.
     let behind =
         |name: &str| ["index", "vic-"].iter().any(|it| name.starts_with(it)) || passages.iter().any(|it| it.0 == name);
     let ahead: Vec<_> = all.iter().filter(|it| !behind(&it.0)).collect();
@@ -123,7 +123,7 @@ fn pause_stops_reading_allows_deletions_survives_restart() {
     let counts = |it: &SyncClient| (it.status().coverage.found, it.status().coverage.pending);
     assert!(caller.poll_until(Duration::from_secs(8), |it| counts(it) == (2, 1)), "{:?}", counts(&caller));
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(counts(&caller), (2, 1), "nothing is read");
+    assert_eq!(counts(&caller), (2, 1), "no file must be indexed while paused");
     assert_eq!(world.paths(&["herons"]), ["a.md"]);
     assert!(world.ok(&["status"]).contains("indexing pauses"));
     assert!(world.terminate());
@@ -155,13 +155,13 @@ fn inside_machine_with_battery() {
     let world = World::new().with("VIC_PAUSE_ON_BATTERY", "1").start();
     let caller = SyncClient::new(&world);
     let reason = |it: &World| it.json(&["status"])["paused"]["reason"].clone();
-    world.wait_until("indexing pauses", POWER_LIMIT, |it| reason(it) == "battery");
+    world.wait_until("indexing has paused", POWER_LIMIT, |it| reason(it) == "battery");
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
     world.write("a.md", "A note about herons.");
     let pending = |it: &SyncClient| it.status().coverage.pending;
     assert!(caller.poll_until(POWER_LIMIT, |it| pending(it) == 1), "{:?}", caller.status());
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(pending(&caller), 1, "nothing is read");
+    assert_eq!(pending(&caller), 1, "no file must be indexed on battery");
     set("Charging");
     world.wait_until("indexing resumes", POWER_LIMIT, |it| reason(it) == json!(null));
     assert!(caller.poll_until(POWER_LIMIT, |it| it.hits("herons").len() == 1), "{:?}", caller.status());
@@ -189,7 +189,7 @@ fn status_lists_memory_caps() {
     assert!(status.memory_caps.iter().all(|it| it.mib > 0 && !it.part.is_empty()), "{:?}", status.memory_caps);
 }
 
-/// A daemon in its own session, as `vic` starts it.
+/// Starts a daemon in its own session, as `vic` does.
 fn start_in_own_session() -> World {
     World::new().under(vec!["setsid".into()]).start()
 }
@@ -213,7 +213,7 @@ fn session_is_in_background_except_during_questions() {
     world.wait_until("the session is in the background again", Duration::from_secs(15), |it| place(it) == 10);
 }
 
-/// A world with this many text files, and an idle daemon.
+/// Starts a daemon, indexes this number of text files, and waits until the daemon is idle.
 pub(crate) fn idle_world(files: usize) -> (World, SyncClient) {
     wait_until_idle(start_in_own_session(), files)
 }
@@ -225,7 +225,7 @@ fn wait_until_idle(world: World, files: usize) -> (World, SyncClient) {
     world.index();
     let caller = SyncClient::new(&world);
     caller.sync();
-    // Wait for the job at the start and its maintenance.
+    // Waits until the job that runs at the start and its maintenance have ended.
     assert!(caller.poll_until(Duration::from_secs(30), |it| it.status().running_jobs.is_empty()));
     std::thread::sleep(Duration::from_secs(2));
     (world, caller)
@@ -247,21 +247,21 @@ fn foreign_reads_trigger_no_work() {
     let after = caller.status();
     assert_eq!((after.watch.overflows, after.watch.rescans), (before.watch.overflows, before.watch.rescans));
     assert_eq!(after.chunks, before.chunks);
-    assert_eq!(written_bytes(world.pid()).since(&written), 0.0, "nothing was written");
-    assert_eq!(openings.opened().len(), 3 * 400, "only this test opened the files");
+    assert_eq!(written_bytes(world.pid()).since(&written), 0.0, "the daemon must not write");
+    assert_eq!(openings.opened().len(), 3 * 400, "the daemon must not open the files");
 }
 
-/// The sync calls of a daemon and its workers.
+/// The traced sync calls of a daemon and its workers.
 struct SyncTrace(TempDir);
 
 impl SyncTrace {
-    /// An idle daemon under `strace` from its start: only then are untraced calls free.
+    /// Starts a daemon under `strace` and waits until it is idle. Attaching later would slow down calls that are not traced.
     fn at_rest(files: usize) -> (SyncTrace, World, SyncClient) {
         let syncs = SyncTrace(tempfile::tempdir().unwrap());
         let (calls, into) = ("trace=fsync,fdatasync,sync,syncfs,sync_file_range", syncs.file().display().to_string());
         let words = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-e", calls, "-o", &into, "setsid"];
         let mut world = World::new();
-        // Only the daemon is traced: a traced command would truncate the file.
+        // Traces only the daemon, because a traced `vic` command would truncate the trace file.
         world.spawn_with_launcher(&words.map(String::from));
         world.wait_until("the daemon answers", Duration::from_secs(60), |it| {
             it.data().join("listen").exists() && it.vic(&["status"]).status.success()
@@ -274,7 +274,7 @@ impl SyncTrace {
         self.0.path().join("calls")
     }
 
-    /// Returns the calls so far.
+    /// Returns the sync calls that were traced so far.
     fn so_far(&self) -> Vec<String> {
         let calls = fs::read_to_string(self.file()).unwrap_or_default();
         calls.lines().filter(|it| it.contains("sync")).map(String::from).collect()
@@ -286,22 +286,23 @@ fn idle_daemon_writes_nothing_and_uses_little_cpu() {
     check_rest(1_000, |_| Duration::from_secs(20));
 }
 
-/// Ten minutes of idling.
+/// Checks an idle daemon for ten minutes.
 #[test]
 #[ignore = "takes ten minutes: see `make torture`"]
 fn torture_idle() {
     check_rest(1_000, |caller| {
-        // Old table versions are kept for readers. They go after some time, and then the work is over.
+        // Waits until the old table versions are deleted: they are kept for readers for some time, and then the work is
+        // over.
         assert!(
             caller.poll_until(Duration::from_secs(600), |it| it.status().upkeep.versions == 1),
-            "old versions stay"
+            "old versions have not been deleted"
         );
         Duration::from_secs(size_from_env("VIC_TORTURE_IDLE_SECONDS", 600))
     });
 }
 
-/// Lets an idle daemon with this many files rest for `time`, and checks that it makes no sync call. Without tracing, checks
-/// everything else.
+/// Leaves a daemon with this many files idle for `time`. Checks that it uses little CPU time, writes nothing, and makes no
+/// sync call; without `strace`, skips the sync calls.
 fn check_rest(files: usize, time: impl Fn(&SyncClient) -> Duration) {
     let (syncs, world, caller) = match capabilities::can_trace() {
         true => {
@@ -317,27 +318,27 @@ fn check_rest(files: usize, time: impl Fn(&SyncClient) -> Duration) {
     let before = syncs.as_ref().map_or(0, |it| it.so_far().len());
     let rested = measure_idle(&world, time);
     let Some(syncs) = syncs else { return figure("a daemon at rest", rested) };
-    assert_eq!(syncs.so_far().split_off(before), Vec::<String>::new(), "an idle daemon syncs nothing");
+    assert_eq!(syncs.so_far().split_off(before), Vec::<String>::new(), "an idle daemon must not sync");
     world.write("new.md", "A note about herons.");
     caller.sync();
-    assert!(syncs.so_far().len() > before, "the trace sees sync calls");
+    assert!(syncs.so_far().len() > before, "the trace must contain sync calls");
     figure("a daemon at rest", format!("{rested}, 0 syncs, after {before} before it came to rest"));
 }
 
-/// Idles for this time, checks the usage, and returns a description of it.
+/// Leaves the daemon idle for this time, checks its CPU time and writes, and returns a description of them.
 fn measure_idle(world: &World, time: Duration) -> String {
     let log = world.log().len();
     let (computed, written) = (processor_seconds(world.pid()), written_bytes(world.pid()));
     std::thread::sleep(time);
     let computed = processor_seconds(world.pid()).since(&computed);
     let written = written_bytes(world.pid()).since(&written);
-    // 6 s in ten minutes, plus one clock tick for short runs.
-    assert!(computed <= time.as_secs_f64() / 100.0 + 0.1, "{computed} s of processor in {time:?}");
-    assert_eq!((written, world.log().len() - log), (0.0, 0), "bytes of data, and of the log");
+    // At most 6 s of CPU time in ten minutes, plus 0.1 s for the inaccuracy of short runs.
+    assert!(computed <= time.as_secs_f64() / 100.0 + 0.1, "{computed} s of CPU time in {time:?}");
+    assert_eq!((written, world.log().len() - log), (0.0, 0), "bytes written to data and log");
     format!("at rest for {time:?}: {computed:.2} s of processor, {written} bytes written, workers included")
 }
 
-/// Runs a loop on every core. Returns the number of rounds.
+/// Runs a loop on every core for this time. Returns the total number of rounds.
 fn busy_loop(time: Duration) -> u64 {
     let run = move || {
         let (begun, mut rounds) = (Instant::now(), 0_u64);
@@ -351,7 +352,7 @@ fn busy_loop(time: Duration) -> u64 {
     loops.into_iter().map(|it| it.join().unwrap()).sum()
 }
 
-/// Compares questions during a large job with questions at rest, and measures the slowdown of other programs.
+/// Compares the times of questions during a large job and at rest, and measures the slowdown of other programs.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_questions_while_indexing() {
@@ -378,10 +379,10 @@ fn torture_questions_while_indexing() {
         it.status().running_jobs.first().is_some_and(|job| job.chunks_embedded > 0)
     }));
     let busy = p95((0..200).map(ask).collect());
-    // No more questions: the daemon returns to low priority.
+    // Waits without questions, so that the daemon returns to low priority.
     std::thread::sleep(Duration::from_secs(5));
     let slowed = busy_loop(Duration::from_secs(5));
-    assert!(!caller.status().running_jobs.is_empty(), "the job ended too early for this to show anything");
+    assert!(!caller.status().running_jobs.is_empty(), "the job ended before the measurement");
     world.ok(&["pause"]);
     std::thread::sleep(Duration::from_secs(3));
     let free = busy_loop(Duration::from_secs(5));
@@ -397,7 +398,7 @@ fn torture_questions_while_indexing() {
     promises.check();
 }
 
-/// Returns the processors used by an indexing daemon with this CPU share, while `meanwhile` runs repeatedly.
+/// Returns how many cores a daemon uses while it indexes with this CPU limit in percent. Calls `meanwhile` repeatedly.
 fn processors_used_by_job(percent: &str, meanwhile: impl Fn(&SyncClient)) -> f64 {
     let world = World::new().with("VIC_CPU_PERCENT", percent).start();
     let text = |number: usize| (0..150).map(|it| format!("word{} ", (number * 31 + it * 7) % 400)).collect::<String>();
@@ -412,11 +413,11 @@ fn processors_used_by_job(percent: &str, meanwhile: impl Fn(&SyncClient)) -> f64
         std::thread::sleep(Duration::from_millis(100));
         meanwhile(&caller);
     }
-    assert!(!caller.status().running_jobs.is_empty(), "still at work");
+    assert!(!caller.status().running_jobs.is_empty(), "the job must still run");
     processor_seconds(world.pid()).since(&before) / begun.elapsed().as_secs_f64()
 }
 
-/// Returns the processors used by a daemon and its workers over this time.
+/// Returns how many cores a daemon and its workers use on average over this time.
 fn processors_used(world: &World, long: Duration) -> f64 {
     let (begun, before) = (Instant::now(), processor_seconds(world.pid()));
     std::thread::sleep(long);
@@ -428,7 +429,7 @@ fn cpu_share_limits_ocr_and_pause_stops_it() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let world = World::new().with("VIC_CPU_PERCENT", "30").start();
     let scan = fs::read(sample_dir().join("Contracts/idr-contract-scan.pdf")).unwrap();
-    // Each file is different and has two pages.
+    // Writes forty different scans of two pages.
     (0..40)
         .for_each(|it| drop(world.write(&format!("{it}.pdf"), [&scan[..], format!("\n% {it}\n").as_bytes()].concat())));
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
@@ -437,13 +438,13 @@ fn cpu_share_limits_ocr_and_pause_stops_it() {
     assert!(caller.poll_until(Duration::from_secs(120), is_read), "{:?}", caller.status());
     let at_work = processors_used(&world, Duration::from_secs(20));
     world.ok(&["pause"]);
-    // The current page is finished first.
+    // Waits, because the page in progress is finished before the pause.
     std::thread::sleep(Duration::from_secs(10));
     let paused = processors_used(&world, Duration::from_secs(5));
     println!("{at_work:.2} processors of {cores} at 30 %, {paused:.2} in a pause");
     assert!(at_work > 0.05 && at_work <= 0.3 * cores + 0.35, "{at_work} processors");
     assert!(paused < 0.1, "{paused} processors in a pause");
-    assert!(!caller.status().running_jobs.is_empty(), "the job waits");
+    assert!(!caller.status().running_jobs.is_empty(), "the job must wait for the end of the pause");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A disk that fills up stops only indexing, which resumes by itself. Also the disk usage of vic.
+//! Tests that a full disk stops only indexing, which resumes without help, and tests the disk usage of vic.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,26 +18,26 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 
-/// Time limit for resuming after space is free again.
+/// Maximum time until indexing has resumed after disk space is free again.
 const RESUME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Maximum number of table versions at any moment while files are saved continuously.
+/// Maximum number of table versions while files are saved continuously.
 pub(crate) const MAX_VERSIONS: u64 = 100;
 
-/// Disk usage beyond the index: databases, their logs and the vectors of the last 4,096 texts, even with little content.
+/// Maximum disk usage besides the index, in bytes: databases, their logs and the cached vectors of the last 4,096 texts.
 const FIXED_BYTES: u64 = 20 << 20;
 
-/// Disk reserve in MiB.
+/// Disk space that the daemon must leave free (`VIC_DISK_RESERVE_BYTES`), in MiB.
 const RESERVE_MIB: u64 = 16;
 
-/// Number of files, and of deleted files: more than a fifth, so that maintenance rewrites the table.
+/// Number of files, and number of deleted files: more than a fifth, so that maintenance rewrites the table.
 const ENTRIES: u64 = 900;
 const DELETED: u64 = 300;
 
-/// Free bytes when maintenance begins: enough for the keyword index of the remaining files, too few for their vectors.
+/// Free bytes when maintenance begins: enough for the new keyword index, too few for the vectors of the remaining files.
 const LEFT_FOR_UPKEEP: u64 = 480 << 10;
 
-/// Runs an otherwise ignored test inside a namespace that permits mounting a small disk.
+/// Runs an `#[ignore]`d test in a namespace in which a small disk can be mounted.
 pub(crate) fn run_in_namespace(test: &str) {
     let own = std::env::current_exe().unwrap();
     if !capabilities::can_unshare(&["-rm", "sh", "-c", "mount -t tmpfs tmpfs /mnt && exec \"$@\"", "sh"]) {
@@ -50,7 +50,7 @@ pub(crate) fn run_in_namespace(test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// A daemon with its data on a disk of 64 MiB, with some indexed files.
+/// Starts a daemon whose data directory is a disk of 64 MiB, and indexes twenty files.
 fn world_on_small_disk(reserve_mib: u64) -> World {
     let world = World::new().with("VIC_DISK_RESERVE_BYTES", &(reserve_mib << 20).to_string());
     std::fs::create_dir(world.data()).unwrap();
@@ -67,17 +67,17 @@ fn world_on_small_disk(reserve_mib: u64) -> World {
     world
 }
 
-/// Returns the free bytes.
+/// Returns the number of free bytes on the disk.
 fn free_bytes(data: &Path) -> u64 {
     let stat = rustix::fs::statvfs(data).unwrap();
     stat.f_bavail * stat.f_frsize
 }
 
-/// Fills the disk until this many bytes are free.
+/// Writes a file that fills the disk until this many bytes are free. Returns its path.
 fn fill_disk(data: &Path, left: u64) -> std::path::PathBuf {
     let path = data.join("ballast");
     let mut file = std::fs::File::create(&path).unwrap();
-    // Finally in pages, so that not even a page stays free for `left` = 0.
+    // Fills the rest in pages of 4 KiB, so that no page stays free if `left` is 0.
     for block in [vec![7u8; 1 << 20], vec![7u8; 4 << 10]] {
         while free_bytes(data) >= left + block.len() as u64 && file.write_all(&block).is_ok() {}
     }
@@ -112,21 +112,21 @@ fn inside_at_the_reserve() {
     world.write("new.md", "A recipe for quince jelly.");
     let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
     assert!(code == 8 && said.contains("MiB free") && said.contains("VIC_DISK_RESERVE_BYTES"), "{code}: {said}");
-    world.wait_until("status tells", Duration::from_secs(10), |it| {
+    world.wait_until("the status reports the full disk", Duration::from_secs(10), |it| {
         it.json(&["status"])["degraded"].to_string().contains("are to stay free")
     });
-    assert!(is_first_hit(&world, "heron7", "7.md"), "questions are answered");
+    assert!(is_first_hit(&world, "heron7", "7.md"), "questions must be answered");
     let refused = http_client::post(&world, "/v1/index/start", &json!({}));
     let error = &refused.json()["error"];
     assert_eq!((refused.status, &error["code"]), (507, &json!("storage_full")), "{}", refused.body);
     assert!(error["message"].to_string().contains("MiB free"), "{error}");
     assert!(error["hint"].to_string().contains("VIC_DISK_RESERVE_BYTES"), "{error}");
-    assert_eq!(refused.header("retry-after"), None, "waiting frees no disk");
-    world.wait_until("the new file waits", Duration::from_secs(10), |it| {
+    assert_eq!(refused.header("retry-after"), None, "retrying later does not help");
+    world.wait_until("the new file is pending", Duration::from_secs(10), |it| {
         it.json(&["status"])["coverage"]["pending"] == 1
     });
     std::fs::remove_file(ballast).unwrap();
-    let took = wait_until_indexed(&world, 21, "indexing goes on");
+    let took = wait_until_indexed(&world, 21, "indexing resumes");
     assert!(is_first_hit(&world, "quince jelly", "new.md"));
     assert_eq!(world.pid(), pid);
     figure("disk at its reserve", format!("exit code 8, questions answered, goes on {took:.1?} after there is room"));
@@ -155,25 +155,25 @@ fn inside_without_a_byte() {
         files -= 1;
         let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
         assert_eq!(code, 8, "{said}");
-        assert!(is_first_hit(&world, "heron7", "7.md"), "questions are answered");
+        assert!(is_first_hit(&world, "heron7", "7.md"), "questions must be answered");
         assert!(world.exit_status().is_none());
         std::fs::remove_file(ballast).unwrap();
-        wait_until_indexed(&world, files, "indexing goes on");
+        wait_until_indexed(&world, files, "indexing resumes");
         assert!(is_first_hit(&world, &format!("quince{round}x3"), &format!("round{round}/3.md")));
     }
-    // Also with a kill and a start on a full disk.
+    // Also kills the daemon on a full disk and starts it after that.
     let ballast = fill_disk(&world.data(), 0);
     world.write("last.md", "A treatise on beekeeping.");
     std::thread::sleep(Duration::from_secs(2));
     world.kill();
     std::fs::remove_file(ballast).unwrap();
     world.spawn_and_wait();
-    wait_until_indexed(&world, files + 1, "all is there after a restart");
+    wait_until_indexed(&world, files + 1, "all files are indexed after a restart");
     assert_eq!(world.json(&["status"])["chunks"], files + 1);
     figure("disk without a byte", "3 rounds and a kill, 0 ends, 0 lost, questions answered all the time");
 }
 
-/// A daemon with data on a small disk, paused; maintenance compacts the table when indexing resumes.
+/// Starts a daemon with data on a small disk and pauses it before maintenance, which compacts the table after the pause.
 fn world_with_pending_compaction() -> World {
     let world = world_on_small_disk(0);
     for number in 20..ENTRIES {
@@ -181,14 +181,14 @@ fn world_with_pending_compaction() -> World {
     }
     world.index();
     world.ok(&["pause"]);
-    // Every third file, so that each fragment loses some rows and none disappears completely.
+    // Deletes every third file, so that each fragment of the table loses rows and none disappears completely.
     for number in (0..ENTRIES).step_by((ENTRIES / DELETED) as usize) {
         std::fs::remove_file(world.files().join(format!("{number}.md"))).unwrap();
     }
-    world.wait_until("the deleted are gone", RESUME_LIMIT, |it| it.json(&["status"])["chunks"] == ENTRIES - DELETED);
-    // Deleting old versions frees space at unpredictable times, so wait for it.
+    world.wait_until("deleted files are gone", RESUME_LIMIT, |it| it.json(&["status"])["chunks"] == ENTRIES - DELETED);
+    // Waits until old versions are deleted, because that frees disk space at unpredictable times.
     let versions = |it: &World| it.json(&["status"])["upkeep"]["versions"].as_u64();
-    world.wait_until("no old version is about to go", 3 * RESUME_LIMIT, |it| {
+    world.wait_until("old versions have been deleted", 3 * RESUME_LIMIT, |it| {
         let before = versions(it);
         std::thread::sleep(Duration::from_secs(4));
         versions(it) == before && before <= Some(20)
@@ -214,8 +214,8 @@ fn inside_of_upkeep() {
         let degraded = status["degraded"].as_array().unwrap();
         degraded.iter().map(|it| it.to_string()).filter(|it| it.contains("upkeep")).collect()
     };
-    // On a busy machine, the job ends before maintenance does.
-    world.wait_until("upkeep has failed", RESUME_LIMIT, |it| !told(it).is_empty());
+    // Waits, because on a busy machine the job ends before the maintenance does.
+    world.wait_until("maintenance has failed", RESUME_LIMIT, |it| !told(it).is_empty());
     let told = told(&world);
     let parts = ["cannot compact the index", "No space left", "free some disk space"];
     assert!(told.len() == 1 && parts.iter().all(|it| told[0].contains(it)), "{told:?}");
@@ -230,7 +230,7 @@ fn inside_of_upkeep() {
     assert!(world.exit_status().is_none());
     std::fs::remove_file(ballast).unwrap();
     let begun = Instant::now();
-    world.wait_until("upkeep is repeated", RESUME_LIMIT, |it| {
+    world.wait_until("maintenance is repeated", RESUME_LIMIT, |it| {
         let status = it.json(&["status"]);
         status["upkeep"]["fragments"] == 1 && status["degraded"].as_array().is_some_and(Vec::is_empty)
     });
@@ -245,20 +245,20 @@ fn inside_of_upkeep() {
     );
 }
 
-/// Returns the size of all files below a folder in bytes.
+/// Returns the total size of the files below a folder in bytes.
 fn bytes_below(folder: &Path) -> u64 {
     let files = walkdir::WalkDir::new(folder).into_iter().flatten();
     files.filter_map(|it| it.metadata().ok()).filter(|it| it.is_file()).map(|it| it.len()).sum()
 }
 
-/// A unique text of four hundred words.
+/// Returns a unique text of about four hundred words.
 fn unique_text(number: u64) -> String {
     let words = ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper"];
     let mut dice = Rng::new(number);
     (0..400).map(|_| format!("{} ", words[dice.below(8) as usize])).collect::<String>() + &format!("heron{number}")
 }
 
-/// Returns the p95 of questions.
+/// Returns the p95 of the times of sixty questions.
 fn question_p95(caller: &SyncClient) -> Duration {
     let ask = |number: u64| {
         let begun = Instant::now();
@@ -277,7 +277,7 @@ fn last_saved_file_enters_keyword_index_when_quiet() {
     SyncClient::new(&world).sync();
     let unindexed = |it: &World| it.json(&["status"])["upkeep"]["unindexed_chunks"].clone();
     assert_eq!(unindexed(&world), 1);
-    world.wait_until("the words are indexed", Duration::from_secs(20), |it| unindexed(it) == 0);
+    world.wait_until("the chunk is in the keyword index", Duration::from_secs(20), |it| unindexed(it) == 0);
 }
 
 #[test]
@@ -286,25 +286,26 @@ fn fragments_are_compacted_when_quiet_but_not_paused() {
     (0..20).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
     world.index();
     let caller = SyncClient::new(&world);
-    // New files, so that no deletion triggers maintenance.
+    // Writes new files instead of changing some, because deleted rows would trigger maintenance.
     for number in 100..110 {
         world.write(&format!("{number}.md"), unique_text(number));
         caller.sync();
     }
     world.ok(&["pause"]);
-    // Twice the required quiet time.
+    // Waits for twice the time without changes after which maintenance begins.
     std::thread::sleep(Duration::from_secs(7));
     assert!(caller.status().upkeep.fragments > 8, "{:?}", caller.status().upkeep);
     world.ok(&["resume"]);
-    world.wait_until("there is one fragment", Duration::from_secs(20), |it| {
+    world.wait_until("the table has one fragment", Duration::from_secs(20), |it| {
         it.json(&["status"])["upkeep"]["fragments"] == 1
     });
     assert!(is_first_hit(&world, "heron109", "109.md"));
 }
 
-/// Saves files repeatedly and checks the disk usage at the end: the index at most `times` the live data, the data directory
-/// at most [`FIXED_BYTES`] beyond that. Old versions are kept for six quiet minutes. Returns the p95 of questions before, right
-/// after, and when quiet.
+/// Saves files repeatedly and checks the disk usage at the end: the index is at most `times` its initial size, and the data
+/// directory at most [`FIXED_BYTES`] larger than that. Old versions are deleted after six minutes without changes. Returns
+/// the
+/// p95 of questions before the saves, right after them, and at the end.
 fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Duration; 3] {
     let world = World::new().start();
     (0..files).for_each(|number| drop(world.write(&format!("{number}.md"), unique_text(number))));
@@ -315,7 +316,7 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
     let (mut most_versions, mut most_bytes, mut most_data) = (0, 0, 0);
     for number in 0..edits {
         world.write(&format!("{}.md", number % files), unique_text(files + 1_000 + number));
-        // Faster than commits, slower than one commit could combine.
+        // Saves faster than the daemon commits, but too slowly for one commit to contain all saves.
         std::thread::sleep(Duration::from_millis(100));
         if number % 50 == 49 {
             let versions = world.json(&["status"])["upkeep"]["versions"].as_u64().unwrap();
@@ -324,10 +325,10 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
             most_data = most_data.max(bytes_below(&data));
         }
     }
-    // The last saves may not even be noticed yet.
+    // Waits, because the daemon may not have noticed the last saves yet.
     caller.sync();
     let right_after = question_p95(&caller);
-    world.wait_until("the versions are few and the index is small again", patience, |it| {
+    world.wait_until("the index is small again", patience, |it| {
         let status = it.json(&["status"]);
         let is_small = bytes_below(&index) <= times * live;
         status["coverage"]["pending"] == 0 && is_small
@@ -344,7 +345,7 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
     promises.at_most("whole data directory at the end, MiB", mib(bytes_below(&data)), most, most);
     promises.at_most("versions of the table at most", most_versions, MAX_VERSIONS, MAX_VERSIONS);
     promises.check();
-    // A large table is compacted later, which takes longer. Questions are not slowed by so few fragments.
+    // A large table is compacted later, because that takes longer. So few fragments do not slow down questions.
     let fragments = if files > 1_000 { 64 } else { 12 };
     world.wait_until("maintenance is finished", Duration::from_secs(30), |it| {
         let upkeep = it.json(&["status"])["upkeep"].clone();
@@ -359,7 +360,7 @@ fn repeated_saves_leave_few_versions_and_small_index() {
 }
 
 #[test]
-#[ignore = "half an hour; make torture"]
+#[ignore = "takes half an hour: see `make torture`"]
 fn torture_ten_thousand_edits() {
     let [before, right_after, after] = measure_edits(
         size_from_env("VIC_TORTURE_EDITS", 10_000),

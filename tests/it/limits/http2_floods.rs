@@ -1,5 +1,6 @@
-//! HTTP/2 floods: more frames than any client sends. The daemon closes the connection soon with ENHANCE_YOUR_CALM, even
-//! if the client keeps it open. Other clients are not affected, and no memory leaks.
+//! Tests HTTP/2 floods, with more frames than any client sends: the daemon closes the connection soon with
+//! ENHANCE_YOUR_CALM,
+//! even if the client keeps it open. Other clients are not affected, and the memory is freed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,16 +16,16 @@ use crate::support::http_client::get;
 use crate::support::long_tests::PromiseChecks;
 use crate::support::long_tests::size_from_env;
 
-/// A flood is ended within this time.
+/// Maximum time until the daemon ends a flood.
 const FLOOD_LIMIT: Duration = Duration::from_secs(5);
 
-/// Memory that floods of one kind may leave allocated, in MiB.
+/// Maximum memory that floods of one kind leave allocated, in MiB.
 const LEFT_MIB: f64 = 64.0;
 
-/// Maximum duration of flooding on any machine.
+/// Maximum duration of the floods of one kind, for a slow machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-// Frame types, header flags, and error codes.
+// HTTP/2 frame types, frame flags and error codes.
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -44,7 +45,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The header block of `GET /health`.
+/// Returns the encoded headers of `GET /health`.
 fn header_block() -> Vec<u8> {
     let mut block = vec![0x82, 0x86, 0x04, 7];
     block.extend(b"/health");
@@ -53,7 +54,7 @@ fn header_block() -> Vec<u8> {
     block
 }
 
-/// The connection preface and these frames.
+/// Returns the connection preface followed by these frames.
 fn flood_bytes(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut storm = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     storm.extend(frame(SETTINGS, 0, 0, &[]));
@@ -80,19 +81,19 @@ fn flood_kinds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The response to a flood.
+/// The reaction of the server to a flood.
 #[derive(Debug, Default)]
 struct FloodResponse {
-    /// The error code of the GOAWAY frame, and when it arrived.
+    /// The error code of the GOAWAY frame, and the time until it arrived.
     why: Option<(u32, Duration)>,
-    /// Number of refused streams.
+    /// Number of streams that the server refused.
     refused: usize,
     /// Whether the server closed the connection.
     is_over: bool,
 }
 
 impl FloodResponse {
-    /// Reads until the server closes the connection or the time is over.
+    /// Reads frames until the server closes the connection or [`FLOOD_LIMIT`] is over.
     fn read(mut reader: TcpStream, begun: Instant) -> FloodResponse {
         reader.set_read_timeout(Some(FLOOD_LIMIT)).unwrap();
         let (mut told, mut bytes, mut piece) = (FloodResponse::default(), Vec::new(), [0; 16 << 10]);
@@ -105,7 +106,7 @@ impl FloodResponse {
             while let Some((kind, payload)) = first_frame(&mut bytes) {
                 match kind {
                     RESET => told.refused += usize::from(number(&payload, 0) == REFUSED_STREAM),
-                    // After the last stream id. Debug data may follow.
+                    // The error code follows the last stream id. Debug data may follow the code.
                     GO_AWAY => told.why = Some((number(&payload, 4), begun.elapsed())),
                     _ => (),
                 }
@@ -118,7 +119,7 @@ impl FloodResponse {
     }
 }
 
-/// Removes a complete frame from the buffer. Returns its type and payload.
+/// Removes the first complete frame from the buffer. Returns its type and payload, or None if no frame is complete.
 fn first_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     let head: [u8; 9] = bytes.get(..9)?.try_into().unwrap();
     let end = 9 + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -128,18 +129,19 @@ fn first_frame(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     Some((head[3], bytes.drain(..end).skip(9).collect()))
 }
 
-/// Returns the number at this offset of a payload.
+/// Returns the 32-bit number at this offset of a frame payload.
 fn number(payload: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(payload[at..at + 4].try_into().unwrap())
 }
 
-/// Sends a flood, which must be ended. Returns the time until the GOAWAY frame.
+/// Sends a flood and asserts that the server ends it. Returns the time until the GOAWAY frame.
 fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
     let mut stream = connect(world);
     stream.set_write_timeout(Some(FLOOD_LIMIT)).unwrap();
     let (reader, begun) = (stream.try_clone().unwrap(), Instant::now());
     let reading = std::thread::spawn(move || FloodResponse::read(reader, begun));
-    // The write fails once the server has closed. This side stays open: a server closes what its client closes.
+    // Ignores the error of a connection that the server has closed. Never closes it, which would make the server close it
+    // too.
     let _cut_early = stream.write_all(storm);
     let told = reading.join().unwrap();
     let (code, after) = told.why.unwrap_or_else(|| panic!("{what}: no GOAWAY frame: {told:?}"));
@@ -148,12 +150,12 @@ fn send(world: &World, what: &str, storm: &[u8]) -> Duration {
     after
 }
 
-/// Floods from `sides` clients during `looks` requests to `/health`.
+/// Sends floods from `sides` clients while `/health` is requested `looks` times, and checks times and memory.
 fn check_floods(sides: usize, looks: usize) {
     let world = World::new().start();
     let mut promises = PromiseChecks::default();
     for (what, storm) in flood_kinds() {
-        // The first flood allocates memory that stays.
+        // Sends one flood before the measurement, because the first flood allocates memory that stays.
         send(&world, what, &storm);
         let (before, begun) = (resident_mib(&world), Instant::now());
         let (is_enough, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -186,7 +188,7 @@ fn http2_floods_end_only_their_connection() {
     check_floods(1, 200);
 }
 
-/// More clients, and a longer time.
+/// Sends floods from more clients and for a longer time.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_storms() {

@@ -1,4 +1,4 @@
-//! Limits of requests, memory, disk space and CPU time.
+//! Tests of the limits on requests, memory, disk space and CPU time.
 
 pub(crate) mod background_load;
 pub(crate) mod disk_space;

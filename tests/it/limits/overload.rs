@@ -1,5 +1,5 @@
-//! Open-loop load at four times the daemon's capacity: clients that do not wait for responses, like those of a real server,
-//! keep the rate constant.
+//! Measures a daemon at four times its capacity with an open loop: clients send at a constant rate without waiting for
+//! responses, as many independent users do.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,20 +17,20 @@ use crate::support::long_tests::size_from_env;
 use crate::support::openai_server;
 use crate::support::scripted_server::Server;
 
-/// Client threads: far more than the daemon admits at once, so that the rate is kept.
+/// Number of client threads: far more than the questions that the daemon admits at once, so that the rate stays constant.
 const CLIENT_THREADS: usize = 96;
 
-/// Simulated time of a remote model per question.
+/// Simulated response time of a remote model for each question.
 const MODEL_TIME: Duration = Duration::from_millis(50);
 
-/// The result of a question.
+/// Status and time of a question, and whether a refusal says when to retry.
 struct Response {
     status: u16,
     told_when: bool,
     took: Duration,
 }
 
-/// Sends one question.
+/// Sends one question and waits for the response.
 fn ask(world: &World, number: usize) -> Response {
     let begun = Instant::now();
     let answered =
@@ -38,7 +38,7 @@ fn ask(world: &World, number: usize) -> Response {
     Response { status: answered.status, told_when: answered.header("retry-after").is_some(), took: begun.elapsed() }
 }
 
-/// Closed loop: each of `clients` sends its next question after the response.
+/// Closed loop: each client sends its next question after it has received a response.
 fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Response> {
     let (begun, all) = (Instant::now(), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -56,7 +56,7 @@ fn closed_loop(world: &World, clients: usize, time: Duration) -> Vec<Response> {
     all.into_inner().unwrap()
 }
 
-/// Open loop: questions at a constant rate, independent of the responses.
+/// Open loop: sends questions at a constant rate per second, independently of the responses.
 fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Response> {
     let (begun, next, all) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let total = (rate * time.as_secs_f64()) as usize;
@@ -80,7 +80,7 @@ fn open_loop(world: &World, rate: f64, time: Duration) -> Vec<Response> {
     all.into_inner().unwrap()
 }
 
-/// Returns the p99.
+/// Returns the 99th percentile of the times.
 fn p99(took: Vec<Duration>) -> Duration {
     percentile(&took, 99)
 }
@@ -89,7 +89,7 @@ fn answer_times(outcomes: &[Response]) -> Vec<Duration> {
     outcomes.iter().filter(|it| it.status == 200).map(|it| it.took).collect()
 }
 
-/// Measures `/health` until `over` is set.
+/// Returns the times of requests to `/health`, sent until `over` is set.
 fn watch_health(world: &World, over: &AtomicBool) -> Vec<Duration> {
     let mut took = Vec::new();
     while !over.load(Ordering::Relaxed) {
@@ -101,15 +101,15 @@ fn watch_health(world: &World, over: &AtomicBool) -> Vec<Duration> {
     took
 }
 
-/// Tolerated multiples of the promised values.
+/// Factors by which the results may exceed the promised values.
 struct Tolerance {
-    /// For the response time.
+    /// Factor on the promised response time.
     time: u32,
-    /// For the share of missing answers.
+    /// Factor on the promised share of lost throughput.
     missing: f64,
 }
 
-/// Floods a daemon and checks the results against the promises.
+/// Overloads a daemon and compares the results with the promises.
 fn flood(world: &World, borne: &Tolerance) {
     for number in 0..500 {
         world.write(&format!("{number}.md"), format!("Page {number} of the gardener's almanac, with notes on frost."));
@@ -144,16 +144,16 @@ fn flood(world: &World, borne: &Tolerance) {
     promises.at_most("MiB of memory more after the flood", memory() - before, 100.0, 100.0);
     let missing = 100.0 * (1.0 - goodput / peak);
     promises.at_most("answers in the flood missing to those at the peak, %", missing, 10.0, 10.0 * borne.missing);
-    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "every refusal has a retry-after");
+    assert!(refused.iter().all(|it| it.status == 429 && it.told_when), "429 with retry-after");
     std::thread::sleep(Duration::from_secs(5));
     let after = p99(answer_times(&closed_loop(world, 1, Duration::from_secs(3))));
     promises.within_time("p99 of an answer 5 s after it", after, idle);
     promises.check();
 }
 
-/// The cost of an answer is the model's time, so the clients have the processors for themselves.
+/// The simulated model takes most of the time, so clients and daemon do not compete for the CPU.
 #[test]
-#[ignore = "measures, and needs the machine for itself: make torture"]
+#[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_overload_of_slow_model() {
     let server = Server::start(|asked| {
         std::thread::sleep(MODEL_TIME);
@@ -168,9 +168,9 @@ fn torture_overload_of_slow_model() {
     flood(&world, &Tolerance { time: 1, missing: 1.0 });
 }
 
-/// Clients and daemon compete for the same processors, so more is tolerated.
+/// Clients and daemon compete for the same CPU cores, so the tolerance is larger.
 #[test]
-#[ignore = "measures, and needs the machine for itself: make torture"]
+#[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_overload_of_the_processors() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     flood(&world, &Tolerance { time: 3, missing: 4.0 });

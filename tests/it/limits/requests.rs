@@ -1,5 +1,6 @@
-//! Limits on sizes, counts and times: clients that send too much, too slowly or too often are refused, without an effect on
-//! other clients.
+//! Tests limits on sizes, counts and times: clients that send too much, too slowly or too often are refused, and other
+//! clients
+//! are not affected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,22 +24,22 @@ use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 use crate::support::openai_server::{self, HoldableServer};
 
-/// Number of slow connections.
+/// Number of slow connections that are open at the same time.
 const SLOW_CONNECTIONS: usize = 1_000;
 
-/// Promised p99 of `/health` under any load.
+/// Promised p99 of the response time of `/health` under any load.
 pub(crate) const HEALTH_LIMIT: Duration = Duration::from_millis(200);
 
-/// Time limit for refusing an oversized request.
+/// Promised maximum time until an oversized request is refused.
 const REFUSAL_LIMIT: Duration = Duration::from_millis(100);
 
-/// Time limit for closing a slow connection.
+/// Promised maximum time until a slow connection is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(15);
 
-/// Maximum memory of refused requests: twice the largest body, in MiB.
+/// Promised maximum memory for refused requests, in MiB: twice the largest permitted body.
 const REFUSED_MEMORY_MIB: f64 = 4.0;
 
-/// Returns the p99 of `/health` over `times` requests.
+/// Returns the p99 of the response time of `/health` over `times` requests.
 pub(crate) fn health_p99(world: &World, times: usize) -> Duration {
     let mut took: Vec<Duration> = (0..times)
         .map(|_| {
@@ -51,21 +52,21 @@ pub(crate) fn health_p99(world: &World, times: usize) -> Duration {
     took[times - 1 - times / 100]
 }
 
-/// Returns the daemon's resident memory in MiB, without a request to it.
+/// Returns the resident memory of the daemon in MiB, from `/proc`, because a request would change it.
 pub(crate) fn resident_mib(world: &World) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid())).unwrap();
     let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
     resident.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
 }
 
-/// Raises the limit of open files of this process.
+/// Raises the limit on open files of the test process, for the slow connections.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(8_192).min(8_192);
     setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).unwrap();
 }
 
-/// Returns whether the server closes the connection within a time. Reads and drops everything before that.
+/// Returns whether the server closes the connection within this time. Discards all bytes that arrive before.
 fn is_closed(mut stream: TcpStream, within: Duration) -> bool {
     stream.set_read_timeout(Some(within)).unwrap();
     let mut buffer = [0; 4_096];
@@ -79,7 +80,7 @@ fn is_closed(mut stream: TcpStream, within: Duration) -> bool {
 }
 
 /// Opens many connections that never send a complete request. Returns the p99 of `/health` before and meanwhile, and the
-/// time until every `step`-th connection was closed.
+/// time until every `step`-th connection was closed by the server.
 fn measure_slow_connections(world: &World, step: usize) -> (Duration, Duration, Duration) {
     raise_file_limit();
     let usual = health_p99(world, 100);
@@ -101,7 +102,7 @@ fn measure_slow_connections(world: &World, step: usize) -> (Duration, Duration, 
     let begun = Instant::now();
     let meanwhile = health_p99(world, 200);
     for stream in slow.into_iter().step_by(step) {
-        assert!(is_closed(stream, 2 * CLOSE_LIMIT), "not after {:?}", begun.elapsed());
+        assert!(is_closed(stream, 2 * CLOSE_LIMIT), "still open after {:?}", begun.elapsed());
     }
     (usual, meanwhile, begun.elapsed())
 }
@@ -113,12 +114,12 @@ fn slow_connections_are_closed_without_delaying_others() {
     println!(
         "health p99: {usual:?} alone, {meanwhile:?} among {SLOW_CONNECTIONS} slow connections; all were cut after {cut:?}"
     );
-    // The test machine may compile and run other tests at the same time.
+    // Allows three times the promise, because the machine may compile and run other tests at the same time.
     assert!(meanwhile < (3 * HEALTH_LIMIT).max(usual * 5), "{meanwhile:?}, {usual:?} alone");
     assert!(cut < 2 * CLOSE_LIMIT, "{cut:?}");
 }
 
-/// Oversized requests, with the expected status of each.
+/// Returns oversized requests, each with the expected HTTP status.
 fn oversized_requests(world: &World) -> Vec<(&'static str, String, u16)> {
     let key = key_line(world);
     let long = "x".repeat(1 << 20);
@@ -148,8 +149,8 @@ fn oversized_requests(world: &World) -> Vec<(&'static str, String, u16)> {
     ]
 }
 
-/// Sends an oversized request. Returns the status and time of the response. A response is required: a client retries if its
-/// connection closes without one.
+/// Sends an oversized request. Returns the status and the time of the response. The server must respond before it closes the
+/// connection, because a client retries after a close without a response.
 fn send_oversized(world: &World, request: &str) -> (u16, Duration) {
     let begun = Instant::now();
     let mut stream = connect(world);
@@ -161,7 +162,7 @@ fn send_oversized(world: &World, request: &str) -> (u16, Duration) {
     (status.unwrap_or_else(|| panic!("no answer: `{told}`")), begun.elapsed())
 }
 
-/// Like [`send_oversized`], for a gRPC message with an announced size of 1 GiB. Returns the gRPC code.
+/// Sends a gRPC message with an announced size of 1 GiB. Returns the gRPC status code and the time of the response.
 fn send_oversized_grpc(world: &World) -> (u16, Duration) {
     let begun = Instant::now();
     let key = format!("Bearer {}", key(world));
@@ -176,7 +177,7 @@ fn send_oversized_grpc(world: &World) -> (u16, Duration) {
     (called.code.unwrap_or_else(|| panic!("no code: {called:?}")) as u16, begun.elapsed())
 }
 
-/// Sends every oversized request repeatedly. Checks the promised percentile `part` of the refusal time, and the memory.
+/// Sends every oversized request `rounds` times. Checks percentile `part` of the refusal time, and the memory.
 fn check_oversized(world: &World, rounds: usize, part: usize) {
     const RESOURCE_EXHAUSTED: u16 = 8;
     let requests = oversized_requests(world);
@@ -185,7 +186,7 @@ fn check_oversized(world: &World, rounds: usize, part: usize) {
     let send = |request: Option<&String>| {
         request.map_or_else(|| send_oversized_grpc(world), |request| send_oversized(world, request))
     };
-    // The first request of each kind allocates memory that stays.
+    // Sends each request once before the measurement, because the first of each kind allocates memory that stays.
     tries.iter().for_each(|it| assert_eq!(send(it.1).0, it.2, "{}", it.0));
     let before = resident_mib(world);
     let (mut promises, mut most) = (PromiseChecks::default(), before);
@@ -212,11 +213,11 @@ fn oversized_requests_are_refused_fast_without_memory() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
     check_oversized(&world, 5, 50);
     let zipped = send(&world, "POST", "/v1/ask", &[("content-encoding", "gzip")], "\u{1f}\u{8b}");
-    assert_eq!(zipped.status, 400, "request bodies are not decompressed: {}", zipped.body);
+    assert_eq!(zipped.status, 400, "a compressed body must be refused: {}", zipped.body);
     assert_eq!(get(&world, "/health").status, 200);
 }
 
-/// Oversized requests and a thousand slow connections, measured against the promised numbers.
+/// Measures oversized requests and a thousand slow connections against the promised numbers.
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_limits() {
@@ -265,10 +266,10 @@ fn excess_questions_are_refused_with_retry_after() {
     assert_eq!(value("vic_files{state=\"indexed\"}"), 50.0);
     assert_eq!(value("vic_requests_waiting{queue=\"questions\"}"), 0.0);
     assert!(value("vic_embedded_tokens_total") > 0.0);
-    assert_eq!(post(&world, "/v1/ask", &json!({"query": "frost"})).status, 200, "a later question is answered");
+    assert_eq!(post(&world, "/v1/ask", &json!({"query": "frost"})).status, 200, "a later question must be answered");
 }
 
-/// Returns whether a request was refused with 429. Asserts that `retry-after` is 1 s.
+/// Returns whether a request was refused with 429. Asserts that `retry-after` is then 1 s.
 fn is_refused(answered: &Response) -> bool {
     if answered.status == 429 {
         assert_eq!(answered.header("retry-after"), Some("1"), "{}", answered.body);
@@ -278,11 +279,11 @@ fn is_refused(answered: &Response) -> bool {
 
 #[test]
 fn waiting_index_and_corpus_jobs_are_bounded() {
-    // Without watching: otherwise the watcher indexes the second note and the job ends without it.
+    // Without watching, because the watcher would index the second note and end the job.
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
     world.write("a.md", "The first note, about herons.");
     world.index();
-    // Paused, so that the first job does not end and all others wait for it.
+    // Pauses, so that the first job does not end and all others wait for it.
     world.ok(&["pause"]);
     world.write("b.md", "The second note, about herons.");
     let ingest = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()], "async": true}));
@@ -293,7 +294,7 @@ fn waiting_index_and_corpus_jobs_are_bounded() {
     let extract = || post(&world, "/v1/corpus/extract", &json!({"schema": "Code", "async": true}));
     let start = || post(&world, "/v1/index/start", &json!({"root": world.files()}));
     let taken = |ask: &dyn Fn() -> Response| (0..200).take_while(|_| !is_refused(&ask())).count();
-    assert_eq!((taken(&extract), taken(&start)), (63, 127), "waiting jobs besides the running one");
+    assert_eq!((taken(&extract), taken(&start)), (63, 127), "accepted jobs beside the running one");
     let at_once = post(&world, "/v1/corpus/ingest", &json!({"paths": [world.files()]}));
     assert!(is_refused(&at_once), "a synchronous INGEST needs an index job too: {}", at_once.body);
     let (code, said) = world.fails(&["index", world.files().to_str().unwrap()]);
@@ -312,7 +313,7 @@ fn waiting_syncs_are_bounded_and_answered() {
     let world = openai_server::with_embedder(world, &model.server).start();
     world.write("a.md", "The first note, about herons.");
     world.index();
-    // Files wait for their vectors while the model is held.
+    // Holds the model, so that a sync waits for the vectors of the new file.
     model.hold();
     world.write("b.md", "The second note, about herons.");
     let is_pending = |it: &World| it.json(&["status"])["coverage"]["pending"] == 1;

@@ -1,5 +1,5 @@
-//! A long run of small work: a save every second, some questions, and folders that come and go. Memory, descriptors and
-//! table versions may not grow.
+//! Measures a long run of small work: a save every second, some questions, and folders that are created and deleted. Memory,
+//! open descriptors and table versions must not grow.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::size_from_env;
 use crate::watch::kernel_watches;
 
-/// Number of files, saved in turn.
+/// Number of files, which are saved in turn.
 const FILES: u64 = 200;
 
-/// After this time, memory has stabilized before the second half.
+/// In a run of at least this length, memory is stable in the second half, so the stricter limit applies.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Seconds between two samples of the daemon.
+/// Seconds between two samples of the daemon's memory and descriptors.
 const SAMPLE_SECONDS: u64 = 10;
 
-/// Seconds between two temporary folders.
+/// Seconds between two times at which temporary folders are created and deleted.
 const FOLDER_SECONDS: u64 = 60;
 
-/// A sample of the daemon.
+/// A sample of the daemon at a time since the start of the test.
 struct Sample {
     at: Duration,
     mib: f64,
@@ -46,14 +46,14 @@ fn take_sample(world: &World, caller: &SyncClient, at: Duration) -> Sample {
     }
 }
 
-/// Returns the median.
+/// Returns the median of the numbers.
 fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
 
-/// Returns the growth of a number per hour, by linear regression.
+/// Returns the growth of a sampled number per hour, by linear regression.
 fn growth_per_hour(looks: &[Sample], number: impl Fn(&Sample) -> f64) -> f64 {
     let count = looks.len() as f64;
     let hours = |it: &Sample| it.at.as_secs_f64() / 3_600.0;
@@ -62,7 +62,8 @@ fn growth_per_hour(looks: &[Sample], number: impl Fn(&Sample) -> f64) -> f64 {
     slope / looks.iter().map(|it| (hours(it) - x).powi(2)).sum::<f64>()
 }
 
-/// Saves a file every second for this time, with the work above. Returns the samples and the number of saves.
+/// Saves a file every second for this time, with questions and temporary folders. Returns the samples and the number of
+/// saves.
 fn save_for(time: Duration, world: &World, caller: &SyncClient) -> (Vec<Sample>, u64) {
     let (begun, mut looks, mut last) = (Instant::now(), Vec::new(), FILES);
     while begun.elapsed() < time {
@@ -91,7 +92,7 @@ fn save(world: &World, second: u64) {
     world.write(&format!("{}.md", second % FILES), format!("Entry {second} of the log: the word is heron{second}."));
 }
 
-/// One hour by default. The first half is warm-up and is not measured.
+/// Runs for one hour by default. The first half is warm-up and is not measured.
 #[test]
 #[ignore = "takes an hour: see `make torture`"]
 fn torture_soak() {
@@ -108,7 +109,7 @@ fn torture_soak() {
     let (mib, descriptors) = (grown(&|it| it.mib), grown(&|it| it.descriptors as f64));
     let versions = later.iter().map(|it| it.versions).max().unwrap_or(0);
     figure("saves, one a second", saves);
-    // The promise is a slope. In a short run, fluctuations exceed it.
+    // The promise is a growth per hour. In a short run, fluctuations exceed it, so the limit is larger.
     let most = if time >= HOUR { 3.0 } else { 32.0 };
     let mut promises = PromiseChecks::default();
     promises.at_most("memory, MiB more in an hour", growth_per_hour(&later, |it| it.mib), 1.0, most);

@@ -1,5 +1,6 @@
-//! Language models and agents on a real daemon: the stub, a plugin, an unreachable server, the REPL, proposals, and
-//! clients in other languages. `injections` tests models that obey instructions in documents.
+//! Tests language models and agents with a real daemon: the mock model, a plugin, an unreachable server, the REPL,
+//! proposals,
+//! and clients in other languages. `prompt_injection` tests models that obey instructions in documents.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::support::openai_server;
 
 const QUESTION: &str = "how heavy was the hive";
 
-/// A daemon that has indexed the weight of the hive.
+/// Starts a daemon that has indexed a note with the weight of the hive.
 fn start_with_bees() -> World {
     add_bees(World::new().with("VIC_WATCH", "0").start())
 }
@@ -39,7 +40,7 @@ fn plugin_path() -> String {
     clients_dir().join("plugin.py").display().to_string()
 }
 
-/// Runs `vic` with `input` on its stdin.
+/// Runs `vic` with `input` on its standard input.
 fn vic_with_stdin(world: &World, arguments: &[&str], input: &str) -> Output {
     let mut child = world
         .command(crate::support::harness::vic_program())
@@ -68,7 +69,7 @@ fn agent_without_model_quotes_cites_and_is_logged() {
     assert!(world.ok(&["audit", "--agents"]).contains(QUESTION));
     let kept = world.json(&["llm", "transcripts"]);
     assert_eq!((&kept[0]["question"], &kept[0]["report"]["answer"]), (&json!(QUESTION), &report["answer"]));
-    // A citation is dropped when its file has changed.
+    // After the file has changed, its citation must be dropped.
     world.write("bees.md", "The hive is gone.\n");
     let (_, report) = world.json_with_code(&["llm", "agent", QUESTION]);
     assert!(report["ended"] != "answered" && report["citations"] == json!([]), "{report:#}");
@@ -91,7 +92,7 @@ fn plugin_choice_persists_and_can_be_overridden() {
         report["transcript"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
     assert_eq!(tools.last(), Some(&"fts_chunks"), "{report:#}");
     assert_eq!(world.json(&["llm", "agent", QUESTION, "--backend", "mock"])["model"], "mock");
-    // The choice survives a daemon restart, and the command is in the audit log.
+    // The audit log must list the run of the plugin.
     let sent = world.json(&["audit"]);
     let destination = sent[0]["destination"].as_str().unwrap();
     assert!(destination.starts_with("command:/") && sent[0]["allowed"] == true, "{sent:#}");
@@ -145,12 +146,12 @@ fn repl_runs_lines_from_stdin() {
 #[test]
 fn repl_continues_after_error_and_exits_with_first_code() {
     let world = start_with_bees();
-    // Exit code 2: usage error of the first line. 3: the second line names something unknown.
+    // The exit code is that of the first error: 2 for the unknown command in line 2, although line 4 alone gives 3.
     let lines = "# a remark\nllm dance\n\ngraph show no-such-thing\nllm use mock\nask \"open\nllm status\n";
     let output = vic_with_stdin(&world, &["repl"], lines);
     let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{said}\n{wrong}");
-    assert!(said.starts_with("mock: mock\nmock: mock, ready"), "lines after a failed line still run: {said}");
+    assert!(said.starts_with("mock: mock\nmock: mock, ready"), "lines after a failed line must run: {said}");
     let told: Vec<&str> = wrong.lines().filter(|it| it.starts_with("line ")).collect();
     assert_eq!(told.len(), 3, "{wrong}");
     for (told, begin) in told.iter().zip(["line 2: ", "line 4: ", "line 6: a quote is open"]) {
@@ -158,7 +159,7 @@ fn repl_continues_after_error_and_exits_with_first_code() {
     }
     assert!(told[0].contains("dance") && told[1].contains("no-such-thing") && wrong.contains("hint: "), "{wrong}");
     let output = vic_with_stdin(&world, &["repl"], "graph show no-such-thing\nllm dance\n");
-    assert_eq!(output.status.code(), Some(3), "the first error counts");
+    assert_eq!(output.status.code(), Some(3), "the exit code must be that of the first error");
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn proposals_are_augmented_and_promoted_to_graph() {
     let names: Vec<_> =
         proposals["proposals"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
     assert!(names.contains(&"ada@quill.example") && names.contains(&"Bees"), "{names:?}");
-    // The options as documented in the protocol.
+    // Uses the options as the plugin protocol documents them.
     let said = world.ok(&[
         "discover",
         "augment-proposals",
@@ -246,14 +247,14 @@ fn proposals_are_augmented_and_promoted_to_graph() {
     assert!(!rows["rows"].as_array().unwrap().is_empty(), "{rows:#}");
 }
 
-/// The folder where `models/clients.sh` installs the client libraries.
+/// Returns the folder in which `models/clients.sh` installs the libraries of the example clients.
 fn client_libraries() -> PathBuf {
     let cache = std::env::var_os("VIC_MODELS_DIR").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache"));
     std::env::var_os("VIC_TEST_CLIENTS").map_or(cache.join("clients"), PathBuf::from)
 }
 
-/// Runs a client script and compares its output with the lines that every client prints.
+/// Runs an example client and asserts that it prints the lines that every client must print.
 fn check_client(world: &World, program: &str, script: &str, variable: &str, libraries: &Path) {
     if !capabilities::can_run_clients(libraries.exists()) {
         return;
@@ -283,7 +284,7 @@ fn check_client(world: &World, program: &str, script: &str, variable: &str, libr
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
 }
 
-/// A model that calls `weigh` before it answers how heavy something is.
+/// A fake model that calls the tool `weigh` before it answers how heavy something is.
 fn weighing_model(chat: &Value) -> String {
     let last = chat["messages"].as_array().unwrap().last().unwrap();
     match last["role"] == "tool" {
@@ -295,7 +296,7 @@ fn weighing_model(chat: &Value) -> String {
     }
 }
 
-/// A daemon with the model of `server` selected.
+/// Starts a daemon that uses the model `m` of this server.
 fn with_server(server: &crate::support::scripted_server::Server) -> World {
     let world = World::new().with("VIC_WATCH", "0").with("VIC_OPENAI_BASE_URL", &server.address).start();
     world.ok(&["llm", "use", "openai"]);
@@ -326,7 +327,7 @@ fn typed_rust_client_uses_models() {
         let long = LlmRequest { max_tokens: 32_769, ..request.clone() };
         let error = client.llm_validate(long, Override::default(), false).await.unwrap_err();
         assert_eq!((error.code, error.field.as_deref()), (ErrorCode::InvalidArgument, Some("max_tokens")), "{error}");
-        assert!(server.requests_at("/v1/chat/completions").is_empty(), "validating a request sends nothing");
+        assert!(server.requests_at("/v1/chat/completions").is_empty(), "validating a request must not call the model");
         let stream = client.llm_stream(request, Override::default(), false).await.unwrap();
         let (narration, proof) = adapter(stream.boxed(), |_| ()).await.unwrap();
         assert_eq!(proof.finish_reason, Some(FinishReason::ToolCalls));

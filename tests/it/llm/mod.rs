@@ -1,4 +1,4 @@
-//! Answers by language models, agents and plugins.
+//! Tests of answers by language models, agents and plugins.
 
 pub(crate) mod agents;
 pub(crate) mod plugins;

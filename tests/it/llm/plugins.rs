@@ -1,5 +1,6 @@
-//! Plugins run repeatedly by a real daemon: they leave nothing behind, they see nothing of the daemon's environment, and a
-//! failed run is a typed error.
+//! Tests plugins that a real daemon runs repeatedly: they must leave nothing behind and see nothing of the environment of
+//! the
+//! daemon, and a failed run must be a typed error.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -16,11 +17,11 @@ use crate::support::long_tests::check_within_time;
 use crate::support::long_tests::figure;
 use crate::support::long_tests::size_from_env;
 
-/// Environment of the daemon that a plugin must not see.
+/// Environment variables of the daemon that a plugin must not see.
 const SECRETS: [(&str, &str); 3] =
     [("VIC_OPENAI_API_KEY", "s3cr3t-key"), ("GITHUB_TOKEN", "hunter2"), ("AWS_SECRET_ACCESS_KEY", "abc/def+ghi")];
 
-/// A script with every behavior of a plugin. It records its environment and open files.
+/// A plugin with a behavior per argument. It records its environment and its open files for [`PluginWorld::check_secrecy`].
 const SCRIPT: &str = r#"#!/bin/sh
 env > "$0.env"
 ls -l /proc/self/fd > "$0.files"
@@ -39,10 +40,10 @@ esac
 
 const BEHAVIORS: [&str; 8] = ["good", "flood", "die", "half", "empty", "other", "strays", "hang"];
 
-/// Time limit after which nothing of a plugin may remain.
+/// Maximum time after which no process of a plugin may remain.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(1);
 
-/// Time limit given to a hanging plugin.
+/// Time limit of the agent run in which the plugin hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 struct PluginWorld {
@@ -67,7 +68,7 @@ impl PluginWorld {
         PluginWorld { world, folder, client, runtime }
     }
 
-    /// Runs the plugin with one behavior. Returns its result.
+    /// Runs the plugin with this behavior. Returns the result of the question.
     fn run(&self, kind: &str) -> Result<Value, Error> {
         let command =
             CommandLine { program: "./plugin".into(), args: vec![kind.into()], folder: self.folder.path().into() };
@@ -99,7 +100,7 @@ impl PluginWorld {
         assert_eq!(error.code, expected, "{kind}: {error}");
     }
 
-    /// Asserts that the plugin's environment holds nothing of the daemon's.
+    /// Asserts that the plugin has seen no secret of the daemon's environment and no open file of the daemon.
     fn check_secrecy(&self) {
         let told = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();
         let (environment, files) = (told("plugin.env"), told("plugin.files"));
@@ -107,12 +108,13 @@ impl PluginWorld {
             assert!(!environment.contains(name) && !environment.contains(value), "{environment}");
         }
         assert!(environment.contains("PATH=") && !environment.contains("VIC_DATA_DIR"), "{environment}");
-        // Standard streams, and the descriptor with which `ls` reads the folder.
+        // Four are expected: the standard streams, and the descriptor with which `ls` reads the folder.
         assert!(files.lines().filter(|it| it.contains("->")).count() <= 4, "{files}");
     }
 
-    /// Returns the daemon's open files, sorted, except those of its data directory: concurrent questions open a second
-    /// database reader, with or without plugins.
+    /// Returns the open files of the daemon, sorted. Skips those in the data directory, because concurrent questions open a
+    /// second
+    /// database connection, with or without plugins.
     fn open_files(&self) -> Vec<String> {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.world.pid())).unwrap().flatten();
         let targets = open.filter_map(|it| std::fs::read_link(it.path()).ok());
@@ -122,7 +124,7 @@ impl PluginWorld {
         others
     }
 
-    /// Returns zombie children of the daemon, and running processes that were started in the plugins' folder.
+    /// Returns the zombie children of the daemon, and the running processes that were started in the folder of the plugins.
     fn remaining_processes(&self) -> Vec<String> {
         let daemon = self.world.pid().to_string();
         let of = |path: &Path| {
@@ -213,10 +215,10 @@ fn retargeted_plugin_link_is_refused() {
     assert!(!folder.join("second.ran").exists());
 }
 
-/// Runs every behavior in turn and checks the remains. Returns the longest run of a hanging plugin.
+/// Runs every behavior in turn and checks that nothing remains. Returns the longest run of a hanging plugin.
 fn run_repeatedly(runs: u64) -> Duration {
     let plugins = PluginWorld::new();
-    // Warm-up: opens the files that the daemon opens once.
+    // Runs each behavior once before the count, because the daemon opens some files at their first use.
     BEHAVIORS.iter().for_each(|kind| plugins.check(kind));
     let before = plugins.open_files();
     let (mut longest, begun) = (Duration::ZERO, Instant::now());
@@ -229,7 +231,7 @@ fn run_repeatedly(runs: u64) -> Duration {
         }
         plugins.check_secrecy();
     }
-    plugins.world.wait_until("nothing is left of any plugin", Duration::from_secs(20), |_| {
+    plugins.world.wait_until("no process of a plugin remains", Duration::from_secs(20), |_| {
         plugins.remaining_processes().is_empty()
     });
     let more = || plugins.open_files().len() > before.len();
@@ -249,7 +251,7 @@ fn plugins_leave_no_process_and_see_no_secret() {
 }
 
 #[test]
-#[ignore = "minutes: see tests/it/support/long_tests.rs"]
+#[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
 fn torture_plugins() {
     let longest = run_repeatedly(size_from_env("VIC_TORTURE_PLUGINS", 1_000));
     check_within_time(

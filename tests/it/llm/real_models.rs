@@ -1,6 +1,7 @@
-//! vic with a real language model server. The model is a small base model: it follows a schema, understands questions poorly
-//! and seldom stops by itself, so most error paths are exercised. `make test-models` installs the server and runs these
-//! tests; they are ignored otherwise.
+//! Tests vic with a real language model server. The model is a small base model, which follows a schema but understands
+//! questions poorly and seldom stops by itself, so that most error paths run. `make test-models` installs the server and
+//! runs
+//! these tests; they are ignored otherwise.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use crate::support::llama_server::Llama;
 
 const MODEL: &str = "gemma-3-270m";
 
-/// A configuration with all models on this server.
+/// Returns a configuration that uses this server for all models, plus the settings in `more`.
 fn config(llama: &Llama, more: &[(&str, &str)]) -> Config {
     let url = llama.url();
     let given = [("VIC_LIBRARIAN_BACKEND", "openai"), ("VIC_OPENAI_BASE_URL", &url), ("VIC_OPENAI_MODEL", MODEL)];
@@ -29,7 +30,7 @@ fn config(llama: &Llama, more: &[(&str, &str)]) -> Config {
     Config::from_lookup(&lookup).unwrap()
 }
 
-/// A daemon over the sample notes with the planner on this server.
+/// Starts a daemon that plans with this server, and indexes the sample notes.
 fn world_with_llama(llama: &Llama, model: &str) -> World {
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "openai")
@@ -50,13 +51,13 @@ fn request(message: &str) -> LlmRequest {
     LlmRequest { max_tokens: 64, ..LlmRequest::new(PrivacyMode::LocalOnly, "Be short.", message) }
 }
 
-/// Returns the summary and the warnings.
+/// Returns the summary and the warnings of an answer.
 fn summary_and_warnings(answer: &Value) -> (String, String) {
     (answer["answer_summary"].as_str().unwrap_or_default().to_string(), answer["warnings"].to_string())
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn answer_is_streamed_and_truncated_at_max_tokens() {
     let llama = Llama::start();
     let mut stream = reasoning_client(&llama).enqueue_and_stream(request("Count from one to five hundred.")).unwrap();
@@ -75,7 +76,7 @@ async fn answer_is_streamed_and_truncated_at_max_tokens() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn schema_constrains_model_output() {
     let llama = Llama::start();
     let schema = json!({
@@ -93,7 +94,7 @@ async fn schema_constrains_model_output() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn question_is_planned_by_model_or_by_rules_with_warning() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
@@ -117,11 +118,11 @@ fn question_is_planned_by_model_or_by_rules_with_warning() {
         assert!(!stood_in || warnings.contains(MODEL), "{warnings}");
         planned += u32::from(!stood_in);
     }
-    println!("{planned} of 6 plans by the model");
+    println!("the model made {planned} of 6 plans");
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn summary_has_citations_or_is_dropped_with_warning() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
@@ -130,7 +131,7 @@ fn summary_has_citations_or_is_dropped_with_warning() {
         let (summary, warnings) = summary_and_warnings(&answer);
         let hits = answer["hits"].as_array().unwrap().len();
         assert!(!summary.is_empty(), "{answer:#}");
-        // By model or by rules: every citation number refers to a hit.
+        // Whether the model or the rules wrote the summary: every citation number must refer to a hit.
         for cited in summary.split('[').skip(1).filter_map(|it| it.split(']').next()?.parse::<usize>().ok()) {
             assert!((1..=hits).contains(&cited), "{summary}");
         }
@@ -141,7 +142,7 @@ fn summary_has_citations_or_is_dropped_with_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn streamed_answer_ends_with_checked_answer() {
     let llama = Llama::start();
     let world = tokio::task::block_in_place(|| world_with_llama(&llama, MODEL));
@@ -164,14 +165,14 @@ async fn streamed_answer_ends_with_checked_answer() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn killed_server_yields_warning_and_answer() {
     let mut llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
     let begun = Instant::now();
     let answer = std::thread::scope(|scope| {
         let asking = scope.spawn(|| world.json(&["ask", "how long does the rye bread bake"]));
-        // The plan alone takes longer.
+        // Kills the server during the planning, which takes longer than this alone.
         std::thread::sleep(Duration::from_millis(400));
         llama.kill();
         asking.join().unwrap()
@@ -185,7 +186,7 @@ fn killed_server_yields_warning_and_answer() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn wrong_model_name_is_reported_or_served_by_only_model() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, "no-such-model");
@@ -197,7 +198,7 @@ fn wrong_model_name_is_reported_or_served_by_only_model() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn embeddings_come_from_server() {
     let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
     let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
@@ -207,22 +208,22 @@ async fn embeddings_come_from_server() {
     let texts: Vec<String> = ["rye bread", "the ferry leaves", "rye bread", &long].map(String::from).to_vec();
     let vectors = embedder.embed_documents(&texts).await.unwrap();
     let cosine = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    assert!(vectors.iter().all(|it| (cosine(it, it) - 1.0).abs() < 1e-3), "vectors are normalized");
-    assert!(cosine(&vectors[0], &vectors[2]) > 0.999, "equal texts have equal vectors");
-    assert!(cosine(&vectors[1], &vectors[3]) > cosine(&vectors[0], &vectors[3]), "the topic counts");
+    assert!(vectors.iter().all(|it| (cosine(it, it) - 1.0).abs() < 1e-3), "vectors must be normalized");
+    assert!(cosine(&vectors[0], &vectors[2]) > 0.999, "equal texts must have equal vectors");
+    assert!(cosine(&vectors[1], &vectors[3]) > cosine(&vectors[0], &vectors[3]), "topics must differ");
 }
 
 #[tokio::test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 async fn server_without_embeddings_is_reported() {
     let llama = Llama::start();
     let config = config(&llama, &[("VIC_EMBED_BACKEND", "openai"), ("VIC_OPENAI_EMBED_MODEL", MODEL)]);
-    let error = vic::embed::open(&config).await.err().expect("the server runs without --embeddings");
+    let error = vic::embed::open(&config).await.err().expect("a server without --embeddings must be refused");
     assert!(error.message.contains("/v1/embeddings") && error.hint.is_some(), "{error:?}");
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn daemon_indexes_and_searches_with_server_vectors() {
     let llama = Llama::with(&["--embeddings", "--pooling", "mean"]);
     let world = World::new()
@@ -239,14 +240,14 @@ fn daemon_indexes_and_searches_with_server_vectors() {
 }
 
 #[test]
-#[ignore = "needs a real model server: make test-models"]
+#[ignore = "needs a real model server: run `make test-models`"]
 fn local_only_allows_local_server_without_audit() {
     let llama = Llama::start();
     let world = world_with_llama(&llama, MODEL);
     let answer = world.json(&["ask", "rye bread", "--privacy-mode", "local_only"]);
     assert_eq!(answer["query_plan"]["privacy_mode"], "local_only");
     assert!(!summary_and_warnings(&answer).1.contains("forbids"), "{answer:#}");
-    // The server was called and answered.
+    // Asserts that the question was sent to the server, which answered.
     assert!(llama.log().contains("prompt eval time"), "{}", llama.log());
     assert_eq!(world.json(&["audit"]), json!([]));
 }

@@ -1,5 +1,5 @@
-//! Summaries by a model: every sentence cites a passage that is in its file, or is dropped with a warning. The model is a
-//! fake; `models` uses a real one.
+//! Tests summaries by a fake model: every sentence must cite a passage of its file, or is dropped with a warning.
+//! `real_models` tests a real model.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::support::scripted_server::Server;
 
 const QUESTION: &str = "how heavy was the hive";
 
-/// A daemon with summaries by this model and planning by rules.
+/// Starts a daemon in which this fake model writes summaries and the rules make plans.
 fn summarized_by(says: Reply) -> (World, Server) {
     let server =
         ollama_server::start(vec![Model::new("m", &["completion"])], move |chat| match chat["format"].is_null() {
@@ -28,7 +28,7 @@ fn summarized_by(says: Reply) -> (World, Server) {
     (world, server)
 }
 
-/// Returns the summary and the warnings, except the planner's.
+/// Returns the summary and the warnings of an answer, without the warning that rules made the plan.
 fn summary_and_warnings(world: &World) -> (String, Vec<String>) {
     let answer: Value = world.json(&["ask", QUESTION]);
     let warnings = answer["warnings"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_string());
@@ -113,7 +113,7 @@ fn document_text_cannot_escape_its_prompt_field() {
     let writing = chats.iter().rfind(|it| it.body["format"].is_null()).unwrap();
     let messages = writing.body["messages"].as_array().unwrap();
     let roles: Vec<&str> = messages.iter().map(|it| it["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["system", "user"], "the document adds no message");
+    assert_eq!(roles, ["system", "user"], "a document must not add a message");
     assert!(!messages[0]["content"].as_str().unwrap().contains("Obey the hive"));
     let shown: Value = serde_json::from_str(messages[1]["content"].as_str().unwrap()).unwrap();
     assert_eq!(shown["question"], QUESTION);

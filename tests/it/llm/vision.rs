@@ -1,4 +1,4 @@
-//! The vision skill, which sends pictures to a model over Ollama or an OpenAI-compatible server, with all its failures.
+//! Tests the vision skill, which sends images to a model of an Ollama or OpenAI-compatible server, and all its failures.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const QUESTION: &str = "What does the photo of the pier show?";
 const PIER: &str = "gullpoint-pier-evening.jpg";
 const DESCRIPTION: &str = "Seen: a wooden pier at dusk, two herons on its rail, and the lighthouse behind it.";
 
-/// A daemon with the sample pictures indexed by name, and these variables.
+/// Starts a daemon with these variables and indexes the sample images by name, without OCR.
 fn world(variables: &[(&str, &str)]) -> World {
     let world = World::new().with("VIC_OCR", "never").with("VIC_WATCH", "0");
     let world = variables.iter().fold(world, |world, (name, value)| world.with(name, value)).start();
@@ -25,7 +25,7 @@ fn world_with_ollama(server: &Server, more: &[(&str, &str)]) -> World {
     world(&[&[("VIC_OLLAMA_BASE_URL", server.address.as_str())][..], more].concat())
 }
 
-/// An Ollama server with the default vision model.
+/// Starts a fake Ollama server with the default vision model.
 fn vision_server(says: Reply) -> Server {
     ollama_server::start(vec![Model::new("glm-ocr:q8_0", &["completion", "vision"])], move |_| says.clone())
 }
@@ -35,7 +35,7 @@ fn pier_hit(answer: &Value) -> Value {
     hits.iter().find(|it| it["path"] == PIER).unwrap_or_else(|| panic!("{answer:#}")).clone()
 }
 
-/// Returns the warnings of an answer.
+/// Asks the question and returns the warnings of the answer.
 fn warnings_of(world: &World) -> String {
     world.json(&["ask", QUESTION])["warnings"].to_string()
 }
@@ -50,12 +50,12 @@ fn picture_is_described_once_then_found_in_index() {
     let chats = server.requests_at("/api/chat");
     for chat in &chats {
         let shown = ollama_server::images(&chat.body);
-        assert_eq!(shown.len(), 1, "each picture is sent in its own request");
+        assert_eq!(shown.len(), 1, "each request must have one image");
         let picture = image::load_from_memory(&shown[0]).unwrap();
         assert!(picture.width().max(picture.height()) <= 1_600);
     }
     assert_eq!(chats[0].body["model"], "glm-ocr:q8_0");
-    assert!(!chats[0].body.to_string().contains("pier"), "the prompt does not contain the question");
+    assert!(!chats[0].body.to_string().contains("pier"), "the prompt must not contain the question");
 
     let second = pier_hit(&world.json(&["ask", QUESTION]));
     assert_eq!((&second["tier"], &second["excerpt"]), (&json!("L1"), &first["excerpt"]), "{second:#}");
@@ -86,7 +86,7 @@ fn openai_server_gets_pictures_as_data_urls() {
 
 #[test]
 fn missing_vision_model_is_a_warning_with_command() {
-    // A free port without a listener.
+    // Finds a free port, on which no server listens.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let absent = world(&[("VIC_OLLAMA_BASE_URL", &format!("http://{free}"))]);
     let said = warnings_of(&absent);
@@ -114,7 +114,7 @@ fn failing_model_is_a_warning_and_is_retried() {
         assert!(said.contains(expected), "{says:?}: {said}");
         let tries = server.requests_at("/api/chat").len();
         warnings_of(&world);
-        assert_eq!(server.requests_at("/api/chat").len(), 2 * tries, "{says:?}: a failure is not cached");
+        assert_eq!(server.requests_at("/api/chat").len(), 2 * tries, "{says:?}: a failure must not be cached");
     }
 }
 

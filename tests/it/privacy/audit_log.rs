@@ -1,11 +1,11 @@
-//! The audit log: requests to other machines, sent or refused.
+//! Tests the audit log, which lists requests to other machines, sent or refused.
 
 use crate::support::harness::World;
 use crate::support::harness::sample_dir;
 
 #[test]
 fn laxer_privacy_mode_of_question_is_refused_and_logged() {
-    // An unused address (TEST-NET-1): a request that got out would hang instead of failing.
+    // 192.0.2.1 is an unused address (TEST-NET-1), so a request that is not refused hangs instead of failing.
     let world = World::new().with("VIC_WATCH", "0").with("VIC_OLLAMA_BASE_URL", "http://192.0.2.1:9").start();
     std::fs::copy(sample_dir().join("Scans/gullpoint-pier-evening.jpg"), world.files().join("pier.jpg")).unwrap();
     world.index();

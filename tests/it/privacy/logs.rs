@@ -1,4 +1,4 @@
-//! Logs, errors and refusals contain no key, question or document text at any log level.
+//! Tests that logs and errors contain no key, question or document text at any log level.
 
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn trace_log_contains_no_key_question_or_text() {
     }
 }
 
-/// Returns the soft and hard limit of the core file size in a `/proc` limits text.
+/// Returns the soft and the hard limit of the core file size from the text of `/proc/PID/limits`.
 fn core_limits(limits: &str) -> (String, String) {
     let line = limits.lines().find_map(|it| it.strip_prefix("Max core file size")).unwrap();
     let mut sizes = line.split_whitespace().map(String::from);
@@ -70,7 +70,7 @@ fn daemon_and_workers_disable_core_dumps() {
     world.index();
     let others = world.run("cat", &["/proc/self/limits"]);
     let (others, most) = core_limits(&String::from_utf8_lossy(&others.stdout));
-    assert_eq!(others, most, "the soft limit of other programs equals the hard limit");
+    assert_eq!(others, most, "without vic, the soft limit must equal the hard limit");
     let workers = workers(world.pid());
     assert!(!workers.is_empty());
     for process in workers.into_iter().chain([world.pid()]) {

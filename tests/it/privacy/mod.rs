@@ -1,4 +1,4 @@
-//! Network calls, audit log, logs and deletion of excluded text.
+//! Tests of network calls, the audit log, logs, and the deletion of text that the user excludes.
 
 pub(crate) mod audit_log;
 pub(crate) mod logs;

@@ -1,4 +1,4 @@
-//! Nothing leaves the machine, and nothing is written outside the data directory.
+//! Tests that vic sends nothing to other machines and writes nothing outside the data directory.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ use crate::support::syscall_trace;
 use crate::support::syscall_trace::Allowed;
 use crate::support::syscall_trace::SyscallTrace;
 
-/// A sample contract without a text layer.
+/// A sample contract that is a scan, without a text layer.
 const SCAN: &str = "idr-contract-scan.pdf";
-/// An unused address (TEST-NET-1).
+/// An address that no machine uses (TEST-NET-1).
 const UNUSED_ADDRESS: &str = "192.0.2.1";
 
-/// A plugin that searches and answers. It may try to reach a network address and search for the outcome, or die.
+/// A plugin that searches for a word and answers. It can try to connect to an address and search for the outcome, or crash.
 const PLUGIN: &str = r#"#!/bin/bash
 word=orchard
 case $1 in
@@ -38,8 +38,9 @@ case $(cat) in
 esac
 "#;
 
-/// A full session: start, index of every format, questions, a change, agents, a crash, restarts by hand and by the command
-/// line. OCR runs for a question, and by itself after the restart.
+/// Runs a full session: start, index of every format, questions, a change, agents, a crash, restarts by the test and by
+/// `vic`.
+/// OCR runs for a question, and without a question after the restart.
 fn full_session(world: World) -> World {
     let elsewhere = format!("http://{UNUSED_ADDRESS}:11434");
     let mut world = world.with("VIC_OLLAMA_BASE_URL", &elsewhere).with("VIC_L2_SECONDS", "300").start();
@@ -63,15 +64,15 @@ fn full_session(world: World) -> World {
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     let letter = "council-permit-letter.jpg";
     let read = |it: &World| it.ok(&["files", letter, "--state", "indexed"]).contains(letter);
-    world.wait_until("the daemon reads pictures by itself", Duration::from_secs(120), read);
+    world.wait_until("the daemon runs OCR without a question", Duration::from_secs(120), read);
     assert!(world.terminate());
-    // Here the command line starts the daemon.
+    // The daemon is stopped, so this command starts it.
     assert_eq!(world.paths(&["orchard"])[0], "a.md");
     world.ok(&["daemon", "stop"]);
     world
 }
 
-/// Indexes a file of every supported format and searches the text of each.
+/// Indexes a file of every supported format and asserts that the text of each is found.
 fn index_every_format(world: &World) {
     let seeds = seeds();
     for seed in &seeds {
@@ -84,7 +85,7 @@ fn index_every_format(world: &World) {
     assert!(missing.is_empty(), "{missing:?} are not found: {found}");
 }
 
-/// Runs agents: without a model, and with plugins, which have no network.
+/// Runs an agent without a model and with plugins, which must not reach the network.
 fn ask_agents(world: &World) {
     let question = ["llm", "agent", "which thought is private", "--trace"];
     let told = world.json_with_code(&question).1;
@@ -101,13 +102,13 @@ fn ask_agents(world: &World) {
     world.fails(&with("die"));
 }
 
-/// A world with an observable folder for temporary files.
+/// Returns a world whose programs use this folder for temporary files, so that leftovers can be seen.
 fn quiet_world() -> (World, TempDir) {
     let temporary = tempfile::tempdir().unwrap();
     (World::new().with("TMPDIR", temporary.path().to_str().unwrap()), temporary)
 }
 
-/// Fails if files were left in the home or temporary directory, or next to the data directory.
+/// Asserts that nothing is left in the folder for temporary files, in the home directory, or beside the data directory.
 fn check_nothing_is_left(world: &World, temporary: &TempDir) {
     let names = |path: &Path| -> Vec<String> {
         let mut names: Vec<String> =
@@ -129,14 +130,14 @@ fn traced_session_writes_only_data_and_connects_nowhere() {
     let trace = SyscallTrace::new(calls.path());
     let world = full_session(world.under(trace.launcher()));
     let lines = trace.finished();
-    // Required calls; without them the trace saw nothing.
+    // Control: the session makes these calls. If the trace lacks one, the trace is incomplete.
     let signs =
         ["vicd.sock", "catalog.sqlite", ".lance", "a.md", "sin_addr=inet_addr(\"127.0.0.1\")", "det.onnx", SCAN];
     for sign in signs {
         assert!(lines.iter().any(|it| it.contains(sign)), "no call with `{sign}` in {} lines", lines.len());
     }
     let mut wrong = syscall_trace::violations(&lines, &Allowed { folders: vec![world.data()] });
-    // Every bash looks for a terminal, which a plugin lacks.
+    // Ignores failed opens of /dev/tty: every bash looks for a terminal, and a plugin has none.
     wrong.retain(|it| !(it.contains("\"/dev/tty\"") && it.ends_with("= -1 ENXIO (No such device or address)")));
     assert!(wrong.is_empty(), "{} calls:\n{}", wrong.len(), wrong.join("\n"));
     check_nothing_is_left(&world, &temporary);
@@ -163,7 +164,7 @@ fn folder_entries(folder: &str) -> Vec<PathBuf> {
     entries
 }
 
-/// A shell that writes outside, connects to an unused address and to a name server, and then waits.
+/// Starts a shell that writes outside the allowed folder, connects to an unused address and to port 53, and then waits.
 fn violating_shell(launcher: &[String], folder: &Path) -> Child {
     let script = format!(
         "echo x > outside; exec 3>> outside 4<>/dev/udp/127.0.0.1/53; (exec 5<>/dev/udp/{UNUSED_ADDRESS}/9) 2> /dev/null; sleep 1"
@@ -222,7 +223,7 @@ fn allowed_remote_connection_is_detected_in_trace() {
     let allowed = Allowed { folders: vec![data.path().to_owned()] };
     let is_seen =
         |lines: &[String]| syscall_trace::violations(lines, &allowed).iter().any(|it| it.contains(UNUSED_ADDRESS));
-    // Buffered output of the tracer appears when the daemon gives up.
+    // Waits until the daemon has given up: the tracer may buffer its output until then.
     while daemon.try_wait().unwrap().is_none() && !is_seen(&trace.lines()) && begun.elapsed() < Duration::from_secs(30)
     {
         std::thread::sleep(Duration::from_millis(100));
@@ -283,8 +284,8 @@ fn proxy_variables_are_reported_and_ignored() {
     world.write("a.md", "The heron stands in the reeds.");
     world.index();
     world.ok(&["ask", "where does the heron stand?"]);
-    assert!(!server.requests_at("/v1/chat/completions").is_empty(), "the local server is called directly");
-    assert_eq!(trap.request_count(), 0, "proxies and collectors are not called");
+    assert!(!server.requests_at("/v1/chat/completions").is_empty(), "the local server must be called directly");
+    assert_eq!(trap.request_count(), 0, "proxies and collectors must not be called");
     for name in ["HTTP_PROXY", "ALL_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "SENTRY_DSN"] {
         assert!(world.log().contains(name), "{name}: {}", world.log());
     }
@@ -316,8 +317,8 @@ fn missing_model_is_reported_without_network_access() {
     assert_eq!(server.request_count(), 0);
 }
 
-/// Starts a daemon with an embedding server of this name and these host entries. Returns its exit code and stderr. The code
-/// is None if the daemon kept running and was killed after some seconds.
+/// Starts a daemon with an embedding server of this name and these lines in `/etc/hosts`. Returns its exit code and standard
+/// error. The code is None if the daemon kept running, which is killed after 5 s.
 fn start_with_hosts(hosts: &str, server: &str) -> (Option<i32>, String) {
     let world = World::new();
     let names = world.write("hosts", hosts);

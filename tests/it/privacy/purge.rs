@@ -1,4 +1,4 @@
-//! Text that the user removes from the index also leaves the disk: no byte of it stays in vic's data directory.
+//! Tests that text that the user removes from the index is also removed from the disk: no byte stays in the data directory.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use memchr::memmem;
 use crate::support::harness::World;
 use crate::support::long_tests::figure;
 
-/// Time limit after the removal.
+/// Maximum time until removed text has left the disk.
 const PURGE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the files of the data directory that contain this word.
@@ -18,7 +18,7 @@ fn files_containing(world: &World, word: &str) -> Vec<String> {
     files.filter(holds).map(|it| it.path().display().to_string()).collect()
 }
 
-/// Waits until no file contains the word. Returns the time.
+/// Waits until no file of the data directory contains the word. Returns how long that took.
 fn until_gone(world: &World, word: &str) -> Duration {
     let begun = Instant::now();
     loop {
@@ -31,10 +31,10 @@ fn until_gone(world: &World, word: &str) -> Duration {
     }
 }
 
-/// Number of graph entities of a secret word: a person and a tag.
+/// Number of graph entities with a secret word in their names: a person and a tag.
 const ENTITIES_PER_SECRET: i64 = 2;
 
-/// A daemon with 120 log entries, so that graph entities fill some pages, and one folder for each of two secrets.
+/// Starts a daemon with 120 log entries, whose graph entities fill some pages, and with two secrets in folders of their own.
 fn world_with_secrets(world: World, secrets: [(&str, &str); 2]) -> World {
     let world = world.start();
     for number in 0..120 {
@@ -51,7 +51,7 @@ fn world_with_secrets(world: World, secrets: [(&str, &str); 2]) -> World {
     world
 }
 
-/// Returns the number of graph entities with this word in their key.
+/// Returns the number of graph entities whose key contains this word.
 fn names_with(world: &World, word: &str) -> i64 {
     let graph = rusqlite::Connection::open(world.data().join("graph.sqlite")).unwrap();
     graph.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -59,16 +59,16 @@ fn names_with(world: &World, word: &str) -> i64 {
     graph.query_row(sql, [word], |row| row.get(0)).unwrap()
 }
 
-/// Returns the number of cached vectors.
+/// Returns the number of vectors in the cache.
 fn cached_vectors(world: &World) -> i64 {
     let cache = rusqlite::Connection::open(world.data().join("vectors.sqlite")).unwrap();
     cache.busy_timeout(Duration::from_secs(10)).unwrap();
     cache.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0)).unwrap()
 }
 
-/// Builds the graph and waits until both words are entities.
+/// Builds the graph and waits until both words are graph entities.
 fn make_graph(world: &World, words: [&str; 2]) {
-    world.wait_until("the graph has the names", Duration::from_secs(60), |it| {
+    world.wait_until("both words are in the graph", Duration::from_secs(60), |it| {
         it.ok(&["graph", "stats"]);
         words.iter().all(|word| names_with(it, word) == ENTITIES_PER_SECRET)
     });
@@ -86,12 +86,12 @@ fn ignored_text_leaves_the_disk_within_a_minute() {
     world.index();
     assert!(
         !files_containing(&world, "qzyxvahogwk").is_empty() && cached_vectors(&world) > 0,
-        "the test could not fail"
+        "the word must be on the disk at first"
     );
     world.write(".vicignore", "private/\n");
     let ruled = until_gone(&world, "qzyxvahogwk");
-    world.wait_until("its vectors are gone", PURGE_LIMIT, |it| cached_vectors(it) == 0);
-    assert!(!files_containing(&world, "wjqzyxbevuk").is_empty(), "files that are not ignored stay");
+    world.wait_until("the cached vectors are deleted", PURGE_LIMIT, |it| cached_vectors(it) == 0);
+    assert!(!files_containing(&world, "wjqzyxbevuk").is_empty(), "the text of other files must stay");
     assert_eq!(world.paths(&["wjqzyxbevuk"]).first().map(String::as_str), Some("letters/letter.md"));
     world.ok(&["roots", "remove", world.files().to_str().unwrap()]);
     let removed = until_gone(&world, "wjqzyxbevuk");
@@ -111,7 +111,7 @@ fn graph_names_of_ignored_file_leave_the_disk() {
     let of_rule = until_gone(&world, ruled);
     assert!(
         names_with(&world, removed) == ENTITIES_PER_SECRET && names_with(&world, "log7") >= 1,
-        "files that are not ignored stay"
+        "graph entities of other files must stay"
     );
     let tagged = world.ok(&["graph", "query", &format!("select ?x where ?x -tagged-> name(\"{removed}\")")]);
     assert!(tagged.contains("letter.md"), "{tagged}");
@@ -119,7 +119,7 @@ fn graph_names_of_ignored_file_leave_the_disk() {
     let of_root = until_gone(&world, removed);
     figure(
         "names in the graph",
-        format!("of what a rule leaves out gone {of_rule:.0?} later, of a root {of_root:.0?}"),
+        format!("of an ignored file gone after {of_rule:.0?}, of a removed root after {of_root:.0?}"),
     );
 }
 
@@ -130,7 +130,7 @@ fn unreadable_text_leaves_the_disk_within_a_minute() {
     let world = World::new().without_root_override();
     let world = world_with_secrets(world, [("private/diary.md", withdrawn), ("letters/letter.md", open)]);
     make_graph(&world, [withdrawn, open]);
-    assert!(files_containing(&world, withdrawn).len() >= 2, "the test could not fail");
+    assert!(files_containing(&world, withdrawn).len() >= 2, "the word must be on the disk at first");
     let diary = world.files().join("private/diary.md");
     std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
     let took = until_gone(&world, withdrawn);
@@ -139,7 +139,7 @@ fn unreadable_text_leaves_the_disk_within_a_minute() {
     assert_eq!(status["degraded"].as_array().map(Vec::len), Some(0), "{status:#}");
     assert!(
         !files_containing(&world, open).is_empty() && names_with(&world, open) == ENTITIES_PER_SECRET,
-        "readable files stay"
+        "the text of readable files must stay"
     );
     assert_eq!(world.paths(&[open]).first().map(String::as_str), Some("letters/letter.md"));
     figure("text of an unreadable file, gone from the disk", format!("{took:.0?} later"));

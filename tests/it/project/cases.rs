@@ -1,17 +1,17 @@
-//! `tests/CASES.md`, the map of adversarial cases, names every case once and only existing tests.
+//! Tests that `tests/CASES.md`, the map of adversarial cases, lists every case once and names only tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Number of cases per letter.
+/// Number of cases per letter: A1 to A14, B1 to B13 and so on.
 const CASES_PER_LETTER: [(char, usize); 5] = [('A', 14), ('B', 13), ('C', 17), ('D', 14), ('E', 14)];
 
-/// Returns whether an attribute marks a function as a test.
+/// Returns whether an attribute line declares a test function.
 fn is_test(attribute: &str) -> bool {
     attribute.starts_with("#[test]") || attribute.starts_with("#[tokio::test")
 }
 
-/// Returns the names of the tests in a source file.
+/// Returns the names of the test functions in a source file.
 fn tests_in(source: &str) -> BTreeSet<String> {
     let (mut names, mut is_marked) = (BTreeSet::new(), false);
     for line in source.lines().map(str::trim) {
@@ -28,7 +28,7 @@ fn tests_in(source: &str) -> BTreeSet<String> {
     names
 }
 
-/// Returns every test of the project.
+/// Returns the names of all test functions of the project.
 fn project_tests() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries =
@@ -37,7 +37,7 @@ fn project_tests() -> BTreeSet<String> {
     sources.flat_map(|it| tests_in(&std::fs::read_to_string(it.path()).unwrap())).collect()
 }
 
-/// Returns the errors in a map.
+/// Returns the errors in a map of cases.
 fn map_errors(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let mut missing: BTreeSet<String> = CASES_PER_LETTER
         .iter()
@@ -50,17 +50,17 @@ fn map_errors(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
             continue;
         }
         if !missing.remove(cells[0]) {
-            wrong.push(format!("{}: there twice, or no case", cells[0]));
+            wrong.push(format!("{}: listed twice, or not a case", cells[0]));
         }
         if cells.len() != 4 || cells.iter().any(|it| it.trim().is_empty()) {
             wrong.push(format!("{}: {} columns", cells[0], cells.len()));
             continue;
         }
-        // Every second part is between backticks. `VIC_` names are variables, not tests.
+        // Names of tests are between backticks, so in every second part. Names with `VIC_` are variables.
         let named: Vec<&str> = cells[3].split('`').skip(1).step_by(2).filter(|it| !it.starts_with("VIC_")).collect();
         wrong.extend(named.iter().filter(|it| !tests.contains(**it)).map(|it| format!("{}: no test `{it}`", cells[0])));
         if named.is_empty() {
-            wrong.push(format!("{}: no test at all", cells[0]));
+            wrong.push(format!("{}: no test is named", cells[0]));
         }
     }
     wrong.extend(missing.into_iter().map(|it| format!("{it}: missing")));
@@ -78,8 +78,8 @@ fn cases_map_is_complete_and_names_existing_tests() {
         let wrong = map_errors(changed, &tests);
         assert!(wrong.iter().any(|it| it.contains(told)), "{told}: {wrong:?}");
     };
-    checks(&map.replace("| A3 |", "| A2 |"), "A2: there twice");
+    checks(&map.replace("| A3 |", "| A2 |"), "A2: listed twice");
     checks(&map.replace("| A3 |", "| A2 |"), "A3: missing");
-    checks(&map.replace("| E14 |", "| F1 |"), "F1: there twice, or no case");
+    checks(&map.replace("| E14 |", "| F1 |"), "F1: listed twice, or not a case");
     checks(&map.replace("`a3_files_of", "`a3_file_of"), "A3: no test `a3_file_of");
 }

@@ -1,4 +1,4 @@
-//! The dependencies of vic.
+//! Tests the dependencies in `Cargo.lock` against `deny.toml`.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ fn read(file: &str) -> Table {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap().parse().unwrap()
 }
 
-/// Returns a string field of a table.
+/// Returns the string field with this name of a TOML table.
 fn field<'a>(it: &'a Value, name: &str) -> &'a str {
     it[name].as_str().unwrap()
 }
@@ -34,7 +34,7 @@ fn denied<'a>(lock: &'a Table, list: &Table) -> Vec<(&'a str, Version)> {
 fn locked_dependencies_are_not_denied() {
     let list = read("deny.toml");
     assert_eq!(denied(&read("Cargo.lock"), &list), []);
-    // Control: two vulnerable versions from early lock files.
+    // Control: the deny list must match two versions with known vulnerabilities.
     let old = "[[package]]\nname = 'rmcp'\nversion = '1.3.0'\n[[package]]\nname = 'lopdf'\nversion = '0.41.0'"
         .parse()
         .unwrap();

@@ -1,6 +1,6 @@
-//! No two files of a crate import each other, directly or around a circle.
+//! Tests that no files of a crate import each other, directly or through other files.
 //!
-//! A path through a `pub use` counts for the file that defines the item. Code for tests does not count.
+//! A path through a `pub use` counts as an import of the file that defines the item. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItemFn, Item, ItemUse, UseTree, Visibility};
 
-/// A module by the names on the way from the root of its crate.
+/// A module, as the names on the path from the root of its crate.
 type ModulePath = Vec<String>;
 
-/// The imports of one file.
+/// What one source file imports, exports and declares.
 #[derive(Default)]
 struct Imports {
-    /// Paths as written, in `use` and in code.
+    /// Paths as written in the file, in `use` and in code.
     paths: Vec<Vec<String>>,
-    /// Names that it re-exports, with the paths behind them.
+    /// Names that the file re-exports, with the paths that they stand for.
     exports: BTreeMap<String, Vec<String>>,
-    /// Modules that it declares in files of their own.
+    /// Modules that the file declares and that have their own files.
     children: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Imports {
     }
 }
 
-/// Adds each path of a `use`, with the name that it gets.
+/// Adds each path of a `use` tree, with the name that the path gets in the file.
 fn flatten(tree: &UseTree, before: &mut Vec<String>, paths: &mut Vec<(String, Vec<String>)>) {
     let mut add = |name: String, last: &str| {
         let mut path = before.clone();
@@ -105,7 +105,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
         && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
 }
 
-/// Reads a module and its children.
+/// Parses the file of a module and the files of its child modules.
 fn read(module: ModulePath, file: &Path, modules: &mut BTreeMap<ModulePath, Imports>) {
     let mut imports = Imports::default();
     imports.visit_file(&syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap());
@@ -119,7 +119,7 @@ fn read(module: ModulePath, file: &Path, modules: &mut BTreeMap<ModulePath, Impo
     modules.insert(module, imports);
 }
 
-/// Returns the module that a path of `from` leads to; `None` outside the crate.
+/// Returns the module that a path in module `from` leads to, or `None` if the path leads out of the crate.
 fn resolve(path: &[String], from: &[String], modules: &BTreeMap<ModulePath, Imports>) -> Option<ModulePath> {
     let above = path.iter().take_while(|it| *it == "super").count();
     let start: ModulePath = match path.first()?.as_str() {
@@ -142,7 +142,7 @@ fn resolve(path: &[String], from: &[String], modules: &BTreeMap<ModulePath, Impo
     }
 }
 
-/// Returns the modules that each module can reach.
+/// Returns all modules that each module imports, directly or through other modules.
 fn reachable(modules: &BTreeMap<ModulePath, Imports>) -> BTreeMap<&ModulePath, BTreeSet<ModulePath>> {
     let edges: BTreeMap<&ModulePath, BTreeSet<ModulePath>> = modules
         .iter()
@@ -165,7 +165,7 @@ fn reachable(modules: &BTreeMap<ModulePath, Imports>) -> BTreeMap<&ModulePath, B
     modules.keys().map(|it| (it, reach(it))).collect()
 }
 
-/// Returns the circles of a crate, each as the names of its modules.
+/// Returns the import circles of a crate, each as the names of its modules.
 fn circles(root: &Path) -> BTreeSet<Vec<String>> {
     let mut modules = BTreeMap::new();
     read(Vec::new(), root, &mut modules);

@@ -1,24 +1,24 @@
-//! Modules depend on each other in one direction only: the order of `PROTOCOL`, then of `ROOT`, top to bottom.
+//! Tests that modules depend on each other in one direction only: each uses modules before it in `PROTOCOL`, then `ROOT`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules of `crates/protocol/src/lib.rs` in dependency order.
+/// Modules of `crates/protocol/src/lib.rs` in dependency order. Each may use itself and the modules before it.
 const PROTOCOL: &[&str] = &["error", "config", "model", "units", "verbs", "data_dir", "proto", "client"];
 
-/// Modules of `src/lib.rs` in dependency order. Each may use itself, those before it and the protocol.
+/// Modules of `src/lib.rs` in dependency order. Each may use itself, the modules before it, and the protocol modules.
 const ROOT: &[&str] = &[
     "text", "filter", "table", "machine", "secrets", "files", "catalog", "egress", "extract", "chunk", "embed",
     "store", "index", "llm", "planner", "skills", "ask", "graph", "agent", "corpus", "serve", "daemon", "bench",
     "commands",
 ];
 
-/// All modules in dependency order.
+/// Returns all modules in dependency order.
 fn layers() -> Vec<&'static str> {
     PROTOCOL.iter().chain(ROOT).copied().collect()
 }
 
-/// `config` uses the types of its settings.
+/// Pairs of a module and a later module that it may use: `config` uses the types of its settings from `model`.
 const EXCEPTIONS: &[(&str, &str)] = &[("config", "model")];
 
 #[test]
@@ -29,7 +29,7 @@ fn modules_use_only_earlier_layers() {
         for (path, text) in module_sources(room) {
             for used in modules_used(&text) {
                 let Some(other) = layers.iter().position(|it| *it == used) else {
-                    violations.push(format!("{}: `{used}` is no room", path.display()));
+                    violations.push(format!("{}: `{used}` is not a module of vic", path.display()));
                     continue;
                 };
                 if other > position && !EXCEPTIONS.contains(&(room, used.as_str())) {
@@ -65,7 +65,7 @@ fn pipeline_stages_do_not_use_each_other() {
 
 #[test]
 fn only_network_modules_open_sockets() {
-    // `daemon` binds the listeners for `serve`; `client` connects to the daemon.
+    // `daemon` opens the listeners of `serve`, and `client` connects to the daemon.
     const MAY: &[&str] = &["embed", "llm", "serve", "daemon", "client", "extract"];
     const SIGNS: &[&str] = &["reqwest::", "TcpStream", "TcpListener", "UdpSocket"];
     for room in layers().iter().filter(|it| !MAY.contains(it)) {
@@ -85,7 +85,7 @@ fn source_dir(room: &str) -> PathBuf {
     project().join(if PROTOCOL.contains(&room) { "crates/protocol/src" } else { "src" })
 }
 
-/// Returns every file of a module with its text.
+/// Returns every source file of a module with its text.
 fn module_sources(room: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![source_dir(room).join(room)];
     let mut files = Vec::new();
@@ -106,7 +106,7 @@ fn module_sources(room: &str) -> Vec<(PathBuf, String)> {
     files.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Returns the names after `crate::`, alone or in braces. Capitalized names are re-exports, not modules.
+/// Returns the names that follow `crate::`, alone or in braces. Skips capitalized names, which are re-exports, not modules.
 fn modules_used(text: &str) -> Vec<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let mut rooms = Vec::new();

@@ -1,4 +1,4 @@
-//! Rules of the source tree: layers, dependencies, the map of adversarial cases.
+//! Tests of the source tree: layers, import circles, dependencies, and the map of adversarial cases.
 
 pub(crate) mod cases;
 pub(crate) mod dependencies;

@@ -1,4 +1,5 @@
-//! Questions with known answers over the sample files, from `tests/answers/`. `benches/answers.py` prints more figures.
+//! Tests questions with known answers about the sample files, from `tests/answers/`. `benches/answers.py` prints more
+//! figures.
 
 use std::path::Path;
 
@@ -7,13 +8,13 @@ use serde_json::Value;
 use crate::support::harness::World;
 use crate::support::harness::sample_dir;
 
-/// The results of a set of questions.
+/// The counts of a set of questions.
 #[derive(Debug, Default)]
 struct Tally {
     questions: usize,
     correct: usize,
     no_answer: usize,
-    /// Answered with a wrong quote and a confidence above 0.7.
+    /// Number of answers with a wrong quote and a confidence above 0.7.
     confident_and_wrong: usize,
 }
 
@@ -40,7 +41,7 @@ fn contains_words(text: &str, part: &str) -> bool {
         .any(|(at, _)| !is_word(text[..at].chars().next_back()) && !is_word(text[at + part.len()..].chars().next()))
 }
 
-/// Returns whether the quotes contain every part of one accepted answer.
+/// Returns whether the quotes contain every part of one of the accepted answers.
 fn is_correct(question: &Value, quotes: &str) -> bool {
     let ways = question["answer"].as_array().map_or(&[][..], Vec::as_slice);
     let quotes = normalized(quotes);
@@ -77,7 +78,7 @@ fn sample_answers_reach_quality_thresholds() {
     let unanswerable = ask_all(&world, &questions("unanswerable.jsonl"));
     println!("answerable: {answerable:?}\nunanswerable: {unanswerable:?}");
     assert!(answerable.questions >= 150 && unanswerable.questions >= 100);
-    // Slightly below the measured results, so that a regression fails.
+    // The thresholds are slightly below the measured results, so that a worse result fails.
     assert!(answerable.percent(answerable.correct) >= 60, "{answerable:?}");
     assert!(answerable.percent(answerable.no_answer) <= 5, "{answerable:?}");
     assert!(answerable.percent(answerable.confident_and_wrong) <= 4, "{answerable:?}");

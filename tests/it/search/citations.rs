@@ -1,4 +1,4 @@
-//! Every shown passage is in its file or marked as outdated, while files change and vanish during queries.
+//! Tests that every passage in an answer is in its file or marked as outdated, while files change and vanish during queries.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,16 +11,16 @@ use crate::support::harness::World;
 use crate::support::long_tests::figure;
 use crate::support::long_tests::size_from_env;
 
-/// Files that are written and deleted in turn.
+/// Number of files that are written and deleted in turn.
 const FILES: u64 = 8;
 
-/// Rounds between two syncs, after which the index must be up to date.
+/// Number of rounds between two syncs. After a sync, no hit may be outdated.
 const SYNC_INTERVAL: u64 = 20;
 
 /// The files on disk, with the round that wrote each.
 type WrittenRounds = HashMap<String, u64>;
 
-/// Sets its flag on drop, also after a panic: other threads wait for it.
+/// Sets its flag when dropped, also after a panic, because another thread runs until the flag is set.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -29,7 +29,8 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Queries in a loop. Returns the number of queries and the hits in files that were deleted before the query.
+/// Searches until `over` is set. Returns the number of searches, and errors for hits in files that were deleted before the
+/// search.
 fn query_loop(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &AtomicBool) -> (u64, Vec<String>) {
     let caller = SyncClient::new(world);
     let (mut asked, mut wrong) = (0, Vec::new());
@@ -45,7 +46,7 @@ fn query_loop(world: &World, gone: &Mutex<HashMap<String, Instant>>, over: &Atom
     (asked, wrong)
 }
 
-/// Compares the hits with the files. Counts the hits marked as outdated.
+/// Checks that the hits match the files on disk, and adds errors to `wrong`. Returns the number of hits marked as outdated.
 fn check_hits(caller: &SyncClient, present: &WrittenRounds, round: u64, wrong: &mut Vec<String>) -> u64 {
     let mut old = 0;
     for hit in caller.hits("amaranth") {
@@ -56,7 +57,7 @@ fn check_hits(caller: &SyncClient, present: &WrittenRounds, round: u64, wrong: &
         let vouched = ["verified", "unchanged"].iter().any(|it| hit.metadata["citation"] == **it);
         old += u64::from(!vouched);
         if vouched && !hit.excerpt.contains(&format!("Round {written}:")) {
-            wrong.push(format!("round {round}: `{}` holds round {written}, shown is: {}", hit.path, hit.excerpt));
+            wrong.push(format!("round {round}: `{}` has round {written}, the hit shows: {}", hit.path, hit.excerpt));
         }
     }
     old
@@ -95,7 +96,7 @@ fn answers_match_disk_through_edits_and_deletions() {
     });
     wrong.extend(seen);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(asked > rounds / 4, "{asked} questions show nothing");
+    assert!(asked > rounds / 4, "only {asked} questions were asked");
     figure(
         "edits and deletions under questions",
         format!("{rounds} rounds, {asked} questions beside them, 0 wrong passages, {old} said to be old"),

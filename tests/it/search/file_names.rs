@@ -1,4 +1,4 @@
-//! Search by file names, member names and attachment names; mail by its own date; numbers in any notation.
+//! Tests searches by names of files, archive members and attachments, by the date of mail, and by numbers in any notation.
 
 use std::io::{Cursor, Write};
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::harness::World;
 
-/// A daemon with these files indexed, among a hundred unrelated files.
+/// Starts a daemon and indexes these files among a hundred unrelated files.
 fn world_with_noise(files: &[(&str, &[u8])]) -> World {
     const WORDS: [&str; 12] = [
         "bridge", "ribbon", "barley", "lantern", "garden", "ledger", "winter", "window", "market", "harbour", "video",
@@ -67,7 +67,7 @@ fn file_is_found_by_name_regardless_of_text() {
     assert!(world.paths(&["register -omega"]).iter().all(|it| it != "tariff-register-omega.txt"));
     let found = first_hit(&world, "tariff omega");
     assert!(found["reasoning"].as_str().unwrap().contains("the name holds tariff, omega"), "{found:#}");
-    // A deleted or renamed file is not found by its old name.
+    // A deleted or renamed file must not be found by its old name.
     std::fs::remove_file(world.files().join("winter ledger.txt")).unwrap();
     std::fs::rename(world.files().join("tariff-register-omega.txt"), world.files().join("epsilon.txt")).unwrap();
     world.index();
@@ -110,12 +110,12 @@ fn mail(from: &str, date: &str, subject: &str, attachment: Option<&str>) -> Stri
     }
 }
 
-/// An Outlook message with one attachment.
+/// Returns an Outlook message with one attachment.
 fn outlook(subject: &str, attachment: &str) -> Vec<u8> {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     file.create_storage("/__attach_version1.0_#00000000").unwrap();
-    // The submit time, 2025-05-06, in units of 100 ns since 1601.
+    // The submit time is 2025-05-06, in units of 100 ns since 1601.
     let ticks = (1_746_489_600_u64 + 11_644_473_600) * 10_000_000;
     let properties = [vec![0; 32], vec![0x40, 0, 0x39, 0, 0, 0, 0, 0], ticks.to_le_bytes().to_vec()].concat();
     for (path, content) in [
@@ -142,7 +142,7 @@ fn mail_uses_its_own_date_and_lists_attachments() {
         ("other.eml", other.as_bytes()),
         ("outlook.msg", &outlook("The crane", "crane-manual.bin")),
     ]);
-    // The files are new, except that one was modified in March.
+    // All files are new, but this one gets a modification time in March, which must not count as the date of the mail.
     let march = SystemTime::UNIX_EPOCH + Duration::from_secs(1_742_000_000);
     std::fs::File::options().write(true).open(world.files().join("early.eml")).unwrap().set_modified(march).unwrap();
     world.index();
@@ -160,7 +160,7 @@ fn mail_uses_its_own_date_and_lists_attachments() {
     assert!(warnings.contains("mail date"), "{answer:#}");
     assert!(answer["hits"][0]["reasoning"].as_str().unwrap().contains("mail date from 2025-03-01"), "{answer:#}");
     assert!(answer["hits"][0]["metadata"]["mail_date"].as_str().unwrap().starts_with("2025-03-1"), "{answer:#}");
-    // For other files, a date filter applies to the file's date.
+    // For files other than mail, a date filter applies to the modification time, without a warning.
     assert!(!world.json(&["ask", "files modified since 2025"])["warnings"].to_string().contains("mail date"));
     for (question, file, attachment) in [
         ("what was attached to the mail about the pump", "pump.eml", "valve-drawing.bin"),

@@ -1,4 +1,4 @@
-//! Questions, quotes, citations, file names and printed paths.
+//! Tests of questions, quotes, citations, file names and printed paths.
 
 pub(crate) mod answer_quality;
 pub(crate) mod citations;

@@ -1,4 +1,4 @@
-//! Every path that vic prints is accepted as input, alone and with its location.
+//! Tests that every path that vic prints is accepted as input, alone and with a location.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -18,7 +18,7 @@ fn first_hit_field(world: &World, question: &str, field: &str) -> String {
     found.as_str().unwrap_or_else(|| panic!("{answer}")).to_string()
 }
 
-/// Posts a request. Returns the status and the JSON body.
+/// Sends a POST request. Returns the HTTP status and the JSON body.
 fn post_json(world: &World, path: &str, body: &Value) -> (u16, Value) {
     let answered = post(world, path, body);
     (answered.status, answered.json())
@@ -66,7 +66,7 @@ fn printed_locations_are_accepted_by_every_command() {
     write_zip(&world.files().join("old.zip"), "in/note.md", "One\n\nThe key is with the baker.\nThree\n");
     world.index();
     assert_eq!(world.ok(&["read", "Contracts/lease.md"]).trim(), lines.join("\n"));
-    assert_eq!(world.ok(&["read", "files/Contracts/lease.md"]).trim(), lines.join("\n"), "below the working directory");
+    assert_eq!(world.ok(&["read", "files/Contracts/lease.md"]).trim(), lines.join("\n"), "relative to `.`");
     assert_eq!(world.json(&["similar", "Contracts/lease.md"])["hits"][0]["path"], "Contracts/other.md");
     assert_eq!(world.json(&["files", "--root", "Contracts"])["total"], 2);
     assert_eq!(world.json(&["ask", "mooring", "--root", "Contracts"])["hits"][0]["path"], "Contracts/other.md");
@@ -121,7 +121,7 @@ fn context_lines_match_file_with_secrets_redacted() {
     assert_eq!(
         shown.lines().collect::<Vec<_>>(),
         [
-            // In a file with a redacted key, the context lines are those of the passage, which excludes the heading.
+            // The context begins at the passage, not at the heading, because the file has a redacted key.
             "hives.md-3- key [redacted]",
             "hives.md:4: The hive weighed 31 kg.",
             "hives.md-5- ",

@@ -1,4 +1,4 @@
-//! Search results: conditions on words and files, duplicates, files without text, grep lines, similar files.
+//! Tests search results: conditions on words and files, duplicates, files without text, grep lines, similar files.
 
 use vic::client::Client;
 use vic::config::Config;
@@ -7,7 +7,7 @@ use vic::model::{AskEvent, AskRequest, GrepRequest, GrepResponse, SimilarRequest
 use crate::support::harness::World;
 use crate::support::http_client::post;
 
-/// A daemon with these files indexed.
+/// Starts a daemon and indexes these files.
 fn indexed_world(files: &[(&str, &str)]) -> World {
     let world = World::new().with("VIC_WATCH", "0").start();
     for (path, text) in files {
@@ -17,7 +17,7 @@ fn indexed_world(files: &[(&str, &str)]) -> World {
     world
 }
 
-/// Runs a call of the typed client against the world's daemon.
+/// Runs requests of the typed client to the daemon of this world.
 fn with_client<T>(world: &World, work: impl AsyncFnOnce(Client) -> T) -> T {
     let data = world.data();
     let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
@@ -103,7 +103,8 @@ fn metadata_question_lists_and_counts_files() {
 
 #[test]
 fn date_filter_means_local_midnight_in_every_api() {
-    // In Tokyo (UTC+9), a file from the first half hour of the year still has the old year in UTC.
+    // Date filters must use local time: in Tokyo (UTC+9), a file from the first half hour of the year has the old year in
+    // UTC.
     let world = World::new().with("TZ", "JST-9").with("VIC_WATCH", "0").start();
     for (name, moment) in [("old.md", "2024-12-31T14:30:00Z"), ("new.md", "2024-12-31T15:30:00Z")] {
         let file = std::fs::File::options().write(true).open(world.write(name, "quince jelly")).unwrap();

@@ -1,32 +1,33 @@
-//! Capabilities of the machine that a test needs: tracing programs, also running ones, private namespaces, other user ids,
-//! libraries that are fetched.
+//! Checks the capabilities of the machine that a test needs: tracing programs, tracing running programs, private namespaces,
+//! other user ids, downloaded libraries.
 //!
-//! Without its capability a test shows nothing. Capabilities that a package installs are required: the test fails with
-//! `cannot prove`. Capabilities that only the machine's owner can grant (namespaces and attaching are kernel settings, other
-//! users need root), or that come from the network, are optional: the test passes and reports that on standard error, past
-//! the harness, which hides the output of passing tests. `VIC_TESTS_MUST_PROVE=1`, set by `make torture`, makes it fail.
+//! A test cannot check anything without its capability. A capability that a package installs is required: the test fails
+//! with `cannot prove`. A capability that only the owner of the machine can grant (namespaces and attaching are kernel
+//! settings, other users need root), or that needs a download, is optional: the test passes and prints `NOT PROVEN` on
+//! standard error, bypassing the test harness, which hides the output of passing tests. With `VIC_TESTS_MUST_PROVE=1`, which
+//! `make torture` sets, the test fails instead.
 //!
-//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets tests pass without the named capabilities.
+//! `VIC_TESTS_WITHOUT=strace,attach,userns,users,autogroup,clients` lets tests without these capabilities pass.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::support::syscall_trace::SyscallTrace;
 
-/// A capability.
+/// A capability of the machine that some tests need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Capability {
-    /// `strace` and the permission to trace.
+    /// `strace` is installed and may trace its children.
     Strace,
-    /// The permission to trace a running program that is not a child of the tracer.
+    /// A running program that is not a child of the tracer may be traced.
     Attaching,
-    /// Unprivileged user namespaces with mounts inside.
+    /// Unprivileged user namespaces can be created, with mounts inside.
     Namespaces,
-    /// The permission to run programs under another user id.
+    /// Programs can be started under another user id.
     OtherUsers,
-    /// A kernel that groups processor scheduling by session (autogroup).
+    /// The kernel schedules processes by session (autogroup).
     Sessions,
-    /// The libraries of the example clients in `tests/clients`.
+    /// The libraries of the example clients in `tests/clients` are downloaded.
     Clients,
 }
 
@@ -40,7 +41,7 @@ const ALL: [Capability; 6] = [
 ];
 
 impl Capability {
-    /// Returns the name in `VIC_TESTS_WITHOUT`.
+    /// Returns the name of the capability in `VIC_TESTS_WITHOUT`.
     fn name(self) -> &'static str {
         match self {
             Capability::Strace => "strace",
@@ -64,7 +65,7 @@ impl Capability {
     }
 }
 
-/// The behavior of a test.
+/// What a test does, given the capability that it needs.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
     Proves,
@@ -77,7 +78,7 @@ fn decide(means: Capability, is_there: bool, without: &str, must_prove: bool) ->
     let known = |name: &str| ALL.iter().any(|it| it.name() == name);
     assert!(
         names.clone().all(known),
-        "VIC_TESTS_WITHOUT=`{without}`: known are {}",
+        "VIC_TESTS_WITHOUT=`{without}`: the known names are {}",
         ALL.map(Capability::name).join(", ")
     );
     match is_there {
@@ -88,7 +89,7 @@ fn decide(means: Capability, is_there: bool, without: &str, must_prove: bool) ->
     }
 }
 
-/// Returns whether a test with this need proceeds. Fails the test if a required capability is missing.
+/// Returns whether a test that needs this capability may run. Fails the test if the capability is required and missing.
 fn can_prove(means: Capability, is_there: bool) -> bool {
     let set = |name: &str| std::env::var(name).unwrap_or_default();
     match decide(means, is_there, &set("VIC_TESTS_WITHOUT"), !set("VIC_TESTS_MUST_PROVE").is_empty()) {
@@ -101,40 +102,40 @@ fn can_prove(means: Capability, is_there: bool) -> bool {
     }
 }
 
-/// Reports that this test shows nothing.
+/// Reports on standard error that this test checked nothing.
 pub(crate) fn report_not_proven(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_string();
-    // Not with a macro: the harness captures the output of macros.
+    // `write_all` instead of `eprintln!`, because the harness captures the output of macros.
     std::io::stderr().write_all(format!("\nNOT PROVEN: {test}: {why}\n").as_bytes()).unwrap();
 }
 
-/// Returns whether a test that traces programs proceeds.
+/// Returns whether a test that traces programs may run.
 pub(crate) fn can_trace() -> bool {
     can_prove(Capability::Strace, SyscallTrace::is_possible())
 }
 
-/// Returns whether a test that attaches to running programs proceeds, given its own attempt.
+/// Returns whether a test that attaches to running programs may run; `is_possible` is the result of its own attempt.
 pub(crate) fn can_attach(is_possible: bool) -> bool {
     can_prove(Capability::Attaching, is_possible)
 }
 
-/// Returns whether a test that runs programs under `unshare` with these arguments proceeds. Tries it with `true`.
+/// Returns whether a test that runs programs under `unshare` with these arguments may run. Tries it with `true`.
 pub(crate) fn can_unshare(words: &[&str]) -> bool {
     let tried = Command::new("unshare").args(words).arg("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
     can_prove(Capability::Namespaces, tried.is_ok_and(|it| it.success()))
 }
 
-/// Returns whether a test that acts as another user proceeds, given its own attempt.
+/// Returns whether a test that acts as another user may run; `is_possible` is the result of its own attempt.
 pub(crate) fn can_switch_user(is_possible: bool) -> bool {
     can_prove(Capability::OtherUsers, is_possible)
 }
 
-/// Returns whether a test of processor shares between sessions proceeds.
+/// Returns whether a test of CPU shares between sessions may run; `are_there` says whether the kernel has autogroups.
 pub(crate) fn can_check_autogroup(are_there: bool) -> bool {
     can_prove(Capability::Sessions, are_there)
 }
 
-/// Returns whether a test of an example client proceeds, given that its libraries exist or not.
+/// Returns whether a test of an example client may run; `are_there` says whether the libraries of the client exist.
 pub(crate) fn can_run_clients(are_there: bool) -> bool {
     can_prove(Capability::Clients, are_there)
 }

@@ -1,4 +1,4 @@
-//! A typed client that stays connected, for tests that send many requests.
+//! A typed client of the daemon that keeps its connection, for tests that send many requests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,25 +14,25 @@ use vic::model::{
 
 use crate::support::harness::World;
 
-/// The typed client with its own runtime.
+/// The typed client with its own async runtime, so that tests can call it synchronously.
 pub(crate) struct SyncClient {
     client: Client,
     runtime: tokio::runtime::Runtime,
 }
 
 impl SyncClient {
-    /// Connects to the world's daemon.
+    /// Connects to the daemon of this world.
     pub(crate) fn new(world: &World) -> SyncClient {
         let data = world.data();
         let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
         let config = Config::from_lookup(&lookup).unwrap();
-        // A runtime thread of its own: between two calls, the daemon still checks that the client is alive.
+        // The runtime has its own thread: the client must answer keepalive checks of the daemon between two calls.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let client = runtime.block_on(Client::connect(&config)).unwrap();
         SyncClient { client, runtime }
     }
 
-    /// Returns the status and asserts that its counts add up.
+    /// Returns the status of the daemon, after a check that the file counts add up.
     pub(crate) fn status(&self) -> Status {
         let status = self.runtime.block_on(self.client.status()).unwrap();
         let it = &status.coverage;
@@ -41,7 +41,7 @@ impl SyncClient {
         status
     }
 
-    /// Returns every file in the index by its path relative to the root.
+    /// Returns all files of the index, by their path relative to the root.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, FileRecord> {
         let mut known = BTreeMap::new();
         loop {
@@ -54,20 +54,20 @@ impl SyncClient {
         }
     }
 
-    /// Returns the hits of a search.
+    /// Returns at most 50 hits of a search.
     pub(crate) fn hits(&self, query: &str) -> Vec<SearchHit> {
         let request = AskRequest { query: query.into(), limit: Some(50), ..AskRequest::default() };
         self.runtime.block_on(self.client.search(request)).unwrap().hits
     }
 
-    /// Returns the rows of a graph query.
+    /// Returns the rows that an AxQL graph query finds.
     pub(crate) fn graph_rows(&self, axql: &str) -> Vec<Value> {
         let question = GraphQuestion { axql: Some(axql.into()), ..GraphQuestion::default() };
         let answer = self.runtime.block_on(self.client.graph(GraphRequest::Query(question))).unwrap();
         answer["rows"].as_array().unwrap().clone()
     }
 
-    /// Waits until all changes so far are searchable.
+    /// Waits until all changes of files so far are searchable; fails after 60 s.
     pub(crate) fn sync(&self) -> SyncReport {
         self.try_sync(60).unwrap()
     }

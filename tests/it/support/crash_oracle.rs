@@ -1,7 +1,8 @@
-//! A writer of files that records what it wrote and what the daemon acknowledged. Compares both with the data after a kill.
+//! Writes files and records which file versions the daemon acknowledged, then compares both with the stored data after a
+//! kill.
 //!
-//! A change is acknowledged when the daemon lists the file as indexed with the hash of the written content. Acknowledgements
-//! also go to a ledger file, synced line by line, for debugging a loss.
+//! A version is acknowledged when the daemon lists the file as indexed with the hash of the written content. Each
+//! acknowledgement also goes to a ledger file as one synced line, so that a lost version can be debugged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,36 +19,36 @@ use vic::store::{FileSet, LanceStore, Store};
 use crate::support::harness::World;
 use crate::support::long_tests::Rng;
 
-/// Maximum number of files. Beyond it, files are only changed, renamed and deleted.
+/// Maximum number of files. At this number, files are only changed, renamed and deleted.
 const MAX_FILES: usize = 60;
 
-/// Prefix of the unique word of each file version.
+/// Prefix of the unique word in each file version.
 const TOKEN_PREFIX: &str = "token";
 
-/// The written files, and the acknowledgements of the daemon.
+/// The files that were written, and the versions that the daemon acknowledged.
 pub(crate) struct CrashOracle {
     dice: Rng,
     serial: u64,
     folder: PathBuf,
-    /// The current version of each file.
+    /// The current version of each file on disk.
     current: BTreeMap<PathBuf, FileVersion>,
-    /// Files with an acknowledged current version, and the time of the acknowledgement.
+    /// Files whose current version is acknowledged, with the time of the acknowledgement.
     acknowledged: BTreeMap<PathBuf, u64>,
-    /// Acknowledged versions that have been replaced.
+    /// Acknowledged versions that have been replaced on disk.
     replaced: Vec<Promise>,
     ledger: File,
     pub(crate) acknowledgements: u64,
     runtime: Runtime,
 }
 
-/// One version of a file.
+/// One version of a file: its unique word and its hash.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileVersion {
     pub(crate) token: String,
     pub(crate) hash: [u8; 32],
 }
 
-/// An acknowledged version with its validity in nanoseconds since the epoch, until the file was touched.
+/// An acknowledged version. Valid from the acknowledgement until the file was touched, in nanoseconds since the epoch.
 struct Promise {
     path: PathBuf,
     version: FileVersion,
@@ -55,18 +56,18 @@ struct Promise {
     until: u64,
 }
 
-/// The contents of a store and a catalog at rest.
+/// What the catalog and the store of a stopped daemon contain.
 pub(crate) struct StoredState {
-    /// Every file by its path relative to the root.
+    /// Every file of the catalog, by its path relative to the root.
     pub(crate) records: BTreeMap<PathBuf, FileRecord>,
-    /// The words and the number of rows of each file in the store.
+    /// The unique words and the number of rows of each file in the store.
     pub(crate) words: BTreeMap<FileId, (Vec<String>, u64)>,
-    /// Damaged files that the store set aside when it was opened.
+    /// Damaged files that the store quarantined when it was opened.
     damaged: Vec<PathBuf>,
 }
 
 impl CrashOracle {
-    /// Creates an oracle that writes into the folder of this world.
+    /// Creates an oracle that writes into the folder to index of this world.
     pub(crate) fn new(world: &World, seed: u64) -> CrashOracle {
         let ledger = File::create(world.data().with_file_name("acknowledged")).unwrap();
         CrashOracle {
@@ -82,17 +83,17 @@ impl CrashOracle {
         }
     }
 
-    /// Draws a number, such as milliseconds to wait.
+    /// Returns a random number in the range, such as milliseconds to wait.
     pub(crate) fn draw(&mut self, range: std::ops::Range<u64>) -> u64 {
         self.dice.in_range(range)
     }
 
-    /// Returns the number of acknowledged versions at that moment.
+    /// Returns how many acknowledged versions were valid at this time.
     pub(crate) fn promised_at(&self, at: u64) -> u64 {
         self.promises(at).count() as u64
     }
 
-    /// Returns the files with an acknowledged current version.
+    /// Returns the files whose current version is acknowledged.
     pub(crate) fn present(&self) -> Vec<(PathBuf, FileVersion)> {
         self.acknowledged.keys().map(|path| (path.clone(), self.current[path].clone())).collect()
     }
@@ -103,7 +104,7 @@ impl CrashOracle {
         present.map(|(path, _)| (path, &self.current[path])).chain(past.map(|it| (&it.path, &it.version)))
     }
 
-    /// Must precede every change of a file: ends the promise for its current version.
+    /// Ends the validity of the acknowledged version of a file. Must be called before every change of the file.
     fn end_promise(&mut self, path: &Path) {
         if let Some(from) = self.acknowledged.remove(path) {
             let version = self.current[path].clone();
@@ -111,7 +112,7 @@ impl CrashOracle {
         }
     }
 
-    /// Saves, changes, renames or deletes one file.
+    /// Writes, changes, renames or deletes one random file.
     pub(crate) fn change_one(&mut self) {
         let some = self.current.keys().nth(self.dice.below(self.current.len().max(1) as u64) as usize).cloned();
         let choice = self.dice.below(100);
@@ -155,7 +156,7 @@ impl CrashOracle {
         self.current.insert(path, FileVersion { token, hash: *blake3::hash(content.as_bytes()).as_bytes() });
     }
 
-    /// Lists the indexed files and notes new acknowledgements. Notes none if the daemon does not answer.
+    /// Lists the indexed files and records new acknowledgements. Does nothing if the daemon does not answer.
     pub(crate) fn note_acknowledged(&mut self, world: &World) {
         let config = world.config();
         let listed = self.runtime.block_on(async {
@@ -179,8 +180,8 @@ impl CrashOracle {
         self.ledger.sync_data().unwrap();
     }
 
-    /// Opens a data directory without a daemon. Checks that every version acknowledged and untouched at that moment is
-    /// recorded and stored exactly once. Returns the errors.
+    /// Opens a data directory without a daemon. Checks that every acknowledged version that was valid at this time is in the
+    /// catalog and in the store exactly once. Returns the errors.
     pub(crate) fn check_stored(&self, data: &Path, at: u64) -> Vec<String> {
         let rest = match self.runtime.block_on(StoredState::open(data)) {
             Ok(rest) => rest,
@@ -189,12 +190,12 @@ impl CrashOracle {
         let mut wrong: Vec<String> =
             self.promises(at).filter_map(|(path, version)| rest.problem(path, version)).collect();
         if !wrong.is_empty() {
-            wrong.push(format!("the store set aside {:?}", rest.damaged));
+            wrong.push(format!("the store quarantined {:?}", rest.damaged));
         }
         wrong
     }
 
-    /// Waits until the index matches the folder: every file once, nothing else.
+    /// Waits until the index contains every file of the folder once and nothing else.
     pub(crate) fn check_converged(&mut self, world: &World) {
         let config = world.config();
         let expected: BTreeSet<(PathBuf, String)> =
@@ -227,12 +228,12 @@ impl CrashOracle {
     }
 }
 
-/// Returns the nanoseconds since the epoch.
+/// Returns the current time in nanoseconds since the epoch.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
 }
 
-/// Returns every file and word found through the running daemon.
+/// Returns every pair of file and unique word that `grep` finds in the running daemon.
 async fn found_tokens(config: &vic::config::Config) -> BTreeSet<(PathBuf, String)> {
     let request =
         GrepRequest { pattern: format!("{TOKEN_PREFIX}[0-9a-f]+"), limit: Some(10_000), ..GrepRequest::default() };
@@ -242,14 +243,14 @@ async fn found_tokens(config: &vic::config::Config) -> BTreeSet<(PathBuf, String
 }
 
 impl StoredState {
-    /// Reads the whole catalog and store.
+    /// Reads the whole catalog and the whole store.
     pub(crate) async fn open(data: &Path) -> vic::error::Result<StoredState> {
         let catalog = Catalog::open(&data.join("catalog.sqlite"))?;
         let (records, _) = catalog.search(&FileFilter::default(), usize::MAX, 0)?;
         let records = records.into_iter().map(|it| (it.found.path.clone(), it)).collect();
         let mut words = BTreeMap::<FileId, (Vec<String>, u64)>::new();
         let mut damaged = Vec::new();
-        // Before the first table is recorded, nothing has been stored.
+        // Without a recorded table there is no store to open.
         if let Some(fingerprint) = catalog.meta_get("serving_fingerprint")? {
             let dimension = catalog.meta_get("serving_dimension")?.unwrap().parse().unwrap();
             let store = LanceStore::open(&data.join("index"), &fingerprint, dimension).await?;
@@ -266,19 +267,19 @@ impl StoredState {
         Ok(StoredState { records, words, damaged })
     }
 
-    /// Returns the error of an acknowledged file version, if any.
+    /// Returns what is wrong with the stored data of an acknowledged file version, if anything.
     fn problem(&self, path: &Path, version: &FileVersion) -> Option<String> {
         let shown = path.display();
         let Some(record) = self.records.get(path) else { return Some(format!("{shown}: not in the catalog")) };
-        // A file that was renamed, or was to copy a file that changed, is checked again. It is pending until then and still
-        // answers as before.
+        // A renamed file, or a copy whose source changed, is pending until it is checked again. Until then, searches still
+        // find its old rows.
         let stands = match record.state {
             FileState::Indexed => record.hash.is_some_and(|it| it.0 == version.hash),
             FileState::Pending => true,
             FileState::Skipped | FileState::Failed => false,
         };
         if !stands {
-            return Some(format!("{shown}: {:?}, with another content", record.state));
+            return Some(format!("{shown}: {:?}, not indexed with the hash of this version", record.state));
         }
         let (words, rows) = self.words.get(&record.id).cloned().unwrap_or_default();
         let is_whole = rows == u64::from(record.chunks) && words == [version.token.clone()];

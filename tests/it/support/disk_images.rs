@@ -1,36 +1,36 @@
-//! Rebuilds possible disk states after a power loss from the system calls of a run: all synced data, and any part of the
-//! unsynced data.
+//! Rebuilds the disk states that a power loss can leave, from the recorded system calls of a run: all synced data and any
+//! part of the unsynced data.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::support::long_tests::Rng;
 
-/// Recorded calls, with all bytes.
+/// System calls that `strace` records, with all bytes.
 const CALLS: &str = "trace=openat,open,creat,write,pwrite64,writev,pwritev,lseek,ftruncate,fallocate,copy_file_range,\
     fsync,fdatasync,syncfs,sync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,close";
 
-/// Returns the command prefix that records a program in a form that [`DiskRecording`] can read, one file per thread.
+/// Returns the command prefix that records a program so that [`DiskRecording`] can read the traces, one file per thread.
 pub(crate) fn recording_command(prefix: &Path) -> Vec<String> {
     let prefix = prefix.to_str().unwrap();
     let strace = ["strace", "-D", "-ff", "-q", "-y", "-ttt", "-xx", "-s", "100000000", "--seccomp-bpf"];
     strace.iter().copied().chain(["-e", CALLS, "-o", prefix]).map(String::from).collect()
 }
 
-/// The part of the unsynced data that survives a power loss.
+/// The part of the unsynced data that survives a simulated power loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// Nothing survives.
+    /// No unsynced change survives.
     All,
-    /// Every name and length survives, but no bytes: zeros.
+    /// All names and file lengths survive, but the bytes are zeros.
     LoseBytes,
-    /// Every deletion survives, but neither new names nor bytes.
+    /// All deletions survive, but no new names and no bytes.
     AllButDeletions,
-    /// A random prefix of the changes of each folder and file survives.
+    /// A random number of the oldest unsynced changes of each folder and each file survives.
     RandomPrefix,
 }
 
-/// All operations on a folder, in order.
+/// All recorded operations on a folder, in order.
 pub(crate) struct DiskRecording {
     folder: PathBuf,
     events: Vec<Event>,
@@ -54,7 +54,7 @@ enum Operation {
 }
 
 impl DiskRecording {
-    /// Reads the traces of a run that did everything to this folder, which was empty before.
+    /// Reads the traces of a run that made every change to this folder, which was empty before.
     pub(crate) fn read(traces: &Path, folder: &Path) -> DiskRecording {
         let mut lines: Vec<(u64, String)> = Vec::new();
         for entry in std::fs::read_dir(traces).unwrap() {
@@ -66,7 +66,7 @@ impl DiskRecording {
                 Some((at * 1_000, call.to_owned()))
             }));
         }
-        // The calls of one thread are already in order.
+        // The sort is stable: calls of one thread with equal times keep their order.
         lines.sort_by_key(|it| it.0);
         let mut reader = Reader { folder: folder.to_owned(), places: HashMap::new(), events: Vec::new() };
         for (at_ns, call) in lines {
@@ -75,18 +75,18 @@ impl DiskRecording {
         DiskRecording { folder: folder.to_owned(), events: reader.events }
     }
 
-    /// Returns the moments after which the set of data that can be lost differs from the one before.
+    /// Returns the event indexes where a power loss can leave other data than at the index before.
     pub(crate) fn moments(&self) -> Vec<usize> {
         let counts = |it: &Event| !matches!(it.operation, Operation::Write(..));
         (1..self.events.len()).filter(|it| counts(&self.events[it - 1]) || counts(&self.events[*it])).collect()
     }
 
-    /// Returns the time of a moment.
+    /// Returns the time of the event with this index, in nanoseconds.
     pub(crate) fn time_of(&self, moment: usize) -> u64 {
         self.events[moment].at_ns
     }
 
-    /// Describes the last event before a moment.
+    /// Describes the last event before the event with this index.
     pub(crate) fn describe(&self, moment: usize) -> String {
         let shown = |path: &Path| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
         match &self.events[moment - 1].operation {
@@ -102,7 +102,7 @@ impl DiskRecording {
         }
     }
 
-    /// Builds in `to` the folder that a power loss after this moment may leave.
+    /// Builds in `to` a state of the folder that a power loss before the event `moment` can leave.
     pub(crate) fn image(&self, moment: usize, loss: Loss, dice: &mut Rng, to: &Path) {
         let mut state = State::new(&self.folder);
         self.events[..moment].iter().for_each(|it| state.apply(&it.operation));
@@ -110,11 +110,11 @@ impl DiskRecording {
     }
 }
 
-/// Turns calls into events.
+/// Turns the lines of a trace into events.
 struct Reader {
     folder: PathBuf,
-    /// The write offset by descriptor and file; None means append. Keyed by file too: a call that opens a file is
-    /// recorded when it begins, and may return the number of a descriptor that is still in use at that point.
+    /// The next write offset by descriptor and file; None means append. Keyed by file too, because a trace lists a call that
+    /// opens a file when the call begins; the descriptor that it returns can still belong to another file then.
     places: HashMap<(u32, PathBuf), Option<u64>>,
     events: Vec<Event>,
 }
@@ -178,7 +178,7 @@ impl Reader {
                 vec![Operation::Write(path, at.unwrap_or(u64::MAX), bytes)]
             }
             "close" => Vec::new(),
-            other => panic!("an unsupported call: {other}({rest}"),
+            other => panic!("this system call is not supported: {other}({rest}"),
         }
     }
 
@@ -190,10 +190,10 @@ impl Reader {
     }
 }
 
-/// The state of the file system in the middle of a run.
+/// The state of the file system after some of the events.
 struct State<'a> {
     files: Vec<File<'a>>,
-    /// The file of each path at this moment; None is a folder.
+    /// The index of the file at each path; None for a folder.
     names: BTreeMap<PathBuf, Option<usize>>,
     folders: BTreeMap<PathBuf, Folder>,
 }
@@ -202,7 +202,7 @@ struct State<'a> {
 struct File<'a> {
     changes: Vec<Change<'a>>,
     synced: usize,
-    /// The length after all changes.
+    /// The file length after all changes.
     length: u64,
 }
 
@@ -217,7 +217,7 @@ struct Folder {
     synced: usize,
 }
 
-/// A change of a folder: a name removed, a name added, or both for a rename within it.
+/// A change of the entries of a folder: a name removed, a name added, or both for a rename within the folder.
 #[derive(Clone)]
 struct NameChange {
     removed: Option<PathBuf>,
@@ -297,7 +297,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Returns None for a file without a name.
+    /// Returns the file at this path, or None if the path is a folder or has been removed.
     fn file(&mut self, path: &Path) -> Option<&mut File<'a>> {
         let file = self.names.get(path).copied().flatten()?;
         Some(&mut self.files[file])
@@ -314,7 +314,7 @@ impl<'a> State<'a> {
             }
         }
         std::fs::create_dir_all(to).unwrap();
-        // Folders precede their contents. The contents of a lost folder are lost with it.
+        // A folder precedes its contents in the sorted map, so that an entry whose folder was lost is lost as well.
         for (path, entry) in names {
             let path = to.join(path.strip_prefix(folder).unwrap());
             let is_reachable = path.parent().is_some_and(Path::is_dir);
@@ -329,7 +329,7 @@ impl<'a> State<'a> {
 }
 
 impl Folder {
-    /// Returns the number of unsynced changes that survive.
+    /// Returns how many of the unsynced changes of the folder survive.
     fn surviving_changes(&self, loss: Loss, dice: &mut Rng) -> usize {
         let unsynced = self.changes.len() - self.synced;
         match loss {
@@ -381,14 +381,14 @@ impl File<'_> {
     }
 }
 
-/// Returns the number and the path of the descriptor in the first argument.
+/// Returns the number and the path of the descriptor in the first argument of a traced call.
 fn descriptor(arguments: &str) -> Option<(u32, PathBuf)> {
     let (number, rest) = arguments.split_once('<')?;
     let (path, _) = rest.split_once('>')?;
     Some((number.parse().ok()?, path_from_bytes(decode(path)?)))
 }
 
-/// Returns the paths among the arguments. A relative path is joined to the folder of its descriptor.
+/// Returns the paths among the arguments of a traced call. A relative path is joined to the folder of its descriptor.
 fn paths(arguments: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut parts = arguments.split('"');
@@ -404,7 +404,7 @@ fn quoted_bytes(arguments: &str) -> Vec<Vec<u8>> {
     arguments.split('"').skip(1).step_by(2).filter_map(decode).collect()
 }
 
-/// Decodes `\x61\x62` to `ab`. Returns None for anything else.
+/// Decodes `\x61\x62`, as `strace -xx` prints bytes, to `ab`. Returns None for anything else.
 fn decode(text: &str) -> Option<Vec<u8>> {
     text.split("\\x").skip(1).map(|it| u8::from_str_radix(it, 16).ok()).collect()
 }

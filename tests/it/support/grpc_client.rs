@@ -1,4 +1,4 @@
-//! HTTP/2 as gRPC uses it: one call on its own connection, with any authority.
+//! A gRPC client for tests of the wire format: one call per HTTP/2 connection, with any authority and any bytes.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::support::harness::World;
 
-/// Time limit of a call or stream.
+/// Time limit of a call or a stream. The test fails at this limit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The response to a call.
+/// The response to a gRPC call.
 #[derive(Debug)]
 pub(crate) struct CallResponse {
     pub(crate) status: u16,
-    /// The gRPC status code; 0 is success.
+    /// The gRPC status code; 0 is success. None if the response has no status.
     pub(crate) code: Option<u32>,
     pub(crate) headers: String,
     pub(crate) body: Vec<u8>,
@@ -35,7 +35,7 @@ pub(crate) fn call(
     call_with_length(world, authority, method, headers, (message.len() as u32, message))
 }
 
-/// Like [`call`], with an announced message length.
+/// Like [`call`], but announces this message length instead of the real one.
 pub(crate) fn call_with_length(
     world: &World,
     authority: &str,
@@ -47,7 +47,7 @@ pub(crate) fn call_with_length(
     call_over(world, tokio::net::TcpStream::connect(address.trim()), (authority, method), headers, message)
 }
 
-/// Like [`call`], over the Unix socket.
+/// Like [`call`], over the Unix socket of the daemon.
 pub(crate) fn call_socket(world: &World, method: &str, headers: &[(&str, &str)], message: &[u8]) -> CallResponse {
     let connecting = tokio::net::UnixStream::connect(world.data().join("vicd.sock"));
     call_over(world, connecting, ("localhost", method), headers, (message.len() as u32, message))
@@ -89,7 +89,7 @@ fn call_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     called.unwrap_or_else(|_| panic!("no answer to {method} within {PATIENCE:?}\n{}", world.log()))
 }
 
-/// Encodes a string field of a message.
+/// Encodes a string field of a protobuf message.
 pub(crate) fn string_field(number: u8, value: &str) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];
     let mut length = value.len();
@@ -102,7 +102,7 @@ pub(crate) fn string_field(number: u8, value: &str) -> Vec<u8> {
     field
 }
 
-/// Returns every method of the services from the proto files, so that none is missed.
+/// Returns the paths of all methods in the proto files, so that a new method is tested as well.
 pub(crate) fn methods() -> Vec<String> {
     let mut methods = Vec::new();
     for (service, proto) in [

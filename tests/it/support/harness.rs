@@ -1,4 +1,4 @@
-//! A real daemon with its own folder, and the real command line.
+//! Runs a real daemon on a temporary data directory, and real `vic` commands against it, for all integration tests.
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -19,51 +19,52 @@ pub(crate) fn vic_program() -> &'static str {
     })
 }
 
-/// A daemon with its data directory and an empty folder to fill and index. Stops with the test.
+/// A daemon with its data directory and an empty folder to index. Dropping the value kills the daemon.
 pub(crate) struct World {
     dir: TempDir,
     daemon: Option<Child>,
     variables: Vec<(String, String)>,
-    /// Command prefix of every program.
+    /// Command that every program is started through, with its arguments; empty starts programs directly.
     launcher: Vec<String>,
 }
 
 impl World {
-    /// Creates the folders. Starts no daemon.
+    /// Creates the temporary folders. Does not start the daemon.
     pub(crate) fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("files")).unwrap();
         World { dir, daemon: None, variables: Vec::new(), launcher: Vec::new() }
     }
 
-    /// Sets a variable for the daemon and the commands.
+    /// Sets an environment variable for the daemon and for every `vic` command.
     pub(crate) fn with(mut self, name: &str, value: &str) -> World {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// Starts every program through this launcher, which must exec it.
+    /// Starts every program through this launcher command, which must replace itself with the program (exec).
     pub(crate) fn under(mut self, launcher: Vec<String>) -> World {
         self.launcher = launcher;
         self
     }
 
-    /// Drops root's right to bypass file permissions in every program.
+    /// Runs every program without root's capabilities to bypass file permissions.
     pub(crate) fn without_root_override(self) -> World {
         let launcher = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"].map(String::from).to_vec();
         if rustix::process::geteuid().is_root() { self.under(launcher) } else { self }
     }
 
-    /// Starts the daemon and waits until it answers.
+    /// Starts the daemon and waits until it answers requests.
     pub(crate) fn start(mut self) -> World {
         self.spawn_and_wait();
         self
     }
 
-    /// Starts the daemon through this launcher without waiting for it.
+    /// Starts the daemon through this launcher command. Does not wait until it answers.
     pub(crate) fn spawn_with_launcher(&mut self, launcher: &[String]) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
-        // A killed daemon leaves this file. A command that trusts it would start a competing daemon.
+        // A killed daemon leaves `listen`, the file with its address. A command that trusts it would start a competing
+        // daemon.
         std::fs::remove_file(self.data().join("listen")).ok();
         let own = std::mem::replace(&mut self.launcher, launcher.to_vec());
         let mut command = self.command(env!("CARGO_BIN_EXE_vicd"));
@@ -71,12 +72,12 @@ impl World {
         self.daemon = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
     }
 
-    /// Starts the daemon without waiting for it.
+    /// Starts the daemon. Does not wait until it answers.
     pub(crate) fn spawn_without_wait(&mut self) {
         self.spawn_with_launcher(&self.launcher.clone());
     }
 
-    /// Starts or restarts the daemon and waits until it answers.
+    /// Starts or restarts the daemon and waits until it answers requests.
     pub(crate) fn spawn_and_wait(&mut self) {
         self.spawn_without_wait();
         self.wait_until("the daemon answers", Duration::from_secs(60), |world| {
@@ -105,7 +106,7 @@ impl World {
         self.daemon.as_mut().and_then(|it| it.try_wait().unwrap())
     }
 
-    /// Returns the daemon's settings.
+    /// Returns the settings that the daemon runs with.
     pub(crate) fn config(&self) -> vic::config::Config {
         let data = self.data();
         let own = |name: &str| self.variables.iter().find(|it| it.0 == name).map(|it| it.1.clone().into());
@@ -116,7 +117,7 @@ impl World {
         .unwrap()
     }
 
-    /// Returns the daemon's process, which then outlives the test.
+    /// Returns the process of the daemon, and does not kill the daemon at the end of the test.
     pub(crate) fn release(&mut self) -> Child {
         self.daemon.take().expect("a daemon runs")
     }
@@ -126,17 +127,17 @@ impl World {
         self.daemon.as_ref().expect("a daemon runs").id()
     }
 
-    /// Returns the data directory.
+    /// Returns the data directory of the daemon.
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// Returns the folder to index.
+    /// Returns the folder that the tests index.
     pub(crate) fn files(&self) -> PathBuf {
         self.dir.path().join("files")
     }
 
-    /// Writes a file into the folder and creates its parents.
+    /// Writes a file into the folder to index, with its parent folders.
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.files().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -144,20 +145,20 @@ impl World {
         path
     }
 
-    /// Indexes the folder and waits for the job.
+    /// Indexes the folder of [`World::files`] and waits until the job has ended.
     pub(crate) fn index(&self) {
         self.ok(&["index", &self.files().display().to_string()]);
     }
 
-    /// Runs `vic` with these arguments.
+    /// Runs `vic` with these arguments and returns its output, also if it failed.
     pub(crate) fn vic(&self, arguments: &[&str]) -> Output {
         self.run(crate::support::harness::vic_program(), arguments)
     }
 
-    /// Runs a program in place of `vic` with these arguments.
+    /// Like [`World::vic`], with another program.
     pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Output {
         let mut command = self.command(program);
-        // Into files: a daemon started by the command inherits its pipes and would keep them open.
+        // Output goes into files: a daemon started by the command inherits pipes and would keep them open.
         let mut into = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
         command.args(arguments).stdin(Stdio::null());
         command.stdout(into[0].try_clone().unwrap()).stderr(into[1].try_clone().unwrap());
@@ -171,7 +172,7 @@ impl World {
         Output { status, stdout, stderr }
     }
 
-    /// Runs `vic`, which must succeed. Returns its output.
+    /// Runs `vic`, which must succeed. Returns its standard output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.vic(arguments);
         assert!(
@@ -184,14 +185,14 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs `vic` with `--format json`, which must succeed.
+    /// Runs `vic` with `--format json`, which must succeed. Returns the parsed output.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--format", "json"]);
         serde_json::from_str(&self.ok(&arguments)).unwrap()
     }
 
-    /// Runs `vic` with `--format json`. Returns its exit code and its output.
+    /// Runs `vic` with `--format json`. Returns its exit code and its parsed output.
     pub(crate) fn json_with_code(&self, arguments: &[&str]) -> (i32, Value) {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--format", "json"]);
@@ -200,14 +201,14 @@ impl World {
         (output.status.code().unwrap(), printed.unwrap_or_else(|error| panic!("{error}: {output:?}")))
     }
 
-    /// Runs `vic`, which must fail. Returns its exit code and stderr.
+    /// Runs `vic`, which must fail. Returns its exit code and its standard error.
     pub(crate) fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.vic(arguments);
         assert!(!output.status.success(), "vic {arguments:?} succeeded");
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Searches and returns the paths of the hits.
+    /// Runs `vic ask` with these arguments and returns the paths of the hits.
     pub(crate) fn paths(&self, arguments: &[&str]) -> Vec<String> {
         let mut all = vec!["ask"];
         all.extend(arguments);
@@ -216,7 +217,7 @@ impl World {
         hits.iter().map(|hit| hit["path"].as_str().unwrap().to_string()).collect()
     }
 
-    /// Polls until `holds` returns true. Fails with the daemon's log after `limit`.
+    /// Polls until `holds` returns true. Fails with the log of the daemon if that takes longer than `limit`.
     pub(crate) fn wait_until(&self, what: &str, limit: Duration, mut holds: impl FnMut(&World) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
@@ -225,7 +226,7 @@ impl World {
         }
     }
 
-    /// Returns the daemon's log.
+    /// Returns the log of the daemon.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
@@ -251,7 +252,7 @@ impl Drop for World {
     }
 }
 
-/// Returns the folder of the project's sample files.
+/// Returns the folder of the sample files of the repository.
 pub(crate) fn sample_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }

@@ -1,4 +1,4 @@
-//! A minimal HTTP client: one request per connection, bytes sent as given.
+//! A minimal HTTP client for tests: one request per connection, bytes sent as given.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::support::harness::World;
 
-/// A response.
+/// A response of the daemon.
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Status line and headers, lower-cased.
+    /// The status line and the headers, in lower case.
     pub(crate) head: String,
     pub(crate) body: String,
 }
@@ -21,18 +21,18 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.head, self.body))
     }
 
-    /// Returns the value of a header.
+    /// Returns the value of a response header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")))
     }
 }
 
-/// The key that the daemon created at its first start. Empty if it was given another key.
+/// Returns the API key that the daemon created at its first start. Empty if the settings give another key.
 pub(crate) fn key(world: &World) -> String {
     std::fs::read_to_string(world.data().join("key")).unwrap_or_default().trim().into()
 }
 
-/// The authorization header line with this key.
+/// Returns the authorization header line with the key of [`key`], or an empty string without one.
 pub(crate) fn key_line(world: &World) -> String {
     match key(world) {
         key if key.is_empty() => key,
@@ -40,8 +40,8 @@ pub(crate) fn key_line(world: &World) -> String {
     }
 }
 
-/// Sends a request with a body of known length. Adds the key unless `headers` contain `authorization` (empty: send no
-/// authorization). HTTP/1.0, so that the response ends with the connection.
+/// Sends a request with a body. Adds the key of the daemon unless `headers` contain `authorization` (an empty value sends no
+/// authorization). Uses HTTP/1.0, so that the server closes the connection after the response.
 pub(crate) fn send(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let mut request = format!("{method} {path} HTTP/1.0\r\ncontent-length: {}\r\n", body.len());
     if !headers.iter().any(|(name, _)| *name == "host") {
@@ -63,7 +63,7 @@ pub(crate) fn post(world: &World, path: &str, body: &Value) -> Response {
     send(world, "POST", path, &[], &body.to_string())
 }
 
-/// Sends an MCP request with this key. Returns the raw body.
+/// Sends an MCP request with this API key. Returns the raw body of the response.
 pub(crate) fn mcp(world: &World, key: &str, method: &str, params: &Value) -> String {
     let call = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let bearer = format!("Bearer {key}");
@@ -76,7 +76,7 @@ pub(crate) fn mcp(world: &World, key: &str, method: &str, params: &Value) -> Str
     send(world, "POST", "/mcp", &headers, &call).body
 }
 
-/// Sends bytes and reads until the server closes the connection.
+/// Sends these bytes as they are, and reads until the server closes the connection.
 pub(crate) fn send_raw(world: &World, request: &str) -> Response {
     let mut stream = connect(world);
     stream.write_all(request.as_bytes()).unwrap();
@@ -88,7 +88,7 @@ pub(crate) fn send_raw(world: &World, request: &str) -> Response {
     Response { status, head: head.to_lowercase(), body: body.into() }
 }
 
-/// Connects to the TCP port of the daemon.
+/// Connects to the TCP address of the daemon.
 pub(crate) fn connect(world: &World) -> TcpStream {
     let address = std::fs::read_to_string(world.data().join("listen")).unwrap();
     let stream = TcpStream::connect(address.trim()).unwrap();

@@ -1,4 +1,4 @@
-//! A real language model server, installed by `models/llama.sh`: llama.cpp's `llama-server` with a small base model.
+//! Runs a real language model server for tests: llama.cpp's `llama-server` with a small model, from `models/llama.sh`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A running server. Stops with the test.
+/// A running `llama-server`. Dropping the value kills the server.
 pub(crate) struct Llama {
     child: Child,
     port: u16,
@@ -19,11 +19,11 @@ impl Llama {
         Llama::with(&[])
     }
 
-    /// Starts the server with more arguments.
+    /// Starts the server with additional arguments and waits until the model is loaded.
     pub(crate) fn with(arguments: &[&str]) -> Llama {
         let folder = llama_dir();
         let program = folder.join("llama-server");
-        assert!(program.exists(), "`{}` is missing: run models/llama.sh, or `make test-models`", program.display());
+        assert!(program.exists(), "`{}` is missing: run `models/llama.sh` or `make test-models`", program.display());
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let log = tempfile::NamedTempFile::new().unwrap();
         let child = Command::new(program)
@@ -45,7 +45,7 @@ impl Llama {
         llama
     }
 
-    /// Returns the address of the server.
+    /// Returns the base URL of the server.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -56,12 +56,12 @@ impl Llama {
         self.child.wait().unwrap();
     }
 
-    /// Returns the output of the server.
+    /// Returns the output of the server so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 
-    /// Returns the status of `/health`: 503 while the model loads, then 200.
+    /// Returns the HTTP status of `/health`: 503 while the model loads, then 200.
     fn health(&self) -> Option<u16> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -80,7 +80,7 @@ impl Drop for Llama {
     }
 }
 
-/// The installation folder of the script.
+/// Returns the folder in which `models/llama.sh` installs the server, or the folder in `VIC_TEST_LLAMA`.
 fn llama_dir() -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/cache");
     std::env::var_os("VIC_TEST_LLAMA").map_or(cache.join("llama"), PathBuf::from)

@@ -1,64 +1,65 @@
-//! Shared parts of the long tests: sizes, a random generator, and the table of figures.
+//! Helpers of the long tests: sizes, a random generator, and the table of results.
 //!
-//! A long test is `#[ignore]`d and has a name with the prefix `torture_`. It prints its results with [`figure`], or with
-//! [`PromiseChecks`] for promised numbers. `make torture` runs all long tests and shows the lines as a table. CI runs the same
-//! code with smaller sizes.
+//! A long test is `#[ignore]`d and its name begins with `torture_`. It prints its results with [`figure`], or with
+//! [`PromiseChecks`] for numbers that the documentation promises. `make torture` runs all long tests and shows the lines as
+//! a table. CI runs the same code with smaller sizes.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Returns the value of a size variable, or the default.
+/// Returns the number in this environment variable, or the default.
 pub(crate) fn size_from_env(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |it| it.parse().unwrap())
 }
 
-/// Prints one line of the table.
+/// Prints one line of the table of results.
 pub(crate) fn figure(what: &str, found: impl std::fmt::Display) {
-    // The harness leaves the line with the test name open.
+    // Begins with a line break, because the harness leaves the line with the test name open.
     println!("\nTORTURE\t{what}\t{found}");
 }
 
-/// Checks several promised numbers: prints a line for each before the test fails for those above their bounds.
+/// Compares several results with promised numbers. Prints a line for each before the test fails for those above their
+/// bounds.
 #[derive(Default)]
 pub(crate) struct PromiseChecks {
     broken: Vec<String>,
 }
 
 impl PromiseChecks {
-    /// Prints one line with the promised number, and records whether the bound is exceeded. For counts and sizes, promise
-    /// and bound are equal; times get a larger bound because the machine may be busy.
+    /// Prints one line with the result and the promised number, and records a failure if the result exceeds the bound. For
+    /// counts and sizes, promise and bound are equal; times get a larger bound because the machine may be busy.
     pub(crate) fn at_most<T: PartialOrd + Debug>(&mut self, what: &str, found: T, promised: T, bound: T) {
         figure(what, format!("{found:.1?} (promised {promised:.1?}, fails above {bound:.1?})"));
         if found > bound {
-            self.broken.push(format!("{what}: {found:?}, more than {bound:?}"));
+            self.broken.push(format!("{what}: {found:?} exceeds {bound:?}"));
         }
     }
 
-    /// Like [`PromiseChecks::at_most`], for times: the bound is three times the promise.
+    /// Like [`PromiseChecks::at_most`], for times: the bound is three times the promised time.
     pub(crate) fn within_time(&mut self, what: &str, found: Duration, promised: Duration) {
         self.at_most(what, found, promised, 3 * promised);
     }
 
-    /// Fails if any bound was exceeded.
+    /// Fails the test if any bound was exceeded.
     pub(crate) fn check(self) {
         assert!(self.broken.is_empty(), "{}", self.broken.join("\n"));
     }
 }
 
-/// Prints and checks one number; see [`PromiseChecks::at_most`].
+/// Prints one result and fails the test above its bound; see [`PromiseChecks::at_most`].
 pub(crate) fn check_at_most<T: PartialOrd + Debug>(what: &str, found: T, promised: T, bound: T) {
     let mut promises = PromiseChecks::default();
     promises.at_most(what, found, promised, bound);
     promises.check();
 }
 
-/// Prints and checks one time; see [`PromiseChecks::within_time`].
+/// Prints one time and fails the test above its bound; see [`PromiseChecks::within_time`].
 pub(crate) fn check_within_time(what: &str, found: Duration, promised: Duration) {
     check_at_most(what, found, promised, 3 * promised);
 }
 
-/// Returns the percentile `part` of the times.
+/// Returns the given percentile of the times, 0 to 100.
 pub(crate) fn percentile(times: &[Duration], part: usize) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -73,7 +74,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// Returns the next number.
+    /// Returns the next random number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -81,17 +82,17 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`.
+    /// Returns a random number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// Returns a number in the range.
+    /// Returns a random number in the range.
     pub(crate) fn in_range(&mut self, range: std::ops::Range<u64>) -> u64 {
         range.start + self.below(range.end - range.start)
     }
 
-    /// Returns a random index below `count`.
+    /// Returns a random index below `count`, for a list.
     pub(crate) fn index(&mut self, count: usize) -> usize {
         self.below(count as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! What the tests share: a daemon on a temporary data directory, fake servers, traces, sample files.
+//! Helpers that all integration tests share: a daemon on a temporary data directory, fake servers, traces, sample files.
 
 pub(crate) mod capabilities;
 pub(crate) mod client;

@@ -1,5 +1,5 @@
-//! A fake Ollama server according to its API documentation: models with capabilities, images as plain base64, errors as
-//! `{"error": ...}` with a status, and an error in the middle of a response that began with status 200.
+//! A fake Ollama server that follows the API documentation: models with capabilities, images as plain base64, errors as
+//! `{"error": ...}` with an HTTP status, and errors in the middle of a response that began with status 200.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::support::scripted_server::ReceivedRequest;
 use crate::support::scripted_server::Server;
 use crate::support::scripted_server::Step;
 
-/// A model of the server.
+/// A model that the fake server offers.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) name: &'static str,
-    /// Any of `completion`, `vision`, `embedding`, `thinking`, `tools`.
+    /// What the model can do: any of `completion`, `vision`, `embedding`, `thinking`, `tools`.
     pub(crate) capabilities: &'static [&'static str],
-    /// Set if the server forwards requests to a remote host.
+    /// Set if the server forwards requests for this model to a remote host.
     pub(crate) remote_host: Option<&'static str>,
 }
 
@@ -31,33 +31,33 @@ impl Model {
     }
 }
 
-/// The reply of a model, or its failure.
+/// What the model replies, or how it fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// This text, in two chunks.
+    /// Sends this text in two chunks.
     Text(String),
-    /// This text, truncated at `num_predict`.
+    /// Sends this text as one that reached the token limit `num_predict`.
     Cut(String),
-    /// A body that is not valid for the API.
+    /// Sends a body that is not valid in the API.
     Nonsense,
-    /// A first chunk, then an error under status 200.
+    /// Sends a first chunk, then this error in a response with status 200.
     Broken(&'static str),
-    /// A first chunk, then half a line and a closed connection.
+    /// Sends a first chunk, then half a line, and closes the connection.
     HalfALine,
-    /// A first chunk, then silence for this time.
+    /// Sends a first chunk, then nothing for this time, and closes the connection.
     Hangs(Duration),
-    /// A closed connection before any reply.
+    /// Closes the connection without a reply.
     Closes,
-    /// A refusal, as from a full queue.
+    /// Refuses the request, as when the queue of the server is full.
     Busy,
 }
 
-/// Starts a server with these models. `says` gets the body of every valid chat.
+/// Starts a server with these models. `says` gets the body of every valid chat request and returns the reply.
 pub(crate) fn start(models: Vec<Model>, says: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Server {
     Server::start(move |asked| answer(&models, asked, &says))
 }
 
-/// Returns the decoded images of a chat.
+/// Returns the decoded images of a chat request.
 pub(crate) fn images(chat: &Value) -> Vec<Vec<u8>> {
     let messages = chat["messages"].as_array().unwrap();
     let images = messages.iter().filter_map(|it| it["images"].as_array()).flatten();
@@ -68,7 +68,7 @@ fn error(status: u16, message: impl Into<String>) -> Vec<Step> {
     Step::json(status, &json!({ "error": message.into() }))
 }
 
-/// Returns the response of a server with these models.
+/// Returns the response to this request from a server with these models.
 pub(crate) fn answer(models: &[Model], asked: &ReceivedRequest, says: &dyn Fn(&Value) -> Reply) -> Vec<Step> {
     let model = || models.iter().find(|it| asked.body["model"] == it.name);
     match (asked.method.as_str(), asked.path.as_str()) {
@@ -113,7 +113,7 @@ fn model_details(model: &Model) -> Value {
     shown
 }
 
-/// Returns the refusal of an invalid chat, if any.
+/// Returns the error response to an invalid chat request, or None for a valid one.
 fn refusal(model: &Model, body: &Value) -> Option<Vec<Step>> {
     if !model.has_capability("completion") {
         return Some(error(400, format!("\"{}\" does not support chat", model.name)));

@@ -1,4 +1,4 @@
-//! Which files below a folder are opened, by any process, as reported by inotify.
+//! Records with inotify which files below a folder are opened, by any process.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// Every opening of a file below a folder since the creation of this value. Folders created later are not covered.
+/// Every open of a file below a folder since this value was created. Folders created later are not covered.
 pub(crate) struct OpenTrace {
     queue: OwnedFd,
     folders: HashMap<i32, PathBuf>,
@@ -22,14 +22,14 @@ impl OpenTrace {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         let all = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
         let watch = |path: PathBuf| {
-            // Close events separate two openings of one file, which inotify would otherwise merge.
+            // Also watches close events: inotify would otherwise merge two consecutive opens of one file.
             (inotify::add_watch(&queue, &path, WatchFlags::OPEN | WatchFlags::CLOSE).unwrap(), path)
         };
         let folders = all.filter(|it| it.file_type().is_dir()).map(|it| watch(it.into_path())).collect();
         OpenTrace { queue, folders, seen: Vec::new() }
     }
 
-    /// Returns the opened files so far, one entry per opening.
+    /// Returns the files opened so far, one entry per open.
     pub(crate) fn opened(&mut self) -> &[PathBuf] {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4_096];
         let mut reader = Reader::new(&self.queue, &mut buffer);
@@ -47,7 +47,7 @@ impl OpenTrace {
         }
     }
 
-    /// Returns how often a file was opened so far.
+    /// Returns how many times a file has been opened so far.
     pub(crate) fn count_of(&mut self, path: &Path) -> usize {
         self.opened().iter().filter(|it| *it == path).count()
     }

@@ -1,5 +1,6 @@
-//! A fake OpenAI-compatible server: `POST /v1/chat/completions` as server-sent events, pictures as data URLs, errors as
-//! `{"error": {"message", "type", "code"}}`, `GET /v1/models`, and `POST /v1/embeddings` with the text lengths as vectors.
+//! A fake OpenAI-compatible server: `POST /v1/chat/completions` as server-sent events, images as data URLs, errors as
+//! `{"error": {"message", "type", "code"}}`, `GET /v1/models`, and `POST /v1/embeddings` with vectors made from text
+//! lengths.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use crate::support::scripted_server::ReceivedRequest;
 use crate::support::scripted_server::Server;
 use crate::support::scripted_server::Step;
 
-/// Starts a server with these models; a model named `eye` accepts pictures. `says` gets the body of every valid chat.
+/// Starts a server with these models; a model named `eye` accepts images. `says` gets the body of every valid chat request.
 pub(crate) fn start(
     models: &'static [&'static str],
     says: impl Fn(&Value) -> String + Send + Sync + 'static,
@@ -22,7 +23,7 @@ pub(crate) fn start(
     Server::start(move |asked| answer(models, asked, &says))
 }
 
-/// Starts a server that waits before it embeds texts with this word. Other texts are not delayed.
+/// Starts a server that calls `wait` before it embeds texts with this word. Other texts are not delayed.
 pub(crate) fn start_with_delay(word: &'static str, wait: impl Fn() + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         if asked.body["input"].to_string().contains(word) {
@@ -32,7 +33,7 @@ pub(crate) fn start_with_delay(word: &'static str, wait: impl Fn() + Send + Sync
     })
 }
 
-/// Starts a server that fails for texts for which `is_so` returns true.
+/// Starts a server whose embedding request fails if `is_so` returns true for any of its texts.
 pub(crate) fn start_failing(is_so: impl Fn(&str) -> bool + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {
         let mut texts = asked.body["input"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -43,14 +44,14 @@ pub(crate) fn start_failing(is_so: impl Fn(&str) -> bool + Send + Sync + 'static
     })
 }
 
-/// A server that, while held, embeds no text with a certain word.
+/// An embedding server that can be held: while held, it delays every request with a certain word.
 pub(crate) struct HoldableServer {
     pub(crate) server: Server,
     is_held: Arc<AtomicBool>,
 }
 
 impl HoldableServer {
-    /// Starts the server, not held.
+    /// Starts the server. It is not held at first.
     pub(crate) fn start(word: &'static str) -> HoldableServer {
         let is_held = Arc::new(AtomicBool::new(false));
         let holds = is_held.clone();
@@ -71,7 +72,7 @@ impl HoldableServer {
     }
 }
 
-/// Configures the server as embedder of the world.
+/// Makes the daemon of the world use this server for embeddings.
 pub(crate) fn with_embedder(world: World, server: &Server) -> World {
     world
         .with("VIC_EMBED_BACKEND", "openai")
@@ -83,7 +84,7 @@ fn error(status: u16, kind: &str, message: impl Into<String>) -> Vec<Step> {
     Step::json(status, &json!({ "error": { "message": message.into(), "type": kind, "code": status } }))
 }
 
-/// Returns the response of a server with these models.
+/// Returns the response to this request from a server with these models.
 pub(crate) fn answer(models: &[&str], asked: &ReceivedRequest, says: &dyn Fn(&Value) -> String) -> Vec<Step> {
     let model = asked.body["model"].as_str().unwrap_or_default();
     match (asked.method.as_str(), asked.path.as_str()) {
@@ -109,7 +110,7 @@ pub(crate) fn answer(models: &[&str], asked: &ReceivedRequest, says: &dyn Fn(&Va
     }
 }
 
-/// Returns the decoded pictures of a chat; None for an invalid `data:image/...;base64,` URL or another picture type.
+/// Returns the decoded images of a chat request; None for an invalid `data:image/...;base64,` URL or an unsupported type.
 pub(crate) fn pictures(chat: &Value) -> Vec<Option<Vec<u8>>> {
     let messages = chat["messages"].as_array().into_iter().flatten();
     let parts = messages.filter_map(|it| it["content"].as_array()).flatten().filter(|it| it["type"] == "image_url");
@@ -132,12 +133,12 @@ fn embeddings(body: &Value) -> Vec<Step> {
     Step::json(200, &json!({ "object": "list", "data": data, "model": body["model"], "usage": { "total_tokens": 1 } }))
 }
 
-/// Returns the text with which `says` makes the model call a tool.
+/// Returns the text that `says` must return to make the model call a tool.
 pub(crate) fn tool_call(tool: &str, arguments: &Value) -> String {
     format!("{CALL}{tool}{CALL}{arguments}")
 }
 
-/// Marks a tool call.
+/// Separates the parts of a tool call in the text that `says` returns.
 const CALL: char = '\u{1}';
 
 fn chat(model: &str, text: &str) -> Vec<Step> {

@@ -1,4 +1,4 @@
-//! Open files and sockets of processes, sampled from `/proc`: sees less than a trace, and needs no permission to trace.
+//! Samples open files and sockets of processes from `/proc`. Misses short-lived ones, but needs no permission to trace.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Samples every few milliseconds until `seen` is called.
+/// Samples processes every few milliseconds until [`Sampler::stop_and_collect`] is called.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeSet<String>>,
 }
 
 impl Sampler {
-    /// Watches every process with `sign` in its environment, and its children.
+    /// Samples every process with `sign` in its environment, and all descendants of these processes.
     pub(crate) fn start(sign: String) -> Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -33,15 +33,16 @@ impl Sampler {
         Sampler { stop, thread }
     }
 
-    /// Stops and returns the observations: `writes PATH` for files open for writing, `tcp LOCAL -> REMOTE` and the like for
-    /// sockets.
+    /// Stops sampling and returns the observations: `writes PATH` for each file open for writing, `tcp LOCAL -> REMOTE` and
+    /// similar lines for each socket.
     pub(crate) fn stop_and_collect(self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// Returns the forbidden observations. Memory-only files do not count as files, although `/proc` lists them.
+/// Returns the observations that are violations: writes outside `folders`, and network sockets that are not on loopback.
+/// Memory-only files are allowed, although `/proc` lists them.
 pub(crate) fn violations(seen: &BTreeSet<String>, folders: &[PathBuf]) -> Vec<String> {
     let is_own = |path: &str| folders.iter().any(|it| Path::new(path).starts_with(it));
     let is_fine = |it: &String| match it.strip_prefix("writes ") {
@@ -81,11 +82,11 @@ fn parent(pid: &str) -> Option<String> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1).map(String::from)
 }
 
-/// Adds the open files and sockets of one process, which may end at any time.
+/// Adds the open files and sockets of one process. The process may end at any time, so errors are ignored.
 fn sample_process(pid: &str, seen: &mut BTreeSet<String>) {
     let mut inodes = HashSet::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-        // The first three descriptors come from the parent process.
+        // The first three descriptors are not checked, because they come from the parent process.
         let name = entry.file_name().to_string_lossy().into_owned();
         let Ok(target) = fs::read_link(entry.path()) else { continue };
         let target = target.to_string_lossy().into_owned();
@@ -114,7 +115,7 @@ fn sample_process(pid: &str, seen: &mut BTreeSet<String>) {
     }
 }
 
-/// `0100007F:1F90` -> `127.0.0.1:8080`: words of four bytes, each byte-swapped.
+/// Decodes an address of `/proc/PID/net`: `0100007F:1F90` -> `127.0.0.1:8080`. Each group of four bytes is byte-swapped.
 fn address(field: &str) -> String {
     let (ip, port) = field.split_once(':').unwrap();
     let words = (0..ip.len()).step_by(8).map(|at| u32::from_str_radix(&ip[at..at + 8], 16).unwrap().swap_bytes());

@@ -1,5 +1,5 @@
-//! A small scripted HTTP server in place of another program: it parses and records requests and responds by script. Bodies
-//! are chunked, so that a response can stop in the middle.
+//! A small scripted HTTP server in place of a model server: it parses and records requests and sends scripted responses.
+//! Bodies are chunked, so that a response can stop in the middle.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,32 +8,32 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A received request.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Null if it is not JSON.
+    /// The body as JSON; null if the body is not JSON.
     pub(crate) body: Value,
 }
 
-/// One step of a response.
+/// One step of a scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Sends status and content type.
+    /// Sends the status line and the content type.
     Head(u16, &'static str),
     /// Sends a chunk of the body.
     Send(String),
-    /// Sends raw bytes: no head, no chunk framing.
+    /// Sends raw bytes, without a head and without chunk framing.
     Raw(Vec<u8>),
-    /// Waits.
+    /// Waits for this time.
     Wait(Duration),
     /// Closes the connection before the response is complete.
     Close,
 }
 
 impl Step {
-    /// A complete JSON response.
+    /// Returns the steps of a complete JSON response.
     pub(crate) fn json(status: u16, body: &Value) -> Vec<Step> {
         vec![Step::Head(status, "application/json; charset=utf-8"), Step::Send(body.to_string())]
     }
@@ -41,7 +41,7 @@ impl Step {
 
 type Script = dyn Fn(&ReceivedRequest) -> Vec<Step> + Send + Sync;
 
-/// A running server. Stops with the test.
+/// A running scripted server. Its thread ends with the test process.
 pub(crate) struct Server {
     pub(crate) address: String,
     asked: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -57,7 +57,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (part, log) = (part.clone(), log.clone());
-                // A disconnecting client ends only its own connection.
+                // Runs each connection on its own thread: an error ends only this connection.
                 std::thread::spawn(move || serve(stream, &*part, &log).ok());
             }
         });
@@ -94,7 +94,7 @@ fn serve(stream: TcpStream, part: &Script, log: &Mutex<Vec<ReceivedRequest>>) ->
     perform(&part(&asked), stream.get_mut())
 }
 
-/// Performs the steps until the client stops reading.
+/// Performs the steps of a response until the client stops reading.
 fn perform(acts: &[Step], out: &mut impl Write) -> std::io::Result<()> {
     for act in acts {
         match act {
@@ -113,7 +113,7 @@ fn perform(acts: &[Step], out: &mut impl Write) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Returns the bytes of a response as sent.
+/// Returns the bytes that these steps send.
 pub(crate) fn response_bytes(acts: &[Step]) -> Vec<u8> {
     let mut bytes = Vec::new();
     perform(acts, &mut bytes).unwrap();

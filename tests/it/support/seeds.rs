@@ -1,5 +1,5 @@
-//! Small generated files of every supported format. The sample files lack the rarer formats, and a mutant of a known file is
-//! easier to debug when it kills a worker.
+//! Generates a small file of every supported format, for the mutation tests. The sample files lack the rarer formats, and a
+//! mutant of a known small file is easier to debug when it kills a worker.
 
 mod compound;
 mod pictures;
@@ -11,34 +11,34 @@ pub(crate) use crate::support::seeds::zipped::open_document;
 pub(crate) use crate::support::seeds::zipped::relations;
 pub(crate) use crate::support::seeds::zipped::zip;
 
-/// A well-formed file.
+/// A well-formed generated file of one format.
 pub(crate) struct Seed {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
-    /// Words in its text. Empty if the format has no place for words.
+    /// Words that extraction must find in the file. Empty if the format cannot contain text.
     pub(crate) expected_text: &'static str,
 }
 
-/// The text of most seeds.
+/// The text that most seeds contain.
 const SENTENCE: &str = "The heron stands in the reeds.";
 
-/// A file with the text [`SENTENCE`].
+/// Returns a seed with the text [`SENTENCE`].
 fn seed(name: &'static str, bytes: impl Into<Vec<u8>>) -> Seed {
     Seed { name, bytes: bytes.into(), expected_text: SENTENCE }
 }
 
-/// Returns all seeds.
+/// Returns the seeds of all formats.
 pub(crate) fn seeds() -> Vec<Seed> {
     [texts::texts(), zipped::zipped(), compound::compound(), pictures::pictures()].into_iter().flatten().collect()
 }
 
-/// A format with a reader.
+/// A document format that vic can extract.
 pub(crate) struct Format {
     pub(crate) media_type: &'static str,
     pub(crate) extensions: Vec<&'static str>,
 }
 
-/// Returns every format with a reader, parsed from the table of readers, so that none is missed.
+/// Returns every format that vic can extract, parsed from the table in the source, so that a new format is tested as well.
 pub(crate) fn formats() -> Vec<Format> {
     let (_, table) = include_str!("../../../src/extract/formats.rs").split_once("static FORMATS").unwrap();
     let entries: Vec<&str> = table.split("\n];").next().unwrap().split("entry(").skip(1).collect();
@@ -51,7 +51,8 @@ pub(crate) fn formats() -> Vec<Format> {
     formats
 }
 
-/// Parses `Format::Csv, "text/csv", &["csv", "psv"]),`, or source code with its own list. None for formats without a reader.
+/// Parses a table row such as `Format::Csv, "text/csv", &["csv", "psv"]),`. Returns None for a format that vic cannot
+/// extract.
 fn parse_format(entry: &'static str) -> Option<Format> {
     let quoted = |text: &'static str| text.split('"').skip(1).step_by(2).collect::<Vec<_>>();
     let is_read = !entry.trim_start().starts_with("Format::Unread,");

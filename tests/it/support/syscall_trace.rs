@@ -1,5 +1,5 @@
-//! System calls of a program and its children, recorded by `strace`, and the detection of calls that write outside the
-//! allowed folders or contact other machines.
+//! Records the system calls of a program and its children with `strace`, and finds the calls that write outside the allowed
+//! folders or contact other machines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,53 +7,53 @@ use std::time::{Duration, Instant};
 
 use crate::support::capabilities;
 
-/// Recorded calls: the whole network, and all calls that create, change or remove files by name.
+/// System calls that `strace` records: all network calls, and all calls that create, change or remove files by name.
 const CALLS: &str = "trace=%network,open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,\
     link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,truncate";
 
-/// The file that the resolver reads before it contacts a name server.
+/// The file that the name resolver reads before it contacts a name server. Opening this file counts as a network call.
 const RESOLVER: &str = "/etc/resolv.conf";
 
 const NULL_DEVICE: &str = "/dev/null";
 
-/// A kernel setting of the writer's own session, not a file: its scheduling priority.
+/// Allowed for writing: this sets only the scheduling priority of the session of the writing process, and is not a file.
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
-/// What traced programs may access.
+/// What traced programs may access without a violation.
 pub(crate) struct Allowed {
     /// Folders that may be written to.
     pub(crate) folders: Vec<PathBuf>,
 }
 
-/// Traces of one run, one file per thread.
+/// The traces of one run, one file per thread.
 pub(crate) struct SyscallTrace {
     prefix: PathBuf,
 }
 
 impl SyscallTrace {
-    /// Prepares traces in `folder`, which must be empty.
+    /// Prepares to write traces into `folder`, which must be empty.
     pub(crate) fn new(folder: &Path) -> SyscallTrace {
         SyscallTrace { prefix: folder.join("calls") }
     }
 
-    /// Returns whether programs can be traced here.
+    /// Returns whether `strace` can trace programs on this machine.
     pub(crate) fn is_possible() -> bool {
         let tried = Command::new("strace").args(["-D", "-f", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
         tried.is_ok_and(|it| it.success())
     }
 
-    /// Returns the command prefix that traces a program, inside a network namespace with only loopback if the system
-    /// permits it.
+    /// Returns the command prefix that traces a program. If the machine permits it, the program runs in a network namespace
+    /// with only loopback.
     pub(crate) fn launcher(&self) -> Vec<String> {
         let prefix = self.prefix.display().to_string();
-        // `-D` keeps the traced program as the direct child.
+        // `-D` makes the traced program the direct child of the test, instead of `strace`.
         let strace = ["strace", "-D", "-ff", "-q", "-y", "--seccomp-bpf", "-e", CALLS, "-o", &prefix];
         let alone = ["unshare", "-rn", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
         let alone = if capabilities::can_unshare(&alone[1..]) { &alone[..] } else { &[] };
         alone.iter().chain(&strace).map(|it| (*it).to_owned()).collect()
     }
 
-    /// Returns every line recorded so far.
+    /// Returns every line of the traces recorded so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         let folder = self.prefix.parent().unwrap();
         let files = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
@@ -61,21 +61,21 @@ impl SyscallTrace {
         texts.flat_map(|it| it.lines().map(String::from).collect::<Vec<_>>()).collect()
     }
 
-    /// Waits until every traced program has ended, and returns every line.
+    /// Waits until every traced program has ended, and returns every line of the traces.
     pub(crate) fn finished(&self) -> Vec<String> {
         let begun = Instant::now();
         let folder = self.prefix.parent().unwrap();
         let is_end = |line: &str| line.starts_with("+++ exited") || line.starts_with("+++ killed");
         let is_open = |path: PathBuf| !String::from_utf8_lossy(&std::fs::read(path).unwrap()).lines().any(is_end);
         while std::fs::read_dir(folder).unwrap().any(|it| is_open(it.unwrap().path())) {
-            assert!(begun.elapsed() < Duration::from_secs(30), "a traced program does not end");
+            assert!(begun.elapsed() < Duration::from_secs(30), "a traced program has not ended within 30 s");
             std::thread::sleep(Duration::from_millis(50));
         }
         self.lines()
     }
 }
 
-/// Returns the forbidden calls.
+/// Returns the recorded calls that are violations.
 pub(crate) fn violations(lines: &[String], allowed: &Allowed) -> Vec<String> {
     lines.iter().filter(|line| is_violation(line, allowed)).cloned().collect()
 }
@@ -86,14 +86,14 @@ fn is_violation(line: &str, allowed: &Allowed) -> bool {
         "open" | "openat" | "openat2" => {
             let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND", "O_TMPFILE"];
             let path = paths(arguments).pop().unwrap_or_default();
-            // Between the path and the result, because a path may contain any text.
+            // Looks for flags only between the path and the result, because a path can contain any text.
             let flags = arguments.rsplit_once('"').map_or(arguments, |(_, it)| it);
             let flags = flags.split(") = ").next().unwrap_or_default();
             path == Path::new(RESOLVER) || (writes.iter().any(|it| flags.contains(it)) && !allowed.permits(&path))
         }
         "creat" | "mkdir" | "mkdirat" | "mknod" | "mknodat" | "unlink" | "unlinkat" | "rmdir" | "truncate"
         | "rename" | "renameat" | "renameat2" => !paths(arguments).iter().all(|it| allowed.permits(it)),
-        // The target of a new link is not touched.
+        // Checks only the new name of a link, because creating a link does not change its target.
         "link" | "linkat" | "symlink" | "symlinkat" => !paths(arguments).last().is_some_and(|it| allowed.permits(it)),
         "socket" => !["AF_UNIX", "AF_INET", "AF_INET6"].contains(&arguments.split(',').next().unwrap_or_default()),
         _ => arguments.split("sa_family=").skip(1).any(|address| !is_local(address, allowed)),
@@ -107,27 +107,28 @@ impl Allowed {
     }
 }
 
-/// Returns the paths among the arguments of a call. A relative path is joined to the folder of its descriptor.
+/// Returns the paths among the arguments of a traced call. A relative path is joined to the folder of its descriptor.
 fn paths(arguments: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut parts = arguments.split('"');
     while let (Some(before), Some(path)) = (parts.next(), parts.next()) {
         let folder = before.rsplit_once('>').and_then(|(it, _)| it.rsplit_once('<')).map_or("", |(_, folder)| folder);
         let joined = Path::new(folder).join(path);
-        // A path with `..` may lead anywhere: mapped to a path that no folder contains.
+        // A path with `..` can lead anywhere: it is mapped to a path that no allowed folder contains.
         let goes_up = joined.components().any(|it| it == std::path::Component::ParentDir);
         found.push(if goes_up { PathBuf::from("/..") } else { joined });
     }
     found
 }
 
-/// Returns whether an address after `sa_family=` is local. A Unix socket must be in an allowed folder: services behind other
-/// sockets, such as those of containers and sessions, may forward data. Port 53 is a name server on any host.
+/// Returns whether the address after `sa_family=` is local. A Unix socket must be in an allowed folder, because services
+/// behind other sockets, such as container and session services, can forward data. Port 53 never counts as local: it is a
+/// name server.
 fn is_local(address: &str, allowed: &Allowed) -> bool {
     let within = |begin: &str| address.split_once(begin).and_then(|(_, rest)| rest.split('"').next());
     let asks_for_names = address.contains("port=htons(53)");
     let ip = match address.split([',', '}']).next() {
-        // A client socket has no path.
+        // The Unix socket of a client has no path.
         Some("AF_UNIX") if !address.contains("sun_path") => return true,
         Some("AF_UNIX") => return within("sun_path=\"").is_some_and(|it| allowed.permits(Path::new(it))),
         Some("AF_UNSPEC") => return true,

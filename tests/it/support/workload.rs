@@ -1,4 +1,4 @@
-//! A folder with random file operations, and the expected index content.
+//! Runs random file operations in a folder and computes the expected content of the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,29 +11,29 @@ use vic::model::{ContentHash, FileState, Reason};
 use crate::support::client::SyncClient;
 use crate::support::long_tests::Rng;
 
-/// The folder of files that no operation touches, and the ignore file.
+/// The folder of files that no operation touches. The second constant is the ignore file.
 pub(crate) const UNTOUCHED_FOLDER: &str = "kept";
 pub(crate) const IGNORE_FILE: &str = ".vicignore";
 
-/// The expected index entry of a file on disk.
+/// The index entry that a file on disk must have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Indexed(ContentHash),
     Skipped(Reason),
-    /// A state that must not last.
+    /// A state other than indexed or skipped, such as pending, which must not last.
     Other(FileState),
 }
 
-/// A folder under random operations.
+/// A folder that random operations change.
 pub(crate) struct Workload {
     pub(crate) root: PathBuf,
-    /// A folder next to the root, on the same file system.
+    /// A folder next to the root, on the same file system, for moves into and out of the root.
     outside: PathBuf,
     pub(crate) dice: Rng,
     files: BTreeSet<PathBuf>,
-    /// Files written before the operations begin, in a folder that operations skip.
+    /// Files written before the operations begin, in [`UNTOUCHED_FOLDER`].
     kept: BTreeSet<PathBuf>,
-    /// Names of files that an ignore rule excludes.
+    /// Names of files that an ignore rule excludes from the index.
     pub(crate) ignored: BTreeSet<String>,
     folders: BTreeSet<PathBuf>,
     pub(crate) written: u64,
@@ -50,13 +50,13 @@ impl Workload {
         Workload { root, outside, dice, files, kept, ignored, folders, written, seed }
     }
 
-    /// Returns a text with a unique word.
+    /// Returns the text of a new file, with a unique word.
     fn text(&mut self) -> String {
         self.written += 1;
         format!("Note {}: the word is {}.\n", self.written, word(self.seed, self.written))
     }
 
-    /// Writes a file that no operation touches.
+    /// Writes a file into [`UNTOUCHED_FOLDER`].
     pub(crate) fn write_untouched(&mut self) {
         let (folder, text) = (self.root.join(UNTOUCHED_FOLDER), self.text());
         fs::create_dir_all(&folder).unwrap();
@@ -74,18 +74,18 @@ impl Workload {
         self.dice.pick(&self.files)
     }
 
-    /// Returns a file with changeable content.
+    /// Returns a random file whose content can be changed: neither a symbolic link nor unreadable.
     fn open_file(&mut self) -> Option<PathBuf> {
         self.file().filter(|it| !it.is_symlink() && !is_unreadable(it))
     }
 
-    /// Returns a folder other than the root.
+    /// Returns a random folder other than the root.
     fn folder(&mut self) -> Option<PathBuf> {
         let root = self.root.clone();
         self.dice.pick(&self.folders).filter(|it| *it != root)
     }
 
-    /// Performs one random operation, possibly none.
+    /// Performs one random operation. Does nothing if no file fits the operation.
     pub(crate) fn step(&mut self) {
         match self.dice.index(100) {
             0..=27 => self.write(),
@@ -107,7 +107,7 @@ impl Workload {
 
     pub(crate) fn write(&mut self) {
         let (path, text) = (self.new_path(), self.text());
-        // A symbolic link would be written through, and an unreadable file could not be opened.
+        // Removes the file first: a write would follow a symbolic link, and an unreadable file cannot be opened.
         if path.is_symlink() || is_unreadable(&path) {
             fs::remove_file(&path).unwrap();
         }
@@ -123,7 +123,7 @@ impl Workload {
         }
     }
 
-    /// Saves like an editor: writes a temporary file and renames it.
+    /// Replaces a file as an editor does: writes a temporary file and renames it.
     fn replace(&mut self) {
         let text = self.text();
         if let Some(path) = self.file() {
@@ -197,7 +197,7 @@ impl Workload {
         let from = if self.dice.index(4) == 0 { self.folder() } else { self.file() };
         if let Some(from) = from {
             fs::rename(&from, &to).unwrap();
-            // Later changes there must not matter.
+            // Writes into the folder after its move: changes outside the root must not reach the index.
             if to.is_dir() {
                 fs::write(to.join("later.md"), "written after it had left").unwrap();
             }
@@ -212,7 +212,7 @@ impl Workload {
         }
     }
 
-    /// Makes a file unreadable, for worlds without root's override of permissions.
+    /// Makes a file unreadable. Needs a world without root's override of file permissions.
     pub(crate) fn make_unreadable(&mut self) {
         if let Some(path) = self.open_file() {
             fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -250,7 +250,7 @@ impl Workload {
         }
     }
 
-    /// Lists files and folders again, after an operation on several files.
+    /// Lists files and folders again, after an operation that moved or deleted several files.
     fn rescan(&mut self) {
         self.files.clear();
         self.folders = BTreeSet::from([self.root.clone()]);
@@ -271,7 +271,7 @@ impl Workload {
         }
     }
 
-    /// Returns the expected index entries.
+    /// Returns the index entries that the files on disk must have.
     pub(crate) fn expected(&mut self) -> BTreeMap<PathBuf, Expected> {
         self.rescan();
         let entry = |path: &PathBuf| {
@@ -293,18 +293,18 @@ impl Workload {
         self.indexable_files().map(entry).collect()
     }
 
-    /// Returns every file that no rule ignores.
+    /// Returns every file that no ignore rule excludes.
     fn indexable_files(&self) -> impl Iterator<Item = &PathBuf> {
         let is_in = |it: &&PathBuf| !self.ignored.contains(&*it.file_name().unwrap().to_string_lossy());
         self.files.iter().chain(&self.kept).filter(is_in)
     }
 
-    /// Compares disk and index, then searches existing and former words.
+    /// Asserts that the index matches the disk. Then searches 20 words of existing and former file versions.
     pub(crate) fn check(&mut self, caller: &SyncClient, at: &str) {
         let expected = self.expected();
         let look = || caller.files().into_iter().map(|(path, it)| (path, expected_of(&it))).collect();
         let mut known: BTreeMap<PathBuf, Expected> = look();
-        // Every job retries unreadable files, also the job of a start, which may run after the sync.
+        // Waits for pending files: every job retries unreadable files, and the job of a daemon start may run after the sync.
         let begun = Instant::now();
         let are_tried = |known: &BTreeMap<PathBuf, Expected>| {
             let closed = expected.iter().filter(|(_, it)| **it == Expected::Skipped(Reason::PermissionDenied));
@@ -329,7 +329,7 @@ impl Workload {
         }
     }
 
-    /// Searches a word and compares the hits with the files that contain it.
+    /// Searches a word and asserts that the hits are the files that contain it.
     pub(crate) fn search(&self, caller: &SyncClient, number: u64, at: &str) {
         let word = word(self.seed, number);
         let holds = |path: &&PathBuf| {
@@ -341,7 +341,7 @@ impl Workload {
         let expected: BTreeSet<String> = self.indexable_files().filter(holds).map(relative).collect();
         let found = caller.hits(&format!("\"{word}\""));
         let found: BTreeSet<String> = found.into_iter().map(|it| it.path).collect();
-        assert_eq!(found, expected, "{at}: files that hold `{word}`");
+        assert_eq!(found, expected, "{at}: files that contain `{word}`");
     }
 }
 
@@ -353,13 +353,13 @@ fn expected_of(record: &vic::model::FileRecord) -> Expected {
     }
 }
 
-/// Returns the word of a text. Letters only, so that every tokenizer sees one word.
+/// Returns the unique word of the text with this number. Letters only, so that every tokenizer treats it as one word.
 fn word(seed: u64, number: u64) -> String {
     let mut dice = Rng::new(seed ^ (number << 32));
     (0..14).map(|_| char::from(b'a' + dice.index(26) as u8)).collect()
 }
 
-/// Returns whether the owner cannot read a file.
+/// Returns whether the owner of a file has no read permission.
 fn is_unreadable(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.permissions().mode() & 0o400 == 0)
 }

@@ -1,4 +1,4 @@
-//! Walks over roots, mounts and odd directory entries.
+//! Tests of walks over roots, mounts and unusual directory entries.
 
 pub(crate) mod mounts;
 pub(crate) mod odd_entries;

@@ -1,6 +1,6 @@
-//! Disks that come and go, such as sticks and network shares: their files stay in the index, and the disk can be unmounted.
+//! Tests disks that are unmounted, such as USB sticks and network shares: their files stay indexed, and unmounting succeeds.
 //!
-//! Each test reruns itself inside a namespace with mount permission, as an otherwise ignored test.
+//! Each test runs an `#[ignore]`d test inside a namespace in which disks can be mounted.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::watch::events::index_in;
 use crate::watch::events::is_degraded;
 use crate::watch::events::table_versions;
 
-/// Files in the root's own file system.
+/// Files in the file system of the root itself.
 const HERE: [&str; 2] = ["a.md", "b/c.md"];
 
-/// Files on the disk.
+/// Files on the disk that is unmounted.
 const ON_DISK: [&str; 3] = ["d.md", "e/f.md", "e/g.md"];
 
-/// A daemon has noticed a mount in a new root after this time.
+/// Time after which the daemon has noticed a mount in a new root.
 const MOUNT_SEEN: Duration = Duration::from_secs(7);
 
 fn run_ok(program: &str, arguments: &[&str]) {
@@ -32,7 +32,7 @@ fn run_ok(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A private file system, mounted at `home` and bind-mounted at `place`.
+/// A private file system, mounted at `home` and bind-mounted at `place`, where the test unmounts it.
 struct Disk {
     home: String,
     place: String,
@@ -52,16 +52,16 @@ impl Disk {
         run_ok("mount", &["--bind", &self.home, &self.place]);
     }
 
-    /// Unmounts the disk as a user does: fails while a file on it is open.
+    /// Unmounts the disk as a user does, which fails while a file on the disk is open.
     fn unmount(&self) {
         run_ok("umount", &[&self.place]);
     }
 }
 
-/// Unmounts and remounts the disk. `is_away` must hold meanwhile, and nothing may be stored or dropped.
+/// Unmounts and remounts the disk. Meanwhile `is_away` must become true; no file may be removed, and none stored again.
 fn check_unmount(world: &World, caller: &SyncClient, disk: &Disk, is_away: &dyn Fn(&SyncClient) -> bool) {
     let (before, stored) = (caller.files(), table_versions(world));
-    // Mounts are checked every five seconds: the daemon must have seen this one.
+    // Waits until the daemon has noticed the mount, because it checks mounts every five seconds.
     std::thread::sleep(MOUNT_SEEN);
     disk.unmount();
     assert!(caller.poll_until(ROOT_NOTICED + SOON, is_away), "{:?}", caller.status());
@@ -77,7 +77,7 @@ fn check_unmount(world: &World, caller: &SyncClient, disk: &Disk, is_away: &dyn 
         (before.id, before.hash, now.state) == (now.id, now.hash, FileState::Indexed)
     };
     assert!(back.len() == before.len() && back.iter().all(|(path, it)| is_same(path, it)), "{back:?}");
-    assert_eq!(table_versions(world), stored, "no file was embedded or stored again");
+    assert_eq!(table_versions(world), stored, "no file must be stored again");
     assert_eq!(caller.hits("the text of f.md").first().map(|it| it.path.ends_with("f.md")), Some(true));
 }
 
@@ -113,7 +113,7 @@ fn inside_root_with_disk() {
     check_unmount(&world, &caller, &disk, &|it| is_degraded(&it.status(), "not mounted"));
     world.write("m/e/new.md", "Written when it was back: gentian.");
     assert!(caller.poll_until(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "m/e/new.md")));
-    // Also a folder that was available all the time.
+    // A folder that was available all the time must still be watched.
     world.write("b/new.md", "Written beside it: saxifrage.");
     assert!(caller.poll_until(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "b/new.md")));
 }

@@ -1,4 +1,4 @@
-//! Special files, odd file names and odd dates.
+//! Tests special files, unusual file names and unusual dates.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ fn a8_symlinks_are_not_followed_and_hard_links_are_indexed() {
     assert_eq!((files.len(), caller.hits("\"zinnia\"").len()), (6, 0));
     fs::hard_link(&outside, path("hard.md")).unwrap();
     caller.sync();
-    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "a hard link in the root is indexed");
+    assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "a hard link in the root must be indexed");
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn a10_device_in_place_of_file_is_skipped() {
     if !capabilities::can_unshare(&words) {
         return;
     }
-    // Each command has its own namespace. Only the daemon's counts.
+    // Each command started by the launcher has its own mount namespace; only that of the daemon matters here.
     world.spawn_with_launcher(&[&["unshare"], &words[..]].concat().iter().map(|it| it.to_string()).collect::<Vec<_>>());
     world.write("b.md", "Beside it: columbine.");
-    // Earlier, a command would start a daemon of its own outside the namespace.
+    // Waits for the address file without running `vic`, which could start another daemon outside the namespace.
     world.wait_until("the daemon answers", Duration::from_secs(60), |it| it.data().join("listen").exists());
     world.index();
     let caller = SyncClient::new(&world);
@@ -119,7 +119,7 @@ fn a13_past_and_future_dates_hide_no_file() {
     fs::rename(&outside, world.files().join("old.md")).unwrap();
     let future = world.write("future.md", "Dated far ahead: larkspur.");
     date(&future, SystemTime::UNIX_EPOCH + 131 * year);
-    // Simulates a clock that went back a year.
+    // Simulates a clock that was set back by a year.
     date(&world.files().join("b.md"), SystemTime::now() - year);
     caller.sync();
     assert_eq!((&*caller.hits("speedwell")[0].path, &*caller.hits("larkspur")[0].path), ("old.md", "future.md"));
@@ -156,7 +156,7 @@ fn a13_verification_resumes_after_restart() {
     let (first, second) = (replace_keeping_metadata(&world, "a.md"), replace_keeping_metadata(&world, "b.md"));
     let catalog = rusqlite::Connection::open(world.data().join("catalog.sqlite")).unwrap();
     let come_to: i64 = catalog.query_row("SELECT min(id) FROM files", [], |row| row.get(0)).unwrap();
-    // A verification round began a day ago, and has reached the first of the two files.
+    // Pretends that a verification round began long ago and has passed the first of the two files.
     for (key, value) in [("verified_ms", "1".to_string()), ("verified_up_to", come_to.to_string())] {
         catalog.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", (key, value)).unwrap();
     }
@@ -165,10 +165,10 @@ fn a13_verification_resumes_after_restart() {
     let caller = SyncClient::new(&world);
     assert!(caller.poll_until(ROOT_NOTICED + SOON, |it| it.files()[Path::new("b.md")].hash == hash_of(&second)));
     caller.sync();
-    assert_ne!(caller.files()[Path::new("a.md")].hash, hash_of(&first), "the first file is checked in the next round");
+    assert_ne!(caller.files()[Path::new("a.md")].hash, hash_of(&first), "the first file must wait for the next round");
 }
 
-/// Replaces the text of a file by one of the same length, with unchanged metadata. Returns the text.
+/// Replaces the text of a file by one of the same length, with unchanged size and times. Returns the new text.
 fn replace_keeping_metadata(world: &World, name: &str) -> String {
     let path = world.files().join(name);
     let modified = path.metadata().unwrap().modified().unwrap();
@@ -180,7 +180,7 @@ fn replace_keeping_metadata(world: &World, name: &str) -> String {
     text
 }
 
-/// Sets the status change time in the catalog to the file's, as on a disk that does not keep such times.
+/// Sets the status change time in the catalog to that of the file, as if the file system did not keep such times.
 fn forget_status_change(world: &World, path: &Path) {
     use std::os::unix::fs::MetadataExt;
     let metadata = path.metadata().unwrap();

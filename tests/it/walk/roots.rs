@@ -1,4 +1,4 @@
-//! Roots with special files, empty roots and nested roots; jobs and demos report what they did.
+//! Tests roots with special files, empty roots and nested roots, and the reports of jobs and demos.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use crate::support::client::SyncClient;
 use crate::support::harness::World;
 
-/// Time limits: for finding a change, and for a finding of the mount guard.
+/// Maximum time until a change is found, and until the mount guard reports a problem.
 const SOON: Duration = Duration::from_secs(20);
 const GUARD_LIMIT: Duration = Duration::from_secs(40);
 
@@ -61,7 +61,7 @@ fn nested_root_survives_removal_of_outer_root() {
     assert!(!world.paths(&["rain"]).contains(&"diary.md".to_string()));
     world.write("uni/new.md", "Mosses, too.");
     SyncClient::new(&world).sync();
-    assert_eq!(world.paths(&["mosses"])[0], "new.md", "the nested root is watched");
+    assert_eq!(world.paths(&["mosses"])[0], "new.md", "the nested root must be watched");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Questions and jobs while files are saved continuously.
+//! Tests questions and jobs while files are saved continuously.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::client::SyncClient;
 use crate::support::harness::World;
 
-/// Sets its flag on drop, also after a failed assertion: a scope waits for its threads.
+/// Sets its flag when dropped, also after a failed assertion, because a thread scope waits for its threads.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -39,7 +39,7 @@ fn repeatedly_saved_file_is_in_every_answer() {
     world.write("diary.md", "The kingfisher is back.");
     world.index();
     let caller = SyncClient::new(&world);
-    // Renamed into place: a truncated file would be empty for a moment.
+    // Each save renames a complete file into place, because a truncated file would be empty for a moment.
     let aside = world.files().with_file_name("aside.md");
     let save = |number| {
         std::fs::write(&aside, format!("The kingfisher is back, for the {number}th time.")).unwrap();
@@ -58,12 +58,12 @@ fn repeatedly_saved_file_is_in_every_answer() {
         }
     });
     let anew = world.log().matches("searching again").count();
-    println!("{saves} saves, {asked} questions, {anew} searches that began anew");
+    println!("{saves} saves, {asked} questions, {anew} searches that were repeated");
     assert!(saves > 5 && asked > 50, "{saves} {asked}");
     assert!(missed.is_empty(), "{} of {asked}: {missed:?}", missed.len());
 }
 
-/// A text longer than can be read between two saves. No line repeats an earlier version.
+/// Returns a text that takes longer to extract than the time between two saves. No line equals one of an earlier version.
 fn long_entry(number: u64) -> String {
     (0..80).map(|line| format!("Line {line} of entry {number} of the harbour log, wind from the west.\n\n")).collect()
 }

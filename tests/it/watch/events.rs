@@ -1,6 +1,6 @@
-//! Changes that are hard to detect: lost events, limits, missing roots, editors, odd names and dates.
+//! Tests changes that are hard to detect: lost events, limits, missing roots, editors, unusual names and dates.
 //!
-//! The letters in test names refer to the adversarial cases in `tests/CASES.md`.
+//! Letter and number at the beginning of a test name refer to the adversarial cases in `tests/CASES.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,22 +22,22 @@ use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 use crate::watch::kernel_watches;
 
-/// Time limit for a change on a busy machine. On an idle one it takes a second.
+/// Maximum time until a change is indexed, on a busy machine. On an idle machine it takes a second.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
 
-/// Time limit for noticing that a root is missing.
+/// Maximum time until the daemon notices that a root is missing.
 pub(crate) const ROOT_NOTICED: Duration = Duration::from_secs(10);
 
-/// Time limit for reporting lost events. Twice as much on a busy machine.
+/// Promised maximum time until lost events are reported. A busy machine may take twice as long.
 const LOSS_REPORTED: Duration = Duration::from_secs(5);
 
-/// The time in which very many files are created.
+/// The time within which the long test creates very many files.
 const CREATION_TIME: Duration = Duration::from_secs(30);
 
-/// Pause between two questions of a frequent client.
+/// Pause between two questions of the long test.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A daemon with these files indexed.
+/// Starts a daemon and indexes these files. Returns a connected client as well.
 pub(crate) fn indexed_world(files: &[&str]) -> (World, SyncClient) {
     index_in(World::new(), files)
 }
@@ -58,7 +58,7 @@ pub(crate) fn indexed_paths(caller: &SyncClient) -> BTreeSet<PathBuf> {
     caller.files().into_keys().collect()
 }
 
-/// Returns every file below the root according to a fresh walk.
+/// Returns every file below the root, from a walk by the test itself.
 pub(crate) fn paths_on_disk(root: &Path) -> BTreeSet<PathBuf> {
     let walk = walkdir::WalkDir::new(root).into_iter().map(Result::unwrap).filter(|it| !it.file_type().is_dir());
     walk.map(|it| it.path().strip_prefix(root).unwrap().to_path_buf()).collect()
@@ -93,13 +93,13 @@ fn a1_lost_events_are_reported_and_repaired_by_one_walk() {
     assert!(healed, "{:?}", caller.status());
     check_at_most(
         "lost events are reported after",
-        said.expect("the loss is reported"),
+        said.expect("the lost events must be reported"),
         LOSS_REPORTED,
         2 * LOSS_REPORTED,
     );
     assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(caller.status().watch.rescans, 1, "one walk covers all lost events");
+    assert_eq!(caller.status().watch.rescans, 1, "one walk must cover all lost events");
     assert!(caller.poll_until(SOON, |it| it.hits("the daemon slept").first().is_some_and(|hit| hit.path == "late.md")));
     world.write("busy/after.md", "The watches still work.");
     assert!(caller.poll_until(SOON, |it| indexed_paths(it).contains(Path::new("busy/after.md"))));
@@ -120,12 +120,12 @@ fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
     for part in ["of 501 folders", "watch limit user.max_inotify_watches (50)", "sysctl"] {
         assert!(is_degraded(&status, part), "{part}: {:?}", status.degraded);
     }
-    assert!(!is_degraded(&status, "space"), "a full disk is not reported: {:?}", status.degraded);
+    assert!(!is_degraded(&status, "space"), "a full disk must not be reported: {:?}", status.degraded);
     for folder in ["d001", "d250", "d499"] {
         world.write(&format!("{folder}/new.md"), "A new file in some folder.");
     }
     let all = |it: &SyncClient| indexed_paths(it) == paths_on_disk(&world.files()) && it.status().coverage.pending == 0;
-    assert!(caller.poll_until(Duration::from_secs(30), all), "unwatched folders are polled");
+    assert!(caller.poll_until(Duration::from_secs(30), all), "unwatched folders must be polled");
     world.write("d498/newer.md", "One for the sync: heliotrope.");
     caller.sync();
     assert_eq!(caller.hits("heliotrope")[0].path, "d498/newer.md");
@@ -173,14 +173,14 @@ fn a4_renamed_large_folder_keeps_every_file() {
     assert_eq!(
         (crate::watch::events::table_versions(&world), caller.status().chunks),
         (versions, chunks),
-        "the index is not written"
+        "the index must not be written"
     );
     world.write("new/3/later.md", "Written after the move: amaranth.");
     caller.sync();
     assert_eq!(caller.hits("amaranth")[0].path, "new/3/later.md");
 }
 
-/// Returns the number of commits of the table.
+/// Returns the number of versions of the index tables: one per commit that has not been pruned.
 pub(crate) fn table_versions(world: &World) -> usize {
     let tables = fs::read_dir(world.data().join("index")).unwrap().map(|it| it.unwrap().path().join("_versions"));
     tables.filter_map(|it| fs::read_dir(it).ok()).map(Iterator::count).sum()
@@ -197,7 +197,7 @@ fn a5_folder_moved_out_of_root_loses_index_and_watches() {
     caller.sync();
     assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
     assert_eq!(caller.hits("\"verbena\"").len(), 0);
-    // The watcher waits for the other half of the move, which never comes.
+    // Waits until the watches of the moved folder are removed: the watcher first waits for the other half of the move event.
     kernel_watches::check_watches(&world, &caller);
 }
 
@@ -209,22 +209,22 @@ fn a6_editor_saves_yield_one_complete_version() {
     let finals =
         ["Saved over: final.", "Saved with a backup: final.", "Written in two parts: the first, and the second."];
     allowed.extend(finals.map(hash_of));
-    // The daemon reads a file after one second without writes. On a busy machine the parts may be further apart.
+    // The daemon may index a version after one second without writes, and the parts are further apart on a busy machine.
     let watch = |written: Instant| {
         for (path, record) in caller.files() {
             let known = allowed.contains(&record.hash) || record.state == FileState::Pending;
             let has_rested = path.ends_with("slow.md") && written.elapsed() > Duration::from_secs(1);
-            assert!(known || has_rested, "{} was read half way: {record:?}", path.display());
+            assert!(known || has_rested, "{} was indexed half written: {record:?}", path.display());
         }
     };
-    // A temporary file renamed over the original.
+    // Saves by renaming a temporary file over the original.
     fs::write(path(".renamed.md.tmp"), finals[0]).unwrap();
     fs::rename(path(".renamed.md.tmp"), path("renamed.md")).unwrap();
-    // vim with a backup.
+    // Saves as vim does with a backup.
     fs::rename(path("backup.md"), path("backup.md~")).unwrap();
     fs::write(path("backup.md"), finals[1]).unwrap();
     fs::remove_file(path("backup.md~")).unwrap();
-    // Truncated, then written slowly through one descriptor.
+    // Saves by truncating the file and writing it slowly through one descriptor.
     let mut slow = fs::File::create(path("slow.md")).unwrap();
     let (first, second) = finals[2].split_at(30);
     for part in [first, second] {
@@ -259,7 +259,7 @@ fn a7_growing_file_is_read_at_intervals_and_finally() {
         std::thread::sleep(Duration::from_millis(80));
         seen.insert(caller.files()[Path::new("log.md")].hash);
     }
-    // One version every 5 s, and the one before.
+    // At most one version per 5 s, the version before the test, and two more for a slow machine.
     assert!(seen.len() as u64 <= seconds / 5 + 3, "{} versions in {seconds} s", seen.len());
     assert!(caller.poll_until(SOON, |it| it.files()[Path::new("log.md")].hash == hash_of(&text)));
 }
@@ -305,17 +305,17 @@ fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
         fs::remove_file(&root).unwrap();
         fs::rename(&away, &root).unwrap();
     };
-    check("no folder", &block, &unblock);
+    check("not a folder", &block, &unblock);
     let allow = |mode| fs::set_permissions(&root, fs::Permissions::from_mode(mode)).unwrap();
-    check("not to be read", &|| allow(0o000), &|| allow(0o755));
-    assert_eq!(crate::watch::events::table_versions(&world), versions, "no file was embedded or stored again");
+    check("not readable", &|| allow(0o000), &|| allow(0o755));
+    assert_eq!(crate::watch::events::table_versions(&world), versions, "no file must be stored again");
     let half = || {
         swap();
         world.write("other.md", "The only one there.");
     };
     check("more than half gone", &half, &back);
     world.write("1/new.md", "Seen again after all that: gentian.");
-    // The folder in place of the root is watched again when the mount guard has seen it.
+    // The new file is found only after the mount guard has noticed the restored folder, which is then watched again.
     let is_seen = |it: &SyncClient| it.hits("gentian").first().is_some_and(|hit| hit.path == "1/new.md");
     assert!(caller.poll_until(ROOT_NOTICED + SOON, is_seen));
 }
@@ -368,7 +368,7 @@ fn too_long_paths_are_reported_and_the_rest_is_watched() {
         let status = caller.status();
         assert!(status.degraded.iter().all(|it| it.len() < 800), "{when}: {:?}", status.degraded);
         assert_eq!(status.watch.polled, Vec::<String>::new(), "{when}");
-        // Deep, but below the limit.
+        // A file in a deep folder, but below the path limit, must be found.
         let path = world.files().join(&name).join(&name).join(format!("{when}.md"));
         fs::write(&path, format!("Seen as it happens: hellebore {when}.")).unwrap();
         assert!(caller.poll_until(SOON, |it| it.hits(&format!("\"hellebore {when}\"")).len() == 1), "{when}");
@@ -380,7 +380,7 @@ fn too_long_paths_are_reported_and_the_rest_is_watched() {
     check(&world, &SyncClient::new(&world), "started");
 }
 
-/// Returns the id of the daemon's thread that reads the inotify queue.
+/// Returns the thread id of the daemon's thread that reads the inotify queue.
 fn thread_of_events(world: &World) -> String {
     let tasks = fs::read_dir(format!("/proc/{}/task", world.pid())).unwrap().map(|it| it.unwrap().path());
     let of_events = |it: &PathBuf| fs::read_to_string(it.join("comm")).is_ok_and(|name| name.trim() == "vic-events");
@@ -394,11 +394,11 @@ fn dead_watcher_is_reported_replaced_and_caught_up() {
     }
     let (world, caller) = indexed_world(&["a.md", "deep/b.md"]);
     let thread = thread_of_events(&world);
-    // From now on, reading the event queue fails.
+    // From here on, every read of the inotify queue fails.
     let strace = ["-q", "-p", &thread, "-e", "trace=read", "-e", "inject=read:error=EBADF", "-o", "/dev/null"];
     let mut strace = Command::new("strace").args(strace).spawn().unwrap();
     let dead = Path::new("/proc").join(world.pid().to_string()).join("task").join(&thread);
-    assert!(caller.poll_until(Duration::from_secs(10), |_| !dead.exists()), "the thread ends");
+    assert!(caller.poll_until(Duration::from_secs(10), |_| !dead.exists()), "the thread must end");
     world.write("deep/missed.md", "Written while unwatched: saxifrage.");
     let mut was_degraded = false;
     let healed = caller.poll_until(Duration::from_secs(60), |it| {
@@ -409,7 +409,7 @@ fn dead_watcher_is_reported_replaced_and_caught_up() {
     strace.kill().ok();
     strace.wait().unwrap();
     assert!(healed, "{:?}", caller.status());
-    assert!(was_degraded, "the dead watcher is reported");
+    assert!(was_degraded, "the dead watcher must be reported");
     assert!(caller.poll_until(SOON, |it| it.hits("saxifrage").first().is_some_and(|hit| hit.path == "deep/missed.md")));
     assert_eq!(caller.status().watch.polled, Vec::<String>::new());
     world.write("deep/after.md", "The new one watches: bergamot.");
@@ -434,7 +434,7 @@ fn event_bursts_are_read_in_batches() {
         world.write(&format!("{number}.md"), format!("Entry {number}."));
     }
     let (waits, seconds) = (context_switches(&world, &thread) - before, begun.elapsed().as_secs_f64());
-    // Two switches for each read of the queue: one for an event, one for the next read.
+    // Each read of the queue makes two switches: one waits for an event, one for the next read. So reads are counted.
     assert!((waits as f64) < 200.0 * seconds + 50.0 && waits < FILES / 2, "{waits} in {seconds:.1} s");
     caller.sync();
     assert_eq!(caller.status().coverage.found, FILES + 1);
@@ -462,16 +462,16 @@ fn folder_is_not_listed_for_each_new_file() {
     assert!(listed < 20, "{listed} times");
 }
 
-/// Creates `VIC_TORTURE_FILES` tiny files in one folder within half a minute, with questions in parallel.
+/// Creates `VIC_TORTURE_FILES` tiny files in one folder within half a minute, and asks questions meanwhile.
 #[test]
 #[ignore = "takes long: see `make torture`"]
 fn torture_a14_many_tiny_files_while_asking() {
-    // As many files as a question considers: answers at rest and under load have the same number of hits.
+    // As many files as a question considers, so that answers at rest and under load have the same number of hits.
     const BEFORE: u64 = 1_000;
     let names: Vec<String> = (0..BEFORE).map(|it| format!("{it}.md")).collect();
     let (world, caller) = indexed_world(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let count = size_from_env("VIC_TORTURE_FILES", 200_000);
-    // With a pause: a client without one competes with the writer and itself.
+    // Asks with pauses, because a client without pauses would compete with the writer for the CPU.
     let ask = |caller: &SyncClient| {
         std::thread::sleep(PAUSE);
         let begun = Instant::now();
@@ -495,7 +495,7 @@ fn torture_a14_many_tiny_files_while_asking() {
     writer.join().unwrap();
     figure("ask p50 meanwhile", format!("{:.1?}", percentile(&busy, 50)));
     let (seconds, busy) = (begun.elapsed().as_secs(), percentile(&busy, 95));
-    // The writer of so many files uses the processors and the disk all the time.
+    // Allows three times the promise, because the writer uses the CPU and the disk all the time.
     let what = format!("ask p95 while {count} files appear in {seconds} s ({idle:.1?} at rest)");
     let mut promises = PromiseChecks::default();
     promises.at_most(&what, busy, 2 * idle, 6 * idle);

@@ -1,4 +1,4 @@
-//! Changes on disk appear in the results.
+//! Tests how soon changes on disk appear in search results.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use crate::support::long_tests::figure;
 use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 
-/// A saved, new, renamed or deleted file is reflected in results within this time.
+/// Promised maximum time until a saved, new, renamed or deleted file is reflected in search results.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Pause between two saves of a user who saves often.
+/// Pause between two saves, like that of a user who saves often.
 const BETWEEN_SAVES: Duration = Duration::from_millis(150);
 
-/// A killed daemon answers again within this time.
+/// Promised maximum time until a killed and restarted daemon answers.
 const RESTART_LIMIT: Duration = Duration::from_secs(5);
 
-/// Time limit after which a search counts as failed.
+/// Maximum time of a search. The test fails after that.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn jobs_embedded(world: &World) -> u64 {
@@ -41,20 +41,20 @@ fn new_changed_renamed_deleted_files_show_within_two_seconds() {
     });
 
     std::fs::write(&path, "A recipe for rhubarb compote.").unwrap();
-    world.wait_until("its new content is found", FRESH, |it| {
+    world.wait_until("the new content is found", FRESH, |it| {
         let answer = it.json(&["ask", "rhubarb compote"]);
         answer["hits"][0]["excerpt"].as_str().is_some_and(|excerpt| excerpt.contains("rhubarb"))
     });
 
     let renamed = world.files().join("deep/renamed.md");
     std::fs::rename(&path, &renamed).unwrap();
-    world.wait_until("it is found under its new name", FRESH, |it| {
+    world.wait_until("the file is found under its new name", FRESH, |it| {
         let paths = it.paths(&["rhubarb compote"]);
         paths.first().is_some_and(|p| p == "deep/renamed.md") && !paths.contains(&"deep/er/new.md".to_string())
     });
 
     std::fs::remove_file(&renamed).unwrap();
-    world.wait_until("it is not found any more", FRESH, |it| {
+    world.wait_until("the deleted file is not found", FRESH, |it| {
         !it.paths(&["rhubarb compote"]).contains(&"deep/renamed.md".into())
     });
 }
@@ -73,12 +73,12 @@ fn offline_changes_are_found_at_start_and_rename_embeds_nothing() {
         world.spawn_and_wait();
         jobs_embedded(&world)
     };
-    world.wait_until("the additions are found", Duration::from_secs(20), |it| {
+    world.wait_until("the offline changes are found", Duration::from_secs(20), |it| {
         it.paths(&["harbour office"]).first().is_some_and(|p| p == "added.md")
     });
     assert_eq!(world.paths(&["observatory"])[0], "moved.md");
     assert!(!world.paths(&["bakery mondays"]).contains(&"gone.md".into()));
-    // One chunk each for the first two files, one for the added file, none for the renamed file.
+    // The jobs have embedded one chunk each for the first two files and the added file, none for the renamed file.
     assert!(before <= 3);
     assert_eq!(jobs_embedded(&world), 3);
 }
@@ -130,7 +130,7 @@ fn killed_daemon_loses_no_committed_file() {
         world.write(&format!("{number}.md"), format!("Entry {number} of the harbour log, wind from the west."));
     }
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    world.wait_until("some files are under way", Duration::from_secs(20), |it| {
+    world.wait_until("the job has embedded some chunks", Duration::from_secs(20), |it| {
         it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
     });
     world.kill();
@@ -140,10 +140,10 @@ fn killed_daemon_loses_no_committed_file() {
     assert_eq!((status["coverage"]["indexed"].as_u64(), status["chunks"].as_u64()), (Some(3_000), Some(3_000)));
 }
 
-/// Extra time beyond [`FRESH`] on a busy machine. The measured time is printed.
+/// Time allowed beyond [`FRESH`], because the machine is busy with the job. The measured time is printed.
 const BUSY_SLACK: Duration = Duration::from_secs(4);
 
-/// A unique text of about 200 tokens.
+/// Returns a unique text of about 200 tokens.
 fn long_text(number: usize) -> String {
     let words =
         ["harbour", "ledger", "orchard", "granite", "violin", "lantern", "meadow", "copper", "saddle", "cellar"];
@@ -152,13 +152,13 @@ fn long_text(number: usize) -> String {
         + &format!("Entry number {number}.")
 }
 
-/// Fills the folder and starts a long job.
+/// Starts a daemon, fills the folder with this number of files, and starts a job that takes long.
 fn start_long_job(files: usize) -> World {
     let world = World::new().start();
     world.write("old.md", "Something about trains.");
     world.write("gone.md", "The bakery closes on Mondays.");
     world.index();
-    // Written elsewhere: otherwise the watcher indexes the growing folder before the job.
+    // Writes the files elsewhere and moves them, because the watcher would index a growing folder before the job.
     let aside = world.files().with_file_name("aside");
     std::fs::create_dir(&aside).unwrap();
     for number in 0..files {
@@ -166,7 +166,7 @@ fn start_long_job(files: usize) -> World {
     }
     std::fs::rename(aside, world.files().join("job")).unwrap();
     world.ok(&["index", "--no-wait", world.files().to_str().unwrap()]);
-    world.wait_until("some files are under way", Duration::from_secs(90), |it| {
+    world.wait_until("the job has embedded some chunks", Duration::from_secs(90), |it| {
         it.json(&["status"])["running_jobs"][0]["chunks_embedded"].as_u64().is_some_and(|chunks| chunks > 0)
     });
     world
@@ -195,7 +195,7 @@ fn saved_file_overtakes_running_job() {
     check("the new name is found", &|it| it.paths(&["quince jelly"]).first().is_some_and(|p| p == "renamed.md"));
     std::fs::remove_file(world.files().join("gone.md")).unwrap();
     check("a deleted file is not found", &|it| !it.paths(&["bakery mondays"]).contains(&"gone.md".into()));
-    assert!(has_running_job(&world), "the job ended too early for this to show anything");
+    assert!(has_running_job(&world), "the job ended before the changes");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn files_moved_or_changed_during_job_are_indexed_correctly() {
     for number in (0..1_500).step_by(10) {
         world.write(&format!("moved/{number}.md"), format!("Letter {number} on quince jelly."));
     }
-    world.wait_until("all is indexed", Duration::from_secs(120), |it| {
+    world.wait_until("all files are indexed", Duration::from_secs(120), |it| {
         let status = it.json(&["status"]);
         status["coverage"]["pending"] == 0 && status["coverage"]["found"] == 1_502 && !has_running_job(it)
     });
@@ -218,7 +218,7 @@ fn files_moved_or_changed_during_job_are_indexed_correctly() {
     for number in [0, 700, 1_490] {
         let answer = world.json(&["ask", &format!("letter {number} quince jelly"), "--limit", "1000"]);
         let hits = answer["hits"].as_array().unwrap();
-        let hit = hits.iter().find(|it| it["path"] == format!("moved/{number}.md")).expect("the file is found");
+        let hit = hits.iter().find(|it| it["path"] == format!("moved/{number}.md")).expect("the file must be found");
         assert!(hit["excerpt"].as_str().unwrap().contains("quince jelly"), "{hit}");
     }
 }
@@ -231,12 +231,12 @@ fn new_ignore_rule_hides_file_until_removed() {
     world.index();
     assert_eq!(world.paths(&["cellar key barometer"])[0], "diary.md");
     let rules = world.write(".vicignore", "diary.md\n");
-    world.wait_until("it is not found any more", FRESH, |it| {
+    world.wait_until("the ignored file is not found", FRESH, |it| {
         !it.paths(&["cellar key barometer"]).contains(&"diary.md".to_string())
     });
     assert!(!world.ok(&["grep", "barometer"]).contains("cellar"));
     std::fs::remove_file(rules).unwrap();
-    world.wait_until("it is found again", FRESH * 2, |it| {
+    world.wait_until("the file is found again", FRESH * 2, |it| {
         it.paths(&["cellar key barometer"]).first().is_some_and(|path| path == "diary.md")
     });
 }
@@ -250,7 +250,7 @@ fn ignore_rule_for_most_of_root_is_applied() {
     world.write("plain.md", "The observatory opens on Fridays.");
     world.index();
     assert!(world.terminate());
-    // The daemon is down when the ignore file appears. The walk of the next start applies it.
+    // The ignore file appears while the daemon is stopped, so the walk of the next start must apply it.
     world.write(".vicignore", "archive/\n");
     world.spawn_and_wait();
     let is_of_it = |path: &String| path.starts_with("archive/");
@@ -275,12 +275,12 @@ fn unreadable_file_is_hidden_until_readable() {
     let is_found = |it: &World| it.paths(&["cellar key barometer"]).contains(&"diary.md".to_string());
     assert!(is_found(&world));
     std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o000)).unwrap();
-    world.wait_until("it is not found any more", FRESH, |it| !is_found(it));
+    world.wait_until("the unreadable file is not found", FRESH, |it| !is_found(it));
     assert!(!world.ok(&["grep", "barometer"]).contains("cellar"));
     let reasons = |it: &World| it.json(&["status"])["coverage"]["reasons"]["permission_denied"].as_u64();
-    world.wait_until("the status says why", FRESH, |it| reasons(it) == Some(1));
+    world.wait_until("the status has the reason", FRESH, |it| reasons(it) == Some(1));
     std::fs::set_permissions(&diary, std::fs::Permissions::from_mode(0o600)).unwrap();
-    world.wait_until("it is found again", FRESH * 2, is_found);
+    world.wait_until("the file is found again", FRESH * 2, is_found);
 }
 
 #[test]
@@ -293,11 +293,11 @@ fn small_job_commits_without_delay() {
         world.write(&format!("{round}.md"), format!("Entry {round} of the harbour log."));
         world.index();
     }
-    // No job waits the maximum commit delay for further files.
+    // A job with one file must not wait until the maximum commit delay for further files.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 
-/// Saves files one at a time, each with a unique word. Returns the time until each word was found.
+/// Saves files one at a time, each with a unique word. Returns the time from each save until the word was found.
 fn save_sequentially(world: &World, caller: &SyncClient, saves: usize) -> Vec<Duration> {
     let names: Vec<PathBuf> = caller.files().into_keys().collect();
     let save = |(number, name): (usize, &PathBuf)| {
@@ -312,9 +312,9 @@ fn save_sequentially(world: &World, caller: &SyncClient, saves: usize) -> Vec<Du
     names.iter().cycle().step_by(37).take(saves).enumerate().map(save).collect()
 }
 
-/// Saves among ten thousand files, each searched until found. Then kills the daemon and searches the last save.
+/// Saves files among ten thousand and measures when each is found. Then kills the daemon and searches the last save.
 #[test]
-#[ignore = "minutes; make torture"]
+#[ignore = "takes minutes: see `make torture`"]
 fn torture_edit_to_searchable() {
     let (files, saves) = (size_from_env("VIC_TORTURE_FILES", 10_000), size_from_env("VIC_TORTURE_SAVES", 200));
     let (mut world, caller) = idle_world(files as usize);
@@ -332,7 +332,7 @@ fn torture_edit_to_searchable() {
     let (caller, last) = (SyncClient::new(&world), format!("\"zinnia{}\"", saves - 1));
     assert!(
         caller.poll_until(SEARCH_TIMEOUT, |it| !it.hits(&last).is_empty()),
-        "the last save is lost\n{}",
+        "the last save was not found\n{}",
         world.log()
     );
     promises.within_time(

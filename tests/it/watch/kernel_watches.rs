@@ -1,4 +1,4 @@
-//! The daemon's inotify watches as the kernel reports them: exactly one per folder, while folders come and go.
+//! Tests the inotify watches of the daemon as the kernel lists them: exactly one per folder, while folders come and go.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::support::client::SyncClient;
 use crate::support::harness::World;
 
-/// The event mask of the watcher's heartbeat file: only writes. Folder watches have other masks.
+/// The event mask of the heartbeat file of the watcher, which is watched only for writes. Folder watches have other masks.
 const HEARTBEAT_MASK: &str = "2";
 
-/// Returns the inodes of the folders that a process watches. A folder watched twice appears twice.
+/// Returns the inodes of the folders that a process watches. A folder that is watched twice appears twice.
 fn watched_inodes(process: u32) -> Vec<u64> {
     let infos = fs::read_dir(format!("/proc/{process}/fdinfo")).unwrap();
     let texts = infos.filter_map(|it| fs::read_to_string(it.unwrap().path()).ok());
@@ -20,14 +20,14 @@ fn watched_inodes(process: u32) -> Vec<u64> {
     inodes
 }
 
-/// Returns the inode of a folder from a line such as `inotify wd:4 ino:a003ef sdev:fe00000 mask:4000fce ...`.
+/// Returns the inode of a watched folder from a line such as `inotify wd:4 ino:a003ef sdev:fe00000 mask:4000fce ...`.
 fn folder_of(line: &str) -> Option<u64> {
     let field = |name: &str| line.strip_prefix("inotify ")?.split(' ').find_map(|it| it.strip_prefix(name));
     let inode = u64::from_str_radix(field("ino:")?, 16).ok();
     inode.filter(|_| field("mask:") != Some(HEARTBEAT_MASK))
 }
 
-/// Returns the inodes of a folder and its subfolders.
+/// Returns the inodes of a folder and of all folders below it.
 fn folder_inodes(root: &Path) -> Vec<u64> {
     use std::os::unix::fs::MetadataExt;
     let entries = walkdir::WalkDir::new(root).into_iter().flatten().filter(|it| it.file_type().is_dir());
@@ -36,13 +36,13 @@ fn folder_inodes(root: &Path) -> Vec<u64> {
     inodes
 }
 
-/// Checks that the kernel soon has one watch per folder, and that the daemon counts as many.
+/// Waits until the kernel has exactly one watch per folder, and the daemon reports the same number.
 pub(crate) fn check_watches(world: &World, caller: &SyncClient) {
     let limit = Duration::from_secs(20);
     let is_as_on_disk = |_: &SyncClient| watched_inodes(world.pid()) == folder_inodes(&world.files());
     assert!(
         caller.poll_until(limit, is_as_on_disk),
-        "the kernel watches {:?}, and there are {:?}; {:?}\n{}",
+        "the kernel watches {:?}, but the folders are {:?}; {:?}\n{}",
         watched_inodes(world.pid()),
         folder_inodes(&world.files()),
         caller.status().watch,
@@ -53,8 +53,8 @@ pub(crate) fn check_watches(world: &World, caller: &SyncClient) {
     assert!(caller.poll_until(limit, |it| counts(it) == (count, 0)), "{:?} of {count}", counts(caller));
 }
 
-/// Creates, fills, renames and deletes a nested folder, and moves a subfolder out of the root. The folders that stay replace
-/// those of the previous turn.
+/// Creates, fills, renames and deletes a nested folder, and moves a subfolder of it out of the root. Creates another folder
+/// that stays until the next call.
 pub(crate) fn churn_folders(world: &World, turn: u64) {
     let path = |name: String| world.files().join(name);
     let fill = |folder: String| {
@@ -82,10 +82,10 @@ fn every_folder_has_exactly_one_kernel_watch() {
     world.index();
     let caller = SyncClient::new(&world);
     check_watches(&world, &caller);
-    assert_eq!(watched_inodes(world.pid()).len(), 3, "the test sees the watches");
+    assert_eq!(watched_inodes(world.pid()).len(), 3, "the test must see the three watches");
     for turn in 0..20 {
         churn_folders(&world, turn);
-        // In some turns, changes arrive while earlier ones are still being processed.
+        // Checks only every third turn, so that in other turns changes arrive while earlier ones are still being processed.
         if turn % 3 == 2 {
             check_watches(&world, &caller);
         }

@@ -1,4 +1,4 @@
-//! File events: freshness, saves, renames, lost events, the sync barrier.
+//! Tests of file events: freshness, saves, renames, lost events, and sync.
 
 pub(crate) mod continuous_saves;
 pub(crate) mod events;

@@ -1,4 +1,4 @@
-//! Random operations on a real folder: after each `vic sync`, the index matches the disk, and every file is found.
+//! Tests random operations on a real folder: after each `vic sync`, the index matches the disk and every file is found.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::support::long_tests::percentile;
 use crate::support::long_tests::size_from_env;
 use crate::support::workload::Workload;
 
-/// Promised duration of a sync (p95).
+/// Promised maximum duration of a sync (p95).
 const SYNCED: Duration = Duration::from_secs(2);
 
-/// Runs operations, syncs, and compares, `rounds` times. Returns the duration of each sync.
+/// In each of `rounds` rounds, runs operations, syncs, and compares index and disk. Returns the duration of each sync.
 fn run_rounds(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     let world = World::new().start();
     let mut workshop = Workload::new(world.files().canonicalize().unwrap(), seed);
@@ -22,7 +22,7 @@ fn run_rounds(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     world.index();
     let (caller, over) = (SyncClient::new(&world), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // Another thread requests the status continuously: its counts must always add up.
+        // Requests the status continuously in another thread. Each status asserts that the file counts add up.
         scope.spawn(|| {
             let caller = SyncClient::new(&world);
             while !over.load(Ordering::Relaxed) {
@@ -48,7 +48,7 @@ fn run_rounds(seed: u64, rounds: usize, steps: usize) -> Vec<Duration> {
     })
 }
 
-/// Stops the other thread, also when the test fails.
+/// Sets its flag when dropped, also when the test fails, so that the other thread stops.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -63,7 +63,7 @@ fn sync_matches_disk_after_random_operations() {
     println!("waits: {waits:.2?}");
 }
 
-/// Runs `VIC_TORTURE_SEEDS` seeds from `VIC_TORTURE_SEED` on, with `VIC_TORTURE_OPERATIONS` operations each.
+/// Runs `VIC_TORTURE_SEEDS` seeds from `VIC_TORTURE_SEED`, each with `VIC_TORTURE_OPERATIONS` operations.
 #[test]
 #[ignore = "takes hours: see `make torture`"]
 fn torture_random_operations() {
@@ -76,6 +76,6 @@ fn torture_random_operations() {
         figure(&format!("{operations} random operations, seed {seed}"), found);
         all.extend(waits);
     }
-    // Checked after all seeds: a slow machine is no reason to skip any.
+    // Checks the time only after all seeds, so that a slow machine does not prevent the other checks.
     check_within_time("a sync after a hundred of them (p95)", percentile(&all, 95), SYNCED);
 }

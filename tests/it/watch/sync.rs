@@ -1,4 +1,4 @@
-//! Changes and deletions are reflected in answers, immediately after a sync.
+//! Tests that answers reflect all changes and deletions immediately after a sync.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn sync_respects_timeout_and_reports_cause() {
 #[test]
 fn sync_after_start_includes_offline_changes() {
     let mut world = World::new().start();
-    // Many files, so that the walk at the start takes a while.
+    // Many files, so that the walk at the start of the daemon takes a while.
     (0..2_000).for_each(|it| drop(world.write(&format!("{}/{it}.md", it % 50), format!("Entry {it} of the log."))));
     world.index();
     for round in 0..4 {
@@ -104,7 +104,7 @@ fn sync_walks_without_watching() {
     caller.sync();
     assert_eq!(caller.hits("hellebore")[0].path, "b.md");
     assert!(!caller.status().watch.watching);
-    assert_eq!(caller.status().degraded, Vec::<String>::new(), "disabled watching is not a problem");
+    assert_eq!(caller.status().degraded, Vec::<String>::new(), "disabled watching must not be reported");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn few_saved_files_stay_outside_keyword_index() {
     assert_eq!(caller.hits("\"pontoon 134\"")[0].path, "1/134.md");
 }
 
-/// Creates and indexes another root next to the world's, with one file.
+/// Creates another root beside the root of this world, and indexes it with one file.
 fn second_root(world: &World, name: &str) -> PathBuf {
     let folder = world.files().with_file_name(name);
     fs::create_dir(&folder).unwrap();
@@ -131,14 +131,14 @@ fn missing_root_with_pending_files_blocks_no_other() {
     let other = second_root(&world, "other");
     world.ok(&["pause"]);
     fs::write(other.join("late.md"), "Late in the other folder.").unwrap();
-    world.wait_until("the file is known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
+    world.wait_until("the new file is pending", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 1);
     fs::rename(&other, other.with_file_name("away")).unwrap();
-    // A job of this size indexes words first and vectors in a second pass.
+    // Many files, so that the job indexes keywords first and vectors in a second pass.
     (0..600).for_each(|it| drop(world.write(&format!("{it}.md"), format!("Entry {it} of the log."))));
     world.ok(&["resume"]);
     caller.sync();
     assert_eq!(caller.hits("\"entry 599\"")[0].path, "599.md");
-    world.wait_until("the vectors are there", Duration::from_secs(60), |it| {
+    world.wait_until("all files have vectors", Duration::from_secs(60), |it| {
         let coverage = &it.json(&["status"])["coverage"];
         coverage["awaiting_vectors"] == 0 && coverage["pending"] == 1
     });
@@ -156,7 +156,7 @@ fn missing_pending_files_do_not_block_sync() {
     world.index();
     world.ok(&["pause"]);
     write("Much later in");
-    world.wait_until("they are known", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 30);
+    world.wait_until("all files are pending", SOON * 5, |it| it.json(&["status"])["coverage"]["pending"] == 30);
     world.kill();
     let away = folder.with_file_name("away");
     fs::create_dir(&away).unwrap();
@@ -165,7 +165,7 @@ fn missing_pending_files_do_not_block_sync() {
     world.spawn_and_wait();
     world.ok(&["resume"]);
     let begun = Instant::now();
-    // More than half are gone at once: the losses need a confirmation.
+    // More than half of the files are missing at once, so the daemon keeps their entries until the losses are confirmed.
     world.ok(&["sync"]);
     let pending = |it: &World| it.json(&["status"])["coverage"]["pending"].clone();
     assert!(
@@ -175,16 +175,16 @@ fn missing_pending_files_do_not_block_sync() {
         pending(&world)
     );
     part.iter().for_each(|it| fs::rename(away.join(it), folder.join(it)).unwrap());
-    world.wait_until("all are read", Duration::from_secs(30), |it| pending(it) == 0);
+    world.wait_until("no file is pending", Duration::from_secs(30), |it| pending(it) == 0);
     assert_eq!(SyncClient::new(&world).hits("\"much later in 3\"")[0].path, "3.md");
 }
 
-/// Restarts the daemon under `strace`, which delays these calls on a path by `late` microseconds.
+/// Restarts the daemon under `strace`, which delays these system calls on a path by `late` microseconds.
 fn restart_with_delay(world: &mut World, place: &Path, calls: &str, late: &str) -> SyncClient {
     restart_under(world, &delaying_strace(&[place.to_str().unwrap()], calls, late))
 }
 
-/// Returns the `strace` command. It detaches on SIGTERM.
+/// Returns the `strace` command that delays these system calls on these paths. SIGTERM makes it detach.
 fn delaying_strace(places: &[&str], calls: &str, late: &str) -> Vec<String> {
     let (trace, late) = (format!("trace={calls}"), format!("inject={calls}:delay_enter={late}"));
     let words = ["strace", "-I1", "-D", "-f", "-q", "-o", "/dev/null", "-e", &trace, "-e", &late];
@@ -192,7 +192,7 @@ fn delaying_strace(places: &[&str], calls: &str, late: &str) -> Vec<String> {
     words.into_iter().chain(places).map(String::from).collect()
 }
 
-/// Restarts the daemon under this command.
+/// Restarts the daemon under this command, and connects to it.
 fn restart_under(world: &mut World, words: &[String]) -> SyncClient {
     world.kill();
     world.spawn_with_launcher(words);
@@ -267,7 +267,7 @@ fn question_is_answered_despite_unresponsive_root() {
     assert!(answer["warnings"].to_string().contains("their folder is unavailable"), "{answer}");
 }
 
-/// A folder in another root does not respond. New files elsewhere must be found, and files in that folder once it responds.
+/// Checks a folder in another root that does not respond: new files elsewhere are found, and its files once it responds.
 fn check_stuck_folder(world: World) {
     if !capabilities::can_trace() {
         return;
@@ -287,7 +287,7 @@ fn check_stuck_folder(world: World) {
     assert!(caller.poll_until(Duration::from_secs(120), is_back), "{:?} {}", caller.status(), world.log());
 }
 
-/// Ends the tracer that delays the calls of this process.
+/// Ends the `strace` that delays the system calls of this process.
 fn end_delay(process: u32) {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let tracer = status.lines().find_map(|it| it.strip_prefix("TracerPid:")).unwrap().trim().to_owned();

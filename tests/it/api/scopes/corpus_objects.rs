@@ -1,11 +1,11 @@
-//! Corpus verbs as any user may call them, and objects that only their owner may access.
+//! Requests of the scope tests that use corpus verbs, and corpus objects that only their owner may access.
 
 use serde_json::{Value, json};
 
 use crate::api::scopes::Team;
 use crate::support::grpc_client;
 
-/// Returns each verb, spelled as in a path, with a request: every form that reads documents.
+/// Returns a request for each form of each verb that reads documents. Verbs are spelled as in URL paths.
 pub(super) fn verb_requests(own: &str) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("ingest", json!({"paths": [own]})),
@@ -50,25 +50,25 @@ const FORMS: [(&str, &str, &str); 18] = [
     ("summarize", "decision-inputs", r#"{"question": "Which ladder?"}"#),
 ];
 
-/// Returns the MCP tool of a verb.
+/// Returns the name of the MCP tool of a corpus verb.
 pub(super) fn tool_name(verb: &str) -> String {
     format!("corpus_{}", verb.replace('-', "_"))
 }
 
-/// A document with content for every verb.
+/// A document in which every corpus verb finds something. `WORD` is replaced by the word of a user.
 const NOTES: &str = "# WORD\n\nWarning: never climb on the WORD. We recommend WORD wax 1.2.0 since 2020-01-01.\n\n\
     ```python\nWORD = 1\n```\n\n> The WORD is old, said Ann.\n\nSee [1].\n\n[1] Ann Lee. WORD. 2020.\n";
 
-/// Well-formed ids of nothing.
+/// Well-formed ids of a result and a job that do not exist.
 const NO_RESULT: &str = "r-0000000000000000";
 const NO_JOB: &str = "j-0000000000000000";
 
-/// Corpus objects of Beta and the owner.
+/// Corpus objects of Beta and the owner, which Alpha must not see.
 pub(super) struct ForeignObjects {
-    /// A result, a job and a view of Beta.
+    /// Ids of a result and a job of Beta.
     result: String,
     job: String,
-    /// A result of the owner about everything, and the owner's session.
+    /// A result of the owner that covers all files, and the owner's session.
     owner_result: String,
     session: u64,
 }
@@ -102,7 +102,7 @@ impl ForeignObjects {
         }
     }
 
-    /// Returns requests that name an object of Beta or the owner, each with a request that names a nonexistent one.
+    /// Returns pairs of requests: one names an object of Beta or the owner, the other a nonexistent object.
     pub(super) fn requests_naming_objects(&self, team: &Team) -> Vec<(&'static str, Value, Value)> {
         let (file, none) = (team.beta_path("betacanary.md"), team.beta_path("no-such.md"));
         let own = team.world.files().join("alphazone/plan.md");
@@ -132,7 +132,7 @@ impl ForeignObjects {
         all
     }
 
-    /// Returns requests that name the owner's session, each with a request that names a nonexistent one.
+    /// Returns pairs of requests: one names the owner's session, the other a nonexistent session.
     fn of_session(&self) -> Vec<(&'static str, Value, Value)> {
         let bodies = [
             ("extract", "session", json!({"schema": "Quote"})),
@@ -149,7 +149,7 @@ impl ForeignObjects {
         bodies.iter().map(|(verb, field, it)| (*verb, with(it, field, self.session), with(it, field, 99))).collect()
     }
 
-    /// Replaces the names of existing objects by those of nonexistent ones, to compare two responses.
+    /// Replaces the names of existing objects by those of nonexistent ones, so that two responses can be compared.
     pub(super) fn without_names(&self, team: &Team, told: &str) -> String {
         let session = |number: u64| [format!("session {number}"), format!("session `{number}`"), format!("`{number}`")];
         let mut told = told.to_string();
@@ -165,7 +165,7 @@ impl ForeignObjects {
     }
 }
 
-/// Returns the refusal of a verb in every API: over HTTP with its status, as a tool, over gRPC.
+/// Returns the HTTP status of a refused corpus request, and its error over HTTP, MCP and gRPC.
 pub(super) fn refusals_in_all_apis(team: &Team, key: &str, verb: &str, body: &Value) -> (u16, [String; 3]) {
     let over_http = team.send(key, "POST", &format!("/v1/corpus/{verb}"), body);
     let error = serde_json::from_str::<Value>(&over_http.body).unwrap_or_default()["error"].to_string();

@@ -1,5 +1,5 @@
-//! Every request that needs no knowledge of other users, in every API. The list is checked against the actual routes,
-//! methods, verbs and tools, so that none is missed.
+//! Lists every request that a user can send without knowing about other users, in every API. A test checks the list against
+//! the actual routes, methods, verbs and tools, so that none is missing.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::support::grpc_client;
 
 const QUESTION: &str = "who keeps the ladder of the orchard?";
 
-/// Methods that would remove something that later requests need. Skipped for keys that may call them.
+/// gRPC methods that end the daemon or change roots, which later requests need. Not sent with the owner's key.
 const DESTRUCTIVE_METHODS: [&str; 3] = ["/vic.v1.Vic/Shutdown", "/vic.v1.Vic/RemoveRoot", "/vic.v1.Vic/AddRoot"];
 
-/// One request in one of the APIs.
+/// One request over one of the APIs.
 pub(super) enum ScopedRequest {
     Http(&'static str, String, Value),
     Tool(String, Value),
@@ -21,7 +21,7 @@ pub(super) enum ScopedRequest {
 }
 
 impl ScopedRequest {
-    /// Returns the route or method, and the request.
+    /// Returns the route, method or tool, followed by the body.
     pub(super) fn name(&self) -> String {
         match self {
             ScopedRequest::Http(method, path, body) => format!("{method} {path} {body}"),
@@ -44,7 +44,7 @@ impl ScopedRequest {
     }
 }
 
-/// Sends every request with this key, which has the file `own` in its scope. Returns the requests with the responses.
+/// Sends every request with this key, whose scope contains the file `own`. Returns each request with its response.
 pub(super) fn send_all(team: &Team, key: &str, own: &str) -> Vec<(String, String)> {
     let own = team.world.files().join(own);
     let started = team.send(key, "POST", "/v1/index/start", &json!({"root": own.parent()})).body;
@@ -56,7 +56,7 @@ pub(super) fn send_all(team: &Team, key: &str, own: &str) -> Vec<(String, String
     asked.map(|it| (it.name(), it.response_of(team, key))).collect()
 }
 
-/// Returns all requests of a user with this file and this job.
+/// Returns the requests of a user whose scope contains this file and this job.
 pub(super) fn all_requests(own: &str, job: &str) -> Vec<ScopedRequest> {
     let mut all: Vec<ScopedRequest> =
         http_posts(own).into_iter().map(|(path, body)| ScopedRequest::Http("POST", path, body)).collect();
@@ -99,7 +99,7 @@ fn http_posts(own: &str) -> Vec<(String, Value)> {
     fixed.into_iter().map(|(path, body)| (path.to_string(), body)).chain(corpus).collect()
 }
 
-/// A plan that requires OCR and layout.
+/// Returns a query plan that requires OCR and layout.
 fn plan() -> Value {
     json!({
         "intent": "search", "l1_query_text": "ladder", "requires_l2": true, "l2_skills": ["pdf_layout", "ocr_image"],
@@ -145,7 +145,7 @@ fn tool_calls(own: &str, job: &str) -> Vec<(String, Value)> {
     fixed.into_iter().map(|(name, arguments)| (name.to_string(), arguments)).chain(corpus).collect()
 }
 
-/// Returns the messages for a method, at least an empty one.
+/// Returns the encoded messages to send to a gRPC method; an empty message for methods without an entry.
 pub(crate) fn grpc_messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> {
     let within = |number: u8, inner: &[u8]| grpc_client::string_field(number, std::str::from_utf8(inner).unwrap());
     let user = [grpc_client::string_field(1, "user"), grpc_client::string_field(2, QUESTION)].concat();
@@ -166,7 +166,7 @@ pub(crate) fn grpc_messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> 
         }
         "Graph/DrawGraph" => vec![vec![8, 1]],
         "Llm/Stream" => vec![[within(3, &user), vec![120, 1]].concat()],
-        // Status, query, answer, agent, and the history of questions.
+        // The messages ask for the status, a query, an answer, an agent, and the history of questions.
         "Llm/Assist" => vec![
             within(2, &[]),
             grpc_client::string_field(3, QUESTION),
@@ -178,7 +178,7 @@ pub(crate) fn grpc_messages(method: &str, own: &str, job: &str) -> Vec<Vec<u8>> 
     }
 }
 
-/// Returns every HTTP route from the route table.
+/// Returns every HTTP route, parsed from the route table in the source.
 pub(super) fn routes() -> Vec<String> {
     let table = include_str!("../../../../src/serve/http/router.rs");
     let routes: Vec<String> = table.split(".route(\"").skip(1).filter_map(one_route).collect();
@@ -186,7 +186,7 @@ pub(super) fn routes() -> Vec<String> {
     routes
 }
 
-/// `/v1/ask", post(...` -> `POST /v1/ask`
+/// Parses a row of the route table: `/v1/ask", post(...` -> `POST /v1/ask`.
 fn one_route(text: &str) -> Option<String> {
     let (path, rest) = text.split_once("\", ")?;
     let (method, rest) = rest.split_once('(')?;

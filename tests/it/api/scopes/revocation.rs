@@ -1,4 +1,4 @@
-//! Limits between keys: no key can take all capacity, and all work of a key ends when the key is revoked.
+//! Tests limits between keys: one key cannot use all job slots, and all work of a key ends when the key is revoked.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,12 +14,12 @@ use crate::support::grpc_client;
 use crate::support::harness::World;
 use crate::support::http_client::connect;
 
-/// Time limit after a revocation for the end of a streamed answer, on a busy machine.
+/// Maximum time until the streams and jobs of a key end after its revocation, generous for a busy machine.
 const REVOKE_LIMIT: Duration = Duration::from_secs(5);
 
-/// A team with paused indexing and a pending file of Alpha: jobs that need the file wait.
+/// Returns users with paused indexing and a new file in Alpha's folder, so that jobs that need the file stay unfinished.
 fn paused_team() -> Team {
-    // Only jobs see the file, not the watcher.
+    // The watcher is off, so that only jobs find the new file.
     let team = team_in(World::new().with("VIC_WATCH", "0"));
     team.world.ok(&["pause"]);
     team.world.write("alphazone/third.md", "One more alphacanary, on the roof.\n");
@@ -27,7 +27,7 @@ fn paused_team() -> Team {
 }
 
 impl Team {
-    /// Starts a corpus job. Returns its id, or the status of the refusal.
+    /// Starts a corpus job. Returns its id, or the HTTP status if the daemon refuses.
     fn start_corpus_job(&self, key: &str, verb: &str, body: &Value) -> Result<String, u16> {
         let told = self.send(key, "POST", &format!("/v1/corpus/{verb}"), body);
         match told.status {
@@ -41,7 +41,7 @@ impl Team {
         }
     }
 
-    /// Returns the state of a corpus job, cancelling it first if asked; or the status of the refusal.
+    /// Returns the state of a corpus job, after cancelling the job if `cancel` is set; or the HTTP status of the refusal.
     fn corpus_job_state(&self, key: &str, id: &str, cancel: bool) -> Result<String, u16> {
         let told = self.send(key, "POST", "/v1/corpus/job", &json!({"id": id, "cancel": cancel}));
         match told.status {
@@ -50,7 +50,7 @@ impl Team {
         }
     }
 
-    /// Ingests Alpha's folder with a synchronous request. Returns the connection for the response.
+    /// Sends a synchronous request to ingest Alpha's folder. Returns the connection before the response arrives.
     fn ingest_slowly(&self, key: &str) -> TcpStream {
         let body = json!({"paths": [self.world.files().join("alphazone")]}).to_string();
         let mut stream = connect(&self.world);
@@ -61,7 +61,7 @@ impl Team {
         stream
     }
 
-    /// Starts an index job of Alpha's folder.
+    /// Starts an index job on Alpha's folder. Returns its id, or the HTTP status if the daemon refuses.
     fn index(&self, key: &str) -> Result<String, u16> {
         let told = self.send(key, "POST", "/v1/index/start", &json!({"root": self.world.files().join("alphazone")}));
         match told.status {
@@ -70,7 +70,7 @@ impl Team {
         }
     }
 
-    /// Cancels an index job. Returns the gRPC code.
+    /// Cancels an index job. Returns the gRPC status code.
     fn cancel(&self, key: &str, job: &str) -> Option<u32> {
         self.grpc(key, "/vic.v1.Vic/CancelJob", &grpc_client::string_field(1, job)).code
     }
@@ -81,7 +81,7 @@ impl Team {
         jobs.as_array().unwrap().iter().map(|it| it["job_id"].as_str().unwrap().to_string()).collect()
     }
 
-    /// Returns the state of an index job as seen by the owner.
+    /// Returns the state of an index job, asked with the owner's key.
     fn index_job_state(&self, job: &str) -> String {
         let path = format!("/v1/index/status?job_id={job}");
         self.send(&self.owner, "GET", &path, &Value::Null).json()["state"].as_str().unwrap().to_string()
@@ -92,7 +92,7 @@ impl Team {
 fn key_may_use_half_of_corpus_jobs_and_cancel_its_own() {
     let team = paused_team();
     let gamma = add_key(&team.world, "gamma", "betazone", "read");
-    // All other jobs wait for this one.
+    // This job cannot finish while indexing is paused, and all later jobs wait for it.
     let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
     let first = team.start_corpus_job(&team.alpha, "ingest", &ingest).unwrap();
     let query = json!({"filter": "size>0", "async": true});
@@ -102,7 +102,7 @@ fn key_may_use_half_of_corpus_jobs_and_cancel_its_own() {
         team.start_corpus_job(other, "query", &query).unwrap();
     }
     let (one, another) = (&begun[30], &begun[31]);
-    // For other keys the job does not exist, even with the same folders.
+    // For keys other than its own and the owner's, a job does not exist, even if the keys have the same folders.
     for key in [&team.beta, &team.owner] {
         assert_eq!(team.corpus_job_state(key, one, false).as_deref(), Ok("running"));
     }
@@ -114,7 +114,7 @@ fn key_may_use_half_of_corpus_jobs_and_cancel_its_own() {
     }
     team.start_corpus_job(&team.beta, "query", &query).unwrap();
     team.world.ok(&["resume"]);
-    team.world.wait_until("the others are done", Duration::from_secs(60), |_| {
+    team.world.wait_until("the jobs that were not cancelled have completed", Duration::from_secs(60), |_| {
         begun[..30].iter().all(|it| team.corpus_job_state(&team.beta, it, false).as_deref() == Ok("completed"))
     });
     assert_eq!(team.corpus_job_state(&team.beta, one, false).as_deref(), Ok("cancelled"));
@@ -128,9 +128,9 @@ fn key_may_use_half_of_index_jobs() {
     assert_eq!((begun.len(), team.index(&team.alpha)), (64, Err(429)));
     team.index(&delta).unwrap();
     team.index(&team.owner).unwrap();
-    // A finished job frees its slot.
+    // A job that has ended frees its slot.
     assert_eq!(team.cancel(&team.alpha, &begun[63]), Some(0));
-    team.world.wait_until("a slot is free again", Duration::from_secs(10), |_| team.index(&team.alpha).is_ok());
+    team.world.wait_until("a new job is accepted", Duration::from_secs(10), |_| team.index(&team.alpha).is_ok());
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn streams_of_revoked_key_end() {
             std::thread::sleep(Duration::from_millis(20));
         }
         let took = (waits && !owners.is_finished()).then(|| revoked.elapsed());
-        // Always resume, so that no thread waits forever.
+        // Resumes in every case: otherwise a failed check would leave the threads waiting.
         team.world.ok(&["resume"]);
         (over_http.join().unwrap(), over_grpc.join().unwrap(), owners.join().unwrap(), took)
     });
@@ -186,7 +186,7 @@ fn streams_of_revoked_key_end() {
     let (_, last) = told.body.rsplit_once("event: ").unwrap();
     assert!(last.starts_with("error\n") && last.contains("unauthenticated"), "no error event: {}", told.body);
     assert_eq!(called.code, Some(16), "{called:?}");
-    assert_eq!(owners.code, Some(0), "other work continues");
+    assert_eq!(owners.code, Some(0), "the owner's stream must not end");
     assert_eq!(team.send(&team.alpha, "GET", "/v1/status", &Value::Null).status, 401);
 }
 
@@ -196,17 +196,17 @@ fn jobs_of_revoked_key_are_cancelled_and_no_others() {
     let same = add_key(&team.world, "same", "alphazone", "index");
     let (first, waits) = (team.index(&team.alpha).unwrap(), team.index(&team.alpha).unwrap());
     let others = [team.index(&same).unwrap(), team.index(&team.owner).unwrap()];
-    // The index waits, and so do the verbs that need it.
+    // Indexing is paused, so these verbs wait for their index jobs.
     let ingest = json!({"paths": [team.world.files().join("alphazone")], "async": true});
     let known = team.jobs();
     let verb = team.start_corpus_job(&team.alpha, "ingest", &ingest).unwrap();
     let mut answer = team.ingest_slowly(&team.alpha);
     let of_verbs = || team.jobs().into_iter().filter(|it| !known.contains(it)).collect::<Vec<String>>();
-    team.world.wait_until("both verbs have begun a job of the index", REVOKE_LIMIT, |_| of_verbs().len() == 2);
+    team.world.wait_until("both verbs have started an index job", REVOKE_LIMIT, |_| of_verbs().len() == 2);
     let of_verbs = of_verbs();
     let others_verb = team.start_corpus_job(&same, "ingest", &ingest).unwrap();
     team.world.ok(&["keys", "revoke", "alpha"]);
-    team.world.wait_until("its jobs have ended", 4 * REVOKE_LIMIT, |_| {
+    team.world.wait_until("the jobs of the revoked key have ended", 4 * REVOKE_LIMIT, |_| {
         let verb = team.corpus_job_state(&team.owner, &verb, false);
         let is_cancelled = |it: &String| team.index_job_state(it) == "cancelled";
         [&first, &waits].into_iter().chain(&of_verbs).all(is_cancelled) && verb.as_deref() == Ok("cancelled")
@@ -215,7 +215,7 @@ fn jobs_of_revoked_key_are_cancelled_and_no_others() {
     answer.read_to_string(&mut told).unwrap();
     assert!(told.starts_with("HTTP/1.1 401"), "{told}");
     team.world.ok(&["resume"]);
-    team.world.wait_until("the others are done", Duration::from_secs(60), |_| {
+    team.world.wait_until("the jobs of other keys have completed", Duration::from_secs(60), |_| {
         let verb = team.corpus_job_state(&same, &others_verb, false);
         others.iter().all(|it| team.index_job_state(it) == "completed") && verb.as_deref() == Ok("completed")
     });
@@ -244,7 +244,7 @@ fn index_ready_requires_a_file_in_scope() {
         ["/v1/status", "/health"].map(|path| team.send(key, "GET", path, &Value::Null).json()["index_ready"].clone())
     };
     assert_eq!(ready(&team.alpha), [json!(true), json!(true)]);
-    assert_eq!(ready(&new), [json!(false), json!(false)], "files of other users do not count");
+    assert_eq!(ready(&new), [json!(false), json!(false)], "files outside the scope must not count");
     team.world.write("newzone/first.md", "The gammacanary is new here.\n");
     team.world.ok(&["index", team.world.files().join("newzone").to_str().unwrap()]);
     assert_eq!(ready(&new), [json!(true), json!(true)]);
@@ -268,7 +268,7 @@ fn view_does_not_reveal_file_count_of_others() {
 
 #[test]
 fn model_address_is_shown_only_to_owner() {
-    // No process listens on this port.
+    // No process listens on this port, so the model cannot be reached.
     let world = World::new()
         .with("VIC_LIBRARIAN_BACKEND", "openai")
         .with("VIC_OPENAI_MODEL", "any")
@@ -284,5 +284,5 @@ fn model_address_is_shown_only_to_owner() {
             assert_eq!(told.contains("127.0.0.1"), is_told, "{told}");
         }
     }
-    assert!(team.world.log().contains("127.0.0.1:9"), "the log contains the address");
+    assert!(team.world.log().contains("127.0.0.1:9"), "the log must contain the address");
 }

@@ -1,4 +1,4 @@
-//! Every field of the API document, in answers of a real daemon. Each test is named after its field.
+//! Tests every field of the API document in responses of a real daemon. Each test is named after its field.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use crate::support::harness::World;
 use crate::support::http_client::get;
 use crate::support::http_client::post;
 
-/// The answers of one daemon, shared by all tests.
+/// Responses of one daemon, shared by all tests of this file.
 struct Answers {
     health: Value,
     ask: Value,
@@ -34,7 +34,7 @@ fn answers() -> &'static Answers {
     })
 }
 
-/// The plan of the example in the document, for the files above.
+/// Returns the query plan of the example in the API document, adapted to the files of these tests.
 fn plan() -> Value {
     json!({
         "intent": "read_evidence",
@@ -53,7 +53,7 @@ fn plan() -> Value {
     })
 }
 
-/// The uid of the test process: user names depend on the machine.
+/// Returns the user id of the test process. Numeric, because user names depend on the machine.
 fn owner() -> String {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").unwrap().uid().to_string()
@@ -83,7 +83,7 @@ fn field_of(answer: &'static Value, pointer: &str) -> &'static Value {
     answer.pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}` in {answer:#}"))
 }
 
-/// Defines a test for each field: its JSON pointer, and the condition on its value.
+/// Defines one test per field, from the name of the test, the JSON pointer to the field, and a condition on its value.
 macro_rules! fields {
     ($($name:ident: $of:ident($pointer:literal), $holds:expr;)*) => {
         $(#[test]
@@ -166,7 +166,7 @@ fn is_moment(value: &Value) -> bool {
     value.as_str().is_some_and(|it| chrono::DateTime::parse_from_rfc3339(it).is_ok())
 }
 
-/// Asks with a plan in which one field is replaced or removed.
+/// Sends a question with a plan in which one field is replaced or removed. Returns the HTTP status and the response.
 fn with_plan(world: &World, field: &str, value: Option<Value>) -> (u16, Value) {
     let mut plan = plan();
     match value {
@@ -219,7 +219,7 @@ fn ask_request_fields() {
         (&json!("cloud_reasoning_ok"), 1)
     );
     let warned = answer["warnings"].to_string();
-    assert!(warned.contains("local_only"), "a request cannot relax the privacy mode of the daemon: {warned}");
+    assert!(warned.contains("local_only"), "a request must not relax the privacy mode of the daemon: {warned}");
     let elsewhere = post(&world, "/v1/ask", &json!({"query": "hive", "warehouse_root": "/nowhere"}));
     assert_eq!((elsewhere.status, &elsewhere.json()["error"]["code"]), (404, &json!("not_found")));
 }

@@ -1,4 +1,4 @@
-//! Bad input: every kind gives a typed error with the field name, HTTP status, gRPC code and exit code, and has no effect.
+//! Tests bad input: each kind gives a typed error with field name, HTTP status, gRPC code and exit code, and has no effect.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::support::http_client::send_raw;
 use crate::support::ollama_server::Reply;
 use crate::support::ollama_server::{self, Model};
 
-/// The state that a request could change: jobs, files and chunks.
+/// Returns the state that an invalid request must not change: file counts, chunks, roots and jobs.
 fn state(world: &World) -> Value {
     let status = world.json(&["status"]);
     json!([status["coverage"], status["chunks"], status["roots"], world.json(&["jobs"])])
 }
 
-/// Sends an invalid request over HTTP; returns status, code and field.
+/// Sends an invalid request over HTTP and asserts that it has no effect. Returns HTTP status, error code and field.
 fn over_http(world: &World, path: &str, body: &str) -> (u16, Value, Value) {
     let before = state(world);
     let told = send(world, "POST", path, &[], body);
@@ -32,7 +32,7 @@ fn over_http(world: &World, path: &str, body: &str) -> (u16, Value, Value) {
     (told.status, error["code"].clone(), error["field"].clone())
 }
 
-/// Sends an invalid request over gRPC.
+/// Sends an invalid question over gRPC. Returns the error.
 fn over_grpc(world: &World, request: AskRequest) -> Error {
     let data = world.data();
     let lookup = move |name: &str| (name == "VIC_DATA_DIR").then(|| data.clone().into_os_string());
@@ -45,13 +45,14 @@ fn question(query: &str) -> AskRequest {
     AskRequest { query: query.into(), ..AskRequest::default() }
 }
 
-/// Asserts that every protocol rejects the question: 400 and its field over HTTP, INVALID_ARGUMENT over gRPC, exit code 2.
+/// Asserts that all protocols reject the question: HTTP with 400 and the field, gRPC with INVALID_ARGUMENT, the command with
+/// 2.
 fn assert_rejected_everywhere(world: &World, query: &str) {
     let told = over_http(world, "/v1/ask", &json!({ "query": query }).to_string());
     assert_eq!(told, (400, json!("invalid_argument"), json!("query")));
     let error = over_grpc(world, question(query));
     assert_eq!((error.code.grpc_code(), error.field.as_deref()), (tonic::Code::InvalidArgument, Some("query")));
-    // The kernel accepts no argument with a NUL or of more than 128 KiB.
+    // Skips the command for questions that the kernel rejects as an argument: with a NUL, or longer than 128 KiB.
     if !query.contains('\0') && query.len() < 128 << 10 {
         assert_eq!(world.fails(&["ask", query]).0, i32::from(ErrorCode::InvalidArgument.exit_code()));
     }
@@ -194,7 +195,7 @@ fn plan_with_unknown_skill_is_rejected() {
     );
 }
 
-/// A daemon with one indexed note and a planner model that behaves as given.
+/// Returns a daemon with one indexed note and a planner model that replies with `says`.
 fn planned_by(says: Reply) -> (World, crate::support::scripted_server::Server) {
     let server = ollama_server::start(vec![Model::new("m", &["completion"])], move |_| says.clone());
     let world = World::new()
@@ -207,7 +208,7 @@ fn planned_by(says: Reply) -> (World, crate::support::scripted_server::Server) {
     (world, server)
 }
 
-/// Asserts that a failing model is no error: rules plan, sentences are quoted, and warnings report both and why.
+/// Asserts that a failing model causes no error: rules make the plan, the answer quotes sentences, and warnings say why.
 fn assert_falls_back(says: Reply, expected: &str) {
     let (world, _server) = planned_by(says.clone());
     let before = state(&world);

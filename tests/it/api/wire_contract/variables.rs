@@ -1,4 +1,4 @@
-//! Every variable of the API document: its default and its effect. Each test is named after its variable.
+//! Tests the default and the effect of every variable of the API document. Each test is named after its variable.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn with(name: &str, value: &str) -> Config {
     config(&[(name, value)]).unwrap()
 }
 
-/// Returns the error of an invalid value, and asserts that it names the variable.
+/// Returns the error that an invalid value causes, after a check that its message names the variable.
 fn refused(name: &str, value: &str) -> Error {
     let error = config(&[(name, value)]).unwrap_err();
     assert!(error.message.contains(name), "{error}");
@@ -59,7 +59,7 @@ fn vic_warehouse_root() {
     assert_eq!(world.paths(&["lighthouse"]), ["a/in.md"]);
     let stats = post(&world, "/v1/ask", &json!({"query": "lighthouse"})).json()["stats"].clone();
     assert_eq!(stats["warehouse_root"], root.join("a").to_str().unwrap());
-    assert_eq!(world.paths(&["lighthouse", "--root", root.to_str().unwrap()]).len(), 2, "an explicit root wins");
+    assert_eq!(world.paths(&["lighthouse", "--root", root.to_str().unwrap()]).len(), 2, "--root must win");
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn vic_bridge_rate_limit_per_min() {
         (0..times).map(|_| post(&world, "/v1/files", &json!({})).status).collect()
     };
     assert_eq!(asked("2", 3), [200, 200, 429]);
-    assert!(asked("0", 130).iter().all(|it| *it == 200), "0 is no limit");
+    assert!(asked("0", 130).iter().all(|it| *it == 200), "0 must mean no limit");
 }
 
 #[test]
 fn vic_job_db_path() {
     assert_eq!(default().job_db_path, Path::new("/d/vic_jobs.sqlite"));
-    assert_eq!(with("VIC_DB_PATH", "/e/lance").job_db_path, Path::new("/e/vic_jobs.sqlite"), "beside the index");
+    assert_eq!(with("VIC_DB_PATH", "/e/lance").job_db_path, Path::new("/e/vic_jobs.sqlite"), "next to the index");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("jobs.sqlite");
     let mut world = World::new().with("VIC_JOB_DB_PATH", file.to_str().unwrap()).start();
@@ -205,7 +205,7 @@ fn vic_milvus_collection() {
 #[test]
 fn vic_synthetic_jsonl() {
     assert_eq!(with("VIC_SYNTHETIC_JSONL", "/s.jsonl").synthetic_jsonl, Some(PathBuf::from("/s.jsonl")));
-    // `training/synthetic_plans.jsonl` if ./training exists.
+    // Without --output, the command needs ./training and writes `training/synthetic_plans.jsonl`.
     let world = World::new();
     let written = world.data().parent().unwrap().join("training/synthetic_plans.jsonl");
     assert_eq!(world.fails(&["synthetic-plans", "--count", "2"]).0, 2);
@@ -244,7 +244,7 @@ fn env_example_lists_every_variable_of_the_document_and_no_secret() {
     ] {
         assert!(example.contains(&format!("# {name}=\n")), "{name} is not in .env.example, or has a value");
         let key = name.trim_start_matches("VIC_").to_lowercase();
-        assert!(template.contains(&format!("# {key} = ")), "{key} is not in the template");
+        assert!(template.contains(&format!("# {key} = ")), "{key} is not in the output of `vic config template`");
     }
 }
 

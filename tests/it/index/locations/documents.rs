@@ -1,4 +1,4 @@
-//! Generated documents of each format with the expected locations.
+//! Generates documents of each format, with the known location of each sentence.
 
 use std::io::Cursor;
 use std::ops::Range;
@@ -15,14 +15,14 @@ use crate::support::seeds::open_document;
 use crate::support::seeds::relations;
 use crate::support::seeds::zip;
 
-/// Returns the sentence numbers of each page, given the sentence count per page.
+/// Returns the sentence numbers of each page, given the number of sentences per page.
 fn sentence_ranges(sizes: &[usize]) -> Vec<Range<usize>> {
     let start = |page: usize| sizes[..page].iter().sum::<usize>();
     (0..sizes.len()).map(|page| start(page)..start(page) + sizes[page]).collect()
 }
 
-/// A document of pages, written by `write` from the sentences of each. `truth` maps a page (from 1) and the index of a
-/// sentence on it (from 0) to the location.
+/// Returns a document of pages that `write` builds from the sentences of each page. `truth` returns the location of a
+/// sentence, given its page (from 1) and its index on the page (from 0).
 fn paged_document(
     name: &'static str,
     sizes: &[usize],
@@ -37,7 +37,7 @@ fn paged_document(
     TestDocument { name, bytes: write(&pages), sentences, headings: Vec::new() }
 }
 
-/// The same, with the first sentence of each page as its title.
+/// Makes the first sentence of each page of the document a heading.
 fn with_titles(made: TestDocument, sizes: &[usize]) -> TestDocument {
     let headings = sentence_ranges(sizes).into_iter().filter_map(|mut it| it.next().map(sentence)).collect();
     TestDocument { headings, ..made }
@@ -47,7 +47,7 @@ fn page_location(page: u64, _: usize) -> ExpectedLocation {
     ExpectedLocation { page: Some(page), ..ExpectedLocation::default() }
 }
 
-/// Each sentence on its own line, in small print so that long pages fit.
+/// Returns a PDF with each sentence on its own line, in small print so that long pages fit.
 pub(crate) fn pdf(name: &'static str, sizes: &[usize]) -> TestDocument {
     paged_document(name, sizes, page_location, |pages| pdf_of(pages, 5))
 }
@@ -82,7 +82,7 @@ fn pdf_of(pages: &[Vec<String>], size: usize) -> Vec<u8> {
     bytes
 }
 
-/// The first sentence of a slide is its title.
+/// Returns a presentation. The first sentence of each slide is its title.
 pub(crate) fn pptx(name: &'static str, sizes: &[usize]) -> TestDocument {
     let made = paged_document(name, sizes, page_location, |slides| {
         let number = slides.len();
@@ -124,7 +124,7 @@ pub(crate) fn odp(name: &'static str, sizes: &[usize]) -> TestDocument {
     with_titles(made, sizes)
 }
 
-/// Returns the row (from 1) of a sentence. A blank row follows every third sentence.
+/// Returns the row (from 1) of the sentence with this index. A blank row follows every third sentence.
 fn sheet_row(at: usize) -> usize {
     2 + at + at / 3
 }
@@ -213,7 +213,7 @@ pub(crate) fn epub(name: &'static str, sizes: &[usize]) -> TestDocument {
     with_titles(made, sizes)
 }
 
-/// The rendered pages of a PDF in one file.
+/// Returns a multi-page TIFF with the rendered pages of a PDF.
 pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> TestDocument {
     paged_document(name, sizes, page_location, |pages| {
         let drawn = render_pages(&pdf_of(pages, 20));
@@ -226,7 +226,7 @@ pub(crate) fn tiff(name: &'static str, sizes: &[usize]) -> TestDocument {
     })
 }
 
-/// Renders the upper third of each page of a PDF.
+/// Renders the upper third of each page of a PDF, which contains all text.
 fn render_pages(pdf: &[u8]) -> Vec<GrayImage> {
     let pdfium = Pdfium::new(Pdfium::bind_to_library(pdfium_path()).unwrap());
     let document = pdfium.load_pdf_from_byte_slice(pdf, None).unwrap();
@@ -239,7 +239,7 @@ fn render_pages(pdf: &[u8]) -> Vec<GrayImage> {
     document.pages().iter().map(page).collect()
 }
 
-/// A text file of lines. `wrap` turns a sentence into lines; the line of each sentence is recorded.
+/// Returns a text file. `wrap` turns a sentence into lines; the line of each sentence is recorded as its known location.
 fn line_document(name: &'static str, wrap: impl Fn(usize, &str) -> String) -> TestDocument {
     let (mut text, mut sentences) = (String::new(), Vec::new());
     for number in 0..200 {
@@ -253,7 +253,7 @@ fn line_document(name: &'static str, wrap: impl Fn(usize, &str) -> String) -> Te
     TestDocument { name, bytes: text.into_bytes(), sentences, headings: Vec::new() }
 }
 
-/// Headings, lists, quotes, tables and paragraphs with different gaps between them.
+/// Returns Markdown with headings, lists, quotes, tables and paragraphs, with different gaps between them.
 pub(crate) fn markdown() -> TestDocument {
     let made = line_document("notes.md", |number, said| match number % 10 {
         0 => format!("\n## {said}\n\n"),
@@ -276,7 +276,7 @@ pub(crate) fn text() -> TestDocument {
     })
 }
 
-/// Some cells have several lines, and some lines are blank.
+/// Returns a table in which some cells have several lines and some lines are blank.
 pub(crate) fn csv() -> TestDocument {
     line_document("table.csv", |number, said| match number % 7 {
         0 => format!("{number},{said},\"one\ntwo\nthree\"\n"),
@@ -291,7 +291,7 @@ pub(crate) fn subtitles() -> TestDocument {
     })
 }
 
-/// Sentences 0 to 99, each in its own part.
+/// Returns a document of sentences 0 to 99, each in its own part.
 fn part_document(name: &'static str, truth: impl Fn(usize) -> ExpectedLocation, bytes: Vec<u8>) -> TestDocument {
     let sentences = (0..100).map(|it| (sentence(it), truth(it))).collect();
     TestDocument { name, bytes, sentences, headings: Vec::new() }

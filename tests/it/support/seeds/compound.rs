@@ -1,5 +1,5 @@
-//! Compound file formats: Office before 2007, and Outlook. Each file has the streams and tables that its reader needs to get
-//! past the header.
+//! Generates seeds in compound file formats: Office before 2007, and Outlook. Each file has the streams and tables that its
+//! parser needs to get past the header.
 
 use std::io::{Cursor, Write};
 use std::time::UNIX_EPOCH;
@@ -18,13 +18,13 @@ pub(super) fn compound() -> Vec<Seed> {
     ]
 }
 
-/// A compound file with these streams.
+/// Returns a compound file with these streams.
 fn container(streams: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
     for (path, bytes) in streams {
         if let Some((parent, _)) = path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
             file.create_storage_all(parent).unwrap();
-            // Fixed times: otherwise each run would mutate different bytes.
+            // Fixed times: with the current time, each run would mutate different bytes.
             for folder in std::path::Path::new(parent).ancestors() {
                 file.set_created_time(folder, UNIX_EPOCH).unwrap();
                 file.set_modified_time(folder, UNIX_EPOCH).unwrap();
@@ -48,16 +48,16 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
-/// Word 97: a heading and a paragraph, with a piece table, a page of paragraph properties, and styles.
+/// Returns a Word 97 document: a heading and a paragraph, with a piece table, a page of paragraph properties, and styles.
 fn word() -> Vec<u8> {
-    /// Offsets of the text and of the page of properties.
+    /// Offsets of the text and of the page of paragraph properties in the stream.
     const TEXT_AT: usize = 0x600;
     const PAGE_AT: usize = 0x800;
     let text = format!("Reeds\r{SENTENCE}\r");
     let (begin, middle, end) = (TEXT_AT as u32, TEXT_AT as u32 + 12, (TEXT_AT + 2 * text.len()) as u32);
     let mut page = [0; 512];
     put(&mut page, 0, &le_bytes(&[begin, middle, end]));
-    // Offsets of each paragraph's properties, in words. There: their length in words, and the style.
+    // Offsets of the properties of each paragraph, in 16-bit words. At each offset: their length in words, and the style.
     (page[12], page[25]) = (200, 204);
     put(&mut page, 400, &[0, 1, 1, 0]);
     put(&mut page, 408, &[0, 1, 0, 0]);
@@ -68,7 +68,7 @@ fn word() -> Vec<u8> {
     let styles = styles();
     let mut main = vec![0; PAGE_AT + 512];
     put(&mut main, 0, &[0xec, 0xa5, 0xc1, 0]);
-    // The tables are in the stream `1Table`.
+    // Says in the header that the tables are in the stream `1Table`.
     put(&mut main, 0x0a, &[0, 2]);
     put(&mut main, 32, &[14, 0]);
     put(&mut main, 62, &[22, 0]);
@@ -84,7 +84,7 @@ fn word() -> Vec<u8> {
     container(&[("/WordDocument", &main), ("/1Table", &[pieces, pages, styles].concat())])
 }
 
-/// The styles `Normal` and `heading 1`, in this order.
+/// Returns a style sheet with the styles `Normal` and `heading 1`, in this order.
 fn styles() -> Vec<u8> {
     let mut styles = vec![18, 0, 2, 0, 10, 0];
     styles.resize(20, 0);
@@ -100,7 +100,7 @@ fn styles() -> Vec<u8> {
     styles
 }
 
-/// Word 6: single-byte text in two pieces, a piece table, and a font table.
+/// Returns a Word 6 document: single-byte text in two pieces, a piece table, and a font table.
 fn word_6() -> Vec<u8> {
     const TEXT_AT: u32 = 0x300;
     let text = format!("Reeds\r{SENTENCE}\r");
@@ -123,12 +123,12 @@ fn word_6() -> Vec<u8> {
     container(&[("/WordDocument", &main)])
 }
 
-/// A workbook record.
+/// Returns a record of an Excel 97 workbook.
 fn workbook_record(kind: u16, body: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &(body.len() as u16).to_le_bytes(), body].concat()
 }
 
-/// Excel 97: a sheet with a shared string, a date, a formula and its string.
+/// Returns an Excel 97 workbook: a sheet with a shared string, a date, and a formula with its string result.
 fn workbook() -> Vec<u8> {
     let head = |kind: u8| workbook_record(0x809, &[0, 6, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let globals = |place: u32| {
@@ -145,7 +145,7 @@ fn workbook() -> Vec<u8> {
         ]
         .concat()
     };
-    // Every cell begins with row, column and format. The formula is `"made"`, and its string follows.
+    // The body of a cell begins with row, column and format. The result of the formula is the string `made`.
     let formula = [&[0, 0, 2, 0, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0xff, 0xff], &[0; 6], &[7, 0, 0x17, 4, 0], b"made"];
     let sheet = [
         head(16),
@@ -160,12 +160,14 @@ fn workbook() -> Vec<u8> {
     container(&[("/Workbook", &[globals(place), sheet.concat()].concat())])
 }
 
-/// An atom of a presentation, or a container of atoms.
+/// Returns an atom of a PowerPoint 97 presentation, or a container of atoms.
 fn presentation_atom(head: u16, kind: u16, body: &[u8]) -> Vec<u8> {
     [&head.to_le_bytes()[..], &kind.to_le_bytes(), &(body.len() as u32).to_le_bytes(), body].concat()
 }
 
-/// PowerPoint 97: a slide with its title in the outline, a text box and notes, a directory of all parts, and the user.
+/// Returns a PowerPoint 97 presentation: a slide with an outline title, a text box and notes, a directory of all parts, and
+/// the
+/// user.
 fn slides() -> Vec<u8> {
     let parts = |head: u16, kind: u16, parts: &[Vec<u8>]| presentation_atom(head | 0x0f, kind, &parts.concat());
     let is_of_kind = |kind: u32| presentation_atom(0, 0xf9f, &le_bytes(&[kind]));
@@ -193,10 +195,10 @@ fn slides() -> Vec<u8> {
     container(&[("/Current User", &user), ("/PowerPoint Document", &stream)])
 }
 
-/// Outlook: a message with a table and another message with a compressed body.
+/// Returns an Outlook message with a table and an embedded message that has a compressed body.
 fn message() -> Vec<u8> {
     let mut properties = vec![0; 32];
-    // Code page 1251, and a time in 2020.
+    // Sets the code page to 1251 and the time to 2020-01-01.
     for (number, value) in [(0x3ffd_u16, 1_251_u64), (0x39, (1_577_836_800 + 11_644_473_600) * 10_000_000)] {
         properties.extend([&[3, 0][..], &number.to_le_bytes(), &[0; 4], &value.to_le_bytes()].concat());
     }

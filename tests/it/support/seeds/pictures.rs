@@ -1,4 +1,4 @@
-//! Pictures, with text where the format has a place for it.
+//! Generates image seeds, with text where the format can contain text.
 
 use std::io::Cursor;
 
@@ -38,14 +38,14 @@ fn picture() -> RgbImage {
     RgbImage::from_fn(9, 7, |x, y| image::Rgb([x as u8 * 20, y as u8 * 20, 99]))
 }
 
-/// The picture with Exif words.
+/// Writes the image with Exif metadata.
 fn write_with_exif(mut encoder: impl ImageEncoder) {
     encoder.set_exif_metadata(exif_data(false)).unwrap();
     let (width, height) = picture().dimensions();
     encoder.write_image(&picture(), width, height, image::ExtendedColorType::Rgb8).unwrap();
 }
 
-/// Exif metadata as a camera writes it. With a picture it is a TIFF.
+/// Returns Exif metadata as a camera writes it. With `with_picture`, the bytes are a TIFF image.
 fn exif_data(with_picture: bool) -> Vec<u8> {
     let short = |tag, number| Field { tag, ifd_num: In::PRIMARY, value: Value::Short(vec![number]) };
     let place = |all: [u32; 3]| Value::Rational(all.map(|num| exif::Rational { num, denom: 1 }).to_vec());
@@ -79,7 +79,7 @@ fn exif_data(with_picture: bool) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// The boxes of a phone picture that lead to its Exif data, without a coded picture.
+/// Returns the HEIF boxes that lead to Exif data, without a coded image.
 fn heif() -> Vec<u8> {
     let made = |kind: &[u8], parts: &[&[u8]]| {
         let body = parts.concat();
@@ -88,7 +88,7 @@ fn heif() -> Vec<u8> {
     let data = [&[0; 4][..], &exif_data(false)].concat();
     let entry = made(b"infe", &[&[2, 0, 0, 0], &[0, 1], &[0, 0], b"Exif", &[0]]);
     let items = made(b"iinf", &[&[0; 4], &[0, 1], &entry]);
-    // Item 1 is in the data box, at offset 0, with this length.
+    // The Exif item with id 1 is in the data box, at offset 0, with this length.
     let size = (data.len() as u32).to_be_bytes();
     let places = made(b"iloc", &[&[1, 0, 0, 0], &[0x44, 0], &[0, 1], &[0, 1, 0, 1, 0, 0, 0, 1], &[0; 4], &size]);
     let meta = made(b"meta", &[&[0; 4], &items, &places, &made(b"idat", &[&data])]);

@@ -1,10 +1,10 @@
-//! Text formats.
+//! Generates seeds in text formats: plain text, markup, messages, pages and source code.
 
 use crate::support::seeds::SENTENCE;
 use crate::support::seeds::Seed;
 use crate::support::seeds::seed;
 
-/// Placeholder of [`SENTENCE`].
+/// Replaced by [`SENTENCE`] in the texts below.
 const SENTENCE_PLACEHOLDER: &str = "SENTENCE";
 
 pub(super) fn texts() -> Vec<Seed> {
@@ -98,10 +98,10 @@ const MESSAGES_AND_PAGES: &[(&str, &str)] = &[
     ),
 ];
 
-/// A PDF page without a cross-reference table, as a broken writer leaves it. The sample files have well-formed PDFs.
+/// A PDF page without a cross-reference table, as a faulty program writes it. The sample files have well-formed PDFs.
 const PAGE: &str = "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>endobj\n4 0 obj<</Length 57>>stream\nBT /F 12 Tf 9 99 Td (SENTENCE) Tj ET\nendstream endobj\n5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n";
 
-/// One file per language with syntax-aware chunking.
+/// One source file per language that vic chunks by syntax.
 const CODE: &[(&str, &str)] = &[
     ("bird.rs", "//! SENTENCE\n\n/// Stands.\npub fn stand<T: Copy>(at: T) -> T {\n    at\n}\n\nstruct Heron(u8);\n"),
     ("bird.py", "\"\"\"SENTENCE\"\"\"\n\n@wait\nclass Heron:\n    def stand(self, at=1):\n        return f\"{at}\"\n"),

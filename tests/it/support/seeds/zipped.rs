@@ -1,4 +1,4 @@
-//! Archives and archive-based formats.
+//! Generates seeds in archive formats and in document formats that are archives.
 
 use std::io::{Cursor, Write};
 
@@ -42,7 +42,7 @@ pub(super) fn zipped() -> Vec<Seed> {
     ]
 }
 
-/// A zip of these parts. A first part named `mimetype` is stored uncompressed.
+/// Returns a zip archive with these files. A first file named `mimetype` is stored uncompressed.
 pub(crate) fn zip(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in parts {
@@ -70,7 +70,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// An Office package: content types, relations, and parts.
+/// Returns an Office Open XML package: content types, relationships, and these parts.
 pub(crate) fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8> {
     let types = format!(
         "<Types xmlns=\"http://schemas.openxmlformats.org/package/2006/content-types\"><Default Extension=\"rels\" ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/><Override PartName=\"/{main}\" ContentType=\"{kind}\"/></Types>"
@@ -82,7 +82,7 @@ pub(crate) fn office(main: &str, kind: &str, parts: &[(&str, &[u8])]) -> Vec<u8>
     zip(&[&first, parts, &[("docProps/core.xml", core.as_bytes())]].concat())
 }
 
-/// A relations part with these kinds and targets, numbered `rId1` and so on.
+/// Returns a relationships part with these types and targets, with the ids `rId1`, `rId2` and so on.
 pub(crate) fn relations(all: &[(&str, &str)]) -> String {
     let line = |(number, (kind, target)): (usize, &(&str, &str))| {
         let number = number + 1;
@@ -157,7 +157,7 @@ fn workbook() -> Vec<u8> {
     )
 }
 
-/// A record of a binary workbook: its number and length in seven bits per byte.
+/// Returns a record of a binary workbook (xlsb): its type and length, with seven bits per byte, and its body.
 fn record(kind: u16, body: &[u8]) -> Vec<u8> {
     let low = (kind & 0x7f) as u8;
     let kind = if kind < 0x80 { vec![low] } else { vec![low | 0x80, (kind >> 7) as u8] };
@@ -166,7 +166,7 @@ fn record(kind: u16, body: &[u8]) -> Vec<u8> {
     [kind.as_slice(), &length, body].concat()
 }
 
-/// A length-prefixed UTF-16 string of a binary workbook.
+/// Returns a length-prefixed UTF-16 string of a binary workbook (xlsb).
 fn wide_string(text: &str) -> Vec<u8> {
     let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     [&(units.len() as u32 / 2).to_le_bytes()[..], &units].concat()
@@ -207,7 +207,7 @@ fn binary_workbook() -> Vec<u8> {
     )
 }
 
-/// A row: a shared string, a date, and the string of a formula.
+/// Returns the cells of one row: a shared string, a date, and the string result of a formula.
 fn cells() -> Vec<u8> {
     let cells = [
         record(0x81, &[]),
@@ -223,7 +223,7 @@ fn cells() -> Vec<u8> {
     cells.concat()
 }
 
-/// One date style.
+/// Returns the styles of a binary workbook: one date format.
 fn styles() -> Vec<u8> {
     let styles = [
         record(0x116, &[]),
@@ -238,10 +238,10 @@ fn styles() -> Vec<u8> {
     styles.concat()
 }
 
-/// A page with a text box.
+/// A page of an OpenDocument drawing with a text box.
 const TEXT_BOX_PAGE: &str = "<draw:page draw:name=\"one\"><draw:frame presentation:class=\"title\"><draw:text-box><text:p>Reeds</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>SENTENCE</text:p></draw:text-box></draw:frame></draw:page>";
 
-/// An OpenDocument of a kind with this body.
+/// Returns an OpenDocument file of this kind with this body.
 pub(crate) fn open_document(kind: &str, body: &str) -> Vec<u8> {
     let media_type = format!("application/vnd.oasis.opendocument.{kind}");
     let element = if kind == "graphics" { "drawing" } else { kind };
