@@ -95,6 +95,7 @@ async fn nothing_found_is_an_ending_without_made_up_text() {
     assert_eq!(serde_json::to_value(report.ended).unwrap(), "nothing_found");
 }
 
+// Case E9
 #[tokio::test]
 async fn cut_of_a_result_is_noted_once() {
     let long = "The hive weighed 31 kg. ".repeat(600);
@@ -137,6 +138,7 @@ async fn citation_of_changed_file_is_rejected() {
     assert!(report.ended == Ending::Uncited && report.citations.is_empty(), "{report:?}");
 }
 
+// Case E9
 #[tokio::test]
 async fn endless_or_failing_steps_end_with_quotes() {
     let different = |it: usize| call("semantic_search", json!({ "query": format!("x{it}") }));
@@ -158,6 +160,7 @@ async fn endless_or_failing_steps_end_with_quotes() {
     }
 }
 
+// Case E9
 #[tokio::test]
 async fn silent_reasoner_ends_at_the_time_limit() {
     struct Silent;

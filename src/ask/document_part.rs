@@ -310,6 +310,7 @@ mod tests {
         assert!(error.message.contains("has no lines"), "{error}");
     }
 
+    // Case E13
     #[test]
     fn lines_are_redacted() {
         let raw = "a\nkey ghp_16C7e42F292c6912E7710c838347Ae178B4a b\nname;hunter2\n";

@@ -285,6 +285,7 @@ mod tests {
         lines.map(|it| (root(&it).into_string().unwrap(), it.line)).collect()
     }
 
+    // Case E13
     #[test]
     fn whole_line_is_shown_unless_it_holds_a_secret() {
         let dir = tempfile::tempdir().unwrap();

@@ -132,6 +132,7 @@ fn salvage_roots(damaged: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    // Case B6
     #[test]
     fn corrupt_catalog_is_kept_and_roots_are_restored() {
         let dir = tempfile::tempdir().unwrap();
@@ -174,6 +175,7 @@ mod tests {
         assert_eq!(catalog.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>(), [kept, lost]);
     }
 
+    // Case B8
     #[test]
     fn failed_root_removal_keeps_root_until_list_is_writable() {
         let dir = tempfile::tempdir().unwrap();

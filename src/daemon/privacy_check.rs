@@ -74,6 +74,7 @@ mod tests {
         super::check_settings(&Config::from_lookup(&lookup)?)
     }
 
+    // Case E3
     #[test]
     fn local_only_reports_all_conflicts_at_once() {
         let error = check(&ELSEWHERE).unwrap_err();
@@ -93,6 +94,7 @@ mod tests {
         check(&ELSEWHERE[1..2]).unwrap();
     }
 
+    // Case E2
     #[test]
     fn proxy_variables_are_listed_but_do_not_prevent_start() {
         let set = [

@@ -4,6 +4,7 @@ fn code(url: &str, mode: PrivacyMode) -> Option<ErrorCode> {
     crate::egress::check_allowed(url, mode, Purpose::Embedding).err().map(|error| error.code)
 }
 
+// Case D13
 #[test]
 fn remote_hosts_require_cloud_mode() {
     for mode in [PrivacyMode::LocalOnly, PrivacyMode::CloudReasoningOk] {

@@ -346,6 +346,7 @@ mod tests {
         assert_format(b"log line\0\0 and more of it, as happens after a crash", "a.log", Format::Text);
     }
 
+    // Case C11
     #[test]
     fn encrypted_document_is_detected_under_any_name() {
         let wide = |name: &str| name.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();

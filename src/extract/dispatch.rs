@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(document.media_type, "message/rfc822");
     }
 
+    // Case E13
     #[test]
     fn secret_members_of_archive_are_skipped() {
         let members =
@@ -176,6 +177,7 @@ mod tests {
         assert_eq!(document.problems, Vec::<String>::new());
     }
 
+    // Case E13
     #[test]
     fn secret_members_with_windows_paths_are_skipped() {
         let members = [

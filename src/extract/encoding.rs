@@ -154,6 +154,7 @@ mod tests {
         assert_decoded(b"\xEF\xBB\xBFgr\xC3\xBCn", "grün", Some(3));
     }
 
+    // Case C11
     #[test]
     fn utf16_is_detected_with_and_without_mark() {
         let text = "First line, naïve.\r\nSecond line";
@@ -164,6 +165,7 @@ mod tests {
         assert_decoded(&[b"\xFF\xFE", little.as_slice()].concat(), text, None);
     }
 
+    // Case C11
     #[test]
     fn utf32_is_detected_by_mark_before_utf16() {
         let text = "\u{FEFF}Lines, naïve 😀\n";

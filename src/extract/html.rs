@@ -451,6 +451,7 @@ mod tests {
         );
     }
 
+    // Case C3
     #[test]
     fn deep_nesting_does_not_overflow_stack() {
         let html = format!("{}deep", "<div>".repeat(20_000));

@@ -120,6 +120,7 @@ mod tests {
         }
     }
 
+    // Case C3
     #[test]
     fn stray_end_tags_do_not_hide_depth() {
         for level in ["<div><title></title>", "<div></x>", "<div><script>a</b></script></b>"] {
@@ -130,6 +131,7 @@ mod tests {
         }
     }
 
+    // Case C3
     #[test]
     fn unclosed_tag_starts_are_scanned_in_linear_time() {
         // Searching the end of each of these would take minutes.

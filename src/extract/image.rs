@@ -179,6 +179,7 @@ mod tests {
         assert_eq!(extract(&bytes).unwrap().text(), "description: A boat\nsize: 3 x 2");
     }
 
+    // Case C7
     #[test]
     fn image_over_pixel_limit_is_rejected_by_header() {
         let mut bytes = png();

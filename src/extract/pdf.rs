@@ -282,6 +282,7 @@ mod tests {
         }
     }
 
+    // Case C6
     #[test]
     fn pages_over_limit_are_dropped_and_marked_truncated() {
         let bytes = pdf(&[&text_stream("One"), &text_stream("Two")]);

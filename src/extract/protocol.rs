@@ -169,6 +169,7 @@ mod tests {
         }
     }
 
+    // Case C9
     #[test]
     fn length_over_limit_is_rejected() {
         assert!(parse_length(u32::MAX.to_le_bytes(), 1_000).is_err());

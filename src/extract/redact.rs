@@ -139,6 +139,7 @@ mod tests {
         assert!(!text.contains(VALUE) && text.matches("q8Rt2LmZx7Vb4NcK9wPd").count() == 100, "{name}: {text}");
     }
 
+    // Case E13
     #[test]
     fn values_below_secret_head_are_redacted_in_all_tables() {
         let row =
@@ -248,6 +249,7 @@ mod tests {
         }
     }
 
+    // Case E13
     #[test]
     fn secret_at_any_cut_of_long_line_is_redacted() {
         let value = "Zk3vQ9mX2pLr8TnB5wYs";

@@ -379,6 +379,7 @@ mod tests {
         assert_eq!((block.anchor.line_start, block.anchor.line_end), (Some(4), Some(4)));
     }
 
+    // Case C2
     #[test]
     fn inflate_stops_at_total_limit() {
         let mut sink = sink(ExtractLimits { inflated_bytes: 10, ..ExtractLimits::default() });
@@ -399,6 +400,7 @@ mod tests {
         assert!(sink.inflate_stream(zeros(65 << 20), 65 << 20).is_ok(), "an archive may be larger than a part");
     }
 
+    // Case C2
     #[test]
     fn inflate_stream_limit_grows_with_file_size() {
         let inflated = |bytes: u64, compressed: u64| {
@@ -416,6 +418,7 @@ mod tests {
         assert!(failed.detail.contains("256 MiB"), "{}", failed.detail);
     }
 
+    // Case C2
     #[test]
     fn enter_fails_at_depth_limit() {
         let mut sink = sink(ExtractLimits { depth: 1, ..ExtractLimits::default() });

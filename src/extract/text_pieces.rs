@@ -44,6 +44,7 @@ pub(super) fn cut_outside_secrets(text: &str, at: usize) -> usize {
 mod tests {
     use super::*;
 
+    // Case C11
     #[test]
     fn line_without_spaces_is_cut_between_characters() {
         let text = "é".repeat(MAX_BLOCK_BYTES);

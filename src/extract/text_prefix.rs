@@ -120,6 +120,7 @@ mod tests {
         }
     }
 
+    // Case E13
     #[test]
     fn cut_long_line_leaves_no_partial_secret() {
         let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";

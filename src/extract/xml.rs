@@ -397,6 +397,7 @@ mod tests {
         assert_eq!(document.problems.len(), 1);
     }
 
+    // Case C3
     #[test]
     fn deep_nesting_is_rejected() {
         let mut sink = Sink::new(ExtractLimits::default());

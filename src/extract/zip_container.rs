@@ -255,6 +255,7 @@ pub(crate) mod tests {
         assert_eq!(package.read_xml("missing", &mut sink).unwrap(), None);
     }
 
+    // Case C11
     #[test]
     fn unsupported_compression_is_not_damage() {
         for method in [9u16, 12, 14, 93] {

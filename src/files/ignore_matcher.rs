@@ -354,6 +354,7 @@ mod tests {
         }
     }
 
+    // Case A10
     #[test]
     fn special_file_named_as_rule_file_is_never_opened() {
         for name in [".gitignore", ".ignore", ".vicignore", ".git/info/exclude"] {
@@ -392,6 +393,7 @@ mod tests {
         }
     }
 
+    // Case A10
     #[test]
     fn invalid_lines_do_not_disable_other_rules() {
         let (hides, told) = problem(b"# caf\xe9\ncaf\xe9\n\xe9\n*.log\r\n", "a.log");
@@ -400,6 +402,7 @@ mod tests {
         assert!(hides && told.contains("line 2 of `") && told.contains("z-a"), "{told}");
     }
 
+    // Case A10
     #[test]
     fn huge_rule_file_is_obeyed_up_to_limits() {
         let many: String = (0..=MAX_RULES).map(|it| format!("/only{it}.txt\n")).collect();

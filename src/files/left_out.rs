@@ -39,6 +39,7 @@ mod tests {
     use crate::config::WalkConfig;
     use crate::files::walk::tests::config;
 
+    // Case E14
     #[test]
     fn only_existing_ignored_files_are_returned() {
         let dir = tempfile::tempdir().unwrap();

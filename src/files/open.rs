@@ -328,6 +328,7 @@ mod tests {
         assert!(!held.is_at(&path));
     }
 
+    // Case A10
     #[test]
     fn fifo_is_refused_without_blocking() {
         let dir = tempfile::tempdir().unwrap();

@@ -443,6 +443,7 @@ mod tests {
         problem
     }
 
+    // Case B13
     #[tokio::test]
     async fn old_table_uses_its_own_model_only() {
         assert_eq!(old_table_with(Ok("aaaaaaaaaaaa")).await, None);

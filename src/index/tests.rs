@@ -237,6 +237,7 @@ impl TestIndex {
     }
 }
 
+// Case B12
 #[tokio::test]
 async fn unmarked_stored_text_is_purged_with_its_root() {
     let scene = TestIndex::new().await;
@@ -377,6 +378,7 @@ async fn watched_file_is_recorded_before_it_is_read() {
     wait_until("it is not noted", || inner.ocr_queue.take_changed(file)).await;
 }
 
+// Case B6
 #[tokio::test]
 async fn roots_are_walked_without_job_and_status_reports_why() {
     let scene = TestIndex::new().await;

@@ -312,6 +312,7 @@ impl Transport for Talkative {
     }
 }
 
+// Case D11
 #[tokio::test]
 async fn unread_answer_releases_its_permit() {
     let queue = QueueLimits { running: 1, waiting: 1 };

@@ -67,6 +67,7 @@ mod tests {
         );
     }
 
+    // Case E13
     #[test]
     fn redacted_names_keep_order_and_stay_unique() {
         let (first, second) = ("AKIAIOSFODNN7EXAMPLE", "ghp_16C7e42F292c6912E7710c838347Ae178B4a");

@@ -156,6 +156,7 @@ mod tests {
         check(r#""api_key = \"Zk3vQ9mX2pLr8TnB5wYs\"""#, r#""api_key = \"[redacted]\"""#);
     }
 
+    // Case E13
     #[test]
     fn jumbled_value_of_few_kinds_is_redacted() {
         for value in [
@@ -223,6 +224,7 @@ mod tests {
         }
     }
 
+    // Case E13
     #[test]
     fn basic_auth_is_redacted_but_other_basic_is_kept() {
         let login = concat!("dXNlcjpw", "YXNzd29yZA==");

@@ -200,6 +200,7 @@ mod tests {
         }
     }
 
+    // Case E13
     #[test]
     fn ordinary_columns_are_kept_under_any_head() {
         for rows in [

@@ -49,6 +49,7 @@ mod tests {
         assert_eq!(Redactor::new(Redaction::None).redact(text), text);
     }
 
+    // Case E13
     #[test]
     fn known_token_formats_are_redacted() {
         // Assembled here, so that secret scanners do not flag this file.

@@ -350,6 +350,7 @@ mod tests {
         desk.run_question(&OWNER, async { Ok(()) }).await.unwrap();
     }
 
+    // Case D11
     #[tokio::test]
     async fn flooding_key_is_limited_and_others_are_served() {
         let desk = Arc::new(Admission::new(2));
@@ -415,6 +416,7 @@ mod tests {
         desk.run_question(&OWNER, async { Ok(()) }).await.unwrap();
     }
 
+    // Case D11
     #[tokio::test]
     async fn stalled_reader_loses_place_with_deadline_error() {
         let desk = Arc::new(Admission { stall: Duration::from_millis(50), ..Admission::new(1) });

@@ -165,6 +165,7 @@ async fn watch_job_finished_returns_last_snapshot() {
     assert_eq!(it.client.watch_job("job-9").await.err().unwrap().code, ErrorCode::NotFound);
 }
 
+// Case D10
 #[tokio::test]
 async fn oversized_requests_are_refused() {
     let it = fixture().await;
@@ -183,6 +184,7 @@ async fn oversized_requests_are_refused() {
     assert!(it.client.ask(question(&long[..32 << 10])).await.is_ok());
 }
 
+// Case D1
 #[tokio::test]
 async fn foreign_origin_or_host_is_refused_on_tcp() {
     let it = fixture().await;

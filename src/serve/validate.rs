@@ -252,6 +252,7 @@ mod tests {
         }
     }
 
+    // Case D10
     #[test]
     fn index_paths_are_limited_in_number_and_size() {
         let of = |paths: Vec<String>| index(&IndexRequest { paths, ..IndexRequest::default() }).map_err(|it| it.field);

@@ -52,6 +52,7 @@ async fn secret_only_picture_is_sent_to_model_once() {
     assert_eq!(mock.asked().len(), 1);
 }
 
+// Case C14
 #[tokio::test]
 async fn result_of_file_changed_meanwhile_is_not_cached() {
     let room = Fixture::new();

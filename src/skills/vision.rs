@@ -193,6 +193,7 @@ mod tests {
         assert!(seen.truncated && seen.blocks.len() == 1);
     }
 
+    // Case E13
     #[tokio::test]
     async fn key_in_model_answer_is_redacted() {
         let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";

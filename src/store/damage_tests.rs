@@ -53,6 +53,7 @@ async fn two_commits(dir: &Path) {
     store.replace(vec![file(4, &["the fourth"])]).await.unwrap();
 }
 
+// Case B3
 #[tokio::test]
 async fn damaged_newest_version_is_quarantined_and_previous_one_answers() {
     for damage in ["", "12345678", "this is no manifest of any table at all, but it is long enough to look like one"] {
@@ -79,6 +80,7 @@ async fn damaged_newest_version_is_quarantined_and_previous_one_answers() {
     }
 }
 
+// Case B12
 #[tokio::test]
 async fn unsynced_commits_are_undone_completely() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,6 +101,7 @@ async fn unsynced_commits_are_undone_completely() {
     assert_eq!(keyword(&store, "changed", &FileSet::All).await, [4]);
 }
 
+// Case B4
 #[tokio::test]
 async fn missing_or_empty_data_file_recreates_table_and_keeps_old() {
     for is_removed in [false, true] {
@@ -158,6 +161,7 @@ async fn damaged_keyword_index_is_rebuilt_without_row_loss() {
     }
 }
 
+// Case B5
 #[tokio::test]
 async fn leftovers_of_crash_are_harmless() {
     let dir = tempfile::tempdir().unwrap();
@@ -217,6 +221,7 @@ async fn interrupted_write_is_checked_before_next_one() {
     assert_eq!(keyword(&store, "ninth otter", &FileSet::All).await, [9]);
 }
 
+// Case B9
 #[tokio::test]
 async fn interrupted_change_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -243,6 +248,7 @@ async fn interrupted_change_leaves_nothing() {
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3, 4]);
 }
 
+// Case B11
 #[tokio::test]
 async fn files_of_undone_changes_are_pruned() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,6 +302,7 @@ async fn queries_are_answered_while_changes_are_undone() {
     assert!(asking.await.unwrap() > 10);
 }
 
+// Case B9
 #[tokio::test]
 async fn commit_with_truncated_files_does_not_count() {
     for folder in ["_deletions", "_versions"] {
@@ -327,6 +334,7 @@ async fn commit_with_truncated_files_does_not_count() {
     }
 }
 
+// Case B7
 #[test]
 fn forbidden_folder_is_same_error_twice_and_nothing_moves() {
     use std::os::unix::fs::PermissionsExt;

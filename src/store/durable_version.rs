@@ -120,6 +120,7 @@ fn parse_line(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    // Case B9
     #[test]
     fn unsynced_number_is_ignored_until_next_write() {
         let dir = tempfile::tempdir().unwrap();

@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(first_kept(&[], 0, now), None);
     }
 
+    // Case A13
     #[test]
     fn versions_from_before_clock_set_back_are_pruned() {
         let now = Utc::now();
@@ -207,6 +208,7 @@ mod tests {
         assert!(after * 2 < before, "{after} of {before} are left");
     }
 
+    // Case E14
     #[tokio::test]
     async fn versions_are_pruned_when_unpinned() {
         let dir = tempfile::tempdir().unwrap();

@@ -114,6 +114,7 @@ mod tests {
         assert!(keyword(&store, "harbour", &FileSet::All).await.contains(&9));
     }
 
+    // Case E14
     #[tokio::test]
     async fn interrupted_commit_is_purged_completely() {
         let dir = tempfile::tempdir().unwrap();
@@ -134,6 +135,7 @@ mod tests {
         assert_eq!(keyword(&store, "harbour", &FileSet::All).await, [1]);
     }
 
+    // Case E14
     #[tokio::test]
     async fn purged_text_is_in_no_byte_of_table() {
         let secret = format!("the {CANARY} of the ledger");

@@ -281,6 +281,7 @@ async fn parts(store: &LanceStore) -> u32 {
     indices.iter().find(|it| it.columns == ["text"]).unwrap().num_segments.unwrap()
 }
 
+// Case B11
 #[tokio::test]
 async fn repeated_maintenance_keeps_every_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -365,6 +366,7 @@ async fn queries_are_answered_during_writes() {
     assert_eq!(store.stats().await.unwrap().chunks, 90);
 }
 
+// Case B13
 #[tokio::test]
 async fn table_of_other_dimension_and_wrong_vector_are_refused() {
     let dir = tempfile::tempdir().unwrap();

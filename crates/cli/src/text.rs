@@ -135,6 +135,7 @@ pub fn format_duration(seconds: f64) -> String {
 mod tests {
     use super::*;
 
+    // Cases C15, E8
     #[test]
     fn visible_escapes_control_characters() {
         for (text, expected) in [

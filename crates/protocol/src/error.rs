@@ -288,6 +288,7 @@ mod tests {
         assert!(!codes.contains(&0));
     }
 
+    // Case B8
     #[test]
     fn full_disk_maps_to_storage_full_with_hint() {
         let error = Error::io("write", Path::new("/x"), &std::io::Error::from(std::io::ErrorKind::StorageFull));

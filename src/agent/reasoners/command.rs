@@ -71,6 +71,7 @@ mod tests {
         plugin.run_task(&request).await.unwrap().answer
     }
 
+    // Case E13
     #[tokio::test]
     async fn plugin_request_is_redacted_unless_disabled() {
         assert_eq!(counted(Redaction::Keys).await.as_deref(), Some("0"));

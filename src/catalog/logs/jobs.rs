@@ -166,6 +166,7 @@ mod tests {
         }
     }
 
+    // Case B6
     #[test]
     fn corrupt_list_is_renamed_and_replaced() {
         let dir = tempfile::tempdir().unwrap();

@@ -73,6 +73,7 @@ fn observed_folder_removal_is_accepted_at_any_share() {
     assert_eq!(scene.scan_within(Some("d")).removed, 30);
 }
 
+// Case A12
 #[test]
 fn files_of_unmounted_file_system_are_kept() {
     let scene = CatalogFixture::indexed(&["a.txt", "m/b.txt", "m/c.txt", "d.txt"]);
@@ -89,6 +90,7 @@ fn files_of_unmounted_file_system_are_kept() {
     assert_eq!(scene.catalog.roots().unwrap().remove(0).problem, "");
 }
 
+// Case A12
 #[test]
 fn missing_file_is_removed_after_device_number_changed() {
     let scene = CatalogFixture::indexed(&["a.txt", "b.txt", "c.txt"]);
@@ -103,6 +105,7 @@ fn missing_file_is_removed_after_device_number_changed() {
     assert_eq!(scene.names(&FileFilter::default()), ["a.txt", "c.txt"]);
 }
 
+// Case B12
 #[test]
 fn stored_but_unmarked_file_becomes_tombstone() {
     // The store had committed the chunks when vic was killed before it marked the files.

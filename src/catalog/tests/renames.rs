@@ -117,6 +117,7 @@ fn late_rename_event_keeps_requeued_target() {
     assert_eq!((scene.id("b.txt"), scene.record("a.txt")), (read.id, None));
 }
 
+// Case A6
 #[test]
 fn save_by_rename_keeps_old_chunks_until_reindexed() {
     for is_known in [false, true] {
@@ -188,6 +189,7 @@ fn names_sorting_between_folder_and_its_files_are_distinct() {
     assert_eq!(scene.scan(), outcome(0, 0, 9, 0, 0));
 }
 
+// Case A13
 #[test]
 fn reused_inode_is_not_a_move() {
     for (later, expected) in [(0, outcome(0, 0, 0, 1, 0)), (1, outcome(1, 0, 0, 0, 1))] {

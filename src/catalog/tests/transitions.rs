@@ -2,6 +2,7 @@
 
 use crate::catalog::tests::*;
 
+// Case C14
 #[test]
 fn mark_is_refused_after_file_changed() {
     let scene = CatalogFixture::new(&["a.txt"]);
@@ -16,6 +17,7 @@ fn mark_is_refused_after_file_changed() {
     assert_eq!(scene.catalog.mark_indexed(&[read]).unwrap(), 0);
 }
 
+// Case C14
 #[test]
 fn mark_is_refused_after_mode_inode_or_type_changed() {
     let check = |change: &dyn Fn(&CatalogFixture), path: &str, marked: u64| {
@@ -96,6 +98,7 @@ fn file_fails_after_five_tries_and_is_retried_on_change() {
     assert_eq!((scene.state("poison.txt"), scene.record("poison.txt").unwrap().tries), (FileState::Pending, 0));
 }
 
+// Case C12
 #[test]
 fn file_fails_after_two_strikes_until_it_changes() {
     let scene = CatalogFixture::new(&["hangs.pdf", "good.txt", "slow.pdf"]);

@@ -244,6 +244,7 @@ mod tests {
     use super::*;
     use crate::extract::scripted_worker;
 
+    // Case C14
     #[tokio::test]
     async fn file_changed_while_read_gives_io_error() {
         let folder = tempfile::tempdir().unwrap();

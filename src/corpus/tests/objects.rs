@@ -70,6 +70,7 @@ fn linked_citation_has_doi_and_one_graph_node() {
     assert_eq!((works, edges), (1, 3), "{:#}", graph.data);
 }
 
+// Case E13
 #[test]
 fn tables_read_from_file_are_redacted() {
     let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
@@ -85,6 +86,7 @@ fn tables_read_from_file_are_redacted() {
     assert!(!kept.contains(token), "{kept}");
 }
 
+// Case E13
 #[test]
 fn tables_redact_secret_columns_in_every_format() {
     let value = "Zk3vQ9mX2pLr8TnB5wYs";

@@ -76,6 +76,7 @@ async fn damaged_key_table_is_reported_and_kept() {
     }
 }
 
+// Case B12
 #[test]
 fn disagreement_must_be_seen_twice_beside_daemon() {
     let (first, later) =
@@ -91,6 +92,7 @@ async fn empty_own_key_is_problem_with_hint() {
     assert!(told.health == Health::Problem && told.cure.unwrap().contains("move it aside"));
 }
 
+// Case B12
 #[tokio::test]
 async fn missing_catalog_with_indexed_roots_is_problem() {
     let (_dir, config, root) = empty();
@@ -157,6 +159,7 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
     catalog
 }
 
+// Case B13
 #[tokio::test]
 async fn serving_index_is_not_compared_during_rebuild() {
     let (_dir, config, root) = empty();

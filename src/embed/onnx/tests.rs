@@ -164,6 +164,7 @@ async fn token_spans_of_huge_text_are_ordered_and_valid() {
     assert_eq!(spans.len() % 10_000, 0);
 }
 
+// Case E4
 #[tokio::test]
 async fn missing_model_error_hints_pull_command() {
     let empty = tempfile::tempdir().unwrap();

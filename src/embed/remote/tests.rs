@@ -148,6 +148,7 @@ async fn ollama_vectors_are_normalised_and_in_order() {
     assert!(model.embed_documents(&[]).await.unwrap().is_empty());
 }
 
+// Case E13
 #[tokio::test]
 async fn secrets_are_redacted_before_sending_unless_disabled() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -342,6 +343,7 @@ async fn oversized_answer_is_rejected() {
     assert!(error.message.contains("longer than 65536 KiB"), "{error}");
 }
 
+// Case D13
 #[tokio::test]
 async fn redirect_is_not_followed() {
     let address =

@@ -66,6 +66,7 @@ fn stored_zip(name: &str, bytes: &[u8]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
+// Case C16
 #[test]
 fn member_path_names_all_nesting_levels() {
     let inner = stored_zip("docs/note.txt", b"deep");
@@ -75,6 +76,7 @@ fn member_path_names_all_nesting_levels() {
     assert_members(&gzipped(b"single"), "notes.txt.gz", &["notes.txt: single"]);
 }
 
+// Case C16
 #[test]
 fn member_name_with_dot_dot_is_only_a_label() {
     assert_members(&zipped(&[("../../etc/passwd", "x"), ("__MACOSX/._a", "junk")]), "a.zip", &["../../etc/passwd: x"]);
@@ -122,6 +124,7 @@ fn zip_bomb_stops_archive_and_keeps_earlier_members() {
     assert_eq!(result.unwrap_err().reason, Reason::DecompressionLimit);
 }
 
+// Case C2
 #[test]
 fn member_limit_truncates_archive() {
     let limits = ExtractLimits { members: 2, ..ExtractLimits::default() };

@@ -62,6 +62,7 @@ async fn assert_script_failure(script: &str, expected: Reason) -> WorkerPool {
     pool
 }
 
+// Case C9
 #[tokio::test]
 async fn worker_with_invalid_reply_is_a_crash() {
     for script in [
@@ -76,6 +77,7 @@ async fn worker_with_invalid_reply_is_a_crash() {
     }
 }
 
+// Case C9
 #[tokio::test]
 async fn hanging_or_flooding_worker_is_killed_at_time_limit() {
     for script in ["while :; do :; done", "yes", "yes >&2", "trap '' TERM INT; sleep 9; sleep 9"] {
@@ -83,6 +85,7 @@ async fn hanging_or_flooding_worker_is_killed_at_time_limit() {
     }
 }
 
+// Case C9
 #[tokio::test]
 async fn child_processes_end_with_worker() {
     let sleeps = |seconds: &str| {
@@ -102,6 +105,7 @@ async fn child_processes_end_with_worker() {
     }
 }
 
+// Case C10
 #[tokio::test]
 async fn worker_killed_by_jail_is_counted() {
     let pool = assert_script_failure("kill -SYS $$", Reason::WorkerCrash).await;
@@ -144,6 +148,7 @@ async fn file_is_retried_once_after_outside_signal() {
     }
 }
 
+// Case C12
 #[tokio::test]
 async fn second_outside_signal_fails_file_and_is_named() {
     for (signal, reason) in [("KILL", Reason::WorkerCrash), ("TERM", Reason::WorkerCrash), ("STOP", Reason::Timeout)] {
@@ -153,6 +158,7 @@ async fn second_outside_signal_fails_file_and_is_named() {
     }
 }
 
+// Case C9
 #[tokio::test]
 async fn file_that_crashes_worker_fails_without_retry() {
     for (signal, reason) in [
@@ -234,6 +240,7 @@ impl ReadObserver for AttemptCounter {
     }
 }
 
+// Case C12
 #[tokio::test]
 async fn file_without_attempts_left_is_not_retried() {
     for end in ["SEGV", "KILL"] {

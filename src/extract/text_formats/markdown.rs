@@ -375,6 +375,7 @@ mod tests {
         assert_blocks("---\n\nText\n\n---\n\nMore", &[(BlockKind::Paragraph, "Text"), (BlockKind::Paragraph, "More")]);
     }
 
+    // Case C3
     #[test]
     fn deeply_nested_quotes_are_text() {
         assert_blocks(&format!("{} deep", ">".repeat(100_000)), &[(BlockKind::Paragraph, "deep")]);

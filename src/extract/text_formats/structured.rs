@@ -128,6 +128,7 @@ mod tests {
         assert!(document.blocks.last().unwrap().anchor.verbatim && !document.blocks[0].anchor.verbatim);
     }
 
+    // Case C3
     #[test]
     fn deep_nesting_is_plain_text() {
         assert_eq!(extract(&"[".repeat(100_000)).text().replace("\n\n", "").len(), 100_000);

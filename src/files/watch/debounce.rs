@@ -206,6 +206,7 @@ mod tests {
         check(&["d>e", "e/x>e/y"], &["d>e", "e/x>e/y"]);
     }
 
+    // Case A7
     #[test]
     fn busy_place_is_reported_periodically() {
         let (mut quiet, begin) = (Debouncer::default(), Instant::now());

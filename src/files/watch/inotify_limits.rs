@@ -53,6 +53,7 @@ pub(super) fn explain_refusal(error: io::Error) -> Error {
 mod tests {
     use super::*;
 
+    // Case A2
     #[test]
     fn exhausted_limit_is_named_not_disk_space() {
         for (errno, name) in [(Errno::NOSPC, "watches"), (Errno::MFILE, "instances")] {

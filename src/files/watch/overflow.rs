@@ -61,6 +61,7 @@ mod tests {
         assert_eq!(walks.collect::<Vec<_>>(), expected, "{lost:?}");
     }
 
+    // Case A1
     #[test]
     fn losses_rescan_once_per_burst_and_ten_seconds_apart() {
         check(&[0], &[5]);

@@ -92,6 +92,7 @@ fn create_modify_rename_and_delete_are_reported_in_time() {
     assert!(start.elapsed() < REPORT_DEADLINE, "{:?}", start.elapsed());
 }
 
+// Case A3
 #[test]
 fn new_nested_folders_and_their_files_are_reported() {
     let mut scene = Scene::new(&["a.txt"]);
@@ -102,6 +103,7 @@ fn new_nested_folders_and_their_files_are_reported() {
     scene.expect_touched("n/e/s/t/late.txt");
 }
 
+// Case A4
 #[test]
 fn renamed_folder_is_one_rename_and_stays_watched() {
     let mut scene = Scene::new(&["d/a.txt", "d/b.txt"]);
@@ -112,6 +114,7 @@ fn renamed_folder_is_one_rename_and_stays_watched() {
     assert!(!scene.seen.iter().any(|it| matches!(it, ChangeKind::Removed(_))), "{:?}", scene.seen);
 }
 
+// Case A6
 #[test]
 fn save_by_rename_is_touched_and_never_removed() {
     let mut scene = Scene::new(&["doc.txt"]);
@@ -139,6 +142,7 @@ fn ignored_paths_are_silent_and_rule_change_rescans() {
     assert_eq!(loud, None);
 }
 
+// Case A5
 #[test]
 fn folder_moved_out_is_removed() {
     let mut scene = Scene::new(&["d/a.txt"]);
@@ -363,6 +367,7 @@ fn denied_folder_is_watched_once_readable() {
     assert_eq!(machine.due(), [ChangeKind::Touched("locked".into())]);
 }
 
+// Case A12
 #[test]
 fn denied_root_is_a_problem() {
     let mut machine = EngineFixture::new(&[], &[""], 99);
@@ -376,6 +381,7 @@ fn denied_root_is_a_problem() {
     machine.check(&[""], true);
 }
 
+// Case A2
 #[test]
 fn watch_limit_keeps_watches_and_adds_rest_later() {
     let mut machine = EngineFixture::new(&["a", "b", "c", "d"], &[], 3);
@@ -413,6 +419,7 @@ fn ignored_folders_use_no_watch() {
     machine.check(&["", "a"], true);
 }
 
+// Case A1
 #[test]
 fn lost_events_renew_watches_and_rescan_once() {
     let mut machine = EngineFixture::new(&["old"], &[], 99);
@@ -463,6 +470,7 @@ fn move_self_event_causes_no_change() {
     assert_eq!(machine.due(), []);
 }
 
+// Case A12
 #[test]
 fn folder_below_mount_is_watched_after_unmount() {
     let mut machine = EngineFixture::new(&["m/below"], &[], 99);

@@ -120,6 +120,7 @@ fn rest_after(rewriting: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    // Case E14
     #[test]
     fn withdrawn_text_is_purged_within_a_minute_unless_table_is_large() {
         let rest = |rewriting| rest_after(Duration::from_secs(rewriting)).as_secs();

@@ -140,6 +140,7 @@ pub(in crate::index) mod tests {
         catalog.mark_reason(&[mark]).unwrap();
     }
 
+    // Case C12
     #[test]
     fn failed_file_is_retried_once_per_reader_version_and_limits() {
         let folder = tempfile::tempdir().unwrap();
@@ -156,6 +157,7 @@ pub(in crate::index) mod tests {
         }
     }
 
+    // Case E13
     #[test]
     fn redaction_change_requeues_all_files_once() {
         let folder = tempfile::tempdir().unwrap();

@@ -137,6 +137,7 @@ fn content_differs(record: &FileRecord) -> bool {
 mod tests {
     use super::*;
 
+    // Case A13
     #[test]
     fn clock_set_back_delays_next_round_by_one_interval() {
         let dir = tempfile::tempdir().unwrap();

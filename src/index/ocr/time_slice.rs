@@ -274,6 +274,7 @@ pub(in crate::index) mod tests {
         assert!(!is_partial(&turn.read) && turn.read.pages_without_text == [3] && turn.read.problems.len() == 1);
     }
 
+    // Case C14
     #[tokio::test]
     async fn ocr_of_file_modified_meanwhile_is_dropped() {
         let folder = tempfile::tempdir().unwrap();

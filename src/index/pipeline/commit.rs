@@ -356,6 +356,7 @@ fn reason_mark(record: &FileRecord, facts: Option<FileFacts>, reason: Reason, de
 mod tests {
     use super::*;
 
+    // Case E14
     #[test]
     fn unwanted_keeps_only_pending_and_indexed_files() {
         let dir = tempfile::tempdir().unwrap();

@@ -180,6 +180,7 @@ mod tests {
         assert!(!waiting.should_skip(7) && !waiting.has_skipped());
     }
 
+    // Case C13
     #[test]
     fn kind_with_timeouts_goes_last() {
         let waiting = Deferral::default();

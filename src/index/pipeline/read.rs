@@ -408,6 +408,7 @@ fn describe(document: &Document) -> Option<String> {
 mod tests {
     use super::*;
 
+    // Cases A10, C14
     #[test]
     fn modified_while_read_hash_is_unique_per_file() {
         let hash = ContentHash([7; 32]);

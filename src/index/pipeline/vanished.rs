@@ -88,6 +88,7 @@ impl Vanished {
 mod tests {
     use super::*;
 
+    // Case A12
     #[test]
     fn vanished_file_is_skipped_until_walked_or_moved() {
         let dir = tempfile::tempdir().unwrap();

@@ -284,6 +284,7 @@ mod tests {
         }
     }
 
+    // Case E14
     #[test]
     fn excluded_files_are_removed_whatever_their_share() {
         for is_read in [false, true] {
@@ -301,6 +302,7 @@ mod tests {
         }
     }
 
+    // Case E14
     #[test]
     fn missing_files_need_proof_even_beside_excluded_ones() {
         let scene = Scene::new("root");
@@ -332,6 +334,7 @@ mod tests {
         assert!(!left_out("archive/0.md").await, "it is deleted");
     }
 
+    // Case E14
     #[test]
     fn nested_root_hidden_by_outer_rules_is_excluded() {
         let scene = Scene::new("above/.hidden");
@@ -345,6 +348,7 @@ mod tests {
         assert_eq!(scene.state(), (1, 100, true, String::new()));
     }
 
+    // Case A12
     #[test]
     fn file_below_unresponsive_path_is_not_deleted() {
         use std::os::unix::fs::MetadataExt;

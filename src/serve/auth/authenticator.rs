@@ -216,6 +216,7 @@ mod tests {
         assert_eq!(check(&["Bearer s3cret", "Bearer s3cret"]), Credential::Invalid, "two headers");
     }
 
+    // Case E14
     #[test]
     fn added_key_is_accepted_until_revoked() {
         let dir = tempfile::tempdir().unwrap();

@@ -144,6 +144,7 @@ mod tests {
         assert!(error.message.contains("VIC_BRIDGE_AUTH") && error.hint.is_some(), "{error}");
     }
 
+    // Case D8
     #[test]
     fn short_key_is_rejected_for_remote_access() {
         let [short, long] = ["s3cret-s3cret-s3cret-s3cret-s3c", "s3cret-s3cret-s3cret-s3cret-s3cr"];

@@ -141,6 +141,7 @@ mod tests {
         vec![0; length].chunks(16 << 10).map(|it| Ok(Bytes::copy_from_slice(it))).collect()
     }
 
+    // Case D10
     #[tokio::test]
     async fn announced_oversized_message_is_rejected_at_once() {
         let messages = MessageBudget::with_budgets(2 * SMALL_MESSAGE, 8 * SMALL_MESSAGE);
@@ -162,6 +163,7 @@ mod tests {
         }
     }
 
+    // Case D10
     #[tokio::test]
     async fn large_messages_leave_memory_for_small_ones() {
         let messages = MessageBudget::with_budgets(2 * SMALL_MESSAGE, 8 * SMALL_MESSAGE);

@@ -174,6 +174,7 @@ mod tests {
         assert!(window.admit(HERE, &OWNER, now + wait).is_ok());
     }
 
+    // Case D7
     #[test]
     fn window_is_per_address_and_per_ipv6_network() {
         let (window, now) = (SlidingWindow::new(1), Instant::now());

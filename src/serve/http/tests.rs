@@ -383,6 +383,7 @@ async fn read_is_bounded_and_anchored() {
     assert_eq!(bed.post("/v1/read", r#"{"path": "/w/plan.md", "max_chars": 1000001}"#).await.field(), "max_chars");
 }
 
+// Case D4
 #[tokio::test]
 async fn unknown_paths_are_404_and_wrong_methods_405_in_json() {
     let bed = bed(&[]).await;

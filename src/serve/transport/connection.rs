@@ -394,6 +394,7 @@ mod tests {
         shutdown.cancel();
     }
 
+    // Case D11
     #[tokio::test]
     async fn stalled_reader_is_closed_and_slow_reader_served() {
         let stall = Duration::from_millis(400);

@@ -171,6 +171,7 @@ mod tests {
         assert_eq!(decode_page(&bytes, 0).unwrap().dimensions(), (20, 30));
     }
 
+    // Case C7
     #[test]
     fn oversized_picture_is_refused_before_decoding() {
         // The head of a PNG of 60,000 x 60,000 pixels, with its checksum.

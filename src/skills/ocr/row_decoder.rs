@@ -185,6 +185,7 @@ mod tests {
         assert!(most <= Some(1), "{format:?}, {:?}: {most:?}", picture.color());
     }
 
+    // Case C7
     #[test]
     fn row_decoder_equals_whole_decoder() {
         for format in [ImageFormat::Png, ImageFormat::Tiff] {

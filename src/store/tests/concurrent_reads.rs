@@ -51,6 +51,7 @@ async fn query_during(store: LanceStore, rounds: usize, write: impl AsyncFn(&Lan
     assert!(missed.values().all(|it| *it == 0), "of {asked}: {missed:?}");
 }
 
+// Case B11
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rewritten_files_are_found_at_every_moment() {
     for is_hot in [true, false] {

@@ -108,6 +108,7 @@ fn check_refused(answered: &Response, what: &str) {
     assert!(!answered.head.contains("access-control"), "{what}: {}", answered.head);
 }
 
+// Cases D1, D2, D3, D4, D5
 #[test]
 fn foreign_origin_and_host_are_refused_on_every_listener() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
@@ -186,6 +187,7 @@ fn check_grpc(world: &World) {
     assert_eq!(grpc_client::call(world, "localhost", start, &[authorization, web], &message).status, 415);
 }
 
+// Case D4
 #[test]
 fn form_content_type_is_refused_with_415() {
     let world = World::new().start();
@@ -207,6 +209,7 @@ const INVALID_CREDENTIALS: &[&str] = &[
     "Bearer \u{fc}\u{df}",
 ];
 
+// Case D6
 #[test]
 fn every_path_except_liveness_requires_the_key() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
@@ -261,6 +264,7 @@ fn response_without_key_reveals_no_file_data() {
     }
 }
 
+// Case D7
 #[test]
 fn wrong_keys_are_rate_limited_and_right_key_works() {
     let world = World::new().start();
@@ -275,6 +279,7 @@ fn wrong_keys_are_rate_limited_and_right_key_works() {
     assert!(!world.log().contains("guess-"), "{}", world.log());
 }
 
+// Case D14
 #[test]
 fn mcp_session_id_grants_nothing_and_huge_call_is_refused() {
     let world = World::new().start();

@@ -162,6 +162,7 @@ fn excess_requests_are_429_with_retry_after() {
     assert_eq!(world.vic(&["status"]).status.code(), Some(0), "the rate limit must not apply to the command line");
 }
 
+// Case D2
 #[test]
 fn foreign_origin_and_host_are_403() {
     let world = World::new().start();
@@ -172,6 +173,7 @@ fn foreign_origin_and_host_are_403() {
     }
 }
 
+// Case D8
 #[test]
 fn public_listen_needs_key_and_tls() {
     let world = World::new();
@@ -273,6 +275,7 @@ fn vic_mcp_over_stdio_ends_with_client() {
     assert!(session.child.wait().unwrap().success());
 }
 
+// Case D3
 #[test]
 fn mcp_works_over_http() {
     let world = bees();

@@ -148,6 +148,7 @@ fn runtime_damage_is_reported_and_repaired_on_restart() {
     check_all_is_read(&world, "damage to the data of a running daemon");
 }
 
+// Case B6
 #[test]
 fn unreadable_index_is_reported_in_status_with_all_else() {
     let world = World::new().start();
@@ -166,6 +167,7 @@ fn unreadable_index_is_reported_in_status_with_all_else() {
     assert_eq!(world.json(&["status"])["degraded"].as_array().unwrap().len(), 0);
 }
 
+// Cases B3, B4, B5, B6
 #[test]
 fn damage_is_set_aside_reported_and_reindexed() {
     let origin = crashed_world();
@@ -195,6 +197,7 @@ fn damage_is_set_aside_reported_and_reindexed() {
     }
 }
 
+// Case B4
 #[test]
 fn corrupt_vectors_are_reported_and_rebuilt() {
     let origin = crashed_world();
@@ -278,6 +281,7 @@ pub(crate) fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
+// Case B7
 #[test]
 fn unreadable_data_fails_every_start_and_is_not_replaced() {
     let origin = crashed_world();
@@ -343,6 +347,7 @@ fn restore_access(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
 }
 
+// Cases B10, B12
 #[test]
 fn doctor_finds_and_fixes_each_damage() {
     let origin = crashed_world();

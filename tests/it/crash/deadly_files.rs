@@ -67,6 +67,7 @@ fn check_skipped_until_changed(world: &World) {
     assert_eq!(world.paths(&["quince jelly"]).first().map(String::as_str), Some("bad.md"));
 }
 
+// Case C12
 #[test]
 fn hanging_file_is_read_twice_despite_daemon_kills() {
     let mut world = world_with_pending_file();
@@ -78,6 +79,7 @@ fn hanging_file_is_read_twice_despite_daemon_kills() {
     check_skipped_until_changed(&world);
 }
 
+// Case C12
 #[test]
 fn deadly_file_gets_no_third_reader_after_restart() {
     let mut world = world_with_pending_file();

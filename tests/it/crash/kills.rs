@@ -93,11 +93,13 @@ fn kill_repeatedly(kills: u64, seed: u64, wait: std::ops::Range<u64>) -> Vec<Dur
     starts
 }
 
+// Case B1
 #[test]
 fn killed_daemon_neither_loses_nor_duplicates() {
     kill_repeatedly(30, 1, 50..1_500);
 }
 
+// Case B1
 #[test]
 #[ignore = "takes an hour: see `make torture`"]
 fn torture_kill_at_any_moment() {
@@ -144,11 +146,13 @@ fn is_killed_at(call: &str, number: u64, world: &mut World, oracle: &mut CrashOr
     is_killed
 }
 
+// Cases B2, B12
 #[test]
 fn kill_during_commit_loses_nothing() {
     kill_at_calls(&["syncfs", "linkat", "fdatasync"], 1..=3);
 }
 
+// Case B2
 #[test]
 #[ignore = "takes half an hour: see `make torture`"]
 fn torture_kill_at_calls() {

@@ -180,11 +180,13 @@ fn lose_power(seconds: u64, images: u64, daemons: u64, seed: u64) -> Vec<Duratio
     starts
 }
 
+// Case B2
 #[test]
 fn acknowledged_data_survives_power_loss() {
     lose_power(6, 30, 10, 1);
 }
 
+// Case B2
 #[test]
 #[ignore = "takes twenty minutes: see `make torture`"]
 fn torture_power_loss() {

@@ -60,6 +60,7 @@ const NEEDED_AT_START: [(&str, FindFile); 4] = [
     ("roots.txt", |data| data.join("roots.txt")),
 ];
 
+// Case B9
 #[test]
 fn start_with_unreadable_file_fails_and_changes_nothing() {
     if !capabilities::can_trace() {
@@ -91,6 +92,7 @@ fn start_with_unreadable_file_fails_and_changes_nothing() {
     }
 }
 
+// Case B6
 #[test]
 fn read_only_directory_fails_every_start_unchanged() {
     let origin = crashed_world();
@@ -134,6 +136,7 @@ fn detach(mut strace: Child) {
     strace.wait().unwrap();
 }
 
+// Case B9
 #[test]
 fn failed_commit_is_discarded_and_repeated() {
     if !capabilities::can_trace() {
@@ -168,6 +171,7 @@ fn failed_commit_is_discarded_and_repeated() {
     assert_eq!(world.json(&["status"])["coverage"]["indexed"], 2);
 }
 
+// Case B9
 #[test]
 fn failed_table_read_is_reported_and_next_query_works() {
     if !capabilities::can_trace() {

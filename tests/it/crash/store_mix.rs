@@ -149,6 +149,7 @@ fn run_changes(changes: u64, seed: u64) {
     });
 }
 
+// Case B11
 #[test]
 fn random_changes_upkeep_restarts_keep_latest_versions() {
     run_changes(250, 1);
@@ -156,6 +157,7 @@ fn random_changes_upkeep_restarts_keep_latest_versions() {
 
 /// Runs twenty seeds with ten thousand changes each: 200,000 operations with equal results. A restart only reopens the store
 /// here; `kills` restarts killed daemons, and `daemon_mix` changes files in a folder.
+// Case B11
 #[test]
 #[ignore = "takes hours: see `make torture`"]
 fn torture_mix_of_changes() {

@@ -357,6 +357,7 @@ fn check_all_hit(faults: &[Fault], outcomes: &[Outcome]) {
     );
 }
 
+// Case B9
 #[test]
 fn disk_failure_at_any_call_affects_only_writes() {
     let seed = size_from_env("VIC_TORTURE_SEED", 1);
@@ -373,6 +374,7 @@ fn disk_failure_at_any_call_affects_only_writes() {
     check_all("writes that fail", &faults, seed);
 }
 
+// Case B9
 #[test]
 #[ignore = "takes an hour: see `make torture`"]
 fn torture_failing_writes() {

@@ -30,6 +30,7 @@ fn invalid_requests_fail_with_one_sentence_and_code() {
     }
 }
 
+// Case D8
 #[test]
 fn failed_daemon_start_is_explained_by_cli() {
     let world = World::new().with("VIC_EMBED_MODEL", "no-such-model");
@@ -86,6 +87,7 @@ fn bad_files_get_a_reason_and_good_ones_are_indexed() {
     assert_eq!(world.paths(&["lighthouse keeper"])[0], "good.md");
 }
 
+// Case A11
 #[test]
 fn non_utf8_names_are_indexed() {
     use std::os::unix::ffi::OsStrExt;
@@ -195,6 +197,7 @@ fn max_tries(world: &World) -> u32 {
     catalog.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
+// Case C12
 #[test]
 fn file_is_given_up_after_five_daemon_crashes() {
     let mut world = World::new().start();
@@ -222,6 +225,7 @@ fn file_is_given_up_after_five_daemon_crashes() {
     assert!(listed.to_string().contains("ended unexpectedly 5 times"), "{listed}");
 }
 
+// Case B8
 #[test]
 fn unwritable_output_fails_with_one_sentence_and_code() {
     let world = World::new().start();

@@ -51,6 +51,7 @@ fn check_index_works(world: &World, caller: &SyncClient, when: &str) {
     assert!(status.degraded.is_empty(), "{when}: {:?}", status.degraded);
 }
 
+// Case A13
 #[test]
 fn a13_clock_shift_by_a_year_reindexes_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -116,6 +116,7 @@ fn file_names_are_searchable_before_extraction() {
     assert_eq!(answer["stats"]["pipeline"], "legacy");
 }
 
+// Case B10
 #[test]
 fn second_daemon_is_refused_and_sigterm_is_clean() {
     let mut world = World::new().start();
@@ -240,6 +241,7 @@ fn crash_at_start_is_reported_with_log_tail() {
     }
 }
 
+// Case A12
 #[test]
 fn missing_folder_does_not_block_model_switch() {
     let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();
@@ -273,6 +275,7 @@ fn missing_folder_does_not_block_model_switch() {
     assert!(world.paths(&["sailor"])[0].ends_with("away.md"));
 }
 
+// Case B13
 #[test]
 fn model_change_builds_new_index_then_switches() {
     let mut world = World::new().with("VIC_EMBED_PRECISION", "int8").start();

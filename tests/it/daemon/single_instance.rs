@@ -13,6 +13,7 @@ fn start(world: &World) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
+// Case B10
 #[test]
 fn second_start_exits_and_killed_daemon_frees_lock() {
     let mut world = World::new().start();
@@ -25,6 +26,7 @@ fn second_start_exits_and_killed_daemon_frees_lock() {
     assert!(world.exit_status().is_none());
 }
 
+// Case B10
 #[test]
 fn one_of_hundred_concurrent_starts_remains() {
     let world = World::new();

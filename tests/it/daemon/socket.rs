@@ -15,6 +15,7 @@ use crate::support::capabilities;
 use crate::support::harness::World;
 use crate::support::http_client::key;
 
+// Case D9
 #[test]
 fn data_directory_is_private_under_any_umask() {
     let umask = ["sh", "-c", "umask 000; exec \"$@\"", "sh"].map(String::from).to_vec();
@@ -35,6 +36,7 @@ fn data_directory_is_private_under_any_umask() {
     assert!(key(&world).len() >= 43, "the key must have 256 bits, which are 43 characters");
 }
 
+// Case D9
 #[test]
 fn files_created_before_first_start_are_private() {
     let mut world = World::new();
@@ -77,6 +79,7 @@ fn find_accessible(folder: &Path, open: &mut Vec<String>) {
     }
 }
 
+// Case D9
 #[test]
 fn stale_socket_or_link_is_replaced() {
     let mut world = World::new().start();
@@ -112,6 +115,7 @@ fn answer_to(user: Uid, socket: &Path) -> Vec<u8> {
     std::thread::spawn(ask).join().unwrap()
 }
 
+// Case D9
 #[test]
 fn other_user_is_refused_by_world_writable_socket() {
     if !capabilities::can_switch_user(geteuid().is_root()) {

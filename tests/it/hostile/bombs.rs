@@ -190,6 +190,7 @@ fn all_bombs() -> Vec<Bomb> {
         .collect()
 }
 
+// Cases C1, C2, C3, C5, C6, C7, C8, C9
 #[tokio::test]
 async fn bombs_are_refused_soon_within_memory_limit() {
     let mut wrong = Vec::new();
@@ -231,6 +232,7 @@ async fn still_reads(pool: &WorkerPool) {
     assert_eq!(extract_with(pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
+// Case C12
 #[test]
 fn bombs_leave_daemon_and_good_files_alone_without_retry() {
     let mut world = World::new().start();

@@ -21,6 +21,7 @@ fn time_limit(files: u64) -> Duration {
     Duration::from_secs(120) + Duration::from_millis(500) * files as u32
 }
 
+// Case C17
 #[test]
 fn mutants_in_folder_leave_daemon_and_neighbors_intact() {
     let count = variable_or("VIC_MUTANTS", DEFAULT_MUTANTS);

@@ -75,6 +75,7 @@ fn documents(make: &dyn Fn(&str, &str) -> String) -> Vec<(&'static str, Vec<u8>)
     ]
 }
 
+// Cases C4, C6, C8
 #[tokio::test]
 async fn external_references_read_no_file_and_reach_no_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,6 +100,7 @@ async fn external_references_read_no_file_and_reach_no_server() {
     assert_eq!(extract_with(&pool, "good.txt", b"words").await.unwrap().text(), "words");
 }
 
+// Case C4
 #[tokio::test]
 async fn entity_expansion_does_not_multiply_text() {
     let pool = one_worker_pool(worker_program(), ExtractLimits { seconds: 20, ..ExtractLimits::default() });

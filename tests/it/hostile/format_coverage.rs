@@ -11,6 +11,7 @@ use crate::hostile::worker_program;
 use crate::support::seeds::formats;
 use crate::support::seeds::seeds;
 
+// Case C17
 #[test]
 fn every_supported_format_has_a_seed() {
     let seeds = seeds();
@@ -22,6 +23,7 @@ fn every_supported_format_has_a_seed() {
     assert_eq!(names.len(), seeds.len(), "every seed must have its own name");
 }
 
+// Case C17
 #[tokio::test]
 async fn seeds_are_read_as_their_named_format() {
     let pool = one_worker_pool(worker_program(), ExtractLimits::default());

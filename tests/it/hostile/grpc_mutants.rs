@@ -80,6 +80,7 @@ fn call(world: &World, method: &str, message: &[u8], what: &str) -> u32 {
     code
 }
 
+// Case D12
 #[test]
 fn mutated_grpc_calls_never_fail_as_internal() {
     let mut world = unlimited_world();

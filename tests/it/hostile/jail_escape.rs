@@ -33,6 +33,7 @@ async fn try_escapes(pool: &WorkerPool, path: &Path) -> (Vec<EscapeAttempt>, Vec
     attempts.into_iter().partition(|it| !barred(it))
 }
 
+// Cases C10, C16
 #[tokio::test]
 async fn jail_blocks_all_escape_attempts() {
     let (folder, path) = victim_file();
@@ -49,6 +50,7 @@ async fn jail_blocks_all_escape_attempts() {
     assert_eq!(extract_with(&pool, "a.txt", b"words").await.unwrap().text(), "words");
 }
 
+// Case C10
 #[tokio::test]
 async fn jail_of_ocr_worker_blocks_all_escape_attempts() {
     let (_folder, path) = victim_file();
@@ -71,6 +73,7 @@ fn program_without_syscall(folder: &Path, call: &str) -> PathBuf {
     script
 }
 
+// Case C10
 #[tokio::test]
 async fn missing_landlock_or_seccomp_limits_to_plain_text() {
     if !capabilities::can_trace() {
@@ -91,6 +94,7 @@ async fn missing_landlock_or_seccomp_limits_to_plain_text() {
     }
 }
 
+// Case C10
 #[tokio::test]
 async fn escape_attempts_succeed_without_jail() {
     if !capabilities::can_trace() {
@@ -105,6 +109,7 @@ async fn escape_attempts_succeed_without_jail() {
     }
 }
 
+// Case C10
 #[test]
 fn missing_jail_is_reported_in_status_with_remedy() {
     if !capabilities::can_trace() {

@@ -64,6 +64,7 @@ fn odd_files() -> Vec<(&'static str, Vec<u8>, Expected)> {
     ]
 }
 
+// Case C11
 #[tokio::test]
 async fn file_is_read_by_content_not_by_name() {
     let pool = one_worker_pool(worker_program(), ExtractLimits::default());
@@ -98,6 +99,7 @@ fn one_line_file(mib: usize) -> std::fs::File {
     file
 }
 
+// Case C11
 #[tokio::test]
 async fn huge_line_is_truncated_and_huge_file_refused() {
     let pool = one_worker_pool(worker_program(), ExtractLimits::default());
@@ -116,6 +118,7 @@ async fn huge_line_is_truncated_and_huge_file_refused() {
 /// Invisible characters that control a terminal, the direction of text, or a model.
 const CONTROL_CHARACTERS: [char; 6] = ['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{e0041}'];
 
+// Case C15
 #[test]
 fn control_characters_are_escaped_in_all_output() {
     let world = World::new().start();

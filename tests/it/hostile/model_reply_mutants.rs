@@ -181,11 +181,13 @@ async fn check_chat(garbler: &MutatingServer, backend: &str, names: [&str; 2]) {
     .await;
 }
 
+// Case E9
 #[tokio::test]
 async fn mutated_openai_chat_is_answer_or_error() {
     check_chat(&openai(), "openai", ["VIC_OPENAI_BASE_URL", "VIC_OPENAI_MODEL"]).await;
 }
 
+// Case E9
 #[tokio::test]
 async fn mutated_ollama_chat_is_answer_or_error() {
     check_chat(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_MODEL"]).await;
@@ -206,16 +208,19 @@ async fn check_vectors(garbler: &MutatingServer, backend: &str, names: [&str; 2]
     .await;
 }
 
+// Case E9
 #[tokio::test]
 async fn mutated_openai_vectors_are_vectors_or_error() {
     check_vectors(&openai(), "openai", ["VIC_OPENAI_BASE_URL", "VIC_OPENAI_EMBED_MODEL"]).await;
 }
 
+// Case E9
 #[tokio::test]
 async fn mutated_ollama_vectors_are_vectors_or_error() {
     check_vectors(&ollama(), "ollama", ["VIC_OLLAMA_BASE_URL", "VIC_OLLAMA_EMBED_MODEL"]).await;
 }
 
+// Case E9
 #[test]
 fn daemon_answers_despite_mutated_model_replies() {
     let garbler = openai();

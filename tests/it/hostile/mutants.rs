@@ -176,6 +176,7 @@ pub(super) fn mutant(original: &[u8], dice: &mut Xorshift) -> Vec<u8> {
     bytes
 }
 
+// Case C17
 #[tokio::test(flavor = "multi_thread")]
 async fn mutated_files_cost_at_most_a_worker() {
     let count = variable_or("VIC_MUTANTS", DEFAULT_MUTANTS);

@@ -146,6 +146,7 @@ async fn check_bombs(what: &str, bombs: &[Bomb], more_mib: Option<u64>) {
     assert!(peak <= most, "{peak} MiB exceed the limit of {most} MiB");
 }
 
+// Case C7
 #[tokio::test]
 async fn ocr_workers_survive_picture_and_page_bombs() {
     check_bombs("picture bombs, OCR", &picture_bombs(), Some(REFUSED_EXTRA_MIB)).await;
@@ -203,6 +204,7 @@ async fn read_large(name: &str, bytes: &[u8], expected: &[String]) -> (u64, Opti
 /// Creates an image on demand, because all images together would take much memory.
 type MakePicture<'m> = &'m dyn Fn() -> Vec<u8>;
 
+// Case C7
 #[tokio::test]
 async fn largest_pictures_are_read_within_memory_limit() {
     use png::BitDepth::{Eight, Sixteen};
@@ -235,6 +237,7 @@ async fn largest_pictures_are_read_within_memory_limit() {
     assert!(all_wrong.is_empty(), "{}", all_wrong.join("\n"));
 }
 
+// Case C17
 #[tokio::test]
 async fn mutated_pictures_and_pages_cost_at_most_a_worker() {
     let is_seen = |it: &Original| {

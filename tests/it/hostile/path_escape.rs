@@ -25,6 +25,7 @@ const MIN_WALKS: usize = 500;
 /// raced. How many walks that takes depends on the load of the machine.
 const MIN_SEEN: usize = 10;
 
+// Case A9
 #[test]
 fn open_never_leaves_root_during_symlink_swap() {
     let dir = tempfile::tempdir().unwrap();
@@ -64,6 +65,7 @@ fn fill_folder(folder: &Path, word: &str) {
     }
 }
 
+// Case A9
 #[test]
 fn walk_never_leaves_root_during_symlink_swap() {
     let dir = tempfile::tempdir().unwrap();
@@ -104,6 +106,7 @@ fn walk_never_leaves_root_during_symlink_swap() {
     assert!(whole > MIN_SEEN && broken > MIN_SEEN, "{whole} walks found the folder, {broken} the link in its place");
 }
 
+// Case A8
 #[test]
 fn hard_link_is_indexed_and_symlink_is_not() {
     let world = World::new().start();
@@ -184,6 +187,7 @@ fn path_spellings(files: &str, outside: &str) -> Vec<String> {
     forms
 }
 
+// Cases C16, E13
 #[test]
 fn outside_path_in_any_spelling_is_refused_by_every_api() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
@@ -215,6 +219,7 @@ fn outside_path_in_any_spelling_is_refused_by_every_api() {
     }
 }
 
+// Case A10
 #[test]
 fn pipe_socket_and_sparse_file_are_skipped() {
     let world = World::new().start();

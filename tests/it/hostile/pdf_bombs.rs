@@ -149,6 +149,7 @@ pub(super) fn pdf_with_references_to(place: &str) -> Vec<u8> {
     pdf(&[root, PAGES, &page, TEXT_CONTENT, &script, &attached, &picture, inside], "/Size 9")
 }
 
+// Case C6
 #[tokio::test]
 async fn pdf_text_is_truncated_at_text_limit() {
     let pool = one_worker_pool(worker_program(), ExtractLimits { text_bytes: 100_000, ..ExtractLimits::default() });

@@ -131,6 +131,7 @@ pub(super) fn check_daemon_healthy(world: &mut World, pid: u32) {
     assert_eq!(world.paths(&["heron"]).len(), 10);
 }
 
+// Case D12
 #[test]
 fn mutated_bodies_are_answered_or_refused() {
     let mut world = unlimited_world();
@@ -160,6 +161,7 @@ fn mutated_bodies_are_answered_or_refused() {
     check_daemon_healthy(&mut world, pid);
 }
 
+// Case D12
 #[test]
 fn mutated_urls_and_headers_are_answered_or_refused() {
     const ADDRESSES: [&str; 7] = [
@@ -247,6 +249,7 @@ fn mutated_message(dice: &mut Xorshift) -> Vec<u8> {
     }
 }
 
+// Case D14
 #[test]
 fn mutated_mcp_messages_over_http_are_answered_or_refused() {
     let mut world = unlimited_world();
@@ -269,6 +272,7 @@ fn mutated_mcp_messages_over_http_are_answered_or_refused() {
     check_daemon_healthy(&mut world, pid);
 }
 
+// Case D14
 #[test]
 fn mutated_mcp_messages_over_stdio_stop_nothing() {
     let mut world = unlimited_world();

@@ -28,6 +28,7 @@ fn until_read_again(world: &World, openings: &mut OpenTrace, control: &Path) {
     world.wait_until("the control is read", Duration::from_secs(60), |_| openings.count_of(control) > before);
 }
 
+// Case E13
 #[test]
 fn secret_named_file_is_never_opened() {
     let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_VERIFY_SECONDS", "2");

@@ -183,6 +183,7 @@ pub(super) fn table_texts(data: &Path) -> String {
     tokio::runtime::Runtime::new().unwrap().block_on(texts)
 }
 
+// Case E13
 #[test]
 fn secrets_never_reach_index_answers_or_log() {
     let mut world = World::new().with("VIC_INCLUDE_HIDDEN", "1").with("VIC_LOG_LEVEL", "trace").start();
@@ -259,6 +260,7 @@ fn card_numbers_are_redacted_only_on_request() {
     }
 }
 
+// Case E13
 #[test]
 fn new_redaction_rule_reindexes_existing_files() {
     let mut world = World::new().start();

@@ -84,6 +84,7 @@ const TOML_PIECES: [&str; 20] = [
     "privacy_mode = \"cloud_ok\"\n",
 ];
 
+// Case E3
 #[test]
 fn mutated_settings_are_accepted_or_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,6 +117,7 @@ const IGNORES: [&str; 3] = [
 const IGNORE_PIECES: [&str; 18] =
     ["*", "**", "/", "!", "[", "]", "[!", "[a-", "{", "}", ",", "\\", "?", "\n", "\r\n", "#", " ", "\u{feff}"];
 
+// Case E14
 #[test]
 fn mutated_ignore_files_are_applied_or_reported() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,6 +173,7 @@ const KEY_TABLE_PIECES: [&str; 14] = [
     "\\ud800",
 ];
 
+// Case D6
 #[test]
 fn mutated_key_tables_never_admit_unknown_keys() {
     let mut world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").with("VIC_WATCH", "0").start();
@@ -213,6 +216,7 @@ const RESPONSES: [&str; 4] = [
 const JSON_PIECES: [&str; 14] =
     ["{", "}", "[", "]", "\"", ",", ":", "null", "-1", "1e999", "\\ud800", "\\u0000", "\"error\": ", "\u{202e}"];
 
+// Case E9
 #[test]
 fn mutated_plugin_output_is_response_or_refused() {
     let tasks = [

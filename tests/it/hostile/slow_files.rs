@@ -55,6 +55,7 @@ async fn index_with_worker(folder: &Path, (bad, count): (&str, usize), good: usi
     TestIndex::with_worker(&program, fill, true).await
 }
 
+// Case C13
 #[tokio::test(flavor = "multi_thread")]
 async fn hanging_files_do_not_block_other_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,6 +74,7 @@ async fn hanging_files_do_not_block_other_files() {
     assert_eq!(house.record("a/slow0.pdf").state, FileState::Failed);
 }
 
+// Case C13
 #[tokio::test(flavor = "multi_thread")]
 async fn deadly_files_do_not_block_other_files() {
     let folder = tempfile::tempdir().unwrap();

@@ -161,6 +161,7 @@ fn run_race(time: Duration) -> RaceCounts {
     asked
 }
 
+// Case A9
 #[test]
 fn daemon_never_leaves_root_during_symlink_swap() {
     let asked = run_race(Duration::from_secs(5));
@@ -168,6 +169,7 @@ fn daemon_never_leaves_root_during_symlink_swap() {
 }
 
 /// Runs the race for a minute.
+// Case A9
 #[test]
 #[ignore = "takes a minute: see `make torture`"]
 fn torture_a9_symlink_swap_under_daemon() {

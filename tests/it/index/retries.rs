@@ -95,6 +95,7 @@ async fn open_index(folder: &Path, is_away: &Arc<AtomicBool>, shutdown: &Cancell
     (Index::open(parts, shutdown.clone()).await.unwrap(), catalog)
 }
 
+// Case E4
 #[tokio::test]
 async fn files_of_failed_job_are_indexed_without_new_job() {
     let dir = tempfile::tempdir().unwrap();

@@ -98,11 +98,13 @@ fn wait_until_indexed(world: &World, files: u64, what: &str) -> Duration {
     begun.elapsed()
 }
 
+// Case B8
 #[test]
 fn indexing_stops_at_disk_reserve_and_resumes() {
     run_in_namespace("limits::disk_space::inside_at_the_reserve");
 }
 
+// Case B8
 #[test]
 #[ignore = "runs inside the test above"]
 fn inside_at_the_reserve() {
@@ -132,11 +134,13 @@ fn inside_at_the_reserve() {
     figure("disk at its reserve", format!("exit code 8, questions answered, goes on {took:.1?} after there is room"));
 }
 
+// Case B8
 #[test]
 fn full_disk_affects_only_writes() {
     run_in_namespace("limits::disk_space::inside_without_a_byte");
 }
 
+// Case B8
 #[test]
 #[ignore = "runs inside the test above"]
 fn inside_without_a_byte() {
@@ -196,11 +200,13 @@ fn world_with_pending_compaction() -> World {
     world
 }
 
+// Case B8
 #[test]
 fn disk_full_during_upkeep_loses_nothing_and_upkeep_reruns() {
     run_in_namespace("limits::disk_space::inside_of_upkeep");
 }
 
+// Case B8
 #[test]
 #[ignore = "runs inside the test above"]
 fn inside_of_upkeep() {
@@ -354,11 +360,13 @@ fn measure_edits(edits: u64, files: u64, times: u64, patience: Duration) -> [Dur
     [before, right_after, question_p95(&caller)]
 }
 
+// Case B11
 #[test]
 fn repeated_saves_leave_few_versions_and_small_index() {
     measure_edits(300, 100, 6, Duration::from_secs(600));
 }
 
+// Case B11
 #[test]
 #[ignore = "takes half an hour: see `make torture`"]
 fn torture_ten_thousand_edits() {

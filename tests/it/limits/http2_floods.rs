@@ -183,12 +183,14 @@ fn check_floods(sides: usize, looks: usize) {
     promises.check();
 }
 
+// Case D11
 #[test]
 fn http2_floods_end_only_their_connection() {
     check_floods(1, 200);
 }
 
 /// Sends floods from more clients and for a longer time.
+// Case D11
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_storms() {

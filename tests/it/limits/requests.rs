@@ -107,6 +107,7 @@ fn measure_slow_connections(world: &World, step: usize) -> (Duration, Duration, 
     (usual, meanwhile, begun.elapsed())
 }
 
+// Case D11
 #[test]
 fn slow_connections_are_closed_without_delaying_others() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
@@ -208,6 +209,7 @@ fn check_oversized(world: &World, rounds: usize, part: usize) {
     promises.check();
 }
 
+// Cases D6, D10
 #[test]
 fn oversized_requests_are_refused_fast_without_memory() {
     let world = World::new().with("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "0").start();
@@ -218,6 +220,7 @@ fn oversized_requests_are_refused_fast_without_memory() {
 }
 
 /// Measures oversized requests and a thousand slow connections against the promised numbers.
+// Cases D10, D11
 #[test]
 #[ignore = "measures, and needs the machine for itself: see `make torture`"]
 fn torture_limits() {

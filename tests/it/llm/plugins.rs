@@ -142,6 +142,7 @@ impl PluginWorld {
     }
 }
 
+// Case E10
 #[test]
 fn shell_metacharacters_in_arguments_are_passed_verbatim() {
     let plugins = PluginWorld::new();
@@ -191,6 +192,7 @@ fn shell_metacharacters_in_arguments_are_passed_verbatim() {
     assert!(!folder.join("p").exists() && !plugins.world.files().join("p").exists());
 }
 
+// Case E11
 #[test]
 fn retargeted_plugin_link_is_refused() {
     let plugins = PluginWorld::new();
@@ -245,11 +247,13 @@ fn run_repeatedly(runs: u64) -> Duration {
     longest
 }
 
+// Cases E5, E12
 #[test]
 fn plugins_leave_no_process_and_see_no_secret() {
     run_repeatedly(30);
 }
 
+// Case E12
 #[test]
 #[ignore = "takes minutes: see tests/it/support/long_tests.rs"]
 fn torture_plugins() {

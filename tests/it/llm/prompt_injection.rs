@@ -218,6 +218,7 @@ fn folder_state(world: &World) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|it| (it.path(), std::fs::read(it.path()).unwrap())).collect()
 }
 
+// Cases E6, E7, E8
 #[test]
 fn injected_instructions_cause_no_action_write_or_link() {
     let trap = Server::start(|_| vec![]);
@@ -283,6 +284,7 @@ fn check_report(number: usize, order: &Instruction, report: &Value) {
     }
 }
 
+// Case E8
 #[test]
 fn active_content_is_detected() {
     for text in active_texts("http://127.0.0.1:1/leak") {

@@ -120,6 +120,7 @@ fn check_nothing_is_left(world: &World, temporary: &TempDir) {
     assert_eq!(names(world.data().parent().unwrap()), ["data", "files", "log"]);
 }
 
+// Case E1
 #[test]
 fn traced_session_writes_only_data_and_connects_nowhere() {
     if !capabilities::can_trace() {
@@ -143,6 +144,7 @@ fn traced_session_writes_only_data_and_connects_nowhere() {
     check_nothing_is_left(&world, &temporary);
 }
 
+// Case E1
 #[test]
 fn sampled_session_writes_only_data_and_connects_nowhere() {
     let (world, temporary) = quiet_world();
@@ -174,6 +176,7 @@ fn violating_shell(launcher: &[String], folder: &Path) -> Child {
     command.args(words).current_dir(folder).env("CULPRIT", folder).stdin(Stdio::null()).spawn().unwrap()
 }
 
+// Case E1
 #[test]
 fn violations_are_detected_in_trace() {
     if !capabilities::can_trace() {
@@ -199,6 +202,7 @@ fn violations_are_detected_in_samples() {
     }
 }
 
+// Case E1
 #[test]
 fn allowed_remote_connection_is_detected_in_trace() {
     if !capabilities::can_trace() {
@@ -233,6 +237,7 @@ fn allowed_remote_connection_is_detected_in_trace() {
     assert!(is_seen(&trace.finished()));
 }
 
+// Case E13
 #[test]
 fn secret_files_are_listed_but_never_read() {
     let world = World::new().with("VIC_INCLUDE_HIDDEN", "1").start();
@@ -246,6 +251,7 @@ fn secret_files_are_listed_but_never_read() {
     assert_eq!(world.fails(&["read", secret.to_str().unwrap()]).0, 7);
 }
 
+// Case E3
 #[test]
 fn local_only_refuses_all_remote_servers_at_once() {
     let world = World::new();
@@ -264,6 +270,7 @@ fn local_only_refuses_all_remote_servers_at_once() {
     assert!(said.contains("192.0.2.1") && said.contains("192.0.2.2"), "{said}");
 }
 
+// Cases D13, E2
 #[test]
 fn proxy_variables_are_reported_and_ignored() {
     let trap = Server::start(|_| vec![]);
@@ -291,6 +298,7 @@ fn proxy_variables_are_reported_and_ignored() {
     }
 }
 
+// Case E4
 #[test]
 fn missing_model_is_reported_without_network_access() {
     if !capabilities::can_trace() {
@@ -331,6 +339,7 @@ fn start_with_hosts(hosts: &str, server: &str) -> (Option<i32>, String) {
     (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
 }
 
+// Case D13
 #[test]
 fn host_with_local_and_remote_address_is_remote() {
     if !capabilities::can_unshare(&["-rm"]) {

@@ -74,6 +74,7 @@ fn make_graph(world: &World, words: [&str; 2]) {
     });
 }
 
+// Case E14
 #[test]
 fn ignored_text_leaves_the_disk_within_a_minute() {
     let world = World::new().start();
@@ -102,6 +103,7 @@ fn ignored_text_leaves_the_disk_within_a_minute() {
     );
 }
 
+// Case E14
 #[test]
 fn graph_names_of_ignored_file_leave_the_disk() {
     let (ruled, removed) = ("qzyxvahogwk", "wjqzyxbevuk");
@@ -123,6 +125,7 @@ fn graph_names_of_ignored_file_leave_the_disk() {
     );
 }
 
+// Case E14
 #[test]
 fn unreadable_text_leaves_the_disk_within_a_minute() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,85 +1,129 @@
-//! Tests that `tests/CASES.md`, the map of adversarial cases, lists every case once and names only tests that exist.
+//! `tests/CASES.md`, the map of adversarial cases, is made of `tests/cases.toml` and of the tags at the tests.
+//!
+//! A tag is a comment above the attributes of a test: `// Case A1` or `// Cases A1, B3`. `UPDATE_CASES=1 cargo test --release
+//! --test it cases` writes the map.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
-/// Number of cases per letter: A1 to A14, B1 to B13 and so on.
-const CASES_PER_LETTER: [(char, usize); 5] = [('A', 14), ('B', 13), ('C', 17), ('D', 14), ('E', 14)];
+use serde::Deserialize;
 
-/// Returns whether an attribute line declares a test function.
-fn is_test(attribute: &str) -> bool {
-    attribute.starts_with("#[test]") || attribute.starts_with("#[tokio::test")
+const HEAD: &str = "\
+# Adversarial cases and the tests that prove them
+
+A row for each case: what is done to vic, what is expected, and the tests that assert it. In every case the daemon stays the
+same process and continues with the other files; the mutated and hostile sets assert that as well. This file is made of
+`tests/cases.toml` and of the tags at the tests, see `tests/it/project/cases.rs`.
+";
+
+#[derive(Deserialize)]
+struct Cases {
+    section: Vec<Section>,
+    case: Vec<Case>,
 }
 
-/// Returns the names of the test functions in a source file.
-fn tests_in(source: &str) -> BTreeSet<String> {
-    let (mut names, mut is_marked) = (BTreeSet::new(), false);
+#[derive(Deserialize)]
+struct Section {
+    letter: char,
+    title: String,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    attack: String,
+    expected: String,
+    /// What the tests leave open.
+    note: Option<String>,
+}
+
+fn project_path(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+/// Adds the tagged tests of a source file, by case. A tag that no test follows is an error.
+fn add_tagged_tests(source: &str, tests: &mut BTreeMap<String, BTreeSet<String>>) -> Result<(), String> {
+    let (mut ids, mut is_test): (Vec<String>, bool) = (Vec::new(), false);
     for line in source.lines().map(str::trim) {
+        if let Some(list) = line.strip_prefix("// Cases ").or_else(|| line.strip_prefix("// Case ")) {
+            ids = list.split(", ").map(String::from).collect();
+        }
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
         let function = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "));
-        match function.and_then(|it| it.split(['(', '<']).next()) {
-            Some(name) if is_marked => {
-                names.insert(name.to_string());
-                is_marked = false;
-            }
-            Some(_) => is_marked = false,
-            None => is_marked |= is_test(line),
+        let Some(name) = function.and_then(|it| it.split(['(', '<']).next()) else { continue };
+        if !is_test && !ids.is_empty() {
+            return Err(format!("the tag above `{name}` belongs to no test"));
         }
+        for id in ids.drain(..) {
+            tests.entry(id).or_default().insert(name.to_string());
+        }
+        is_test = false;
     }
-    names
+    Ok(())
 }
 
-/// Returns the names of all test functions of the project.
-fn project_tests() -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let entries =
-        ["src", "crates", "tests/it"].into_iter().flat_map(|it| walkdir::WalkDir::new(root.join(it))).flatten();
-    let sources = entries.filter(|it| it.path().extension().is_some_and(|it| it == "rs"));
-    sources.flat_map(|it| tests_in(&std::fs::read_to_string(it.path()).unwrap())).collect()
-}
-
-/// Returns the errors in a map of cases.
-fn map_errors(map: &str, tests: &BTreeSet<String>) -> Vec<String> {
-    let mut missing: BTreeSet<String> = CASES_PER_LETTER
-        .iter()
-        .flat_map(|(letter, count)| (1..=*count).map(move |it| format!("{letter}{it}")))
-        .collect();
-    let mut wrong = Vec::new();
-    for row in map.lines().filter_map(|it| it.strip_prefix("| ")?.strip_suffix(" |")) {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        if cells[0] == "case" {
-            continue;
-        }
-        if !missing.remove(cells[0]) {
-            wrong.push(format!("{}: listed twice, or not a case", cells[0]));
-        }
-        if cells.len() != 4 || cells.iter().any(|it| it.trim().is_empty()) {
-            wrong.push(format!("{}: {} columns", cells[0], cells.len()));
-            continue;
-        }
-        // Names of tests are between backticks, so in every second part. Names with `VIC_` are variables.
-        let named: Vec<&str> = cells[3].split('`').skip(1).step_by(2).filter(|it| !it.starts_with("VIC_")).collect();
-        wrong.extend(named.iter().filter(|it| !tests.contains(**it)).map(|it| format!("{}: no test `{it}`", cells[0])));
-        if named.is_empty() {
-            wrong.push(format!("{}: no test is named", cells[0]));
+/// Returns the tagged tests of the project, by case.
+fn tagged_tests() -> BTreeMap<String, BTreeSet<String>> {
+    let mut tests = BTreeMap::new();
+    for entry in ["src", "crates", "tests/it"].iter().flat_map(|it| walkdir::WalkDir::new(project_path(it))).flatten() {
+        if entry.path().extension().is_some_and(|it| it == "rs") && !entry.path().ends_with("project/cases.rs") {
+            let source = std::fs::read_to_string(entry.path()).unwrap();
+            add_tagged_tests(&source, &mut tests).unwrap_or_else(|error| panic!("{}: {error}", entry.path().display()));
         }
     }
-    wrong.extend(missing.into_iter().map(|it| format!("{it}: missing")));
-    wrong
+    tests
+}
+
+/// Renders the map. The cases of a section are numbered without gaps, and each has a test.
+fn render(cases: &Cases, mut tests: BTreeMap<String, BTreeSet<String>>) -> Result<String, String> {
+    let mut map = HEAD.to_string();
+    let mut rest = cases.case.iter();
+    for Section { letter, title } in &cases.section {
+        let count = cases.case.iter().filter(|it| it.id.starts_with(*letter)).count();
+        write!(
+            map,
+            "\n## {letter}. {title}\n\n| case | what is done | what is expected | tests |\n|---|---|---|---|\n"
+        )
+        .unwrap();
+        for number in 1..=count {
+            let case = rest.next().filter(|it| it.id == format!("{letter}{number}"));
+            let case = case.ok_or_else(|| format!("the case {letter}{number} is missing or not in its place"))?;
+            let names = tests.remove(&case.id).ok_or_else(|| format!("{} has no test", case.id))?;
+            let names: Vec<String> = names.iter().map(|it| format!("`{it}`")).collect();
+            let note = case.note.as_ref().map(|it| format!("; {it}")).unwrap_or_default();
+            writeln!(map, "| {} | {} | {} | {}{note} |", case.id, case.attack, case.expected, names.join(" ")).unwrap();
+        }
+    }
+    match tests.keys().next() {
+        Some(id) => Err(format!("{:?} are tagged with {id}, which is no case", tests[id])),
+        None => Ok(map),
+    }
 }
 
 #[test]
-fn cases_map_is_complete_and_names_existing_tests() {
-    let map = include_str!("../../CASES.md");
-    let tests = project_tests();
-    assert!(tests.len() > 1_000, "{} tests", tests.len());
-    let wrong = map_errors(map, &tests);
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let checks = |changed: &str, told: &str| {
-        let wrong = map_errors(changed, &tests);
-        assert!(wrong.iter().any(|it| it.contains(told)), "{told}: {wrong:?}");
-    };
-    checks(&map.replace("| A3 |", "| A2 |"), "A2: listed twice");
-    checks(&map.replace("| A3 |", "| A2 |"), "A3: missing");
-    checks(&map.replace("| E14 |", "| F1 |"), "F1: listed twice, or not a case");
-    checks(&map.replace("`a3_files_of", "`a3_file_of"), "A3: no test `a3_file_of");
+fn cases_map_matches_tags_at_tests() {
+    let cases: Cases = toml::from_str(&std::fs::read_to_string(project_path("tests/cases.toml")).unwrap()).unwrap();
+    let map = render(&cases, tagged_tests()).unwrap();
+    let path = project_path("tests/CASES.md");
+    if std::env::var_os("UPDATE_CASES").is_some() {
+        std::fs::write(&path, &map).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == map, "tests/CASES.md is out of date: run with UPDATE_CASES=1");
+}
+
+#[test]
+fn invalid_case_tags_are_reported() {
+    let cases = |text: &str| toml::from_str::<Cases>(text).unwrap();
+    let section = "[[section]]\nletter = 'A'\ntitle = 'T'\n";
+    let case = "[[case]]\nid = 'A1'\nattack = 'a'\nexpected = 'e'\n";
+    let tags = |ids: &[&str]| ids.iter().map(|it| (it.to_string(), BTreeSet::from(["t".to_string()]))).collect();
+    let map = render(&cases(&format!("{section}{case}")), tags(&["A1"])).unwrap();
+    assert!(map.ends_with("| A1 | a | e | `t` |\n"), "{map}");
+    let error = |text: String, ids: &[&str]| render(&cases(&text), tags(ids)).unwrap_err();
+    assert!(error(format!("{section}{case}"), &[]).contains("A1 has no test"));
+    assert!(error(format!("{section}{case}"), &["A1", "A2"]).contains("A2, which is no case"));
+    assert!(error(format!("{section}{}", case.replace("A1", "A2")), &["A2"]).contains("A1 is missing"));
+    let source = "// Case A1\nfn helper() {}";
+    assert!(add_tagged_tests(source, &mut BTreeMap::new()).unwrap_err().contains("no test"));
 }

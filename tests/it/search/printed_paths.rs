@@ -32,6 +32,7 @@ fn write_zip(path: &Path, member: &str, text: &str) {
     archive.finish().unwrap();
 }
 
+// Case A11
 #[test]
 fn non_utf8_name_is_printed_as_url_accepted_everywhere() {
     let world = World::new().with("VIC_WATCH", "0").start();
@@ -111,6 +112,7 @@ fn ambiguous_relative_path_is_refused_with_both_roots() {
     assert!(status == 404, "{status} {refused}");
 }
 
+// Case E13
 #[test]
 fn context_lines_match_file_with_secrets_redacted() {
     let world = World::new().with("VIC_WATCH", "0").start();

@@ -81,6 +81,7 @@ fn check_unmount(world: &World, caller: &SyncClient, disk: &Disk, is_away: &dyn 
     assert_eq!(caller.hits("the text of f.md").first().map(|it| it.path.ends_with("f.md")), Some(true));
 }
 
+// Case A12
 #[test]
 fn a12_unmounted_root_keeps_index_and_recovers() {
     run_in_namespace("walk::mounts::inside_root_on_disk");
@@ -97,6 +98,7 @@ fn inside_root_on_disk() {
     assert!(caller.poll_until(SOON, |it| it.hits("gentian").first().is_some_and(|hit| hit.path == "e/new.md")));
 }
 
+// Case A12
 #[test]
 fn a12_unmounted_disk_below_root_keeps_index_and_recovers() {
     run_in_namespace("walk::mounts::inside_root_with_disk");

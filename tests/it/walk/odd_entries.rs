@@ -18,6 +18,7 @@ use crate::watch::events::hash_of;
 use crate::watch::events::indexed_world;
 use crate::watch::events::paths_on_disk;
 
+// Case A8
 #[test]
 fn a8_symlinks_are_not_followed_and_hard_links_are_indexed() {
     let (world, caller) = indexed_world(&["real.md", "d/inner.md"]);
@@ -39,6 +40,7 @@ fn a8_symlinks_are_not_followed_and_hard_links_are_indexed() {
     assert_eq!(caller.hits("\"zinnia\"")[0].path, "hard.md", "a hard link in the root must be indexed");
 }
 
+// Case A10
 #[test]
 fn a10_special_files_are_listed_and_block_nothing() {
     let (world, caller) = indexed_world(&["a.md"]);
@@ -56,6 +58,7 @@ fn a10_special_files_are_listed_and_block_nothing() {
     assert_eq!(caller.hits("columbine")[0].path, "b.md");
 }
 
+// Case A10
 #[test]
 fn a10_device_in_place_of_file_is_skipped() {
     let mut world = World::new();
@@ -75,6 +78,7 @@ fn a10_device_in_place_of_file_is_skipped() {
     assert_eq!(caller.hits("columbine")[0].path, "b.md");
 }
 
+// Case A11
 #[test]
 fn a11_odd_names_are_indexed_and_distinguished() {
     use std::os::unix::ffi::OsStrExt;
@@ -107,6 +111,7 @@ fn a11_odd_names_are_indexed_and_distinguished() {
     assert!(!shown.contains('\u{202e}') && !shown.contains("new\nline"), "{shown}");
 }
 
+// Case A13
 #[test]
 fn a13_past_and_future_dates_hide_no_file() {
     let (world, caller) = indexed_world(&["a.md", "b.md", "c.md"]);
@@ -134,6 +139,7 @@ fn a13_past_and_future_dates_hide_no_file() {
     }
 }
 
+// Case A13
 #[test]
 fn a13_verification_finds_change_with_same_size_and_times() {
     let (mut world, caller) = indexed_world(&["a.md", "b.md"]);
@@ -148,6 +154,7 @@ fn a13_verification_finds_change_with_same_size_and_times() {
     assert_eq!(caller.hits("ibis")[0].path, "a.md");
 }
 
+// Case A13
 #[test]
 fn a13_verification_resumes_after_restart() {
     let (mut world, caller) = indexed_world(&["a.md", "b.md"]);

@@ -11,6 +11,7 @@ use crate::support::harness::World;
 const SOON: Duration = Duration::from_secs(20);
 const GUARD_LIMIT: Duration = Duration::from_secs(40);
 
+// Case A10
 #[test]
 fn pipe_as_ignore_file_blocks_neither_walk_nor_watch() {
     let world = World::new().start();
@@ -39,6 +40,7 @@ fn pipe_as_ignore_file_blocks_neither_walk_nor_watch() {
     );
 }
 
+// Case A12
 #[test]
 fn nested_root_survives_removal_of_outer_root() {
     let world = World::new().start();
@@ -64,6 +66,7 @@ fn nested_root_survives_removal_of_outer_root() {
     assert_eq!(world.paths(&["mosses"])[0], "new.md", "the nested root must be watched");
 }
 
+// Case A12
 #[test]
 fn job_over_emptied_root_fails_and_removes_nothing() {
     let world = World::new().with("VIC_WATCH", "0").start();
@@ -83,6 +86,7 @@ fn job_over_emptied_root_fails_and_removes_nothing() {
     assert_eq!(world.json(&["status"])["degraded"], serde_json::json!([]));
 }
 
+// Case A12
 #[test]
 fn empty_root_warning_clears_when_files_return() {
     let world = World::new().start();

@@ -30,6 +30,7 @@ fn save_during(save: impl Fn(u64) + Sync, work: impl FnOnce()) -> u64 {
     saves.into_inner()
 }
 
+// Case B11
 #[test]
 fn repeatedly_saved_file_is_in_every_answer() {
     let world = World::new().with("VIC_LOG_LEVEL", "debug").start();
@@ -68,6 +69,7 @@ fn long_entry(number: u64) -> String {
     (0..80).map(|line| format!("Line {line} of entry {number} of the harbour log, wind from the west.\n\n")).collect()
 }
 
+// Case A7
 #[test]
 fn job_ends_despite_continuous_saves() {
     const FILES: u64 = 20;

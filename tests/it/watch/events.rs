@@ -72,6 +72,7 @@ pub(crate) fn hash_of(text: &str) -> Option<ContentHash> {
     Some(ContentHash(*blake3::hash(text.as_bytes()).as_bytes()))
 }
 
+// Case A1
 #[test]
 fn a1_lost_events_are_reported_and_repaired_by_one_walk() {
     let (world, caller) = indexed_world(&["a.md", "busy/b.md"]);
@@ -105,6 +106,7 @@ fn a1_lost_events_are_reported_and_repaired_by_one_walk() {
     assert!(caller.poll_until(SOON, |it| indexed_paths(it).contains(Path::new("busy/after.md"))));
 }
 
+// Case A2
 #[test]
 fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
     let words = ["unshare", "-r", "sh", "-c", "echo 50 > /proc/sys/user/max_inotify_watches && exec \"$@\"", "sh"];
@@ -131,6 +133,7 @@ fn a2_folders_beyond_watch_limit_are_polled_and_reported() {
     assert_eq!(caller.hits("heliotrope")[0].path, "d498/newer.md");
 }
 
+// Case A3
 #[test]
 fn a3_files_of_nested_folders_created_at_once_are_found() {
     let (world, caller) = indexed_world(&["z.md"]);
@@ -149,6 +152,7 @@ fn a3_files_of_nested_folders_created_at_once_are_found() {
     assert_eq!(indexed_paths(&caller), paths_on_disk(&world.files()));
 }
 
+// Case A4
 #[test]
 fn a4_renamed_large_folder_keeps_every_file() {
     let count = 5_000;
@@ -186,6 +190,7 @@ pub(crate) fn table_versions(world: &World) -> usize {
     tables.filter_map(|it| fs::read_dir(it).ok()).map(Iterator::count).sum()
 }
 
+// Case A5
 #[test]
 fn a5_folder_moved_out_of_root_loses_index_and_watches() {
     let (world, caller) = indexed_world(&["a.md", "d/e/b.md", "d/c.md"]);
@@ -201,6 +206,7 @@ fn a5_folder_moved_out_of_root_loses_index_and_watches() {
     kernel_watches::check_watches(&world, &caller);
 }
 
+// Case A6
 #[test]
 fn a6_editor_saves_yield_one_complete_version() {
     let (world, caller) = indexed_world(&["renamed.md", "backup.md", "slow.md"]);
@@ -246,6 +252,7 @@ fn a6_editor_saves_yield_one_complete_version() {
     assert_eq!(caller.hits("\"saved with a backup\"").len(), 1);
 }
 
+// Case A7
 #[test]
 fn a7_growing_file_is_read_at_intervals_and_finally() {
     let (world, caller) = indexed_world(&["log.md"]);
@@ -264,6 +271,7 @@ fn a7_growing_file_is_read_at_intervals_and_finally() {
     assert!(caller.poll_until(SOON, |it| it.files()[Path::new("log.md")].hash == hash_of(&text)));
 }
 
+// Case A12
 #[test]
 fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
     let names: Vec<String> = (0..30).map(|it| format!("{}/{it}.md", it % 3)).collect();
@@ -320,6 +328,7 @@ fn a12_missing_or_emptied_root_keeps_index_and_recovers() {
     assert!(caller.poll_until(ROOT_NOTICED + SOON, is_seen));
 }
 
+// Case A12
 #[test]
 fn a12_real_losses_are_removed_on_confirmation() {
     let names: Vec<String> = (0..30).map(|it| format!("{it}.md")).collect();
@@ -339,6 +348,7 @@ fn a12_real_losses_are_removed_on_confirmation() {
     assert_eq!(caller.status().degraded, Vec::<String>::new());
 }
 
+// Case A14
 #[test]
 fn a14_deep_tree_is_walked_and_watched_completely() {
     let (world, caller) = indexed_world(&["a.md"]);
@@ -353,6 +363,7 @@ fn a14_deep_tree_is_walked_and_watched_completely() {
     assert_eq!(caller.status().watch.folders, 301);
 }
 
+// Case A14
 #[test]
 fn too_long_paths_are_reported_and_the_rest_is_watched() {
     use rustix::fs::{Mode, OFlags, mkdirat, openat};
@@ -423,6 +434,7 @@ fn context_switches(world: &World, thread: &str) -> u64 {
     number.unwrap().trim().parse().unwrap()
 }
 
+// Case A14
 #[test]
 fn event_bursts_are_read_in_batches() {
     const FILES: u64 = 2_000;
@@ -440,6 +452,7 @@ fn event_bursts_are_read_in_batches() {
     assert_eq!(caller.status().coverage.found, FILES + 1);
 }
 
+// Case A14
 #[test]
 fn folder_is_not_listed_for_each_new_file() {
     const FILES: u64 = 200;
@@ -463,6 +476,7 @@ fn folder_is_not_listed_for_each_new_file() {
 }
 
 /// Creates `VIC_TORTURE_FILES` tiny files in one folder within half a minute, and asks questions meanwhile.
+// Case A14
 #[test]
 #[ignore = "takes long: see `make torture`"]
 fn torture_a14_many_tiny_files_while_asking() {

@@ -198,6 +198,7 @@ fn saved_file_overtakes_running_job() {
     assert!(has_running_job(&world), "the job ended before the changes");
 }
 
+// Case C14
 #[test]
 fn files_moved_or_changed_during_job_are_indexed_correctly() {
     let world = start_long_job(1_500);
@@ -223,6 +224,7 @@ fn files_moved_or_changed_during_job_are_indexed_correctly() {
     }
 }
 
+// Case E14
 #[test]
 fn new_ignore_rule_hides_file_until_removed() {
     let world = World::new().start();
@@ -241,6 +243,7 @@ fn new_ignore_rule_hides_file_until_removed() {
     });
 }
 
+// Case E14
 #[test]
 fn ignore_rule_for_most_of_root_is_applied() {
     let mut world = World::new().start();
@@ -266,6 +269,7 @@ fn ignore_rule_for_most_of_root_is_applied() {
     );
 }
 
+// Case E14
 #[test]
 fn unreadable_file_is_hidden_until_readable() {
     let world = World::new().without_root_override().start();

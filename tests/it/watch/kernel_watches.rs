@@ -75,6 +75,7 @@ pub(crate) fn churn_folders(world: &World, turn: u64) {
     }
 }
 
+// Case A5
 #[test]
 fn every_folder_has_exactly_one_kernel_watch() {
     let world = World::new().start();

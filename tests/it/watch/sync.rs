@@ -125,6 +125,7 @@ fn second_root(world: &World, name: &str) -> PathBuf {
     folder
 }
 
+// Case A12
 #[test]
 fn missing_root_with_pending_files_blocks_no_other() {
     let (world, caller) = indexed_world(&["a.md"]);
@@ -146,6 +147,7 @@ fn missing_root_with_pending_files_blocks_no_other() {
     assert!(caller.poll_until(Duration::from_secs(20), |it| !it.hits("\"late in the other\"").is_empty()));
 }
 
+// Case A12
 #[test]
 fn missing_pending_files_do_not_block_sync() {
     let (mut world, _) = indexed_world(&[]);
@@ -200,6 +202,7 @@ fn restart_under(world: &mut World, words: &[String]) -> SyncClient {
     SyncClient::new(world)
 }
 
+// Case A12
 #[test]
 fn unresponsive_root_at_start_blocks_no_other() {
     if !capabilities::can_trace() {
@@ -220,6 +223,7 @@ fn unresponsive_root_at_start_blocks_no_other() {
     assert!(!caller.hits("\"newer in the folder\"").is_empty() && begun.elapsed() < soon, "{:?}", begun.elapsed());
 }
 
+// Case A12
 #[test]
 fn doctor_reports_unresponsive_root_and_checks_the_rest() {
     if !capabilities::can_trace() {
@@ -247,6 +251,7 @@ fn doctor_reports_unresponsive_root_and_checks_the_rest() {
     assert!(report.checks.iter().any(|it| it.name == "leftovers"), "{report:?}");
 }
 
+// Case A12
 #[test]
 fn question_is_answered_despite_unresponsive_root() {
     if !capabilities::can_trace() {
@@ -294,16 +299,19 @@ fn end_delay(process: u32) {
     assert!(std::process::Command::new("kill").args(["-TERM", &tracer]).status().unwrap().success());
 }
 
+// Case A12
 #[test]
 fn watcher_stuck_in_unresponsive_folder_blocks_no_other() {
     check_stuck_folder(World::new());
 }
 
+// Case A12
 #[test]
 fn walk_stuck_in_unresponsive_folder_blocks_no_other() {
     check_stuck_folder(World::new().with("VIC_WATCH", "0").with("VIC_POLL_SECONDS", "5"));
 }
 
+// Case A12
 #[test]
 fn unresponsive_mount_blocks_neither_root_nor_question() {
     let (mut world, caller) = indexed_world(&["a.md"]);

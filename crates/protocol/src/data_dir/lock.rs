@@ -197,6 +197,7 @@ mod tests {
         acquire(&config).unwrap();
     }
 
+    // Case B10
     #[test]
     fn shared_index_is_locked_across_data_directories() {
         let dir = tempfile::tempdir().unwrap();

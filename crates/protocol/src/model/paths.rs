@@ -56,6 +56,7 @@ pub fn parse_path(text: &str) -> PathBuf {
 mod tests {
     use super::*;
 
+    // Case A11
     #[test]
     fn printed_path_round_trips() {
         for bytes in

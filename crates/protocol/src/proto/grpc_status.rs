@@ -116,6 +116,7 @@ mod tests {
         }
     }
 
+    // Case D12
     #[test]
     fn undecodable_message_is_invalid_argument() {
         let code = |status: Status| Status::from_header_map(whose(status.into_http::<()>()).headers()).unwrap().code();

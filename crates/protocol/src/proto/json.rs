@@ -85,6 +85,7 @@ mod tests {
         check(r#"{"query": "x", "plan": {"intent": "search"}}"#, Some("plan.privacy_mode"));
     }
 
+    // Case D10
     #[test]
     fn json_field_limit_is_checked_before_parsing() {
         let list = |bytes: usize| format!("[{}0]", "0,".repeat((bytes - 3) / 2));

@@ -164,6 +164,7 @@ fn truncated_document_keeps_its_text() {
     assert_eq!(document.problems.len(), 1);
 }
 
+// Case C1
 #[test]
 fn zip_bomb_and_deep_nesting_are_rejected() {
     let reason = |xml: &str, limits: ExtractLimits| {
@@ -183,6 +184,7 @@ fn other_zip_is_reported_as_damaged() {
     assert_eq!(failed.reason, Reason::Damaged);
 }
 
+// Case C11
 #[test]
 fn damaged_body_is_reported_despite_metadata() {
     let bytes = zipped(&[

@@ -289,6 +289,7 @@ mod tests {
         assert_eq!(failure_reason(read, &bytes), Reason::Damaged);
     }
 
+    // Case C1
     #[test]
     fn zip_bomb_is_rejected_before_parsing() {
         let bytes = workbook(&" ".repeat(1 << 20));

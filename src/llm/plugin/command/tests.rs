@@ -94,6 +94,7 @@ async fn plugin_may_answer_without_reading() {
     script.command.ask(&request, PrivacyMode::LocalOnly, PluginLimits::for_task(&request.task)).await.unwrap();
 }
 
+// Case E10
 #[tokio::test]
 async fn arguments_are_not_interpreted_by_shell() {
     let odd = ["; touch pwned", "$(touch pwned)", "`touch pwned`", "a b", "*", "", "--", "-n", "'\"\\", "| cat", "> x"];
@@ -105,6 +106,7 @@ async fn arguments_are_not_interpreted_by_shell() {
     assert_eq!(files.len(), 2, "{files:?}");
 }
 
+// Case E5
 #[tokio::test]
 async fn environment_is_fixed_and_no_file_is_inherited() {
     let script = Script::new(r#"env > env; ls -l /proc/self/fd > fds; echo '{"axql": "x"}'"#);
@@ -124,6 +126,7 @@ async fn environment_is_fixed_and_no_file_is_inherited() {
     assert!(!fds.contains("status"), "{fds}");
 }
 
+// Case E9
 #[tokio::test]
 async fn plugin_failures_are_typed_errors_in_time() {
     fails("sleep 60", ErrorCode::DeadlineExceeded, "longer than 2s").await;
@@ -144,6 +147,7 @@ async fn stderr_is_shown_only_on_failure() {
     assert!(Script::new("echo noise >&2; echo '{\"axql\": \"x\"}'").ask().await.unwrap().notes.is_empty());
 }
 
+// Case E12
 #[tokio::test]
 async fn plugin_descendants_are_killed() {
     let strays = "sleep 100 & setsid sleep 101 & (setsid sh -c 'sleep 102 & sleep 103' &) ; sleep 0.1;";
@@ -211,6 +215,7 @@ async fn thousand_runs_leave_no_zombies_or_open_files() {
     leaves_nothing(1_000).await;
 }
 
+// Case E11
 #[tokio::test]
 async fn writable_or_changed_program_is_not_run() {
     let script = Script::new("echo '{\"axql\": \"x\"}'");
@@ -225,6 +230,7 @@ async fn writable_or_changed_program_is_not_run() {
     assert_eq!(script.ask().await.unwrap_err().code, ErrorCode::NotFound);
 }
 
+// Case E11
 #[test]
 fn program_is_found_in_path_not_in_current_folder() {
     let here = tempfile::tempdir().unwrap();
@@ -242,6 +248,7 @@ fn program_is_found_in_path_not_in_current_folder() {
     }
 }
 
+// Case E11
 #[tokio::test]
 async fn check_reports_run_obstacles_with_hint() {
     let good = Script::new("echo '{}'");
@@ -295,6 +302,7 @@ async fn interpreter_script_is_checked_but_not_other_arguments() {
 }
 
 /// A script passed to an interpreter in each way, and each way to change it.
+// Case E11
 #[tokio::test]
 async fn interpreter_script_and_absolute_files_are_hashed() {
     let folder = tempfile::tempdir().unwrap();
@@ -341,6 +349,7 @@ async fn interpreter_script_and_absolute_files_are_hashed() {
     }
 }
 
+// Case E11
 #[test]
 fn symlink_or_writable_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();

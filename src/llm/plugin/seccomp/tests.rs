@@ -134,6 +134,7 @@ async fn tries(folder: &Path, kind: &str, place: &str, mode: PrivacyMode) -> Res
 
 const DENIED: &str = "PermissionError 1";
 
+// Case E5
 #[tokio::test]
 async fn sockets_are_denied_only_in_local_only() {
     let world = World::new();
@@ -145,6 +146,7 @@ async fn sockets_are_denied_only_in_local_only() {
     assert_eq!(tcp6, DENIED);
 }
 
+// Case E5
 #[tokio::test]
 async fn seccomp_bypasses_are_denied() {
     let world = World::new();
@@ -156,6 +158,7 @@ async fn seccomp_bypasses_are_denied() {
     assert_eq!(world.tries("second numbers", "", PrivacyMode::LocalOnly).await.unwrap(), DENIED);
 }
 
+// Case E5
 #[tokio::test]
 async fn local_only_denies_dns_lookups() {
     let world = World::new();
@@ -163,6 +166,7 @@ async fn local_only_denies_dns_lookups() {
     assert!(said.starts_with("gaierror"), "{said}");
 }
 
+// Case E5
 #[tokio::test]
 async fn child_processes_have_no_network() {
     let world = World::new();
@@ -193,6 +197,7 @@ async fn network_failure_hint_names_local_only() {
     assert!(error.hint.is_none(), "{error:?}");
 }
 
+// Case E5
 #[test]
 fn missing_seccomp_refuses_plugin_with_hint() {
     let world = World::new();

@@ -33,6 +33,7 @@ async fn api_key_is_required_except_for_health() {
     }
 }
 
+// Case D7
 #[tokio::test]
 async fn invalid_keys_are_limited_without_blocking_valid_key() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret")]).await;
@@ -85,6 +86,7 @@ async fn only_grpc_health_check_works_without_key() {
     }
 }
 
+// Case D1
 #[tokio::test]
 async fn foreign_host_or_origin_is_403_before_key_check() {
     let bed = bed(&[("VIC_BRIDGE_API_KEY", "s3cret"), ("VIC_BRIDGE_RATE_LIMIT_PER_MIN", "1")]).await;
@@ -211,6 +213,7 @@ async fn body_one_byte_over_limit_is_413_and_counted() {
     assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (413, json!("payload_too_large")));
 }
 
+// Case D10
 #[tokio::test]
 async fn chunked_body_has_same_limit() {
     let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "100")]).await;
@@ -246,6 +249,7 @@ async fn late_body_is_408_and_slow_body_passes() {
     }
 }
 
+// Case D10
 #[tokio::test]
 async fn bodies_over_memory_limit_are_429_with_retry_after() {
     let bed = bed_with(&[], |bridge| {
@@ -274,6 +278,7 @@ async fn bodies_over_memory_limit_are_429_with_retry_after() {
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
 }
 
+// Case D10
 #[tokio::test]
 async fn max_body_bytes_applies_to_every_path() {
     let bed = bed(&[("VIC_BRIDGE_MAX_BODY_BYTES", "20")]).await;

@@ -88,6 +88,7 @@ impl Team {
     }
 }
 
+// Case D11
 #[test]
 fn key_may_use_half_of_corpus_jobs_and_cancel_its_own() {
     let team = paused_team();
@@ -157,6 +158,7 @@ fn index_job_outside_scope_cannot_be_cancelled() {
     }
 }
 
+// Case E14
 #[test]
 fn streams_of_revoked_key_end() {
     let team = paused_team();

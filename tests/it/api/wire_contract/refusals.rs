@@ -72,6 +72,7 @@ fn malformed_json_is_rejected() {
     }
 }
 
+// Case D12
 #[test]
 fn wrong_types_are_rejected() {
     let world = crate::api::wire_contract::bees();
@@ -94,6 +95,7 @@ fn wrong_types_are_rejected() {
     assert_eq!(world.fails(&["ask", "x", "--limit", "ten"]).0, 2);
 }
 
+// Case D12
 #[test]
 fn out_of_range_deep_and_duplicate_fields_are_rejected() {
     let world = crate::api::wire_contract::bees();
@@ -120,6 +122,7 @@ fn body_over_2_mib_is_rejected() {
     assert_eq!(over_http(&world, "/v1/ask", &body), (413, json!("payload_too_large"), json!(null)));
 }
 
+// Case D10
 #[test]
 fn unfinished_body_times_out() {
     let world = crate::api::wire_contract::bees();
@@ -154,6 +157,7 @@ fn wrong_host_is_rejected() {
     assert_eq!(world.json(&["jobs"]), json!([]));
 }
 
+// Case D12
 #[test]
 fn empty_and_huge_questions_are_rejected() {
     let world = crate::api::wire_contract::bees();

@@ -290,6 +290,7 @@ proptest! {
         check_round_trip::<Status, wire::Status>(it);
     }
 
+    // Case A11
     #[test]
     fn non_utf8_paths_round_trip(root in path(), path in path(), under in of(path())) {
         let mut file = samples::file();
