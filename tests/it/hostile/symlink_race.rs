@@ -138,7 +138,7 @@ fn run_race(time: Duration) -> RaceCounts {
         }
     });
     let caller = SyncClient::new(&world);
-    // Waits for the jobs that requests have started, most of which are still queued.
+    // Waits for the jobs that requests have started; most are still queued.
     let ended = |it: &SyncClient| it.status().running_jobs.is_empty();
     assert!(caller.poll_until(Duration::from_secs(300), ended), "{:?}", caller.status());
     world.index();
