@@ -1,9 +1,9 @@
-//! Applies a walk or an event to the catalog.
+//! Updates the file rows of the catalog to match a walk or a watcher event.
 //!
-//! A file counts as unchanged when size, modification time, inode, status-change time and the walk's own verdict are the
-//! same. Any difference makes it pending again; later its hash shows whether the content differs. A vanished row and a new
-//! path with the same inode, size and modification time are one file that moved. All other vanished rows become tombstones,
-//! but only where the walk really looked.
+//! A file counts as unchanged if size, modification time, inode, status-change time and the skip reason of the walk are
+//! the same. Any difference makes it pending; its hash later shows whether the content differs. A vanished row and a new
+//! path with the same inode, size and modification time are one file that moved. All other vanished rows become
+//! tombstones, but only in folders that the walk could list.
 
 mod rows;
 
@@ -22,68 +22,69 @@ use crate::catalog::files::scan::rows::{
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
-/// Problem of a root that was not empty before and is now: most often an unmounted volume.
+/// Problem of a root that was not empty before and is now: usually an unmounted volume.
 const EMPTY_ROOT_PROBLEM: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
-/// Number of files that may vanish from a root between two walks regardless of their share, so that a small folder can be tidied
-/// up. Ignored files do not count.
+/// Up to this many files may vanish from a root between two walks, whatever fraction of it they are, so that a small
+/// folder can be tidied up. Ignored files do not count.
 const MAX_UNCONFIRMED_LOSS: usize = 10;
 
-/// Result of [`Catalog::apply_scan`].
+/// What [`Catalog::apply_scan`] changed, in numbers of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOutcome {
-    /// Entries found by the walk.
+    /// Entries that the walk found.
     pub found: u64,
     /// New files.
     pub added: u64,
-    /// Files to read again.
+    /// Files that became pending, to be read again.
     pub changed: u64,
     /// Unchanged files.
     pub unchanged: u64,
     /// Files that moved and are otherwise unchanged.
     pub renamed: u64,
-    /// Deleted files.
+    /// Files that became tombstones.
     pub removed: u64,
 }
 
 /// Which vanished files are deleted from the catalog.
 #[derive(Clone, Copy)]
 pub enum DeletionPolicy<'a> {
-    /// All: the user has confirmed it.
+    /// All of them: the user has confirmed it.
     All,
-    /// Not all files of a root, nor more than half of it at once, nor files on an unmounted file system: the function
-    /// returns true if the one at this path, with this device number, is not mounted.
+    /// Not if all files of a root, or more than half of them, vanished at once; and no file on an unmounted file system:
+    /// the function returns true if the file system at this path, with this device number, is not mounted.
     Cautious(&'a dyn Fn(&Path, u64) -> bool),
 }
 
-/// What a walk found in a root, or in the part `within` it (relative).
+/// What a walk found in a root, or in the part of it at the relative path `within`.
 pub struct WalkResult<'w> {
-    /// The root.
+    /// Id of the root.
     pub root: RootId,
-    /// The part of it that was walked; all of it when absent or empty.
+    /// The relative path of the part that was walked; `None` or empty for the whole root.
     pub within: Option<&'w Path>,
-    /// The entries found.
+    /// The entries that the walk found.
     pub found: Vec<FoundFile>,
-    /// Folders that could not be read.
+    /// Folders that could not be read; the catalog keeps all files below them.
     pub unreadable: &'w [PathBuf],
-    /// Whether the walk was completed.
+    /// Whether the walk was completed; otherwise no missing file is deleted.
     pub complete: bool,
-    /// Existing files that the walk did not report because the rules ignore them. They are removed regardless of their number.
+    /// Existing files that the walk did not report because the rules ignore them. They are deleted from the catalog,
+    /// regardless of their number.
     pub ignored: HashSet<PathBuf>,
 }
 
-/// Which scan of a place this is.
+/// Whether a folder is scanned for the first or the second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanPass {
-    /// The first: an indexed file that is missing may just be moving.
+    /// First scan: a missing indexed file may be moving at this moment, so that a second scan must confirm the loss.
     First,
-    /// A repetition, because a file was missing in the first scan.
+    /// Second scan, after a file was missing in the first: files still missing are deleted.
     Second,
 }
 
 impl Catalog {
-    /// [`Catalog::apply_walk`] as a second scan, without ignored files.
+    /// Applies a walk as [`Catalog::apply_walk`] does in a second scan, without ignored files.
     ///
     /// # Errors
     /// As [`Catalog::apply_walk`].
@@ -100,11 +101,12 @@ impl Catalog {
         Ok(self.apply_walk(walked, belief, ScanPass::Second)?.unwrap_or_default())
     }
 
-    /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, when the first
-    /// scan of a folder would lose an indexed file, or too many files to be plausible.
+    /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, if this is
+    /// the first scan and it would delete an indexed file or implausibly many files.
     ///
-    /// Missing rows are removed only when the walk was complete, not at or below unreadable folders, and only as far as
-    /// `belief` permits: the problem of the root names the others. Ignored files are removed regardless of their share.
+    /// Missing rows are deleted only if the walk was complete, not at or below unreadable folders, and only as far as
+    /// `belief` permits; the problem of the root reports the rows that were kept. Ignored files are deleted regardless of
+    /// their number.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
@@ -117,8 +119,8 @@ impl Catalog {
         Ok(self.apply_walks(vec![walked], belief, look)?.pop().flatten())
     }
 
-    /// Applies several walks as [`Catalog::apply_walk`], in order and in one commit: a commit costs many times more than a
-    /// walk of a place.
+    /// Applies several walks as [`Catalog::apply_walk`], in order and in one commit, because a commit takes many times
+    /// longer than the walk of one folder.
     ///
     /// # Errors
     /// As [`Catalog::apply_walk`]; then nothing is changed.
@@ -152,14 +154,14 @@ impl Catalog {
         })
     }
 
-    /// Moves files, and folders with everything below them, from one path to another, in this order and in one commit; they
-    /// keep their ids. Returns the number of files. A file with a changed extension is read again, and so is one that could
-    /// not be read at its old path.
+    /// Moves files, and folders with everything below them, from one path to another, in this order and in one commit;
+    /// files keep their ids. Returns the number of moved files. A file whose extension changed, or that could not be read
+    /// at its old path, is read again.
     ///
-    /// A known file at the target is removed if a file moves onto it. It stays in two cases. The moved file has no indexed
-    /// text, as after a save by rename: the old text is found until the new one is indexed. Or the target was scanned and
-    /// indexed after the move, before the event arrived: it is indexed and still on disk, as `on_disk` (device and inode of
-    /// a path below the root) shows. Target files onto which nothing moves are left to the walk.
+    /// A known file at the target path is deleted if a file moves onto it, except in two cases. First, the moved file has
+    /// no indexed text, as after a save by rename: the old text is found until the new one is indexed. Second, the target
+    /// was scanned and indexed after the move, before the event arrived: it is indexed and still on disk, as `on_disk`
+    /// (device and inode of a path relative to the root) shows. Other files in a target folder are left to the next walk.
     pub fn rename_trees(
         &self,
         root_id: RootId,
@@ -175,9 +177,9 @@ impl Catalog {
         })
     }
 
-    /// Returns the absolute paths of these removed files at which no other file will be indexed; an existing file there is
-    /// ignored rather than deleted. Only files with text in the index count: those with chunks, or those `stored` by a
-    /// commit that was never marked. `None` when the root of one was removed.
+    /// Returns the absolute paths of these removed files, except paths at which another file will be indexed; an existing
+    /// file that is ignored rather than deleted is included. Only files with text in the store count: those with chunks,
+    /// or those `stored` by a commit that was never marked. `None` when the root of one of the files was removed.
     pub fn paths_of_removed(
         &self,
         removed: &[FileId],
@@ -205,7 +207,8 @@ impl Catalog {
         })
     }
 
-    /// Returns the given hashes that are the content of no file. The last known content of a requeued file counts.
+    /// Returns those of the given hashes that no file has as its content. The last known content of a requeued file
+    /// counts.
     pub fn hashes_without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
             let sql = "SELECT coalesce(hash, read_hash) FROM files WHERE deleted_ns IS NULL \
@@ -220,7 +223,7 @@ impl Catalog {
         Ok(hashes)
     }
 
-    /// Returns up to `limit` removed files with chunks that the store may still hold.
+    /// Returns the ids of up to `limit` removed files; the store may still hold chunks of them.
     pub fn tombstones(&self, limit: usize) -> Result<Vec<FileId>> {
         self.database.read(|db| {
             let sql = "SELECT id FROM files WHERE deleted_ns IS NOT NULL ORDER BY deleted_ns LIMIT ?1";
@@ -230,7 +233,7 @@ impl Catalog {
         })
     }
 
-    /// Deletes tombstones, once the store has deleted their chunks. Other files stay.
+    /// Deletes the rows of these tombstones, after the store has deleted their chunks. Rows of existing files are kept.
     pub fn forget(&self, ids: &[FileId]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("DELETE FROM files WHERE id = ?1 AND deleted_ns IS NOT NULL")?;
@@ -249,7 +252,8 @@ fn apply_to_rows(
     look: ScanPass,
 ) -> Result<Option<ScanOutcome>, DbError> {
     let WalkResult { root: root_id, within, mut found, unreadable, complete, ignored: left_out } = walked;
-    // A folder that changes while it is listed can yield a name twice; the duplicate would look like a new file.
+    // Drops duplicate names, which the listing of a folder that changes meanwhile can yield; a duplicate would look like a
+    // new file.
     found.sort_unstable_by(|a, b| path_bytes(&a.path).cmp(path_bytes(&b.path)));
     found.dedup_by(|a, b| a.path == b.path);
     root_by_id(db, root_id)?;
@@ -258,14 +262,14 @@ fn apply_to_rows(
     let entries = found.len() as u64;
     let ScanComparison { unchanged, changed, new, vanished } = compare_rows(db, root_id, place, found)?;
     let hidden = |it: &KnownFile| unreadable.iter().any(|folder| it.path.starts_with(folder));
-    // Ignored files count neither as missing nor as part of the root: the rules explain why the walk did not find them.
+    // Ignored files count neither as missing nor as files of the root: the rules explain why the walk did not find them.
     let is_left_out = |it: &KnownFile| complete && !hidden(it) && left_out.contains(&it.path);
     let (left_out, mut vanished): (Vec<KnownFile>, Vec<KnownFile>) = vanished.into_iter().partition(is_left_out);
     let all = unchanged as usize + changed.len() + vanished.len();
     let is_careful = matches!(belief, DeletionPolicy::Cautious(_));
     let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
     if is_empty_now && all > 0 && is_careful {
-        // All existing files may be ignored; the second scan knows them.
+        // The files may all be ignored rather than gone; only the second scan knows the ignored files.
         if look == ScanPass::First {
             return Ok(None);
         }
@@ -298,7 +302,7 @@ fn apply_to_rows(
     Ok(Some(outcome))
 }
 
-/// Updates the device numbers of vanished rows, as far as the files that are still there show the new ones.
+/// Updates the device numbers of vanished rows, as far as files that still exist show the new number of a file system.
 fn update_device_numbers(vanished: &mut [KnownFile], changed: &[(KnownFile, FoundFile)]) {
     let renumbered = changed.iter().filter(|(row, file)| row.is_device_renumbered(file));
     let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
@@ -307,7 +311,7 @@ fn update_device_numbers(vanished: &mut [KnownFile], changed: &[(KnownFile, Foun
     }
 }
 
-/// Performs one move of [`Catalog::rename_trees`]; returns the number of files.
+/// Performs one move of [`Catalog::rename_trees`]; returns the number of moved files.
 fn rename_tree(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -340,7 +344,7 @@ fn rename_tree(
     Ok(renamed)
 }
 
-/// Returns the path of a file at or below `from` after the move.
+/// Returns the new path of a file at or below `from` after `from` was moved to `to`.
 fn path_after_move(path: &Path, from: &Path, to: &Path) -> PathBuf {
     match path.strip_prefix(from) {
         Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
@@ -348,20 +352,20 @@ fn path_after_move(path: &Path, from: &Path, to: &Path) -> PathBuf {
     }
 }
 
-/// Comparison of the rows at a place with the entries found. Unchanged files, up to a million, are only counted.
+/// Comparison of the rows at or below a path with the entries found. Unchanged files, up to a million, are only counted.
 #[derive(Default)]
 struct ScanComparison {
     /// Number of unchanged files.
     unchanged: u64,
-    /// Known rows with the entries found at their paths.
+    /// Changed rows, each with the entry found at its path.
     changed: Vec<(KnownFile, FoundFile)>,
-    /// Entries without a row.
+    /// Entries whose path has no row.
     new: Vec<FoundFile>,
-    /// Rows without an entry.
+    /// Rows whose path has no entry.
     vanished: Vec<KnownFile>,
 }
 
-/// Compares the rows at a place with the entries found there, in byte order of their paths.
+/// Compares the rows at or below a path with the entries found there, in byte order of their paths.
 fn compare_rows(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -385,9 +389,9 @@ fn compare_rows(
     Ok(compared)
 }
 
-/// Returns whether to scan again before files are removed. An indexed file that is missing may have moved from one folder
-/// to another while both were listed; and a large number of missing files may be ignored ones. A single file was looked up
-/// at its path, where a second scan shows no more.
+/// Returns whether to scan again before files are deleted. A missing indexed file may have moved from one folder to
+/// another while both were listed; and if many files are missing, they may be ignored ones. A path that is itself a single
+/// file was looked up directly, so a second scan would show no more.
 fn needs_second_scan(vanished: &[KnownFile], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
     if vanished.is_empty() {
         return false;
@@ -398,12 +402,12 @@ fn needs_second_scan(vanished: &[KnownFile], new: &[FoundFile], place: &Path, al
         || all.is_some_and(|all| is_implausible_loss(missed().count(), all))
 }
 
-/// Returns whether the loss of so many files of a root at once is implausible.
+/// Returns whether so many files of a root cannot plausibly have been deleted at once.
 fn is_implausible_loss(gone: usize, all: usize) -> bool {
     gone > MAX_UNCONFIRMED_LOSS && gone * 2 > all
 }
 
-/// Applies the moves among `new` and `vanished`, and returns the rest of `new`.
+/// Applies the moves from `vanished` rows to `new` paths, and returns the entries of `new` that are not moves.
 fn apply_moves(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -421,7 +425,7 @@ fn apply_moves(
     let mut rest = Vec::new();
     for file in new {
         let rows = by_inode.get_mut(&signed(file.inode));
-        // Of several vanished names of one inode, one moves and the others are removed.
+        // If several names of one inode vanished, one of them counts as moved and the others are deleted.
         let moved = rows.and_then(|it| Some(it.swap_remove(it.iter().position(|row| row.is_moved_to(&file))?)));
         match moved {
             Some(row) => move_row(db, &row, root_id, &file, outcome)?,
@@ -432,8 +436,8 @@ fn apply_moves(
     Ok(rest)
 }
 
-/// Removes from `vanished` the files that may still exist. Returns whether the root counts as available then, and why files
-/// were kept. `all` is the number of files that the root had, if all of it was walked.
+/// Removes from `vanished` the files that may still exist. Returns `None` if there are none, otherwise whether the root is
+/// available and why files were kept. `all` is the number of files that the root had, if all of it was walked.
 fn keep_unconfirmed(
     vanished: &mut Vec<KnownFile>,
     all: Option<usize>,
@@ -470,7 +474,7 @@ fn keep_unconfirmed(
     ))
 }
 
-/// Records the state of a root; writes only changes.
+/// Records availability and problem of a root; writes only if they changed.
 pub(in crate::catalog) fn set_root_state(
     db: &Transaction<'_>,
     root_id: RootId,
