@@ -79,12 +79,12 @@ fn load_ocr<'a>(
 struct DocumentBuilder<'a> {
     input: &'a SkillInput<'a>,
     document: Document,
-    /// Pages left for a later run.
+    /// Numbers of the pages that are left for a later run for lack of time.
     deferred: Vec<u32>,
     end: Instant,
     /// Time after which no further page is started, except the first.
     no_new_page_after: Option<Instant>,
-    /// Whether a page was started.
+    /// Whether a page was started; `no_new_page_after` applies only then.
     is_begun: bool,
 }
 

@@ -72,7 +72,7 @@ mod x86 {
             fn $name(left: &[$element], right: &[$element], sums: &mut [$element]) {
                 let mut tile = [[$zero(); 2]; $rows];
                 for (left, right) in left.as_chunks::<$rows>().0.iter().zip(right.as_chunks::<{ 2 * $lanes }>().0) {
-                    // SAFETY: the chunk holds two registers.
+                    // SAFETY: the chunk is exactly as long as two registers.
                     let both = unsafe { [$load(right.as_ptr().cast()), $load(right.as_ptr().add($lanes).cast())] };
                     for (pair, element) in tile.iter_mut().zip(left) {
                         let $a = $splat(*element);
@@ -83,7 +83,7 @@ mod x86 {
                     }
                 }
                 for (to, row) in sums.as_chunks_mut::<{ 2 * $lanes }>().0.iter_mut().zip(tile) {
-                    // SAFETY: the chunk holds two registers.
+                    // SAFETY: the chunk is exactly as long as two registers.
                     unsafe {
                         $store(to.as_mut_ptr().cast(), row[0]);
                         $store(to.as_mut_ptr().add($lanes).cast(), row[1]);
@@ -110,7 +110,7 @@ mod x86 {
             return Tile { instructions: "avx512f", rows: 12, columns: 32, operations: 2, run };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: as above.
+            // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_256(a, b, sums) };
             return Tile { instructions: "avx2", rows: 6, columns: 16, operations: 2, run };
         }
@@ -125,7 +125,7 @@ mod x86 {
             return Some(Tile { instructions: "avx512vnni", rows: 12, columns: 32, operations: 8, run });
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
-            // SAFETY: as above.
+            // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_256(a, b, sums) };
             return Some(Tile { instructions: "avxvnni", rows: 6, columns: 16, operations: 8, run });
         }

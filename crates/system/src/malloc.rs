@@ -18,10 +18,10 @@ pub fn return_memory_early() {
     }
 }
 
-/// Returns the free memory of the allocator to the system.
+/// Returns the free memory of the allocator to the operating system.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it only returns unused pages to the system, under the allocator's own locks.
+    // SAFETY: `malloc_trim` only returns unused pages to the system, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -47,7 +47,7 @@ const FILTER_ERRNO: i32 = libc::EDOM;
 /// When there is no filter for this platform.
 pub fn install(command: &mut Command) -> io::Result<()> {
     let filter = build_filter().map_err(io::Error::other)?;
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. These are two plain system calls that
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. It is applied by two plain system calls that
     // allocate nothing; the filter was built before.
     unsafe {
         command.pre_exec(move || {

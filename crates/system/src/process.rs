@@ -45,9 +45,9 @@ pub fn close_inherited_descriptors() {
 /// When there is no such child, or it was reaped.
 #[cfg(target_os = "linux")]
 pub fn exited_peak_memory(child: rustix::process::Pid) -> io::Result<Option<u64>> {
-    // SAFETY: both are plain data, for which zeros are valid.
+    // SAFETY: both types are plain data, for which zeros are valid.
     let (mut information, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes only to these two, and both live until it returns.
+    // SAFETY: the kernel writes only to `information` and `usage`, which live until it returns.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_waitid,

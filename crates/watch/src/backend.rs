@@ -16,7 +16,7 @@ pub type Descriptor = i32;
 pub struct Event {
     /// The watched folder; meaningless for [`EventKind::Overflow`].
     pub watch: Descriptor,
-    /// What happened.
+    /// What happened to the folder or entry.
     pub kind: EventKind,
     /// Whether the entry is a folder.
     pub is_folder: bool,

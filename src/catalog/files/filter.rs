@@ -179,7 +179,7 @@ pub(in crate::catalog) fn states_condition(states: &[FileState]) -> String {
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
 }
 
-/// Returns the condition that a file lies in a scope.
+/// Returns the condition that a file lies in one of the folders of a scope.
 pub(in crate::catalog) fn scope_condition(
     db: &Transaction<'_>,
     scope: &Scope,

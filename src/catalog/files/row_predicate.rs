@@ -24,7 +24,7 @@ pub enum Column {
     Modified,
     /// Broad kind, such as mail or spreadsheet.
     Kind,
-    /// Media type.
+    /// Media type, such as `text/plain`; empty if the content was not read.
     MediaType,
     /// State: pending, indexed, skipped or failed.
     State,

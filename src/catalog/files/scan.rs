@@ -35,11 +35,11 @@ const MAX_UNCONFIRMED_LOSS: usize = 10;
 pub struct ScanOutcome {
     /// Entries that the walk found.
     pub found: u64,
-    /// New files.
+    /// Files that were new to the catalog.
     pub added: u64,
     /// Files that became pending, to be read again.
     pub changed: u64,
-    /// Unchanged files.
+    /// Files that are unchanged since the last walk.
     pub unchanged: u64,
     /// Files that moved and are otherwise unchanged.
     pub renamed: u64,

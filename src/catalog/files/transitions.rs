@@ -115,7 +115,7 @@ pub struct EvidenceMark {
 /// Which files [`Catalog::requeue`] makes pending, to be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequeueScope {
-    /// Every file.
+    /// Every file of the catalog.
     All,
     /// The files with these ids.
     Ids(Vec<FileId>),

@@ -156,8 +156,8 @@ impl<K: WatchBackend> WatchSet<K> {
         }
         let (folder, kind) = self.remote(root)?;
         Some(format!(
-            "`{}` lies on a file system ({kind}) that does not report changes made by other machines; it is walked from \
-             time to time instead; set VIC_POLL_SECONDS to how often, or index it where its disk is",
+            "`{}` lies on a file system ({kind}) that does not report changes made by other machines; it is scanned \
+             periodically instead; set VIC_POLL_SECONDS to the interval, or run vic on the machine that has the disk",
             folder.display()
         ))
     }

@@ -14,7 +14,7 @@ const MAX_STRIPES_TRIED: usize = 50;
 /// Pieces of text at the same height, from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Indices of the pieces.
+    /// Indices of the pieces on the page, from left to right.
     pub(super) pieces: Vec<usize>,
     /// The box around the pieces.
     pub(super) area: Piece,

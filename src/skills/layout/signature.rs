@@ -87,7 +87,7 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     // A lone `Signature` in a table of contents, or `Name ____` on a form, is not a signature block.
     let enough = match (begins, is_line) {
         (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
-        // Names below a signature line need no label.
+        // A block that begins with a signature line needs no label: the names below the line are enough.
         (false, true) => end - begin >= 2,
         (false, false) => named >= MIN_PART_ROWS || (has(first, &SIGNATURE_LINE) && has(first, &SIGNATURE_WORDS)),
     };

@@ -40,7 +40,7 @@ impl Extent {
     }
 }
 
-/// A row of pieces.
+/// Pieces of text at the same height, from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     /// Indices of the pieces, left to right.

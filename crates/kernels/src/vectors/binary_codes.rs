@@ -132,11 +132,11 @@ impl BinaryCodes {
         {
             use std::arch::is_x86_feature_detected as has;
             if has!("avx512dq") && has!("avx512vpopcntdq") {
-                // SAFETY: the processor has what the function was compiled for.
+                // SAFETY: the processor supports the instructions for which the function was compiled.
                 return unsafe { estimate_avx512(self, asked, blocks, each) };
             }
             if has!("avx2") && has!("popcnt") {
-                // SAFETY: as above.
+                // SAFETY: the processor supports the instructions for which the function was compiled.
                 return unsafe { estimate_avx2(self, asked, blocks, each) };
             }
         }
@@ -237,7 +237,7 @@ fn count_steps(signs: &[[u64; BLOCK]], planes: &[[u64; QUERY_BITS]]) -> [u64; BL
 struct SignSums {
     squares: f32,
     sizes: f32,
-    /// Number of positive signs.
+    /// Number of positive signs in the row.
     positive: u32,
 }
 
@@ -247,7 +247,7 @@ fn pack_signs(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> SignSu
     {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("popcnt") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor supports the instructions for which the function was compiled.
             return unsafe { pack_signs_avx2(row, mean, each) };
         }
     }

@@ -21,11 +21,11 @@ pub fn dot_products(numbers: &I8Rows, rows: &[u32], query: &[i16], products: &mu
     {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx512bw") && has!("avx512vnni") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor supports the instructions for which the function was compiled.
             return unsafe { dot_products_avx512(numbers, rows, query, products) };
         }
         if has!("avx2") {
-            // SAFETY: as above.
+            // SAFETY: the processor supports the instructions for which the function was compiled.
             return unsafe { dot_products_avx2(numbers, rows, query, products) };
         }
     }

@@ -17,11 +17,11 @@ pub(crate) fn prefetch<T>(items: &[T]) {
         let (start, size) = (items.as_ptr().cast::<i8>(), size_of_val(items));
         // The end is prefetched separately below: if the slice begins within a cache line, it lies in one more line.
         for line in 0..size.div_ceil(CACHE_LINE) {
-            // SAFETY: it only hints, within the slice, and reads nothing.
+            // SAFETY: the instruction is only a hint that reads nothing, and the address lies within the slice.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * CACHE_LINE)) };
         }
         if let Some(last) = size.checked_sub(1) {
-            // SAFETY: as above.
+            // SAFETY: the instruction is only a hint that reads nothing, and the address lies within the slice.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(last)) };
         }
     }

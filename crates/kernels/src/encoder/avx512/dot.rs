@@ -155,7 +155,7 @@ impl Tile {
     /// [`STEP`], and the rows, the lines of the panel, and the memory for the sums must be valid.
     unsafe fn multiply(self, count: usize, sums: *mut i32, stride: usize) {
         let tile = self;
-        // SAFETY: by the contract, reads stay inside the rows and the panel, which has two lines per four inputs, and
+        // SAFETY: as the caller guarantees, reads stay inside the rows and the panel, which has two lines per four inputs, and
         // writes stay inside the sums.
         unsafe {
             match count {

@@ -85,7 +85,7 @@ pub(super) fn store_four(bytes: &mut [[u8; LANES]; 4], values: [__m512i; 4]) {
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(super) fn store_line(line: &mut PanelLine, values: __m512i) {
-    // SAFETY: the line is as long as the register.
+    // SAFETY: the line is exactly as long as the register.
     unsafe {
         _mm512_storeu_si512(line.0.as_mut_ptr().cast(), values);
     }
