@@ -47,8 +47,8 @@ const FILTER_ERRNO: i32 = libc::EDOM;
 /// When there is no filter for this platform.
 pub fn install(command: &mut Command) -> io::Result<()> {
     let filter = build_filter().map_err(io::Error::other)?;
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. It is applied by two plain system calls that
-    // allocate nothing; the filter was built before.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The filter, built before, is applied by two plain
+    // system calls that allocate nothing.
     unsafe {
         command.pre_exec(move || {
             seccompiler::apply_filter(&filter).map_err(|_| io::Error::from_raw_os_error(FILTER_ERRNO))
