@@ -9,26 +9,27 @@ use crate::catalog::database::{Database, Durability, Format, RANDOM_ACCESS_CACHE
 use crate::catalog::files::owners::Owners;
 use crate::error::Result;
 
-/// A catalog up to this size, about 150,000 files, is checked at every start: that takes 0.1 s.
+/// A catalog larger than this (about 150,000 files) is not checked for corruption at startup; the check of one this size
+/// takes 0.1 s.
 const MAX_CHECKED_BYTES: u64 = 64 << 20;
 
-/// Format 2: the number of chunks that wait for their vectors.
+/// Format 2 adds `awaiting`: the number of chunks of a file that have no vector yet.
 const MIGRATION_2: &str = "
     ALTER TABLE files ADD COLUMN awaiting INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX files_awaiting ON files (root_id, awaiting) WHERE deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0;
 ";
 
-/// Format 3: the number of crashes and hangs of a pending file's readers.
+/// Format 3 adds `strikes`: how often reading a pending file crashed a worker or took too long.
 const MIGRATION_3: &str = "
     ALTER TABLE files ADD COLUMN strikes INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX files_struck ON files (strikes) WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0;
 ";
 
-/// Format 4: the content hash that a file had before it was queued to be read again.
+/// Format 4 adds `read_hash`: the content hash that a requeued file had when it was last read.
 const MIGRATION_4: &str = "ALTER TABLE files ADD COLUMN read_hash BLOB;";
 
-/// Format 5: names inside files, dates of mails, and the full-text index of names, which is filled in the background. Files
-/// that may hold inner names are read again.
+/// Format 5 adds the names inside files, the dates of mails, and the full-text index of names, which is filled in the
+/// background. Files whose kind can contain inner names become pending, to be read again.
 const MIGRATION_5: &str = "
     ALTER TABLE files ADD COLUMN inner_names TEXT;
     ALTER TABLE files ADD COLUMN mail_first_ns INTEGER;
@@ -42,19 +43,20 @@ const MIGRATION_5: &str = "
         AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text'));
 ";
 
-/// Format 6: the root that contains this root and owns its files.
+/// Format 6 adds `above`: the outer root that contains a nested root and owns its files.
 const MIGRATION_6: &str = "ALTER TABLE roots ADD COLUMN above INTEGER;";
 
-/// In `files`, `path` is the bytes below the root. `name` is its last component, lower case and NFC, for searching. `skip`
-/// is the walk's own reason; it is kept apart from `reason`, so that a walk only undoes what a walk did. States and reasons
-/// are stored as names, to be readable in `sqlite3`. A deleted row stays as a tombstone until the store has dropped its
-/// chunks. Identifiers are never reused. The index on `name` serves substring filters: a trigram index would be three times
-/// as large and slow down every insert. Questions search words in `names`, see `names`.
+/// In `files`, `path` is the path in bytes, relative to the root. `name` is its last component in lower case and NFC, for
+/// searching. `skip` is the reason of the walk; it is kept apart from `reason`, so that a walk only undoes what a walk
+/// did. States and reasons are stored as names, to be readable in `sqlite3`. A deleted row stays as a tombstone until the
+/// store has deleted its chunks. Ids are never reused. The index on `name` serves substring filters: a trigram index would
+/// be three times as large and slow down every insert. Questions search for words in the full-text index `names`.
 ///
-/// `awaiting` counts the chunks without a vector. `strikes` counts how often a reader of a pending file crashed or ran for
-/// too long. `read_hash` is the previous hash of a file that is to be read again. `inner_names` holds the names of
-/// attachments, members or sheets, one a line. `mail_first_ns` and `mail_last_ns` are the dates of the first and the last
-/// message. `above` is the root that contains this root and owns its files; NULL for a root that owns its own files.
+/// `awaiting` counts the chunks without a vector. `strikes` counts how often reading a pending file crashed a worker or
+/// took too long. `read_hash` is the previous hash of a file that has to be read again. `inner_names` holds the names of
+/// attachments, archive members or sheets, one per line. `mail_first_ns` and `mail_last_ns` are the dates of the first and
+/// the last message. `above` is the outer root that contains this root and owns its files; NULL if the root owns its
+/// files.
 const FORMAT: Format = Format {
     name: "catalog",
     version: 6,
@@ -119,10 +121,10 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// The catalog. Clones share one database.
+/// The database of all indexed files and their states. Clones share one connection pool.
 ///
-/// Every method blocks, most for milliseconds: call them off the async threads. Errors are those of SQLite, mapped to
-/// codes: full disk, lock held by another process, corruption.
+/// Every method blocks, usually for milliseconds: do not call it on an async thread. SQLite errors are mapped to codes:
+/// full disk, lock held by another process, corruption.
 #[derive(Clone)]
 pub struct Catalog {
     pub(super) path: Arc<Path>,
@@ -134,17 +136,17 @@ impl Catalog {
     /// Opens or creates the catalog at `path`.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::FailedPrecondition`] when a newer vic wrote it (nothing is written then), and
-    /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt or no database.
+    /// [`crate::error::ErrorCode::FailedPrecondition`] when a newer vic wrote the catalog (which then stays unchanged),
+    /// and [`crate::error::ErrorCode::DataLoss`] when the file is corrupt or not a database.
     pub fn open(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open(path, &FORMAT)?);
         Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
     }
 
-    /// Opens the catalog read-only. This works beside a running daemon and writes nothing.
+    /// Opens the catalog read-only, without writing anything; a daemon may use it at the same time.
     ///
     /// # Errors
-    /// As [`Catalog::open`]; also when the format is an older one.
+    /// As [`Catalog::open`]; also when an older vic wrote the catalog.
     pub fn open_read_only(path: &Path) -> Result<Catalog> {
         let database = Arc::new(Database::open_read_only(path, &FORMAT)?);
         Ok(Catalog { path: path.into(), database, owners: Arc::new(Owners::load()) })
@@ -153,7 +155,7 @@ impl Catalog {
     /// Checks the database for corruption, unless it is too large for a quick check.
     ///
     /// # Errors
-    /// [`crate::error::ErrorCode::DataLoss`] when it is corrupt.
+    /// [`crate::error::ErrorCode::DataLoss`] when the database is corrupt.
     pub fn check(&self) -> Result<()> {
         match std::fs::metadata(&self.path).map_or(0, |it| it.len()) {
             large if large > MAX_CHECKED_BYTES => Ok(()),
@@ -161,12 +163,12 @@ impl Catalog {
         }
     }
 
-    /// Returns a counter that grows with every commit.
+    /// Returns a receiver of the commit counter, which grows with every commit of this process.
     pub fn commit_counter(&self) -> tokio::sync::watch::Receiver<u64> {
         self.database.commits()
     }
 
-    /// Returns the value that was last set for `key`.
+    /// Returns the value that was last set for `key` in the table `meta`.
     pub fn meta_get(&self, key: &str) -> Result<Option<String>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
@@ -174,12 +176,12 @@ impl Catalog {
         })
     }
 
-    /// Sets a value and syncs it.
+    /// Sets the value of a key in the table `meta` and syncs it to disk.
     pub fn meta_set(&self, key: &str, value: &str) -> Result<()> {
         self.meta_set_all(&[(key, value)])
     }
 
-    /// Sets several values in one synced transaction.
+    /// Sets the values of several keys of the table `meta` in one synced transaction.
     pub fn meta_set_all(&self, values: &[(&str, &str)]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;

@@ -1,4 +1,4 @@
-//! One SQLite file: migrations by format version, one writer, a few readers, and errors in vic's terms.
+//! One SQLite file: migrations by format version, one writer, several readers, and SQLite errors mapped to errors of vic.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,65 +10,65 @@ use tokio::sync::watch;
 
 use crate::error::{DISK_ERROR_HINT, Error, ErrorCode, Result};
 
-/// Idle reader connections kept: as many as there are usually questions at a time.
+/// Maximum number of idle reader connections kept open; usually no more questions run at a time.
 const IDLE_READERS: usize = 4;
 
-/// Wait for a lock of another process, such as a backup or the `sqlite3` shell.
+/// How long a statement waits for a lock of another process, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Prepared statements cached by each connection; more than this module has.
+/// Maximum number of prepared statements cached by each connection; the catalog uses fewer.
 const CACHED_STATEMENTS: usize = 64;
 
-/// Page cache of the writer, in KiB, for a database in which every change looks up rows all over it. Twice as many pages do
-/// not speed up a walk of 200,000 files.
+/// Page cache of the writer, in KiB, for a database in which every change looks up scattered rows. Twice as much does not
+/// speed up a walk of 200,000 files.
 pub(super) const RANDOM_ACCESS_CACHE_KIB: u32 = 16 << 10;
 
-/// Page cache of the writer, in KiB, for an append-mostly database: SQLite's default. A writer keeps its written pages
-/// until the cache is full: with 32 MiB, one save a second made the daemon grow for four hours. A larger cache does not
-/// speed up inserting 300,000 vectors, because the page cache of the system holds the file too.
+/// Page cache of the writer, in KiB, for an append-mostly database: the default of SQLite. A writer keeps its written
+/// pages until the cache is full: with 32 MiB, one save a second made the daemon grow for four hours. A larger cache does
+/// not speed up inserting 300,000 vectors, because the page cache of the operating system holds the file too.
 pub(super) const APPEND_CACHE_KIB: u32 = 2 << 10;
 
-/// Which commits survive a power loss. All survive the end of the process.
+/// Which commits survive a power loss. All commits survive a crash of vic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// Every one.
+    /// Every commit.
     Full,
-    /// Those before the last checkpoint; the file stays consistent.
+    /// The commits before the last checkpoint; later ones may be lost, but the file stays consistent.
     Normal,
 }
 
-/// The format of a database.
+/// Name, format version, schema and SQLite settings of one kind of database.
 pub(super) struct Format {
-    /// Its name in messages.
+    /// Name of the database in error messages.
     pub(super) name: &'static str,
-    /// Written as `user_version`. Raise it with every change of `schema`, and add an upgrade.
+    /// Format version, stored as `user_version`. Raise it with every change of `schema`, and add an entry to `upgrades`.
     pub(super) version: i64,
-    /// Migrations: the first from version 1 to 2, and so on.
+    /// Migrations in SQL: the first entry upgrades version 1 to 2, the second 2 to 3, and so on.
     pub(super) upgrades: &'static [&'static str],
-    /// Durability of commits.
+    /// Which commits survive a power loss.
     pub(super) durability: Durability,
-    /// Pages that the writer keeps in memory at most, in KiB.
+    /// Maximum size of the writer's page cache, in KiB.
     pub(super) cache_kib: u32,
-    /// What the user can do when it is corrupt.
+    /// Hint of the error about a corrupt database.
     pub(super) hint: &'static str,
-    /// Statements that create the current version.
+    /// SQL that creates the tables of the current version in an empty file.
     pub(super) schema: &'static str,
 }
 
-/// An open database.
+/// An open SQLite file: the writer connection and a pool of reader connections.
 pub(super) struct Database {
     path: PathBuf,
     hint: &'static str,
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
-    /// Counts the commits since it was opened.
+    /// Number of commits since the database was opened.
     commits: watch::Sender<u64>,
-    /// The path of the corrupt database that this one replaced when it was opened.
+    /// The new path of the corrupt file that this database replaced when it was opened.
     pub(super) quarantined: Option<PathBuf>,
 }
 
 impl Database {
-    /// Opens the file, or creates it with its folder.
+    /// Opens the database at `path` and migrates it; creates a missing file and its folder.
     pub(super) fn open(path: &Path, format: &Format) -> Result<Database> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, &error))?;
@@ -76,7 +76,7 @@ impl Database {
         Ok(Database::new(path, format, open_and_migrate(path, format).map_err(|it| it.explain(path, format))?))
     }
 
-    /// Opens the file read-only as it is.
+    /// Opens the file read-only, without migrating it.
     pub(super) fn open_read_only(path: &Path, format: &Format) -> Result<Database> {
         let look = || -> Result<Connection, OpenError> {
             let db = open_connection_read_only(path)?;
@@ -93,14 +93,14 @@ impl Database {
         Database { path: path.into(), hint: format.hint, writer, readers, commits, quarantined: None }
     }
 
-    /// Returns a receiver of the commit counter of this process.
+    /// Returns a receiver of the number of commits by this process.
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
         self.commits.subscribe()
     }
 
-    /// Runs `work` in one transaction, which is committed when it returns `Ok`.
+    /// Runs `work` in one transaction, which is committed if `work` returns `Ok` and rolled back otherwise.
     pub(super) fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T, DbError>) -> Result<T> {
-        // A panic in `work` drops its transaction, which rolls back: the connection stays good.
+        // Taking a poisoned lock is safe: a panic in `work` dropped its transaction, which rolled it back.
         let mut writer = lock(&self.writer);
         let run = || -> Result<T, DbError> {
             let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -144,7 +144,7 @@ impl Database {
         Err(Error::new(ErrorCode::DataLoss, message).hint(self.hint))
     }
 
-    /// As [`flush_database`].
+    /// Empties the write-ahead log, as [`flush_database`] does.
     pub(super) fn flush(&self) -> Result<()> {
         flush_database(&self.path)
     }
@@ -155,14 +155,14 @@ impl Database {
         Ok(reader)
     }
 
-    /// The limit that SQLite applies to the pages in the writer's cache, in KiB.
+    /// Returns the maximum size of the writer's page cache that SQLite applies, in KiB.
     #[cfg(test)]
     pub(super) fn cache_limit_kib(&self) -> i64 {
-        // Negative: KiB instead of pages.
+        // SQLite reports the size as a negative number if it is in KiB, and as a positive one if it is in pages.
         -lock(&self.writer).pragma_query_value(None, "cache_size", |row| row.get::<_, i64>(0)).unwrap()
     }
 
-    /// Turns an error of a transaction into one for the user.
+    /// Turns an error of a transaction into an error for the user, with path and hint.
     pub(super) fn explain(&self, error: DbError) -> Error {
         match error {
             DbError::Sqlite(error) => explain_sqlite(&error, &self.path, self.hint),
@@ -180,7 +180,7 @@ fn open_connection_read_only(path: &Path) -> rusqlite::Result<Connection> {
 /// Checks a database for corruption without writing; it may be in use. A missing database passes.
 ///
 /// # Errors
-/// [`ErrorCode::DataLoss`] when it is corrupt.
+/// [`ErrorCode::DataLoss`] when the database is corrupt.
 pub fn check_database(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -189,7 +189,7 @@ pub fn check_database(path: &Path) -> Result<()> {
         let db = open_connection_read_only(path)?;
         db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
     };
-    let hint = "run `vic doctor --fix`: it is renamed and replaced by a new one";
+    let hint = "run `vic doctor --fix`: it renames the file and creates a new one";
     match read() {
         Ok(found) if found == "ok" => Ok(()),
         Ok(found) => {
@@ -200,11 +200,11 @@ pub fn check_database(path: &Path) -> Result<()> {
     }
 }
 
-/// Moves the whole write-ahead log of a database, which may be in use, into its file and truncates it: afterwards neither
-/// holds deleted data. Readers can keep it from completing. A missing database passes.
+/// Moves the whole write-ahead log of a database, which may be in use, into the main file and truncates it: afterwards
+/// neither file holds deleted data. A concurrent reader can prevent this. A missing database passes.
 ///
 /// # Errors
-/// The file cannot be written.
+/// When the file cannot be written.
 pub fn flush_database(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -218,11 +218,11 @@ pub fn flush_database(path: &Path) -> Result<()> {
     flush().map_err(|error| explain_sqlite(&error, path, "run `vic doctor`"))
 }
 
-/// An error inside a transaction.
+/// An error of the work inside a transaction.
 pub(super) enum DbError {
-    /// From SQLite; the path is added later.
+    /// An error of SQLite; [`Database::explain`] adds the path.
     Sqlite(rusqlite::Error),
-    /// Anything else.
+    /// Any other error, which is passed on unchanged.
     Other(Error),
 }
 
@@ -241,7 +241,7 @@ impl From<Error> for DbError {
 enum OpenError {
     Sqlite(rusqlite::Error),
     Newer(i64),
-    /// Opened read-only, so that it cannot be migrated.
+    /// The file has an older format and was opened read-only, so it cannot be migrated.
     Older(i64),
     Foreign,
 }
@@ -253,15 +253,15 @@ impl OpenError {
             OpenError::Sqlite(error) => return explain_sqlite(&error, path, format.hint),
             OpenError::Foreign => (
                 format!("`{shown}` is another program's database, not vic's {name}"),
-                "point VIC_DATA_DIR, or the variable of this file, at another place",
+                "set VIC_DATA_DIR, or the setting of this file, to another path",
             ),
             OpenError::Newer(version) => (
                 format!("the {name} `{shown}` has format {version}, this vic knows {known}"),
                 "use the newer vic, or another VIC_DATA_DIR",
             ),
             OpenError::Older(version) => (
-                format!("the {name} `{shown}` has format {version}, that of an older vic"),
-                "start the daemon, which brings it up to date",
+                format!("the {name} `{shown}` has format {version}, written by an older vic"),
+                "start the daemon, which upgrades it",
             ),
         };
         Error::new(ErrorCode::FailedPrecondition, message).hint(cure)
@@ -274,7 +274,8 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// Returns the stored format version, which is vic's and not newer; 0 for an empty file.
+/// Returns the stored format version, or 0 for an empty file; fails for a newer format and for a database of another
+/// program.
 fn stored_version(db: &Connection, format: &Format) -> Result<i64, OpenError> {
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > format.version {
@@ -288,16 +289,16 @@ fn open_and_migrate(path: &Path, format: &Format) -> Result<Connection, OpenErro
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(BUSY_TIMEOUT)?;
-    // The version is read before anything is set: switching to WAL would already write to a newer vic's file.
+    // Reads the version before changing any setting: switching to WAL would already write to a file of a newer vic.
     let version = stored_version(&db, format)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     let sync = if format.durability == Durability::Full { "FULL" } else { "NORMAL" };
     db.pragma_update(None, "synchronous", sync)?;
     db.pragma_update(None, "journal_size_limit", 64 << 20)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // Deleted data is overwritten: the user may have wanted to get rid of it.
+    // Overwrites deleted data in the file, because the user may have deleted a file to get rid of its content.
     db.pragma_update(None, "secure_delete", true)?;
-    // Negative means KiB, positive pages.
+    // A negative `cache_size` is in KiB, a positive one in pages.
     db.pragma_update(None, "cache_size", -i64::from(format.cache_kib))?;
     cache_statements(&db)?;
     if version < format.version {
@@ -312,7 +313,7 @@ fn open_and_migrate(path: &Path, format: &Format) -> Result<Connection, OpenErro
     Ok(db)
 }
 
-/// Caches prepared statements with a stable query plan. Without that SQLite prepares a statement again for each bound
+/// Caches prepared statements and fixes their query plans. Otherwise SQLite prepares a statement again for each bound
 /// value, because the plan might depend on it: looking up one path took twice as long.
 fn cache_statements(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -327,7 +328,7 @@ fn explain_sqlite(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
         Some(Sqlite::OutOfMemory) => ErrorCode::ResourceExhausted,
         Some(Sqlite::DatabaseBusy | Sqlite::DatabaseLocked) => ErrorCode::Locked,
         Some(Sqlite::ReadOnly | Sqlite::PermissionDenied | Sqlite::CannotOpen) => ErrorCode::PermissionDenied,
-        // A read error is not corruption: the file must not be quarantined.
+        // A read error of the disk is not corruption: the file must not be quarantined.
         Some(Sqlite::SystemIoFailure) => ErrorCode::Unavailable,
         _ => ErrorCode::Internal,
     };
@@ -335,8 +336,8 @@ fn explain_sqlite(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     match code {
         ErrorCode::DataLoss => Error::new(code, message).hint(hint),
         ErrorCode::StorageFull => Error::new(code, message).hint("free some disk space"),
-        ErrorCode::ResourceExhausted => Error::new(code, message).hint("close some programs: there is no memory left"),
-        ErrorCode::Locked => Error::new(code, message).hint("another program has locked it; close that program"),
+        ErrorCode::ResourceExhausted => Error::new(code, message).hint("there is no memory left: close some programs"),
+        ErrorCode::Locked => Error::new(code, message).hint("another program has locked the file; close that program"),
         ErrorCode::PermissionDenied => {
             Error::new(code, message).hint(format!("check the permissions of `{}`", path.display()))
         }
@@ -345,7 +346,7 @@ fn explain_sqlite(error: &rusqlite::Error, path: &Path, hint: &str) -> Error {
     }
 }
 
-/// Ignores poison: a thread panicked, and its transaction was rolled back.
+/// Locks a mutex and ignores poison: the transaction of a thread that panicked was rolled back.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,8 @@
-//! The graph on disk: the statements of each source (a file, a folder, an import), and the id of every entity.
+//! The graph database: the statements (nodes and edges) of each source (a file, a folder or an import), and the id of
+//! every entity.
 //!
-//! It has its own database. Statements of files can be derived again from the index, imports cannot, so every commit is
-//! synced. A source is replaced or dropped as a whole; dropping the source of a deleted file removes its nodes and edges.
+//! Every commit is synced: statements of files can be derived again from the index, but those of imports cannot. A source
+//! is replaced or dropped as a whole; dropping the source of a deleted file removes its nodes and edges.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move it aside; what files say is made again, imports have to be imported again",
+    hint: "move the file aside; vic derives the graph of files again; repeat your imports",
     schema: "
         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         CREATE TABLE sources (
@@ -37,24 +38,24 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// The result of a replacement.
+/// The ids that [`GraphStore::replace`] dropped and assigned.
 #[derive(Debug, Default)]
 pub struct Replacement {
     /// Ids of the dropped sources.
     pub dropped: Vec<i64>,
-    /// Ids of the stored sources, in the order given.
+    /// Ids of the stored sources, in the order in which they were given.
     pub stored: Vec<i64>,
-    /// Ids of their entities by key.
+    /// Ids of the entities of the stored sources, by key.
     pub entities: HashMap<String, u32>,
 }
 
-/// The graph database.
+/// The graph database: statements of all sources and the ids of entities.
 pub struct GraphStore {
     database: Database,
 }
 
 impl GraphStore {
-    /// Opens or creates the graph at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
+    /// Opens or creates the graph at `path`. A corrupt file is renamed to `<path>.damaged` and replaced by an empty graph.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
@@ -62,12 +63,12 @@ impl GraphStore {
         Ok(GraphStore { database: quarantine::open_or_replace(path, &FORMAT)? })
     }
 
-    /// Returns the path of the corrupt graph that this one replaced when it was opened.
+    /// Returns the new path of the corrupt file that this database replaced when it was opened.
     pub fn quarantined(&self) -> Option<&Path> {
         self.database.quarantined.as_deref()
     }
 
-    /// Returns the value that was last set for `key`.
+    /// Returns the value that was last set for `key` in the table `meta`.
     pub fn meta_get(&self, key: &str) -> Result<Option<String>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
@@ -75,7 +76,7 @@ impl GraphStore {
         })
     }
 
-    /// Sets a value.
+    /// Sets the value of a key in the table `meta` and syncs it to disk.
     pub fn meta_set(&self, key: &str, value: &str) -> Result<()> {
         self.database.write(|db| {
             db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?.execute([key, value])?;
@@ -98,7 +99,7 @@ impl GraphStore {
         self.replace_with(dropped, |put| parts.iter().try_for_each(|(source, part)| put(source, part)))
     }
 
-    /// Like [`GraphStore::replace`], for parts produced one by one by `fill`; an error of `fill` rolls everything back.
+    /// Like [`GraphStore::replace`], for parts that `fill` passes one by one; an error of `fill` rolls everything back.
     pub fn replace_with(
         &self,
         dropped: &[String],
@@ -120,8 +121,8 @@ impl GraphStore {
         })
     }
 
-    /// Passes every source with its id and statements to `take`, in the order of the ids, which is the order of creation. A
-    /// replaced source keeps its id; the id of a dropped one is never reused.
+    /// Passes every source with its id and statements to `take`, in ascending order of ids, which is the order of
+    /// creation. A replaced source keeps its id; the id of a dropped source is never reused.
     pub fn for_each_source(&self, mut take: impl FnMut(i64, GraphSource, GraphPart) -> Result<()>) -> Result<()> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version, part, id FROM sources ORDER BY id")?;
@@ -134,7 +135,7 @@ impl GraphStore {
         })
     }
 
-    /// Returns a source and its statements by id.
+    /// Returns the source with this id and its statements.
     pub fn source(&self, number: i64) -> Result<Option<(GraphSource, GraphPart)>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, path, version, part FROM sources WHERE id = ?1")?;
@@ -143,7 +144,7 @@ impl GraphStore {
         })
     }
 
-    /// Returns the ids of all entities by key.
+    /// Returns the ids of all entities, by key.
     pub fn entity_ids(&self) -> Result<HashMap<String, u32>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT key, id FROM entities")?;
@@ -152,12 +153,13 @@ impl GraphStore {
         })
     }
 
-    /// Erases deleted data from the write-ahead log as well.
+    /// Removes deleted data from the write-ahead log too, by emptying the log.
     pub fn flush(&self) -> Result<()> {
         self.database.flush()
     }
 
-    /// Deletes entities that no source states any more. Their ids are not reused. Returns how many.
+    /// Deletes the entities that are not in `stated`, the ids of entities that some source still mentions. Their ids are
+    /// not reused. Returns the number of deleted entities.
     pub fn forget_unstated(&self, stated: &HashSet<u32>) -> Result<u64> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("SELECT id FROM entities")?;
@@ -192,7 +194,7 @@ fn put_source(
     Ok(())
 }
 
-/// Reads a source and its statements from the columns name, path, version, part.
+/// Parses a row with the columns name, path, version and part into a source and its statements.
 fn read_source(row: &Row<'_>) -> Result<(GraphSource, GraphPart), DbError> {
     let source = GraphSource { name: row.get(0)?, path: row.get(1)?, version: row.get(2)? };
     let blob = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
@@ -203,21 +205,21 @@ fn read_source(row: &Row<'_>) -> Result<(GraphSource, GraphPart), DbError> {
     Ok((source, part))
 }
 
-/// The state of a file by which the graph detects a change.
+/// The version of a file that the graph compares to detect a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileVersion {
-    /// The file.
+    /// Id of the file in the catalog.
     pub id: FileId,
-    /// Its root.
+    /// Absolute path of the root of the file.
     pub root: PathBuf,
-    /// Its absolute path.
+    /// Absolute path of the file.
     pub path: PathBuf,
-    /// Hash and number of chunks when it was last read; `None` while it is pending.
+    /// Hash and number of chunks when the file was last read; `None` while it is pending.
     pub content: Option<String>,
 }
 
 impl Catalog {
-    /// Returns the version of every file, by id.
+    /// Returns the version of every file, in ascending order of ids.
     pub fn file_versions(&self) -> Result<Vec<FileVersion>> {
         let sql = "SELECT f.id, r.path, f.path, f.state, f.hash, f.chunks FROM files f JOIN roots r ON r.id = f.root_id \
                    WHERE f.deleted_ns IS NULL ORDER BY f.id";
@@ -243,7 +245,7 @@ impl Catalog {
     }
 }
 
-/// Assigns entity ids.
+/// Assigns ids to entities; ids are never reused.
 struct EntityIds {
     next: i64,
 }
@@ -257,7 +259,8 @@ impl EntityIds {
         Ok(EntityIds { next: next.and_then(|it| it.parse().ok()).unwrap_or(0) })
     }
 
-    /// Returns the id of an entity. A new entity gets the id it wants if that was never assigned, else the next one.
+    /// Returns the id of an entity. A new entity gets the id `wanted` if no entity ever had it, otherwise the next free
+    /// one.
     fn assign(&mut self, db: &Transaction<'_>, key: &str, wanted: Option<u32>) -> Result<u32, DbError> {
         let mut statement = db.prepare_cached("SELECT id FROM entities WHERE key = ?1")?;
         if let Some(known) = statement.query_row([key], |row| row.get(0)).optional()? {
@@ -265,7 +268,7 @@ impl EntityIds {
         }
         let id = wanted.map(i64::from).filter(|it| *it >= self.next).unwrap_or(self.next);
         if id > MAX_ENTITY_ID {
-            let message = format!("the graph has used up its {MAX_ENTITY_ID} entity ids");
+            let message = format!("the graph has used all its {MAX_ENTITY_ID} entity ids");
             return Err(Error::new(ErrorCode::ResourceExhausted, message).hint(FORMAT.hint).into());
         }
         db.prepare_cached("INSERT INTO entities (id, key) VALUES (?1, ?2)")?.execute(params![id, key])?;

@@ -6,20 +6,21 @@ use std::path::{Path, PathBuf};
 use crate::catalog::database::{Database, Format};
 use crate::error::{ErrorCode, IoContext, Result};
 
-/// Suffixes of the files that SQLite keeps beside a database.
+/// Suffixes of the files that SQLite keeps beside a database: write-ahead log and shared memory.
 const SQLITE_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
-/// Opens a database. A corrupt one is quarantined and replaced; the new one knows the path of the old one.
+/// Opens a database. A corrupt file is renamed and replaced by a new database, which keeps the new path of the corrupt
+/// file.
 ///
 /// # Errors
-/// Those other than corruption: permissions, another program's file, a newer format, a full disk.
+/// Every error except corruption: permissions, a file of another program, a newer format, a full disk.
 pub(super) fn open_or_replace(path: &Path, format: &Format) -> Result<Database> {
     let (mut database, set_aside) = replace_if_corrupt(path, || Database::open(path, format))?;
     database.quarantined = set_aside;
     Ok(database)
 }
 
-/// As [`open_or_replace`], with a custom `open`. Also returns the new path of the corrupt file.
+/// As [`open_or_replace`], with a custom `open`. Also returns the new path of the corrupt file, if there was one.
 pub(super) fn replace_if_corrupt<T>(path: &Path, open: impl Fn() -> Result<T>) -> Result<(T, Option<PathBuf>)> {
     match open() {
         Err(error) if error.code == ErrorCode::DataLoss => {
@@ -31,20 +32,20 @@ pub(super) fn replace_if_corrupt<T>(path: &Path, open: impl Fn() -> Result<T>) -
     }
 }
 
-/// Renames a file, together with the files of SQLite beside it, to the first free name of `<path>.damaged`,
-/// `<path>.damaged-2` and so on; returns that name.
+/// Renames a file and the files that SQLite keeps beside it to the first free name of `<path>.damaged`, `<path>.damaged-2`
+/// and so on; returns that path.
 pub(super) fn quarantine(path: &Path) -> Result<PathBuf> {
     let named = |number: u32| match number {
         1 => append_suffix(path, ".damaged"),
         more => append_suffix(path, &format!(".damaged-{more}")),
     };
     let aside = (1..).map(named).find(|it| it.symlink_metadata().is_err()).unwrap_or_else(|| named(0));
-    // The main file is renamed last: while it has its name, the next start repeats this.
+    // The main file is renamed last: if vic ends before, the next start finds the corrupt file and repeats the renaming.
     for suffix in SQLITE_SUFFIXES.into_iter().chain([""]) {
         let from = append_suffix(path, suffix);
         match std::fs::rename(&from, append_suffix(&aside, suffix)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).io_context("put aside", &from);
+                return Err(error).io_context("rename", &from);
             }
             _ => {}
         }
@@ -55,10 +56,10 @@ pub(super) fn quarantine(path: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Quarantines a corrupt database; the next open creates a new one.
+/// Renames a corrupt database to `<path>.damaged`; the next open creates a new one.
 ///
 /// # Errors
-/// When it cannot be renamed.
+/// When the file cannot be renamed.
 pub fn quarantine_database(path: &Path) -> Result<()> {
     quarantine(path).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Recovery of a corrupt catalog: it is replaced by an empty one. A walk finds the files again, but not which folders are
-//! roots; these are also kept in a second file, `roots.txt`, one a line.
+//! Recovery of a corrupt catalog, which is replaced by an empty one. A walk can find the files again, but not which
+//! folders are roots; the paths of the roots are therefore also kept in a text file, `roots.txt`, one per line.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -15,20 +15,21 @@ use crate::catalog::{Catalog, quarantine};
 use crate::error::{IoContext, Result};
 use crate::model::Root;
 
-/// Escapes control characters and `%`, so that each path is one line of readable text.
+/// Characters escaped in `roots.txt`: control characters and `%`, so that each path is one line of readable text.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Describes a catalog that was replaced.
+/// What happened to a corrupt catalog that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// The new name of the corrupt catalog.
+    /// The new path of the corrupt catalog.
     pub set_aside: PathBuf,
-    /// The roots that were restored.
+    /// The roots that were restored in the new catalog.
     pub roots: Vec<PathBuf>,
 }
 
 impl Catalog {
-    /// Opens the catalog as [`Catalog::open`] does; a corrupt one is renamed and replaced by a new one with the same roots.
+    /// Opens the catalog as [`Catalog::open`] does; a corrupt one is renamed and replaced by a new one with the same
+    /// roots.
     ///
     /// # Errors
     /// As [`Catalog::open`], except for corruption.
@@ -42,7 +43,8 @@ impl Catalog {
         let listed = read_root_list(&list)?;
         let roots = match (listed, &set_aside) {
             (Some(roots), _) if !roots.is_empty() => roots,
-            // An empty list may be the rest of a truncated one.
+            // An empty list is not trusted, because it may have been truncated: the roots are read from the corrupt
+            // catalog.
             (_, Some(damaged)) => salvage_roots(damaged),
             (_, None) => Vec::new(),
         };
@@ -51,12 +53,12 @@ impl Catalog {
         Ok((catalog, set_aside.map(|set_aside| Recovery { set_aside, roots })))
     }
 
-    /// Adds roots that the catalog lacks. In an intact database, they were lost with the end of its log.
+    /// Adds the roots that the catalog lacks. An intact catalog lacks a root if the end of its write-ahead log was lost.
     fn add_lost_roots(&self, roots: &[PathBuf], is_new: bool) -> Result<()> {
         let known = self.named_roots()?;
         let lost: Vec<&PathBuf> = roots.iter().filter(|it| !known.iter().any(|root| root.path == **it)).collect();
         for root in lost.iter().filter(|_| !is_new) {
-            tracing::warn!("the catalog had lost the root `{}`; its files are read again", root.display());
+            tracing::warn!("restored the lost root `{}`; its files are read again", root.display());
         }
         self.database.write(|db| {
             lost.iter().try_for_each(|root| roots::add_root(db, root).map(drop))?;
@@ -64,12 +66,12 @@ impl Catalog {
         })
     }
 
-    /// Writes the list of roots beside the catalog, unless it is up to date.
+    /// Writes the paths of all roots to `roots.txt` beside the catalog, unless the file is up to date.
     pub(super) fn write_root_list(&self) -> Result<()> {
         self.write_root_list_of(&self.named_roots()?)
     }
 
-    /// As [`Catalog::write_root_list`], with the roots that will be left after a change.
+    /// As [`Catalog::write_root_list`], with the roots that will remain after a change.
     pub(super) fn write_root_list_of(&self, roots: &[Root]) -> Result<()> {
         let line = |root: &Root| format!("{}\n", percent_encode(path_bytes(&root.path), ESCAPED));
         let text: String = roots.iter().map(line).collect();
@@ -90,7 +92,7 @@ fn root_list_path(catalog: &Path) -> PathBuf {
     catalog.with_file_name("roots.txt")
 }
 
-/// Returns how many roots are listed beside a catalog; 0 when the list cannot be read.
+/// Returns how many roots `roots.txt` beside a catalog lists; 0 when it cannot be read.
 pub(crate) fn listed_root_count(catalog: &Path) -> usize {
     std::fs::read_to_string(root_list_path(catalog)).map_or(0, |it| it.lines().filter(|it| !it.is_empty()).count())
 }
@@ -99,10 +101,10 @@ fn read_root_list(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        // The list is only a backup: without it, the roots in the catalog count.
+        // An unreadable `roots.txt` is renamed and ignored: it is only a backup of the roots in the catalog.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             let aside = quarantine::quarantine(path)?;
-            tracing::warn!("cannot understand `{}`; it is kept as `{}`", path.display(), aside.display());
+            tracing::warn!("`{}` is not UTF-8 and was renamed to `{}`", path.display(), aside.display());
             return Ok(None);
         }
         Err(error) => return Err(error).io_context("read", path),
@@ -123,7 +125,7 @@ fn salvage_roots(damaged: &Path) -> Vec<PathBuf> {
         roots.collect()
     };
     read().unwrap_or_else(|error| {
-        tracing::warn!("the roots cannot be read out of `{}`: {error}", damaged.display());
+        tracing::warn!("cannot read the roots from the damaged catalog `{}`: {error}", damaged.display());
         Vec::new()
     })
 }
@@ -147,7 +149,7 @@ mod tests {
                 catalog.add_root(root).unwrap();
             }
         }
-        // Its write-ahead log would repair the damage.
+        // Deletes the write-ahead log, from which SQLite would repair the damage.
         std::fs::remove_file(path.with_extension("sqlite-wal")).ok();
         let garbage = b"garbage ".repeat(4_000);
         std::fs::write(&path, &garbage).unwrap();
@@ -187,7 +189,7 @@ mod tests {
             catalog.add_root(root).unwrap();
         }
         let paths = |it: &Catalog| it.roots().unwrap().into_iter().map(|it| it.path).collect::<Vec<_>>();
-        // Renaming a file over a folder fails.
+        // Makes writing the list fail: a file cannot be renamed over a folder.
         std::fs::remove_file(root_list_path(&path)).unwrap();
         std::fs::create_dir(root_list_path(&path)).unwrap();
         catalog.remove_root(2).unwrap_err();
@@ -224,7 +226,7 @@ mod tests {
         let root = dir.path().join("root");
         std::fs::create_dir(&root).unwrap();
         Catalog::open(&path).unwrap().add_root(&root).unwrap();
-        // Emptied, as after a truncation.
+        // Empties `roots.txt`, to imitate a truncated file.
         std::fs::write(root_list_path(&path), "").unwrap();
         let db = Connection::open(&path).unwrap();
         let page: i64 =

@@ -22,10 +22,10 @@ use crate::model::{
     ContentHash, Contents, FileFilter, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, Root, Scope,
 };
 
-/// The deletion policy of the index, with every file system mounted.
+/// The cautious deletion policy, with a function that reports every file system as mounted.
 const CAUTIOUS: DeletionPolicy<'static> = DeletionPolicy::Cautious(&|_, _| false);
 
-/// A real folder and its catalog.
+/// A temporary folder with files, and a catalog with this folder as its root.
 struct CatalogFixture {
     dir: tempfile::TempDir,
     catalog: Catalog,
@@ -43,7 +43,7 @@ impl CatalogFixture {
         scene
     }
 
-    /// Returns a scene in which every file is indexed.
+    /// Returns a fixture in which every file is marked as indexed.
     fn indexed(files: &[&str]) -> CatalogFixture {
         let scene = CatalogFixture::new(files);
         scene.scan();
@@ -88,7 +88,7 @@ impl CatalogFixture {
         self.catalog.mark_indexed(&pending.iter().map(mark).collect::<Vec<_>>()).unwrap()
     }
 
-    /// Reports a rename that happened some time ago.
+    /// Applies the event of a rename that happened some time ago.
     fn apply_rename_event(&self, from: &str, to: &str) {
         let on_disk = |path: &Path| {
             let found = self.path(path.to_str()?).symlink_metadata().ok()?;
@@ -226,7 +226,7 @@ fn apply_walks_commits_once() {
     let expected =
         [(0, 0, 0, 0, 1), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0)].map(|it| Some(outcome(it.0, it.1, it.2, it.3, it.4)));
     assert_eq!(outcomes[..3], expected);
-    // A file that vanished with its folder may have been moved: only a second scan decides.
+    // A file that vanished together with its folder may have been moved, so the first scan returns `None`.
     assert_eq!(outcomes[3..], [None, Some(outcome(1, 0, 0, 0, 0))]);
     assert_eq!(*commits.borrow(), before + 1);
 }

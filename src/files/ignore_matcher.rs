@@ -1,7 +1,7 @@
-//! Matches entries below a root against its rule files.
+//! Matches paths below a root against the ignore files in the root (`.vicignore`, `.ignore`, `.gitignore`).
 //!
-//! The `ignore` crate parses the lines of these files. It does not read them: it would open anything of such a name, and a
-//! named pipe would block the walk for ever.
+//! The `ignore` crate compiles the lines of these files, but vic reads the files itself: the crate would open anything of
+//! such a name, and a named pipe would block the walk for ever.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -16,37 +16,41 @@ use ignore::overrides::Override;
 
 use crate::files::open::{ReadRefusal, read_regular};
 
-/// Rule files of a folder, the stronger first. The file of [`git_exclude_file`] is weaker than all of them.
+/// Names of the ignore files in a folder, highest precedence first; the file of [`git_exclude_file`] has the lowest
+/// precedence.
 pub(super) const RULE_FILES: [&str; 3] = [".vicignore", ".ignore", ".gitignore"];
 
-/// Bytes read of a rule file: a thousand times more than most have.
+/// Bytes of an ignore file beyond this number are not read; most files have a thousandth of it.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Rules obeyed of one file. So many patterns with wildcards take a second and 100 MiB to compile.
+/// Rules of one file beyond this number are ignored: this many patterns with wildcards take a second and 100 MiB to
+/// compile.
 const MAX_RULES: usize = 10_000;
 
-/// Longest rule in bytes: no longer path can be opened.
+/// A rule longer than this, in bytes, is ignored: it could only match paths that are too long to be opened.
 const MAX_RULE_BYTES: usize = 4_096;
 
-/// Rule files named in warnings.
+/// Maximum number of ignore files with a problem that are reported as warnings.
 const MAX_PROBLEMS: usize = 100;
 
-/// Matcher of entries below a root. A rule file is read when the first entry beside or below it is checked, and cached.
+/// Decides which entries below a root are ignored. An ignore file is read and cached when the first entry in its folder or
+/// below it is checked.
 #[derive(Debug)]
 pub(crate) struct IgnoreMatcher {
     root: PathBuf,
     hidden: bool,
     overrides: Override,
-    /// Roots below this one: rules above such a root do not apply to it, since the user named it.
+    /// Roots below this one: rules from outside such a root do not apply inside it, because the user indexed it
+    /// explicitly.
     nested_roots: Vec<PathBuf>,
     folders: RwLock<HashMap<OsString, RuleChain>>,
     problems: Mutex<BTreeMap<PathBuf, String>>,
 }
 
-/// The rules that apply in a folder: those of the nearest folder with rules, itself or above.
+/// The rules that apply in a folder: those of the nearest folder that has rules, either this folder or one above it.
 type RuleChain = Option<Arc<FolderRules>>;
 
-/// The rules of one folder, by kind of file.
+/// The rules of one folder, one set for each kind of ignore file.
 #[derive(Debug)]
 struct FolderRules {
     above: RuleChain,
@@ -54,14 +58,16 @@ struct FolderRules {
 }
 
 impl IgnoreMatcher {
-    /// Creates it without reading anything. `hidden` shows hidden entries. Of `named`, only roots below this one count.
+    /// Creates a matcher without reading any file. `hidden` makes hidden entries visible. Roots in `named` that are not
+    /// below this one do not matter.
     pub(super) fn new(root: &Path, hidden: bool, overrides: Override, named: &[PathBuf]) -> IgnoreMatcher {
         let (folders, problems) = Default::default();
         let nested_roots = named.iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect();
         IgnoreMatcher { root: root.to_path_buf(), hidden, overrides, nested_roots, folders, problems }
     }
 
-    /// Returns whether an entry is ignored, itself or by a folder above it. `relative` is its path below the root.
+    /// Returns whether an entry is ignored, itself or because of a folder above it. `relative` is the path relative to the
+    /// root.
     pub(crate) fn hides(&self, relative: &Path, is_dir: bool) -> bool {
         let mut way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.reverse();
@@ -78,7 +84,8 @@ impl IgnoreMatcher {
         if self.leads_to_nested_root(path) {
             return false;
         }
-        // If a folder on the way to a named root is ignored, everything in it except that way is ignored too.
+        // If a folder that leads to a nested root is ignored, everything in it is ignored except the folders that lead to
+        // that root.
         let folders = path.ancestors().skip(1).take_while(|it| !self.is_rule_boundary(it));
         let is_hidden = folders.filter(|it| self.leads_to_nested_root(it)).any(|it| self.is_ignored(it, true));
         is_hidden || self.is_ignored(path, is_dir)
@@ -88,7 +95,7 @@ impl IgnoreMatcher {
         self.nested_roots.iter().any(|it| it.starts_with(path))
     }
 
-    /// Returns whether the search for rules ends at this folder.
+    /// Returns whether rules from above this folder do not apply in it: it is the root or a nested root.
     fn is_rule_boundary(&self, folder: &Path) -> bool {
         folder == self.root || self.nested_roots.iter().any(|it| it == folder)
     }
@@ -104,7 +111,7 @@ impl IgnoreMatcher {
         }
     }
 
-    /// Removes and returns the problems of the rule files read so far, by path.
+    /// Removes and returns the problems of the ignore files read so far, keyed by path of the file.
     pub(super) fn take_problems(&self) -> BTreeMap<PathBuf, String> {
         std::mem::take(&mut *self.problems.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -128,7 +135,8 @@ impl IgnoreMatcher {
         if let Some(known) = self.cached_chain(folder) {
             return known;
         }
-        // Upwards to the first folder with a cached chain, then down again.
+        // Finds the nearest folder with a cached chain, then reads the ignore files of the folders below it, from top to
+        // bottom.
         let unknown: Vec<&Path> =
             folder.ancestors().take_while(|it| it.starts_with(&self.root) && self.cached_chain(it).is_none()).collect();
         let mut chain = unknown.last().and_then(|it| self.cached_chain(it.parent()?)).flatten();
@@ -155,7 +163,7 @@ impl IgnoreMatcher {
         }
     }
 
-    /// Returns the rules of a file; empty when the file is missing or has no valid rule.
+    /// Returns the rules of an ignore file; empty when the file is missing or has no valid rule.
     fn read_rule_file(&self, folder: &Path, file: PathBuf) -> Gitignore {
         let (bytes, is_cut) = match read_regular(&file, MAX_BYTES) {
             Ok(Some(read)) => read,
@@ -191,28 +199,28 @@ fn explain_unread(file: &Path, why: &ReadRefusal) -> String {
                 _ => "a device",
             };
             format!(
-                "`{file}` is {name}, not a file: it was not opened, and no rule was read from it; remove or rename it"
+                "`{file}` is {name}, not a file: it was not opened, and its rules do not apply; remove or rename it"
             )
         }
         ReadRefusal::Refused(error) => {
-            format!("the rules of `{file}` are not obeyed, since it cannot be read: {error}")
+            format!("cannot read the ignore rules in `{file}`: {error}")
         }
     }
 }
 
-/// Compiles the lines of a file, and describes those that are not obeyed.
+/// Compiles the rules of an ignore file, and describes the lines that are not applied.
 fn compile_rules(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Gitignore, Option<String>) {
     let (mut builder, mut obeyed, mut wrong) = (GitignoreBuilder::new(folder), 0, Vec::new());
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut lines: Vec<&[u8]> = bytes.split(|it| *it == b'\n').collect();
     if is_cut {
         lines.pop();
-        wrong.push(format!("`{}` has more than {MAX_BYTES} bytes: the rules beyond are not obeyed", file.display()));
+        wrong.push(format!("`{}` has more than {MAX_BYTES} bytes: the rest is ignored", file.display()));
     }
     let mut refused = InvalidLines::default();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with(b"#")) {
         if obeyed == MAX_RULES {
-            wrong.push(format!("`{}` has more than {MAX_RULES} rules: those beyond are not obeyed", file.display()));
+            wrong.push(format!("`{}` has more than {MAX_RULES} rules: the rest is ignored", file.display()));
             break;
         }
         let added = match std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) {
@@ -227,13 +235,13 @@ fn compile_rules(folder: &Path, file: &Path, bytes: &[u8], is_cut: bool) -> (Git
     }
     wrong.extend(refused.sentence(file));
     let rules = builder.build().unwrap_or_else(|error| {
-        wrong.push(format!("the rules of `{}` cannot be understood: {error}", file.display()));
+        wrong.push(format!("cannot parse the rules in `{}`: {error}", file.display()));
         Gitignore::empty()
     });
     (rules, (!wrong.is_empty()).then(|| wrong.join("; ")))
 }
 
-/// Lines that are no valid rules.
+/// The lines of an ignore file that are not valid rules: the first one, and the number of others.
 #[derive(Default)]
 struct InvalidLines {
     first: Option<(usize, String)>,
@@ -251,11 +259,12 @@ impl InvalidLines {
     fn sentence(self, file: &Path) -> Option<String> {
         let (line, why) = self.first?;
         let others = if self.others == 0 { String::new() } else { format!(" (and {} more lines)", self.others) };
-        Some(format!("line {line} of `{}` is not obeyed: {why}{others}", file.display()))
+        Some(format!("line {line} of `{}` is not a valid rule: {why}{others}", file.display()))
     }
 }
 
-/// Returns the exclude file of the repository at this folder; in a worktree it lies elsewhere.
+/// Returns the path of git's `info/exclude` for a repository in this folder; in a worktree, it lies in the main
+/// repository.
 fn git_exclude_file(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
     let kind = git.metadata().ok()?;
@@ -283,7 +292,7 @@ mod tests {
         Rules::new(&config()).unwrap().matcher(root).unwrap()
     }
 
-    /// Writes a rule file; returns whether it hides `probe`, and the problems of the file.
+    /// Writes an ignore file; returns whether its rules hide `probe`, and the problems of the file.
     fn problem(text: &[u8], probe: &str) -> (bool, String) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(".ignore"), text).unwrap();

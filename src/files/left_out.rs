@@ -1,4 +1,4 @@
-//! Existing files that the rules ignore: a walk no longer finds these known files, and they must not count as missing.
+//! Finds known files that a walk did not report because the ignore rules exclude them; they do not count as missing.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use crate::error::{IoContext, Result};
 use crate::files::open::Folder;
 use crate::files::{Rules, WalkToken, unresponsive};
 
-/// Returns the given files (relative to `root`) that exist and are ignored by the rules. Folders, entries behind symbolic
-/// links and unresponsive paths are never included. Ends early when `leash` is stopped.
+/// Returns those of the given files (relative to `root`) that exist and are ignored by the rules. Folders, entries behind
+/// symbolic links and unresponsive paths are never included. Ends early when `leash` is stopped.
 ///
 /// # Errors
 /// When the root cannot be opened.
@@ -24,8 +24,8 @@ pub fn ignored_files(root: &Path, rules: &Rules, files: Vec<PathBuf>, leash: &Wa
     };
     let is_there = |file: &Path| folder.metadata(file).is_ok_and(|it| !it.is_dir());
     let is_left_out = |file: &Path| {
-        // The matcher comes last: it reads and keeps the rules of every folder it checks, and if a volume is unmounted,
-        // most files are gone.
+        // Checks the ignore rules last: the matcher reads and caches the rules of every folder that it is asked about, and
+        // after a volume was unmounted, most files no longer exist.
         !unresponsive::is_unresponsive_beneath(root, file)
             && is_there(file)
             && (matcher.hides(file, false) || is_excluded(file))
@@ -60,7 +60,7 @@ mod tests {
             assert_eq!(found, expected.iter().map(PathBuf::from).collect::<HashSet<_>>());
         };
         check(&there[1..]);
-        // Unresponsive paths are never reported.
+        // Files at an unresponsive path are not included.
         unresponsive::set_unresponsive(&root.join("archive"), true);
         check(&there[2..]);
         unresponsive::set_unresponsive(&root.join("archive"), false);

@@ -1,9 +1,9 @@
-//! Roots to files and changes: which files exist, which of them may be read, and what changes.
+//! Access to the files of the user: finds them below the roots, decides which may be read, opens them and reports changes.
 //!
-//! Start with [`walk()`], which finds every visible entry below a root by one `lstat` each. [`Rules`] decides what is
-//! visible and what is known without reading. [`open_beneath`] is the only access to a file's content. [`Watcher`] reports
-//! changes between two walks. Nothing here remembers a file (`catalog` does) or parses its content (`extract` does). The
-//! walk is authoritative; the watcher's events only make it faster.
+//! Start with [`walk()`], which finds every visible entry below a root with one `lstat` each. [`Rules`] decides what is
+//! visible and which files are skipped without reading them. [`open_beneath`] is the only way to read the content of a
+//! file. [`Watcher`] reports changes between two walks; its events save time, but only a walk is authoritative. This
+//! module neither stores the state of files (`catalog` does) nor parses their content (`extract` does).
 
 pub(crate) mod walk_watchdog;
 mod left_out;

@@ -1,5 +1,5 @@
-//! The only access to a file's content: below its root, through no symbolic link, regular files only, never blocking.
-//! [`Folder`] reads the metadata of entries under the same rules.
+//! The only access to the content of user files: below their root, through no symbolic link, regular files only, never
+//! blocking. [`Folder`] reads the metadata of entries under the same rules.
 
 use std::ffi::OsStr;
 use std::fs::{File, FileType, Metadata};
@@ -15,23 +15,24 @@ use crate::files::stat::FileStat;
 use crate::files::unresponsive;
 use crate::model::{ContentHash, ExtractFailure, MAX_FILE_BYTES, Reason};
 
-/// Bytes per read when hashing: large enough for BLAKE3 at full width, small enough for many threads.
+/// Bytes per read when a file is hashed: large enough for the full speed of BLAKE3, small enough for many threads.
 const HASH_BUFFER: usize = 1 << 20;
 
 /// Why a file was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenProblem {
-    /// It no longer exists; the next event or walk will report that.
+    /// The file no longer exists; the next event or walk will report that.
     Gone,
-    /// It exists and must be recorded with this reason.
+    /// The file exists but cannot be read; the catalog must record this reason.
     Bad(ExtractFailure),
 }
 
 /// Opens a regular file for reading. No component of `relative` may be a symbolic link or lead out of `root`; a FIFO,
-/// socket or device is refused without waiting for its other end.
+/// socket or device is refused without blocking.
 ///
 /// # Errors
-/// [`OpenProblem::Gone`] when there is no such file or its disk is known to be unresponsive, else the reason to record.
+/// [`OpenProblem::Gone`] when there is no such file or its disk is known to be unresponsive, otherwise the reason to
+/// record.
 pub fn open_beneath(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     if unresponsive::is_unresponsive_beneath(root, relative) {
         Err(OpenProblem::Gone)
@@ -50,16 +51,16 @@ fn open_unchecked(root: &Path, relative: &Path) -> Result<File, OpenProblem> {
     }
 }
 
-/// Why an existing file was not read.
+/// Why an existing ignore file was not read.
 pub(super) enum ReadRefusal {
-    /// It is not a regular file, but of this type.
+    /// The path is not a regular file but of this type.
     Type(FileType),
-    /// The system refused.
+    /// The operating system reported this error.
     Refused(io::Error),
 }
 
-/// Reads at most `most` bytes of a rule file, and returns whether there are more. The file may lie behind a link. Returns
-/// `None` if it does not exist. Anything but a regular file is not even opened.
+/// Reads at most `most` bytes of an ignore file, and returns whether there are more. Symbolic links are followed. Returns
+/// `None` if the file does not exist. Anything but a regular file is not even opened.
 pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bool)>, ReadRefusal> {
     let is_absent = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -74,7 +75,8 @@ pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bo
     if !check(path.metadata())? {
         return Ok(None);
     }
-    // It may have been replaced since.
+    // Opens without blocking and checks the type again, because the file may have been replaced by a pipe or device
+    // meanwhile.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match openat(CWD, path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -93,36 +95,39 @@ pub(super) fn read_regular(path: &Path, most: u64) -> Result<Option<(Vec<u8>, bo
 pub(super) struct Folder(OwnedFd);
 
 impl Folder {
-    /// Opens a root, which may lie behind links.
+    /// Opens a root; its path may contain symbolic links.
     pub(super) fn root(root: &Path) -> io::Result<Folder> {
         Ok(Folder(open_root(root)?))
     }
 
-    /// Opens a folder below this one, through no symbolic link. The error is `ELOOP` if the path or a part of it is a link
-    /// or a file.
+    /// Opens a folder below this one, through no symbolic link. Returns `ELOOP` if the path or a part of it is a symbolic
+    /// link or a file.
     pub(super) fn beneath(&self, relative: &Path) -> io::Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match resolve_in(self.0.as_fd(), relative, flags) {
-            // O_DIRECTORY with O_NOFOLLOW reports a link to a folder as "not a directory".
+            // Treats "not a directory" as a link, because `O_DIRECTORY` with `O_NOFOLLOW` reports a link to a folder this
+            // way.
             Err(Errno::NOTDIR) => Err(Errno::LOOP.into()),
             opened => Ok(Folder(opened?)),
         }
     }
 
-    /// Returns the metadata of an entry below this folder, through no symbolic link; a link is not followed.
+    /// Returns the metadata of an entry below this folder, through no symbolic link; a link itself is not followed.
     pub(super) fn metadata(&self, relative: &Path) -> io::Result<Metadata> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         File::from(resolve_in(self.0.as_fd(), relative, flags)?).metadata()
     }
 
-    /// Returns the status of the entry of that name, without following it: by one call if the kernel has it.
+    /// Returns the status of the entry of that name without following a link: with one `statx` call if the kernel supports
+    /// it.
     pub(super) fn status(&self, name: &OsStr) -> io::Result<FileStat> {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{AtFlags, StatxFlags, statx};
             let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
             match statx(&self.0, name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
-                // Kernels before 4.11 lack the call, and some sandboxes forbid calls they do not know.
+                // Falls back to `fstat`: kernels before 4.11 lack `statx`, and some sandboxes forbid calls they do not
+                // know.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 told => return Ok(FileStat::from(&told?)),
             }
@@ -130,7 +135,7 @@ impl Folder {
         Ok(FileStat::from(&self.metadata(Path::new(name))?))
     }
 
-    /// Returns whether this very folder is the one at the path.
+    /// Returns whether the path still leads to this folder.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         match (fstat(&self.0), rustix::fs::stat(path)) {
             (Ok(held), Ok(there)) => (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino),
@@ -139,11 +144,11 @@ impl Folder {
     }
 }
 
-/// Returns the BLAKE3 of all bytes of `file`, independent of its cursor.
+/// Returns the BLAKE3 hash of all bytes of `file`, independent of its cursor.
 ///
 /// # Errors
-/// Those of reading, and `FileTooLarge` beyond [`MAX_FILE_BYTES`]: hashing a disk image, or a file that grows for ever,
-/// would take too long.
+/// When the file cannot be read; `FileTooLarge` if it is larger than [`MAX_FILE_BYTES`]: hashing a disk image, or a file
+/// that grows for ever, would take too long.
 pub fn hash(file: &File) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     let length = file.metadata()?.len();
@@ -166,7 +171,7 @@ pub fn hash(file: &File) -> io::Result<ContentHash> {
     }
 }
 
-/// The metadata that a write changes. A rename or a chmod changes only the status-change time, which is not included.
+/// Size and modification time of a file, to detect writes: unlike the status-change time, a rename does not change them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentStamp {
     size: u64,
@@ -174,7 +179,7 @@ pub struct ContentStamp {
 }
 
 impl ContentStamp {
-    /// Returns `None` if the file system does not provide it.
+    /// Returns the stamp of an open file; `None` if the file system does not provide its metadata.
     pub fn new(file: &File) -> Option<ContentStamp> {
         let found = file.metadata().ok()?;
         Some(ContentStamp { size: found.len(), modified: (found.mtime(), found.mtime_nsec()) })
@@ -183,7 +188,8 @@ impl ContentStamp {
 
 /// Returns whether the file begins with the signature of a zip archive; false if it cannot be read.
 ///
-/// Only walks call it, under their watchdog. It ignores the list of unresponsive paths: a late disk gives no wrong result.
+/// Only walks may call this function, under their watchdog: it does not check the list of unresponsive paths, so it may
+/// block, but never answers wrongly.
 pub(crate) fn begins_like_zip(root: &Path, relative: &Path) -> bool {
     let mut magic = [0; 4];
     match open_unchecked(root, relative) {
@@ -200,7 +206,7 @@ fn resolve(root: &Path, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno
     resolve_in(open_root(root)?.as_fd(), relative, flags)
 }
 
-/// Opens `relative` below `root`: by one `openat2` where the kernel has it, else component by component.
+/// Opens `relative` below `root`: with one `openat2` call if the kernel supports it, otherwise component by component.
 fn resolve_in(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     if relative.as_os_str().is_empty() {
         return openat(root, c".", flags, Mode::empty());
@@ -210,9 +216,9 @@ fn resolve_in(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) -> Result<Ow
         use rustix::fs::{ResolveFlags, openat2};
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match openat2(root, relative, flags, Mode::empty(), beneath) {
-            // Kernels before 5.6 lack the call, and some sandboxes forbid calls they do not know.
+            // Falls back below: kernels before 5.6 lack `openat2`, and some sandboxes forbid calls they do not know.
             Err(Errno::NOSYS | Errno::PERM) => {}
-            // The kernel gives up when a rename races with it; the slow way does not.
+            // Falls back too: the kernel gives up when a rename happens at the same time; opening by component does not.
             Err(Errno::AGAIN) => {}
             opened => return opened,
         }
@@ -231,7 +237,8 @@ fn resolve_by_component(root: BorrowedFd<'_>, relative: &Path, flags: OFlags) ->
             return openat(here, name, flags, Mode::empty());
         }
         let next = openat(here, name, folder_flags, Mode::empty()).map_err(|error| match error {
-            // O_DIRECTORY with O_NOFOLLOW reports a link to a folder as "not a directory".
+            // Treats "not a directory" as a link, because `O_DIRECTORY` with `O_NOFOLLOW` reports a link to a folder this
+            // way.
             Errno::NOTDIR => Errno::LOOP,
             other => other,
         })?;
@@ -270,7 +277,7 @@ mod tests {
         resolve(root, relative, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
-    /// Creates a root with a plain file, links out of it and within it, and a secret file beside it.
+    /// Creates a root with a plain file, links that lead out of it or stay within it, and a secret file beside the root.
     fn root() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");

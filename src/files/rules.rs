@@ -1,7 +1,7 @@
-//! What is visible in a root, and what is known of an entry before it is read.
+//! Rules of a walk: which entries of a root are visible, and which files are skipped without reading them.
 //!
-//! Only ignore files of the root and below count, not those above it, since the user named the root. The user's global
-//! gitignore does not count either, so that an index does not depend on another program.
+//! Only ignore files in the root and below apply, not those above it, because the user indexed the root explicitly. The
+//! global gitignore of the user does not apply either, so that the index does not depend on another program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,29 +17,31 @@ use crate::files::stat::FileStat;
 use crate::model::{FoundFile, Reason};
 use crate::secrets::{self, PathVerdict};
 
-/// Folders of version control: never documents of the user, hidden or not.
+/// Folders of version control are always excluded, even if hidden files are indexed: they never contain documents of the
+/// user.
 const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// Sparse files up to this size are read: holes are common in disk images and databases, rare in small files.
+/// Sparse files up to this size are read: holes are common in disk images and databases, and rare in small files.
 const SPARSE_MIN_BYTES: u64 = 64 << 20;
 
-/// A file is sparse when less than 1/64 of its bytes have blocks. Compressing file systems reach 1:20 on logs.
+/// A file counts as sparse if less than 1/64 of its bytes have blocks on disk; compressed logs reach 1/20.
 const SPARSE_FRACTION: u64 = 64;
 
-/// Smaller `.key` files are private keys: Keynote presentations have at least some hundred KB, keys at most a dozen.
+/// A `.key` file smaller than this is taken for a private key: keys have at most a dozen KB, Keynote presentations at
+/// least some hundred.
 const MIN_KEYNOTE_BYTES: u64 = 32 << 10;
 
-/// Which files are ignored, and which are known by name only. Cheap to clone.
+/// Which files are ignored, and which are recorded without being read. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Rules {
     config: Arc<WalkConfig>,
     excluded: Arc<Vec<PathBuf>>,
-    /// All roots, shared by the clones.
+    /// All roots; the list is shared by all clones.
     roots: Arc<RwLock<Vec<PathBuf>>>,
 }
 
 impl Rules {
-    /// Checks the globs of `config`.
+    /// Creates rules after checking the globs of `config`.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming the glob that cannot be parsed.
@@ -47,19 +49,20 @@ impl Rules {
         for glob in &config.ignore {
             if glob.starts_with('!') {
                 return Err(Error::invalid(format!("the ignore glob `{glob}` begins with `!`"))
-                    .hint("VIC_IGNORE only leaves files out; put exceptions into a .vicignore file"));
+                    .hint("VIC_IGNORE can only exclude files; put exceptions into a .vicignore file"));
             }
             compile_globs(Path::new("/"), std::slice::from_ref(glob))?;
         }
         Ok(Rules { config: Arc::new(config.clone()), excluded: Arc::default(), roots: Arc::default() })
     }
 
-    /// Excludes these absolute folders or files everywhere: vic's own data must not be indexed.
+    /// Excludes these absolute folders or files in every root, so that the files of vic itself are not indexed.
     #[must_use]
     pub fn excluding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Rules {
         let excluded = Arc::make_mut(&mut self.excluded);
         for path in paths {
-            // Roots are canonical, so an alias of the data directory would not be recognised below them.
+            // Also excludes the canonical path: paths below a root are canonical, so they would not match an alias of the
+            // data directory.
             let canonical = path.canonicalize().ok();
             excluded.extend(canonical.filter(|it| *it != path));
             excluded.push(path);
@@ -67,30 +70,30 @@ impl Rules {
         self
     }
 
-    /// Sets the roots. Rule files above a nested root do not apply to it, from the next matcher on.
+    /// Sets the list of roots. Matchers created from now on do not apply rules from outside a nested root to it.
     pub(crate) fn set_roots(&self, roots: Vec<PathBuf>) {
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// Returns whether the absolute path is excluded; ignore files cannot include it.
+    /// Returns whether this absolute path is excluded; an ignore file cannot include it again.
     pub(crate) fn excludes(&self, path: &Path) -> bool {
         path.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|it| name == OsStr::new(it)))
             || self.excluded.iter().any(|it| path == it)
     }
 
-    /// Returns whether a file of this name holds ignore rules.
+    /// Returns whether a file of this name is an ignore file.
     pub(crate) fn is_ignore_file(name: &OsStr) -> bool {
         RULE_FILES.iter().any(|it| name == OsStr::new(it))
     }
 
-    /// Returns a matcher of paths below `root`, which caches the rule files it has read.
+    /// Returns a matcher for paths below `root`, which caches the ignore files that it has read.
     pub(crate) fn matcher(&self, root: &Path) -> Result<IgnoreMatcher> {
         let named = self.roots.read().unwrap_or_else(PoisonError::into_inner);
         Ok(IgnoreMatcher::new(root, self.config.include_hidden, compile_globs(root, &self.config.ignore)?, &named))
     }
 
-    /// Converts the result of an `lstat` into a [`FoundFile`], with the reason not to read it if there is one. Only a
-    /// `.key` file is opened, for its first bytes.
+    /// Converts the result of an `lstat` into a [`FoundFile`], with the reason to skip it if there is one. Opens no file
+    /// except `.key` files, whose first bytes are read.
     pub(super) fn to_found_file(&self, root: &Path, relative: &Path, status: &FileStat) -> FoundFile {
         FoundFile {
             path: relative.to_path_buf(),
@@ -130,7 +133,7 @@ impl Rules {
         match secrets::judge_path(&root.join(relative)) {
             PathVerdict::Plain => false,
             PathVerdict::Secret => true,
-            // A file as small as a key counts as one, and is not opened.
+            // Treats a file as small as a private key as a secret without opening it.
             PathVerdict::SecretUnlessZip => {
                 size > 0 && (size < MIN_KEYNOTE_BYTES || !open::begins_like_zip(root, relative))
             }
@@ -141,10 +144,10 @@ impl Rules {
 fn compile_globs(root: &Path, globs: &[String]) -> Result<Override> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
-        let bad = |error: ignore::Error| Error::invalid(format!("cannot understand the ignore glob `{glob}`: {error}"));
+        let bad = |error: ignore::Error| Error::invalid(format!("cannot parse the ignore glob `{glob}`: {error}"));
         builder.add(&format!("!{glob}")).map_err(bad)?;
     }
-    builder.build().map_err(|error| Error::invalid(format!("cannot understand the ignore globs: {error}")))
+    builder.build().map_err(|error| Error::invalid(format!("cannot parse the ignore globs: {error}")))
 }
 
 #[cfg(test)]

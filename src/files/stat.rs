@@ -1,13 +1,13 @@
-//! Result of an `lstat` or a `statx`.
+//! Metadata of a file from an `lstat` or `statx` call.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// The metadata of an entry, known without opening it.
+/// The metadata of an entry, read without opening it.
 pub(super) struct FileStat {
     pub(super) mode: u32,
     pub(super) size: u64,
-    /// In units of 512 bytes.
+    /// Space on disk, in units of 512 bytes.
     pub(super) blocks: u64,
     pub(super) modified_ns: i64,
     pub(super) changed_ns: i64,

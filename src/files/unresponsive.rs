@@ -1,5 +1,5 @@
-//! Unresponsive places, i.e. roots and mounts in them: opening a file on a network mount with an unreachable server blocks
-//! for ever.
+//! List of unresponsive roots and mounts: opening a file on a network mount whose server is unreachable blocks for ever,
+//! so code that opens files checks this list first.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One set per process, because mounts are: everything that opens files checks it first.
+/// The unresponsive roots and mounts; one list for the process, because mounts are the same for all of its threads.
 static UNRESPONSIVE: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
-/// How often a waiting caller checks whether the place still responds.
+/// How often a waiting caller checks whether the mount still responds.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 fn unresponsive_set() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNRESPONSIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records whether a place responds.
+/// Records whether a root or mount responds.
 pub(crate) fn set_unresponsive(place: &Path, is_silent: bool) {
     match is_silent {
         true => unresponsive_set().insert(place.to_path_buf()),
@@ -26,24 +26,24 @@ pub(crate) fn set_unresponsive(place: &Path, is_silent: bool) {
     };
 }
 
-/// Returns whether a path is, or lies below, a place that is known to be unresponsive.
+/// Returns whether a path is at or below a root or mount that is known to be unresponsive.
 pub(crate) fn is_unresponsive(path: &Path) -> bool {
     unresponsive_set().iter().any(|place| path.starts_with(place))
 }
 
-/// As [`is_unresponsive`], for a path below a root.
+/// As [`is_unresponsive`], for a path relative to a root.
 pub(crate) fn is_unresponsive_beneath(root: &Path, relative: &Path) -> bool {
-    // The common case, an empty set, needs no join.
+    // Checks first whether the list is empty, the common case, to avoid joining the paths.
     !unresponsive_set().is_empty() && is_unresponsive(&root.join(relative))
 }
 
-/// Returns the unresponsive places below a root.
+/// Returns the unresponsive mounts below a root.
 pub(crate) fn unresponsive_below(root: &Path) -> Vec<PathBuf> {
     unresponsive_set().iter().filter(|it| it.starts_with(root) && *it != root).cloned().collect()
 }
 
-/// Waits for work at a path. Returns `None` when the place becomes unresponsive or the work takes longer than `most`. If
-/// the place is unresponsive already, the work is not started, because it would block a thread.
+/// Waits for work that accesses a path. Returns `None` when its mount becomes unresponsive or the work takes longer than
+/// `most`. If the mount is unresponsive already, the work is not started, because it would block a thread.
 pub(crate) async fn timeout_if_unresponsive<T>(
     path: &Path,
     most: Duration,

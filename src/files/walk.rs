@@ -1,7 +1,8 @@
-//! Finds every visible entry below a root, by one `lstat` each, on all cores.
+//! Walks a root: finds every visible entry below it, with one `lstat` each, on all cores.
 //!
-//! Folders are listed by path, so that a folder that is swapped for a link during the walk may be listed outside the root.
-//! Such entries are never reported: the status of each entry is read through its folder, which is opened beneath the root.
+//! Folders are listed by path, so a folder that is replaced by a symbolic link during the walk may be listed outside the
+//! root. Entries listed there are never reported: the status of each entry is read through its folder, opened beneath the
+//! root.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -19,44 +20,44 @@ use crate::files::stat::FileStat;
 use crate::files::{Rules, WalkToken, unresponsive};
 use crate::model::FoundFile;
 
-/// Entries queued between the walking threads and the caller: a few milliseconds of walking, about 300 KiB.
+/// Number of entries queued between the walking threads and the caller: a few milliseconds of walking, about 300 KiB.
 const ENTRY_QUEUE: usize = 1024;
 
-/// Problems reported with a sentence; beyond it only the folders are recorded.
+/// Maximum number of problems that a walk describes; further unreadable folders are recorded without a description.
 const MAX_PROBLEMS: usize = 100;
 
-/// The result of a walk.
+/// The result of a walk, besides the entries that it found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkReport {
-    /// True when the walk was completed and the root is still the same folder. When false, a file that was not found may
-    /// still exist. Folders in `unreadable` do not make it false.
+    /// True if the walk was completed and the root is still the same folder. If false, a file that was not found may still
+    /// exist. Folders in `unreadable` do not make it false.
     pub complete: bool,
-    /// Number of entries reported.
+    /// Number of entries that the walk reported.
     pub entries: u64,
-    /// Problems, at most a hundred.
+    /// Descriptions of what could not be read, at most a hundred.
     pub problems: Vec<WalkProblem>,
-    /// Paths relative to the root, at or below which entries may have been missed.
+    /// Paths relative to the root at or below which the walk may have missed entries.
     pub unreadable: Vec<PathBuf>,
 }
 
-/// Characters shown of a path that is too long to be opened.
+/// Number of characters shown of a path that is too long to be opened.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// A problem at one place.
+/// A path that the walk could not read, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkProblem {
-    /// The place, relative to the root.
+    /// The path, relative to the root.
     pub path: PathBuf,
     /// One sentence with the absolute path, and a hint if there is one.
     pub sentence: String,
 }
 
 /// Passes every visible entry of `root` except folders to `each`, unordered; with `within`, only those at or below that
-/// path relative to the root. Symbolic links, FIFOs, secrets and so on carry the reason not to read them. A missing
-/// `within` is an empty, complete walk. Stops early, incomplete, when `leash` is stopped.
+/// path relative to the root. Symbolic links, FIFOs, secrets and so on carry the reason to skip them. If `within` does not
+/// exist, the walk is empty and complete. Stops early, incomplete, when `leash` is stopped.
 ///
 /// # Errors
-/// When the root itself is missing, is no folder, or cannot be read; this says nothing about its files.
+/// When the root itself is missing, not a folder, or unreadable; this says nothing about the files below it.
 pub fn walk(
     root: &Path,
     rules: &Rules,
@@ -67,7 +68,7 @@ pub fn walk(
     PlaceWalker::new(root, rules).walk(within, leash, each)
 }
 
-/// Walks several places of a root in a row. The ignore files on the way to single files are read only once.
+/// Walks several paths of a root one after the other. The ignore files that apply to single files are read only once.
 pub struct PlaceWalker<'a> {
     root: &'a Path,
     rules: &'a Rules,
@@ -76,12 +77,12 @@ pub struct PlaceWalker<'a> {
 }
 
 impl<'a> PlaceWalker<'a> {
-    /// Creates it without reading anything.
+    /// Creates a walker without reading anything.
     pub fn new(root: &'a Path, rules: &'a Rules) -> PlaceWalker<'a> {
         PlaceWalker { root, rules, matcher: None, folder: None }
     }
 
-    /// As [`walk`].
+    /// Walks one path, as [`walk`] does.
     ///
     /// # Errors
     /// As [`walk`].
@@ -103,8 +104,8 @@ impl<'a> PlaceWalker<'a> {
         let looked = self.entry_metadata(place);
         let is_folder = looked.as_ref().is_ok_and(Metadata::is_dir);
         let single = if is_folder { None } else { Some(self.walk_single(place, looked, &mut each)?) };
-        // An existing entry needs no check of its root: listing a large root for each new file would dominate the work, and
-        // slow down the program that creates the files.
+        // Checks for an empty root only if the entry is missing: listing a large root for each new file would take most of
+        // the time, and slow down the program that creates the files.
         let is_there = single.as_ref().is_some_and(|it| it.entries > 0);
         if !is_there && is_empty_root(root)? {
             return Ok(inconclusive(root, "is empty"));
@@ -128,12 +129,12 @@ impl<'a> PlaceWalker<'a> {
         self.folder.insert(folder).metadata(relative)
     }
 
-    /// Returns whether the folder held open is still the root: a volume may have been mounted over it.
+    /// Returns whether the root is still the folder held open; a volume may have been mounted over it.
     fn is_same_root(&self) -> bool {
         self.folder.as_ref().is_some_and(|it| it.is_at(self.root))
     }
 
-    /// Walks a single file and lists nothing else: the watcher asks for thousands of these.
+    /// Walks a single file without listing any folder, because the watcher walks thousands of single files.
     fn walk_single(
         &mut self,
         relative: &Path,
@@ -150,7 +151,7 @@ impl<'a> PlaceWalker<'a> {
                 report.entries = 1;
                 each(rules.to_found_file(root, relative, &FileStat::from(&metadata)));
             }
-            // A symbolic link on the way counts as gone: entries behind it do not belong to the root.
+            // Treats a path through a symbolic link as missing: entries behind a link do not belong to the root.
             Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ELOOP) => {}
             Err(error) => {
                 let sentence = explain(root, relative, &error);
@@ -192,7 +193,7 @@ fn walk_folders(
     walk.report(entries)
 }
 
-/// Returns the report for a place that does not respond. It is not read, because that would block the walk.
+/// Returns the report for an unresponsive path, which is not read because that would block the walk.
 fn unresponsive_report(root: &Path, place: &Path) -> WalkReport {
     let problem = WalkProblem { path: place.to_path_buf(), sentence: explain_unresponsive(&root.join(place)) };
     let unreadable = vec![place.to_path_buf()];
@@ -200,17 +201,17 @@ fn unresponsive_report(root: &Path, place: &Path) -> WalkReport {
 }
 
 fn explain_unresponsive(place: &Path) -> String {
-    format!("`{}` does not answer; nothing of it was deleted from the index", place.display())
+    format!("`{}` does not answer; its files stay in the index", place.display())
 }
 
-/// Returns an incomplete report. A missing file proves nothing here: an unmounted volume leaves an empty folder behind, and
-/// that must not look as if one file had gone.
+/// Returns an incomplete report, which deletes nothing: an unmounted volume leaves an empty folder behind, so a missing
+/// file does not prove that it was deleted.
 fn inconclusive(root: &Path, why: &str) -> WalkReport {
     let sentence = format!("`{}` {why}", root.display());
     WalkReport { problems: vec![WalkProblem { path: PathBuf::new(), sentence }], ..WalkReport::default() }
 }
 
-/// Returns whether the root is empty.
+/// Returns whether the root is empty; fails if it is not a folder or cannot be read.
 fn is_empty_root(root: &Path) -> Result<bool> {
     if !root.metadata().io_context("read", root)?.is_dir() {
         return Err(Error::invalid(format!("`{}` is not a folder", root.display())));
@@ -233,11 +234,11 @@ struct RootWalk<'a> {
 struct Failures {
     problems: Vec<WalkProblem>,
     unreadable: BTreeSet<PathBuf>,
-    /// The root itself could not be listed.
+    /// The error if the root itself could not be listed.
     root: Option<Error>,
 }
 
-/// The folder of the last entry of a thread; the next entry is mostly in the same one.
+/// The folder of the last entry that a thread handled; the next entry is usually in the same folder.
 type LastFolder = Option<(PathBuf, Folder)>;
 
 impl<'a> RootWalk<'a> {
@@ -249,11 +250,11 @@ impl<'a> RootWalk<'a> {
 
     fn builder(&self, within: Option<&Path>) -> WalkBuilder {
         let mut builder = WalkBuilder::new(self.root);
-        // The crate must not read rule files itself.
+        // Disables the filters of the crate, so that it does not open ignore files itself.
         builder.standard_filters(false).follow_links(false).same_file_system(false);
         builder.threads(std::thread::available_parallelism().map_or(1, usize::from));
         let (root, rules, visible) = (self.root.to_path_buf(), self.rules.clone(), self.visible.clone());
-        // Even a walk of a subfolder starts at the root, so that the ignore files on the way apply.
+        // Starts even the walk of a subfolder at the root, so that the ignore files of the folders above apply.
         let within = within.map(|it| root.join(it));
         let passed_over = self.unresponsive.clone();
         builder.filter_entry(move |entry| {
@@ -308,7 +309,8 @@ impl<'a> RootWalk<'a> {
             }
         };
         match folder.status(name) {
-            // It was a file when it was listed and is a folder now: the next event or walk finds its files.
+            // Skips an entry that was a file when listed and is a folder now: the next event or walk finds the files in
+            // it.
             Ok(status) if status.kind().is_dir() => None,
             Ok(status) => Some(self.rules.to_found_file(self.root, relative, &status)),
             Err(error) => {
@@ -319,7 +321,7 @@ impl<'a> RootWalk<'a> {
     }
 
     fn open_parent<'l>(&self, relative: &Path, last: &'l mut LastFolder) -> io::Result<&'l Folder> {
-        // Comparing bytes is many times faster than comparing components.
+        // Compares the paths as bytes, which is many times faster than by component.
         let kept = last.take().filter(|(path, _)| path.as_os_str() == relative.as_os_str());
         let kept = match kept {
             Some(kept) => kept,
@@ -333,7 +335,7 @@ impl<'a> RootWalk<'a> {
         self.note_error(&ignore::Error::WithPath { path: self.root.join(relative), err });
     }
 
-    /// Records a failure: entries at its path were missed.
+    /// Records an error: entries at its path were missed.
     fn note_error(&self, error: &ignore::Error) {
         if error.io_error().is_some_and(is_gone) && error.depth() != Some(0) {
             return;
@@ -354,8 +356,8 @@ impl<'a> RootWalk<'a> {
         });
     }
 
-    /// Records a problem at a place, with this sentence if the place is still below the root. `hides` means that entries
-    /// there were missed.
+    /// Records a problem at a path with this sentence, unless the path now leads out of the root or no longer exists.
+    /// `hides` means that entries there were missed.
     fn note_at(&self, relative: &Path, hides: bool, sentence: impl FnOnce() -> String) {
         match self.broken_prefix(relative) {
             Some((_, broken)) if is_gone(&broken) => {}
@@ -364,8 +366,8 @@ impl<'a> RootWalk<'a> {
         }
     }
 
-    /// Returns where the path breaks off by now, if it leads out of the root or does not exist. The names from there on may
-    /// come from outside the root, and must not be reported.
+    /// Returns the first part of the path that does not exist or leads out of the root, if there is one. Names after this
+    /// part may come from outside the root and must not be reported.
     fn broken_prefix<'p>(&self, relative: &'p Path) -> Option<(&'p Path, io::Error)> {
         let error = self.folder.metadata(relative).err()?;
         if !is_gone(&error) && error.raw_os_error() != Some(libc::ELOOP) {
@@ -374,14 +376,14 @@ impl<'a> RootWalk<'a> {
         let way: Vec<&Path> = relative.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
         way.into_iter().rev().find_map(|it| {
             let error = self.folder.beneath(it).err()?;
-            // The parent may have become a link after it was checked; then the parent is reported.
+            // The parent may have become a link after it was checked; then the parent is reported instead.
             let place = if is_gone(&error) || self.has_entry(it) { it } else { it.parent()? };
             Some((place, error))
         })
     }
 
-    /// Returns whether a folder within the root has an entry of this name. An entry in the root itself cannot come from
-    /// elsewhere.
+    /// Returns whether a folder within the root has an entry of this name. An entry directly in the root cannot come from
+    /// outside.
     fn has_entry(&self, relative: &Path) -> bool {
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else { return false };
         parent.as_os_str().is_empty() || self.folder.beneath(parent).is_ok_and(|it| it.status(name).is_ok())
@@ -390,7 +392,7 @@ impl<'a> RootWalk<'a> {
     fn record(&self, place: &Path, sentence: String, hides: bool) {
         let mut failures = self.failures();
         if hides && !failures.unreadable.insert(place.to_path_buf()) {
-            // A folder is reported once, not for each of its entries.
+            // Reports an unreadable folder once, not for each of its entries.
             return;
         }
         if failures.problems.len() < MAX_PROBLEMS {
@@ -403,7 +405,8 @@ impl<'a> RootWalk<'a> {
     }
 
     fn report(self, entries: u64) -> Result<WalkReport> {
-        // If not, its folders were listed in one folder and opened in the other.
+        // If the root was replaced, folders were listed in the new root and their entries looked up in the old one, so the
+        // walk is incomplete.
         let is_same = self.folder.is_at(self.root);
         if !is_same {
             let sentence = format!("`{}` was replaced while it was walked", self.root.display());
@@ -427,7 +430,7 @@ impl<'a> RootWalk<'a> {
 
 /// Passes every visible folder of `root` to `each`, parents first, each before its entries are listed; with `within`, only
 /// those at or below that path relative to the root. Stops when `each` returns false. Unreadable and unresponsive folders
-/// are skipped, and not even opened: the walks of `ignore` open a folder before they call the filter.
+/// are skipped without opening them, which is why `ignore` is not used: it opens a folder before it calls the filter.
 pub(crate) fn visible_folders(
     root: &Path,
     rules: &Rules,
@@ -464,18 +467,18 @@ fn explain(root: &Path, relative: &Path, error: &io::Error) -> String {
     }
     let sentence = format!("cannot read `{}`: {error}", root.join(relative).display());
     if error.kind() == io::ErrorKind::PermissionDenied {
-        return format!("{sentence}; let vic read it (chmod), or leave it out with a line in .vicignore");
+        return format!("{sentence}; let vic read it (chmod), or exclude it with a line in .vicignore");
     }
     sentence
 }
 
-/// Names the beginning of a path that is too long to be readable.
+/// Describes a path that is too long to be opened; only the beginning of the path is shown.
 fn explain_length(path: &Path) -> String {
     let text = path.to_string_lossy();
     let begin: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     format!(
         "nothing below `{begin}`... can be opened or watched where its path has more than {} bytes; move or rename folders \
-         on the way, or leave it out with a line in .vicignore; all else is indexed and watched",
+         above it, or exclude it with a line in .vicignore; all else is indexed and watched",
         libc::PATH_MAX - 1
     )
 }

@@ -1,20 +1,21 @@
-//! Watchdog of a walk: a disk that does not respond blocks the walk, and must block nothing else.
+//! Watchdog of a walk: detects a walk that is blocked by an unresponsive disk, so that the rest of vic does not wait for
+//! it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a waiting caller checks for progress.
+/// How often a caller that waits for a walk checks for progress.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A walk that stays at one entry for so long is lost; a disk that has to spin up takes a third of it.
+/// A walk without progress for this long is abandoned; a disk that has to spin up takes a third of it.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Stages: the walk is running, its result is being applied, or it is abandoned.
+/// Stages of a walk: running, its result is being applied, or abandoned.
 const WALKING: u8 = 0;
 const APPLYING: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Counts the steps of a walk, and cancels it.
+/// Counts the steps of a walk, and stops or abandons it.
 #[derive(Debug, Default)]
 pub struct WalkToken {
     steps: AtomicU64,
@@ -23,13 +24,13 @@ pub struct WalkToken {
 }
 
 impl WalkToken {
-    /// Records that the walk reached another entry. Returns false when it has to stop.
+    /// Records that the walk reached another entry. Returns false when the walk has to stop.
     pub fn advance(&self) -> bool {
         self.steps.fetch_add(1, Ordering::Relaxed);
         !self.is_stopped()
     }
 
-    /// Returns the number of entries reached. A walk without a new step is slow, or will never end.
+    /// Returns the number of steps so far; if it does not grow, the walk is slow or blocked.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
@@ -44,17 +45,18 @@ impl WalkToken {
         self.stopped.load(Ordering::Relaxed) || self.stage.load(Ordering::Relaxed) == ABANDONED
     }
 
-    /// Starts another walk, after the result of the first was applied.
+    /// Allows another walk, after the result of the previous one was applied.
     pub fn restart(&self) {
         self.transition(APPLYING, WALKING);
     }
 
-    /// Starts applying the result; returns false when the walk has to stop.
+    /// Starts applying the result of the walk; returns false when the walk was stopped or abandoned.
     pub fn begin_apply(&self) -> bool {
         self.transition(WALKING, APPLYING) && !self.is_stopped()
     }
 
-    /// Abandons the walk. Returns false when its result is being applied: the caller then has to wait for its end.
+    /// Abandons the walk. Returns false if its result is being applied already; the caller then has to wait until that is
+    /// done.
     pub fn abandon(&self) -> bool {
         self.transition(WALKING, ABANDONED)
     }
@@ -64,19 +66,19 @@ impl WalkToken {
     }
 }
 
-/// Detects a stalled walk by a counter that changes with every step.
+/// Detects a stalled walk by a step counter that no longer changes.
 pub(crate) struct StallDetector {
     steps: u64,
     since: Instant,
 }
 
 impl StallDetector {
-    /// Starts with this count.
+    /// Creates a detector with the current step count.
     pub(crate) fn new(steps: u64) -> StallDetector {
         StallDetector { steps, since: Instant::now() }
     }
 
-    /// Returns whether the count has not changed for too long.
+    /// Returns whether the step count has not changed for [`STALL_TIMEOUT`].
     pub(crate) fn is_stalled(&mut self, steps: u64) -> bool {
         if steps != self.steps {
             *self = StallDetector::new(steps);

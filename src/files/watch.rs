@@ -1,13 +1,13 @@
 //! Watcher: reports changes below the roots between two walks.
 //!
-//! Events are hints, fast and cheap rather than complete: the receiver of a [`Change`] checks the disk again. Anything that
-//! cannot be reported as single changes (queue overflow, changed ignore rules, a lagging receiver) becomes one
+//! Events are hints, fast and cheap rather than complete: the receiver of a [`Change`] checks the disk again. Anything
+//! that cannot be reported as single changes (queue overflow, changed ignore rules, a lagging receiver) becomes one
 //! [`ChangeKind::Rescan`]. The watcher reads no content and keeps no list of files.
 //!
-//! One thread takes events off the kernel's queue ([`vic_watch`]); another does the rest
-//! (`engine`). It keeps every visible folder watched (`watch_set`), debounces events (`debounce`), turns them into changes
-//! (`watched_root`) and queues these for the receiver (`backlog`). A heartbeat through the kernel's queue (`heartbeat`)
-//! shows that both threads are alive.
+//! One thread reads the event queue of the operating system ([`vic_watch`]). A second thread (`engine`) keeps every
+//! visible folder watched (`watch_set`), debounces events (`debounce`), turns them into changes (`watched_root`) and
+//! queues these for the receiver (`backlog`). A heartbeat through the event queue (`heartbeat`) shows that both threads
+//! are alive.
 
 mod backlog;
 mod engine;
@@ -44,13 +44,13 @@ pub use crate::files::watch::shared_state::{WatchCounts, WatchProblem};
 
 use crate::files::watch::shared_state::Shared;
 
-/// Events queued while new folders are being watched: as many as the kernel itself keeps. Beyond it comes a rescan.
+/// Maximum number of events queued while new folders are being watched, as many as the kernel keeps. More cause a rescan.
 const EVENT_QUEUE: usize = 16_384;
 
-/// Pause before the next attempt to send a message to the thread while its queue is full.
+/// Pause before the next attempt to send a message to the watching thread while its queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Watches roots until it is dropped.
+/// Watches roots for changes until it is dropped.
 pub struct Watcher {
     messages: SyncSender<Message>,
     shared: Arc<Shared>,
@@ -58,11 +58,11 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts without watching any root. Changes come in batches, at most one every 100 ms. While `sender` is full they
-    /// queue up here; too many become a [`ChangeKind::Rescan`].
+    /// Starts a watcher without any root. Changes come in batches, at most one every 100 ms. While `sender` is full,
+    /// changes are queued in the watcher; too many become a [`ChangeKind::Rescan`].
     ///
     /// # Errors
-    /// When the operating system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
+    /// When the operating system allows no further watcher, e.g. because of `fs.inotify.max_user_instances`.
     pub fn start(rules: Rules, sender: Sender<Batch>) -> Result<Watcher> {
         let OpenBackend { mut backend, reader, beat } = vic_watch::open().map_err(inotify_limits::explain_refusal)?;
         let heartbeat = backend.watch_heartbeat().map_err(inotify_limits::explain_refusal)?;
@@ -74,7 +74,7 @@ impl Watcher {
         let (engine, changes) = (Engine::new(backend, rules, shared.clone()), backlog.clone());
         let end = EndGuard(shared.clone());
         spawn("vic-watch", move || {
-            // It reads each place where something happened at the lowest disk priority.
+            // Lowers the disk priority, because this thread reads the metadata of every changed path.
             machine::lower_priority(IoClass::LowestBestEffort);
             let _end = end;
             engine.run(&inbox, &changes, heartbeat);
@@ -82,12 +82,12 @@ impl Watcher {
         Ok(Watcher { messages, shared, backlog })
     }
 
-    /// Watches a root with all its visible folders; folders that are already watched stay so. Blocks while it lists them.
-    /// [`Watcher::problem`] reports what cannot be watched, except unreadable folders: those the walk reports.
+    /// Watches a root with all its visible folders; folders that are watched already stay so. Blocks while it lists them.
+    /// [`Watcher::problem`] reports what cannot be watched, except unreadable folders, which the walk reports.
     ///
     /// # Errors
-    /// With cause and hint; the root is not watched then. If a disk does not respond, the watching thread holds `leash`,
-    /// which has made a step, until it does.
+    /// When the root cannot be watched, with cause and hint. If a disk does not respond, the watching thread holds
+    /// `leash`, which has made a step, until the disk responds.
     pub fn add(&self, root_id: RootId, path: &Path, leash: &Arc<WalkToken>) -> Result<(), WatchProblem> {
         let ended = || WatchProblem("watching has ended; restart the daemon".into());
         let (reply, answer) = sync_channel(1);
@@ -109,24 +109,26 @@ impl Watcher {
         }
     }
 
-    /// Reports the watcher as dead when it makes no progress: a thread blocked by one disk sees no events of the others.
+    /// Marks the watcher as dead when it makes no progress: a thread blocked by one disk sees no events of the others.
     fn check_progress(&self, movement: &mut StallDetector) -> Result<(), WatchProblem> {
         if movement.is_stalled(self.activity()) {
-            self.shared.fail("it waits for a disk that does not answer");
+            self.shared.fail("a disk does not answer");
         }
         self.failure().map_or(Ok(()), |why| Err(WatchProblem(format!("the watcher is dead: {why}"))))
     }
 
-    /// Stops watching a root; does nothing when it is not watched.
+    /// Stops watching a root; does nothing if the root is not watched.
     pub fn remove(&self, root_id: RootId) {
-        // If the thread has ended, nothing is watched. If its queue is full, waiting could block for ever.
+        // Does not wait: if the thread has ended, nothing is watched, and if its queue is full, waiting could block for
+        // ever.
         if let Err(TrySendError::Full(_)) = self.messages.try_send(Message::Remove(root_id)) {
-            self.shared.fail("it is too far behind to accept messages");
+            self.shared.fail("its message queue is full");
         }
         self.shared.states().remove(&root_id);
     }
 
-    /// Returns whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing ones again.
+    /// Returns whether every visible folder of a root is watched. If not, [`Watcher::add`] tries the missing folders
+    /// again.
     pub fn is_fully_watched(&self, root_id: RootId) -> bool {
         self.shared.states().get(&root_id).is_some_and(|it| it.is_complete)
     }
@@ -136,12 +138,13 @@ impl Watcher {
         self.shared.states().get(&root_id).is_some_and(|it| it.is_complete && !it.is_remote)
     }
 
-    /// Returns whether the watch of a root has ended with its folder; [`Watcher::add`] starts a new one.
+    /// Returns whether a root is no longer watched because its folder was deleted, moved or unmounted; [`Watcher::add`]
+    /// watches it again.
     pub fn is_detached(&self, root_id: RootId) -> bool {
         self.shared.states().get(&root_id).is_some_and(|it| it.is_detached)
     }
 
-    /// Returns the problem of a watched root, e.g. the limit of watches, or lost events.
+    /// Returns the problem of a watched root, e.g. too few inotify watches, or lost events.
     pub fn problem(&self, root_id: RootId) -> Option<WatchProblem> {
         let states = self.shared.states();
         let state = states.get(&root_id)?;
@@ -151,19 +154,19 @@ impl Watcher {
         state.problem.clone()
     }
 
-    /// Records that a root was walked after a [`ChangeKind::Rescan`].
+    /// Records that a root was walked because of a [`ChangeKind::Rescan`].
     pub fn note_rescan_done(&self, root_id: RootId) {
         if let Some(state) = self.shared.states().get_mut(&root_id) {
             state.handled_losses = state.requested_rescans;
         }
     }
 
-    /// Signals `barrier` once everything that has happened until now is handed on in earlier batches.
+    /// Signals `barrier` once all changes that have happened until now were sent in earlier batches.
     pub fn add_barrier(&self, barrier: Barrier) {
         self.shared.pulse.beat(Some(barrier));
     }
 
-    /// Sends a heartbeat.
+    /// Sends a heartbeat through the event queue.
     pub fn beat(&self) {
         self.shared.pulse.beat(None);
     }
@@ -173,23 +176,23 @@ impl Watcher {
         self.shared.pulse.activity()
     }
 
-    /// Returns the time since the last heartbeat.
+    /// Returns the time since the last heartbeat arrived.
     pub fn heartbeat_age(&self) -> Duration {
         self.shared.pulse.age()
     }
 
-    /// Returns why no more events arrive, if that is known.
+    /// Returns why no more events arrive; `None` if the watcher works.
     pub fn failure(&self) -> Option<String> {
         self.shared.failure().clone()
     }
 
-    /// Ends the watching thread, as a defect would.
+    /// Ends the watching thread, to imitate a crash of it.
     #[cfg(test)]
     pub(crate) fn die(&self) {
         self.messages.send(Message::Close).unwrap();
     }
 
-    /// Returns the counters over all roots.
+    /// Returns the counters of all roots together.
     pub fn counts(&self) -> WatchCounts {
         *self.shared.counts()
     }
@@ -199,16 +202,17 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.backlog.close();
         self.shared.closed.store(true, Ordering::Relaxed);
-        // Pending barriers will never be reached; dropping them ends the wait.
+        // Drops pending barriers, which can no longer be signalled, to end the wait for them.
         drop(self.shared.pulse.reset_after_loss());
-        // Fails when the thread has ended; if the queue is full, the thread ends when it checks the flag.
+        // Ignores an error: the thread has ended, or its queue is full and the thread ends when it checks the flag
+        // `closed`.
         let _ = self.messages.try_send(Message::Close);
-        // Wakes the reading thread, which waits for an event.
+        // Causes an event that wakes the reading thread, so that it sees the flag.
         self.shared.pulse.beat(None);
     }
 }
 
-/// Records the end of the watching thread when dropped.
+/// Records when dropped that the watching thread has ended.
 struct EndGuard(Arc<Shared>);
 
 impl Drop for EndGuard {
@@ -222,7 +226,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     spawned.map(drop).io_context("start a thread for", Path::new(name))
 }
 
-/// Takes events off the kernel's queue. It may block on the other thread; an overflow meanwhile is reported.
+/// Sends events from the queue of the system to the watching thread. Blocks if that thread is busy; the system then
+/// reports an overflow if its queue gets full.
 fn read_events(reader: EventReader, messages: &SyncSender<Message>, shared: &Shared) {
     let outcome =
         reader(&mut |event| !shared.closed.load(Ordering::Relaxed) && messages.send(Message::Event(event)).is_ok());

@@ -1,20 +1,20 @@
-//! Crash counter: counts how often a skill's worker hung or crashed on a file. Each time costs a question its whole budget,
-//! so after [`MAX_CRASHES`] of them the file is skipped for a day, or until its content or the skill changes. The counts are kept
-//! in the evidence cache, so that they survive a restart.
+//! Crash counter: counts how often the worker of a skill crashed or timed out on a file. Each failure costs a question its
+//! whole time budget, so after [`MAX_CRASHES`] failures the file is skipped for a day, or until its content or the skill
+//! changes. The counts are kept in the evidence cache, so that they survive a restart.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::catalog::{EvidenceCache, EvidenceKey};
 use crate::model::{Document, ExtractFailure, Reason};
 
-/// Crashes and hangs after which a file is skipped. The first may have been the machine's fault.
+/// A file is skipped after this many crashes and timeouts. A single one may have been caused by the machine.
 pub(super) const MAX_CRASHES: usize = 2;
-/// A timeout counts only if the worker had at least this long: a question may have only a second left.
+/// A timeout counts only if the worker had at least this many seconds: a question may have only one second left.
 const MIN_COUNTED_SECONDS: u32 = 15;
-/// Age after which the counts expire: a timeout on a busy machine is not permanent.
+/// The counts of a file expire this many seconds after the last failure: a timeout on a busy machine is not permanent.
 const EXPIRY_SECONDS: u64 = 24 * 60 * 60;
 
-/// Returns the recent crashes and hangs of this skill on this content, oldest first.
+/// Returns the recent crashes and timeouts of this skill on this content, oldest first.
 pub(super) fn recent_crashes(cache: &EvidenceCache, key: &EvidenceKey) -> Vec<String> {
     let recent = |it: &Document| {
         let last = it.title.as_ref().and_then(|it| it.parse().ok()).unwrap_or(0);
@@ -23,7 +23,7 @@ pub(super) fn recent_crashes(cache: &EvidenceCache, key: &EvidenceKey) -> Vec<St
     cache.get(&counter_key(key)).filter(recent).map(|it| it.problems).unwrap_or_default()
 }
 
-/// Records a failure if it counts as a crash or hang.
+/// Records a failure if it counts as a crash or timeout.
 pub(super) fn record_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure, seconds: u32) {
     let is_bad = match failure.reason {
         Reason::Timeout => seconds >= MIN_COUNTED_SECONDS,
@@ -32,7 +32,7 @@ pub(super) fn record_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: 
     if is_bad {
         let mut problems = recent_crashes(cache, key);
         problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
-        // The title holds the time of the last one.
+        // The title of the cached document holds the time of the last failure.
         cache.put(
             &counter_key(key),
             &Document { title: Some(now_seconds().to_string()), problems, ..Document::default() },
@@ -40,12 +40,12 @@ pub(super) fn record_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: 
     }
 }
 
-/// Seconds since the epoch.
+/// Returns the seconds since the epoch.
 fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 
-/// Returns the key of the record: beside the skill's result, under a name that no skill has.
+/// Returns the cache key of the counts: that of the skill's result, with a suffix that no skill name has.
 fn counter_key(key: &EvidenceKey) -> EvidenceKey {
     EvidenceKey { skill: format!("{}_ended_badly", key.skill), ..key.clone() }
 }

@@ -1,9 +1,9 @@
-//! Deep reading of single files: page layout, text in pictures, and description by a vision model.
+//! Skills: deep processing of single files, i.e. page layout, OCR of images, and description by a vision model.
 //!
-//! A skill turns a file into evidence: a [`Document`] with blocks that carry their position on the page. [`Skills`] runs
-//! skills on the best hits of a question, within a time budget, in their own worker processes, and caches the results by
-//! content. [`crate::index::Index::add_evidence`] writes them to the index. [`HANDLERS`] lists the code that runs inside
-//! the worker; start there, with `layout` for layout and [`ocr`] for pictures.
+//! A skill turns a file into evidence: a [`Document`] whose blocks have a position on the page. [`Skills`] runs skills on
+//! the best hits of a question, within a time budget, in separate worker processes, and caches the results by content.
+//! [`crate::index::Index::add_evidence`] writes them to the index. [`HANDLERS`] lists the code that runs inside the
+//! worker; start there, then read `layout` for page layout and [`ocr`] for images.
 
 pub mod ocr;
 mod worker;
@@ -37,43 +37,43 @@ pub use crate::skills::worker::HANDLERS;
 
 /// Default time budget for all skills of one question: about as long as a person waits for an answer.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(20);
-/// Files processed concurrently. Each uses the whole machine while a page is read.
+/// Number of files processed at the same time; each uses all CPU cores while a page is read.
 const CONCURRENT_FILES: usize = 2;
-/// One worker for the index and one for questions, so that neither blocks the other.
+/// Number of worker processes: one for the index and one for questions, so that neither waits for the other.
 const WORKERS: usize = 2;
-/// Memory of a worker in addition to its file, independent of the limit for text extraction: the models, a page of 16
-/// million pixels, and the tensors of the networks. A scan takes 320 MiB, the largest picture 460.
+/// Memory of a worker in MiB, in addition to its file, independent of the limit for text extraction: the models, a page of
+/// 16 million pixels, and the tensors of the networks. A scan takes 320 MiB, the largest image 460.
 const WORKER_MIB: u32 = 512;
-/// Name of the layout skill.
+/// Name of the skill that finds the structure of PDF pages: tables, facts, signatures, headings.
 pub const PDF_LAYOUT: &str = "pdf_layout";
-/// Name of the skill that reads pictures of text.
+/// Name of the skill that reads text in images by OCR.
 pub const OCR_IMAGE: &str = "ocr_image";
 /// Name of the skill that shows a page to a vision model.
 pub const VISION: &str = "vision";
-/// To be raised when the same file would yield other evidence.
+/// Part of the cache key of results; raise it when the same file would yield other evidence.
 const VERSION: &str = "1";
 
-/// The result of a skill for a file.
+/// The result of a skill for one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Name of the skill.
     pub skill: String,
-    /// Blocks with page and region. May be empty.
+    /// Blocks with page and region; may have no blocks.
     pub document: Document,
-    /// Whether it comes from the cache.
+    /// Whether the result comes from the cache.
     pub cached: bool,
 }
 
-/// The results of all skills of a question.
+/// The results of all skills for a question.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// By file, in the order of the files and skills asked for.
+    /// Evidence with the file that it comes from, in the order of the requested files and skills.
     pub found: Vec<(FileId, Evidence)>,
-    /// Problems, one sentence each with a hint; without duplicates.
+    /// Problems, one sentence each, with a hint if there is one; without duplicates.
     pub warnings: Vec<String>,
 }
 
-/// Runs skills. Cheap to clone.
+/// Runs skills on files. Cheap to clone.
 #[derive(Clone)]
 pub struct Skills {
     pool: Arc<WorkerPool>,
@@ -83,7 +83,7 @@ pub struct Skills {
     budget: Duration,
 }
 
-/// Returns the settings of the pool in which skills run.
+/// Returns the settings of the worker pool in which skills run.
 pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSettings {
     let tools = ocr_tools(models).unwrap_or_else(|_| Tools { pdfium: models.library("pdfium").ok(), ocr: None });
     let limits = ExtractLimits { memory_mib: WORKER_MIB, ..limits.clone() };
@@ -91,30 +91,30 @@ pub fn pool_settings(models: &ModelStore, limits: &ExtractLimits) -> PoolSetting
 }
 
 impl Skills {
-    /// Creates a runner on the pool of [`pool_settings`].
+    /// Creates a runner that uses a pool with the settings of [`pool_settings`].
     pub fn new(pool: Arc<WorkerPool>, evidence: Arc<EvidenceCache>, models: ModelStore) -> Skills {
         Skills { pool, evidence, models, vision: None, budget: DEFAULT_BUDGET }
     }
 
-    /// Sets the time budget of one question.
+    /// Sets the time budget for the skills of one question.
     #[must_use]
     pub fn with_budget(self, budget: Duration) -> Skills {
         Skills { budget, ..self }
     }
 
-    /// Returns the time budget of one question.
+    /// Returns the time budget for the skills of one question.
     pub fn budget(&self) -> Duration {
         self.budget
     }
 
-    /// Lets the skill `vision` use this model, with images of at most `max_image_bytes`.
+    /// Makes the skill `vision` use this model, with images of at most `max_image_bytes`.
     #[must_use]
     pub fn with_vision(mut self, llm: LlmClient, max_image_bytes: u64) -> Skills {
         self.vision = Some(VisionModel::new(llm, max_image_bytes));
         self
     }
 
-    /// Returns whether a skill can find anything in such a file.
+    /// Returns whether a skill can find anything in a file of this kind and state.
     pub fn applies(&self, skill: &str, record: &FileRecord) -> bool {
         let unread_pages = record.detail.contains(WITHOUT_TEXT_LAYER) || record.reason == Some(Reason::NoText);
         match (skill, record.kind) {
@@ -126,7 +126,7 @@ impl Skills {
     }
 
     /// Runs the skills on the files, in this order, within `budget` for all of them. Cached results return at once. Files
-    /// that a skill does not apply to are skipped silently. `privacy` is the mode of the question.
+    /// to which a skill does not apply are skipped silently. `privacy` is the privacy mode of the question.
     pub async fn run_all(
         &self,
         files: &[FileRecord],
@@ -135,7 +135,7 @@ impl Skills {
         budget: Duration,
     ) -> Findings {
         let end = Instant::now() + budget;
-        // Owned: a future that borrows its arguments is not general enough to be sent between threads.
+        // Clones the records, because a future that borrows its arguments cannot be sent to another thread here.
         let jobs: Vec<(FileRecord, String)> = files
             .iter()
             .flat_map(|file| self.skills_to_run(file, skills).map(move |skill| (file.clone(), skill.to_string())))
@@ -161,17 +161,18 @@ impl Skills {
         findings
     }
 
-    /// Returns the skills to run: the layout skill reads the pictures in a PDF too, so OCR is not run in addition.
+    /// Returns the skills to run on a file. OCR is left out for a PDF if the layout skill runs, which reads its images
+    /// too.
     fn skills_to_run<'a>(&'a self, file: &'a FileRecord, skills: &'a [String]) -> impl Iterator<Item = &'a str> + 'a {
         let layout = skills.iter().any(|it| it == PDF_LAYOUT);
         let repeated = move |skill: &str| skill == OCR_IMAGE && file.kind == FileKind::Pdf && layout;
         skills.iter().map(String::as_str).filter(move |skill| self.applies(skill, file) && !repeated(skill))
     }
 
-    /// Runs one skill on one file, unless its result is cached.
+    /// Runs one skill on one file, unless the result is cached.
     ///
     /// # Errors
-    /// A [`SkillProblem`] for the warnings of the answer: something is missing, the file cannot be read, or there was not
+    /// A [`SkillProblem`] for the warnings of the answer: a model is missing, the file cannot be read, or there was not
     /// enough time.
     pub async fn run(
         &self,
@@ -183,7 +184,9 @@ impl Skills {
         let end = Instant::now() + budget;
         let shown = record.found.path.display().to_string();
         let Some(hash) = record.hash else {
-            return Err(SkillProblem(format!("`{shown}` has not been indexed yet, so `{skill}` skipped it")));
+            return Err(SkillProblem(format!(
+                "`{shown}` is not indexed yet, so `{skill}` skipped it; ask again later"
+            )));
         };
         let version = match (&self.vision, skill) {
             (Some(eye), VISION) => eye.version(),
@@ -195,7 +198,7 @@ impl Skills {
             return Ok(Evidence { skill: skill.to_string(), document: document.clone(), cached: true });
         }
         if let Some(why) = self.reason_to_skip(&key).await {
-            return Err(SkillProblem(format!("`{skill}` skips `{shown}` for a day, unless it changes: {why}")));
+            return Err(SkillProblem(format!("`{skill}` skips `{shown}` for a day, or until the file changes: {why}")));
         }
         let pages = before.as_ref().map(|it| it.pages_without_text.clone());
         let mut document = self.run_worker(record, &key, pages, budget).await?;
@@ -206,14 +209,14 @@ impl Skills {
         if let Some(before) = before {
             document = merge_documents(before, document);
         }
-        // A vision result cut short by the budget is not cached, so that the next question starts again.
+        // Does not cache an incomplete vision result, so that the next question starts again.
         if skill != VISION || !document.truncated {
             self.cache_result(key, document.clone()).await;
         }
         Ok(Evidence { skill: skill.to_string(), document, cached: false })
     }
 
-    /// Runs the worker's part of a skill.
+    /// Runs the part of a skill that a worker process does.
     async fn run_worker(
         &self,
         record: &FileRecord,
@@ -222,12 +225,13 @@ impl Skills {
         budget: Duration,
     ) -> Result<Document, SkillProblem> {
         let (skill, shown) = (key.skill.as_str(), record.found.path.display().to_string());
-        let late = || SkillProblem(format!("`{skill}` had no time left for `{shown}`; ask again to go on"));
+        let late = || SkillProblem(format!("`{skill}` had no time left for `{shown}`; ask again to continue"));
         if let (Some(eye), VISION, FileKind::Image) = (&self.vision, skill, record.kind) {
             eye.check_size(&shown, record.found.size)?;
         }
         let tools = self.load_tools(skill).await?;
-        // The worker's own limit fires first, so that it can return what it has.
+        // Gives the worker a limit in whole seconds, which it reaches before `budget` ends, so that it can return partial
+        // results.
         let seconds = u32::try_from(budget.as_secs()).unwrap_or(u32::MAX);
         if seconds == 0 {
             return Err(late());
@@ -239,7 +243,7 @@ impl Skills {
         let job = SkillJob { skill: skill.to_string(), pages, seconds, tools, ..SkillJob::default() };
         match tokio::time::timeout(budget, self.pool.run_skill(file, &name, job)).await {
             Err(_) => Err(late()),
-            // The text would otherwise be cached under the hash of another content.
+            // Rejects the result if the file was written meanwhile: it would be cached under the hash of the old content.
             Ok(Ok(_)) if before.is_unchanged(record).await.ok().flatten() != Some(true) => {
                 Err(SkillProblem(format!("`{shown}` was written to while `{skill}` read it")))
             }
@@ -255,24 +259,24 @@ impl Skills {
         }
     }
 
-    /// Records that a worker hung or crashed on a file.
+    /// Records a failure of a worker, if it was a crash or timeout.
     async fn record_failure(&self, key: &EvidenceKey, failure: ExtractFailure, seconds: u32) {
         let (cache, key) = (self.evidence.clone(), key.clone());
         let kept = blocking(move || {
             crash_counter::record_failure(&cache, &key, &failure, seconds);
             Ok(())
         });
-        // The cache logs its own errors.
+        // Ignores an error, because the cache logs its own errors.
         kept.await.ok();
     }
 
-    /// Returns why a file is skipped, if it is.
+    /// Returns why a skill skips a file; `None` if it does not.
     async fn reason_to_skip(&self, key: &EvidenceKey) -> Option<String> {
         let (cache, key) = (self.evidence.clone(), key.clone());
         let strikes = blocking(move || Ok(crash_counter::recent_crashes(&cache, &key))).await.ok()?;
         let last = strikes.last()?;
         (strikes.len() >= crash_counter::MAX_CRASHES)
-            .then(|| format!("its reader failed {} times, last: {last}", strikes.len()))
+            .then(|| format!("its worker failed {} times, last: {last}", strikes.len()))
     }
 
     async fn cached_result(&self, key: &EvidenceKey) -> Option<Document> {
@@ -286,12 +290,12 @@ impl Skills {
             cache.put(&key, &document);
             Ok(())
         });
-        // The cache logs its own errors.
+        // Ignores an error, because the cache logs its own errors.
         kept.await.ok();
     }
 
-    /// Returns the models that a skill needs. Layout works without OCR models on pages with text, and vision has its own
-    /// model.
+    /// Returns the models that a skill needs. Without OCR models, layout still works on pages with text; vision uses its
+    /// own model.
     async fn load_tools(&self, skill: &str) -> Result<Tools, SkillProblem> {
         let models = self.models.clone();
         let tools = blocking(move || {
@@ -307,7 +311,7 @@ impl Skills {
         }
     }
 
-    /// Returns the warning about pages left unread for lack of models or time.
+    /// Returns the warning about pages left unread for lack of models or time; `None` if all were read.
     fn unread_warning(&self, evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
         let left = evidence.document.pages_without_text.len();
         if left == 0 {
@@ -316,11 +320,15 @@ impl Skills {
         if let Err(error) = ocr_tools(&self.models) {
             return Some(to_problem(&error).0);
         }
-        Some(format!("`{}` had no time for {left} pages of `{}`; ask again to go on", evidence.skill, shown_path(file)))
+        Some(format!(
+            "`{}` had no time for {left} pages of `{}`; ask again to continue",
+            evidence.skill,
+            shown_path(file)
+        ))
     }
 }
 
-/// Returns the warning that the text read by a vision model was withheld.
+/// Returns the warning that the text from a vision model was withheld; `None` if it was not.
 fn withheld_warning(evidence: &Evidence, file: Option<&FileRecord>) -> Option<String> {
     let why = vision::why_withheld(&evidence.document).filter(|_| evidence.skill == VISION)?;
     Some(format!("nothing is kept of `{}`: {why}", shown_path(file)))
@@ -330,7 +338,7 @@ fn shown_path(file: Option<&FileRecord>) -> String {
     file.map(|it| it.found.path.display().to_string()).unwrap_or_default()
 }
 
-/// Combines the earlier result of a skill with the pages that it had no time for then.
+/// Merges the previous, partial result of a skill with the result for the pages that it had no time for.
 fn merge_documents(before: Document, now: Document) -> Document {
     let mut blocks = before.blocks;
     blocks.extend(now.blocks);
@@ -339,7 +347,7 @@ fn merge_documents(before: Document, now: Document) -> Document {
     Document { blocks, problems, title: before.title.or(now.title), ..now }
 }
 
-/// Opens the file if it still has the indexed content.
+/// Opens a file if it still has the indexed content; otherwise returns why not.
 async fn open_unchanged(record: &FileRecord, hash: ContentHash) -> Result<(File, StatBefore), String> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = blocking_at_file(record, move || {
@@ -353,7 +361,7 @@ async fn open_unchanged(record: &FileRecord, hash: ContentHash) -> Result<(File,
             Err(files::OpenProblem::Bad(failure)) => Err(failure.reason.name().to_string()),
         })
     });
-    opened.await.map_err(|error| error.message)?.unwrap_or_else(|| Err("its disk does not answer".to_string()))
+    opened.await.map_err(|error| error.message)?.unwrap_or_else(|| Err("the disk does not answer".to_string()))
 }
 
 /// The reason of a failure, with its detail if it has one.

@@ -1,8 +1,8 @@
-//! Why a skill gives no evidence.
+//! The error of a skill that gives no evidence.
 
 use crate::error::Error;
 
-/// Why a skill found nothing: one sentence for the warnings of the answer, with a hint if there is one.
+/// Why a skill gives no evidence: one sentence for the warnings of the answer, with a hint if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillProblem(pub String);
 

@@ -1,4 +1,4 @@
-//! Caching of skill results, with a scripted worker.
+//! Tests of the cache of skill results, with a scripted worker.
 
 use tempfile::TempDir;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::extract::scripted_worker;
 use crate::llm::Mock;
 
-/// A picture, its catalog record, and the evidence cache.
+/// A folder with an image, the catalog record of the image, and an evidence cache.
 struct Fixture {
     folder: TempDir,
     record: FileRecord,
@@ -24,7 +24,8 @@ impl Fixture {
         Fixture { folder, record, evidence }
     }
 
-    /// Returns skills with a model that answers by `mock`, and a worker that runs the script `does` first.
+    /// Returns skills with a model that answers like `mock`, and a worker that runs the shell script `does` before it
+    /// replies.
     fn skills(&self, mock: &Arc<Mock>, does: &str) -> Skills {
         let shown = vision::Picture { page: None, bytes: vec![7] }.pack();
         let packed = Document { blocks: vec![shown], ..Document::default() };

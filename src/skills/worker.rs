@@ -1,8 +1,9 @@
-//! Worker side of the skills: turns pages of PDFs and pictures into a document.
+//! The skills as they run in a worker process: turn the pages of PDFs and images into a document.
 //!
-//! Every page first becomes text with positions: from the PDF if it has a text layer, by OCR if it is a picture. The same
-//! search for tables, facts and signatures then runs on both, see [`crate::skills::layout::find_structure`]. Work stops before the
-//! time is up and returns what it has; [`Document::pages_without_text`] names the pages that were not reached.
+//! Every page first becomes text with positions: from the PDF if the page has a text layer, by OCR if it is an image. The
+//! same search for tables, facts and signatures then runs on both, see [`crate::skills::layout::find_structure`]. Work
+//! stops before the time is up and returns partial results; [`Document::pages_without_text`] lists the pages that were not
+//! read.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
@@ -29,28 +30,30 @@ pub const HANDLERS: &[SkillHandler] = &[
     SkillHandler { name: VISION, prepare: |_| {}, run: run_vision },
 ];
 
-/// Pages processed for one question: a page takes some milliseconds, and a crafted file claims millions. The next question
-/// continues with the others.
+/// Maximum number of pages processed for one question: a page takes some milliseconds, and a crafted file claims millions.
+/// The next question continues with the other pages.
 const MAX_PAGES: usize = 500;
-/// Pages of a PDF sent to a vision model: the first and the last, which show the title and the signatures.
+/// Maximum number of pages of a PDF sent to a vision model: the first and the last, which show the title and the
+/// signatures.
 const MAX_VISION_PAGES: usize = 2;
-/// Longest side of a picture for a vision model, in pixels; models shrink larger ones.
+/// Longest side of an image for a vision model, in pixels; models shrink larger ones.
 const VISION_PICTURE_SIDE: u32 = 1_600;
-/// JPEG quality of such a picture: text stays sharp.
+/// JPEG quality of an image for a vision model: text stays sharp.
 const VISION_JPEG_QUALITY: u8 = 85;
-/// Fewer letters in a whole file are specks or number plates, not the text of a document.
+/// If a whole file has fewer letters, they are specks or number plates, not the text of a document, and are dropped.
 const MIN_LETTERS: usize = 4;
 /// A longer line is a sentence, not a title.
 const MAX_TITLE_LETTERS: usize = 80;
-/// Narrower images are icons, rules and bullets.
+/// Images with a shorter side, in pixels, are icons, lines and bullets, and are not read.
 const MIN_IMAGE_SIDE: u32 = 200;
 
 type Outcome = Result<Document, ExtractFailure>;
 
-/// The networks of this process, or why they could not be loaded. Loading is tried only once: the sandbox forbids it later.
+/// The OCR networks of this process, or why they could not be loaded. They are loaded only once, before the sandbox
+/// forbids it.
 static OCR_ENGINE: Mutex<Option<Result<Ocr, ExtractFailure>>> = Mutex::new(None);
 
-/// Loads the models before the first file. If that fails, the job that needs them reports why.
+/// Loads the models before the first file. If that fails, the first job that needs them reports the error.
 fn prepare(tools: &Tools) {
     if let Some(tools) = &tools.ocr {
         load_ocr(&mut lock_ocr(), tools).ok();
@@ -76,22 +79,22 @@ fn load_ocr<'a>(
 struct DocumentBuilder<'a> {
     input: &'a SkillInput<'a>,
     document: Document,
-    /// Pages left for a later run.
+    /// Numbers of the pages that are left for a later run for lack of time.
     deferred: Vec<u32>,
     end: Instant,
     /// Time after which no further page is started, except the first.
     no_new_page_after: Option<Instant>,
-    /// Whether a page was started.
+    /// Whether a page was started; `no_new_page_after` applies only then.
     is_begun: bool,
 }
 
-/// A page that is a picture.
+/// A page that is an image, to be read by OCR.
 enum Scan<'a> {
     Pdf(PdfPage<'a>),
     Image(&'a [u8]),
 }
 
-/// `pdf_layout`: the structure of a PDF's pages, and the text of pages that are pictures.
+/// The skill `pdf_layout`: the structure of PDF pages, and the text of pages that are images.
 fn run_layout(input: &SkillInput<'_>) -> Outcome {
     let file = open_pdf(input)?;
     let mut reading = DocumentBuilder::new(input);
@@ -116,7 +119,7 @@ fn run_layout(input: &SkillInput<'_>) -> Outcome {
     reading.finish(pdf_title(&file))
 }
 
-/// `ocr_image`: the text of pictures, i.e. image files and PDF pages without a text layer.
+/// The skill `ocr_image`: the text of image files and of PDF pages without a text layer.
 fn run_ocr(input: &SkillInput<'_>) -> Outcome {
     let mut reading = DocumentBuilder::new(input);
     if !is_pdf(input) {
@@ -133,7 +136,7 @@ fn run_ocr(input: &SkillInput<'_>) -> Outcome {
     let pages = reading.set_page_count(&file);
     let mut scans = Vec::new();
     for number in reading.select_pages(pages) {
-        // Opening a page takes time too.
+        // Checks the time even before a page is opened, because that takes time too.
         if reading.is_late() {
             reading.document.truncated = true;
             reading.deferred.push(number);
@@ -150,7 +153,7 @@ fn run_ocr(input: &SkillInput<'_>) -> Outcome {
     reading.finish(None)
 }
 
-/// `vision`, the worker's part: renders the pages that the model will see.
+/// The worker's part of the skill `vision`: renders the pages that the model will see.
 fn run_vision(input: &SkillInput<'_>) -> Outcome {
     if !is_pdf(input) {
         let picture = image_decoder::decode_page(input.bytes, 0)?;
@@ -169,7 +172,7 @@ fn run_vision(input: &SkillInput<'_>) -> Outcome {
     Ok(document)
 }
 
-/// Shrinks a picture for a model, and packs it.
+/// Shrinks an image for a vision model, and encodes it as a block.
 fn vision_block(page: Option<u32>, picture: RgbImage) -> Result<Block, ExtractFailure> {
     let mut picture = image::DynamicImage::from(picture);
     if picture.width().max(picture.height()) > VISION_PICTURE_SIDE {
@@ -245,7 +248,7 @@ impl<'a> DocumentBuilder<'a> {
         pages
     }
 
-    /// Returns the pages to process, in order: those requested, or all.
+    /// Returns the numbers of the pages to process, in order: the requested pages, or all.
     fn select_pages(&mut self, pages: u32) -> Vec<u32> {
         let most = self.input.limits.pages;
         let mut chosen: Vec<u32> = match &self.input.job.pages {
@@ -259,8 +262,8 @@ impl<'a> DocumentBuilder<'a> {
         chosen
     }
 
-    /// Reads pages that are pictures, as many as there is time for. For a question the first and the last page come first:
-    /// they show the title and the signatures.
+    /// Reads pages that are images by OCR, as many as there is time for. For a question, reads the first and the last page
+    /// first, which show the title and the signatures.
     fn read_scans(&mut self, mut scans: Vec<(u32, Scan<'_>)>) -> Result<(), ExtractFailure> {
         if scans.is_empty() {
             return Ok(());
@@ -287,7 +290,7 @@ impl<'a> DocumentBuilder<'a> {
         Ok(())
     }
 
-    /// Reads one picture. An unreadable one is a problem of that page only.
+    /// Reads one image by OCR. If that fails, only this page gets a problem.
     fn read_scan(&mut self, ocr: &mut Ocr, number: u32, scan: &Scan<'_>) {
         let picture: Result<RgbImage, String> = match scan {
             Scan::Pdf(page) => layout::render_page(page),
@@ -321,7 +324,8 @@ impl<'a> DocumentBuilder<'a> {
         }));
     }
 
-    /// Sorts the pages, truncates the text to its limit, and sets the title: the file's own, or the first heading.
+    /// Sorts the pages, truncates the text to its limit, and sets the title: that of the file, or the first heading or
+    /// line.
     fn finish(mut self, title: Option<String>) -> Outcome {
         let mut document = std::mem::take(&mut self.document);
         document.pages_without_text.append(&mut self.deferred);
@@ -365,7 +369,7 @@ fn outside_in<T>(items: Vec<T>) -> Vec<T> {
     ordered
 }
 
-/// Converts a page read by OCR into an upright [`Page`]: the search for structure expects lines that run to the right.
+/// Converts an OCR result into an upright [`Page`], because the search for structure expects lines that run to the right.
 fn to_layout_page(read: &OcrPage) -> Page {
     let (width, height) = (read.width as f32, read.height as f32);
     let quarter = usize::from(read.rotation_degrees / 90);
@@ -380,14 +384,14 @@ fn to_layout_page(read: &OcrPage) -> Page {
             top,
             right: upright.right * width,
             bottom,
-            // The box reaches from the highest to the lowest letter, plus a margin.
+            // Estimates the letter size: the box includes a margin above the highest and below the lowest letter.
             size: (bottom - top) * 0.75,
         });
     }
     Page { width, height, pieces, quarter_turns: quarter as u8, measured: false, ..Page::default() }
 }
 
-/// Returns a region after the page was turned clockwise by a quarter.
+/// Returns a region as it is after a clockwise quarter turn of the page.
 fn turn_clockwise(it: Region) -> Region {
     Region { left: 1.0 - it.bottom, top: it.left, right: 1.0 - it.top, bottom: it.right }
 }

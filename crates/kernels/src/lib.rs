@@ -1,4 +1,4 @@
-//! The arithmetic of vic in vector instructions, and the memory that it runs in. See the README for what is unsafe and why.
+//! Vector arithmetic of vic, and a memory arena for ONNX Runtime. README.md lists what is unsafe and why.
 
 #![allow(
     unsafe_code,

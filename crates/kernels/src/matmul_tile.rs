@@ -1,27 +1,28 @@
-//! The inner tile of a matrix product, the fastest arithmetic that a processor can do: the reference for the encoder's speed.
+//! The inner tile of a matrix product, the fastest arithmetic of a processor: the reference for the speed of the encoder.
 //!
-//! Operands lie in the L1 cache and sums stay in registers; nothing is packed or written back. 12 rows by two registers
-//! (6 with AVX2). fp32 uses fused multiply-add; int8 multiplies bytes in groups of four into 32-bit sums (VNNI).
+//! The operands are in the L1 cache and the sums in registers; nothing is packed or written back. A tile has 12 rows (6
+//! with AVX2) by two registers. fp32 uses fused multiply-add; int8 multiplies bytes in groups of four into 32-bit sums
+//! (VNNI).
 
-/// Depth of the tile: both operands fit the L1 cache of every CPU of the last ten years.
+/// Depth of the tile: both operands fit in the L1 cache of every CPU of the last ten years.
 pub const TILE_DEPTH: usize = 128;
 
-/// A tile of a matrix product over four-byte elements: a float, or four small integers.
+/// One tile of a matrix product over elements of four bytes: a float, or four 8-bit integers.
 pub struct Tile<T> {
-    /// The instruction set.
+    /// Name of the instruction set.
     pub instructions: &'static str,
-    /// Rows of the product.
+    /// Number of rows of the product.
     pub rows: usize,
-    /// Columns of the product.
+    /// Number of columns of the product.
     pub columns: usize,
-    /// Operations per pair of elements.
+    /// Number of operations for each pair of elements.
     pub operations: usize,
     /// Multiplies `rows` x [`TILE_DEPTH`] by [`TILE_DEPTH`] x `columns` elements into `rows` x `columns` sums.
     pub run: fn(&[T], &[T], &mut [T]),
 }
 
 impl<T> Tile<T> {
-    /// Operations of one run: a multiplication and an addition count as two.
+    /// Returns the number of operations of one run; a multiplication and an addition count as two.
     pub fn operations_of_all(&self) -> f64 {
         (self.operations * self.rows * self.columns * TILE_DEPTH) as f64
     }
@@ -41,13 +42,13 @@ fn portable_tile(left: &[f32], right: &[f32], sums: &mut [f32]) {
 
 const PORTABLE: Tile<f32> = Tile { instructions: "portable", rows: 4, columns: 8, operations: 2, run: portable_tile };
 
-/// The widest fp32 tile that this CPU supports.
+/// Returns the widest fp32 tile that this CPU supports.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn fp32() -> Tile<f32> {
     PORTABLE
 }
 
-/// The widest int8 tile that this CPU supports.
+/// Returns the widest int8 tile that this CPU supports.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn int8() -> Option<Tile<i32>> {
     None
@@ -63,7 +64,7 @@ mod x86 {
 
     use super::{PORTABLE, Tile};
 
-    /// Defines one tile function: `$rows` rows by two registers of `$lanes` elements.
+    /// Defines one tile function for `$rows` rows by two registers of `$lanes` elements.
     macro_rules! tile {
         ($name:ident, $feature:literal, $element:ty, $rows:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident,
          $splat:ident, ($sum:ident, $a:ident, $b:ident) => $multiply_add:expr) => {
@@ -71,7 +72,7 @@ mod x86 {
             fn $name(left: &[$element], right: &[$element], sums: &mut [$element]) {
                 let mut tile = [[$zero(); 2]; $rows];
                 for (left, right) in left.as_chunks::<$rows>().0.iter().zip(right.as_chunks::<{ 2 * $lanes }>().0) {
-                    // SAFETY: the chunk holds two registers.
+                    // SAFETY: the chunk is exactly as long as two registers.
                     let both = unsafe { [$load(right.as_ptr().cast()), $load(right.as_ptr().add($lanes).cast())] };
                     for (pair, element) in tile.iter_mut().zip(left) {
                         let $a = $splat(*element);
@@ -82,7 +83,7 @@ mod x86 {
                     }
                 }
                 for (to, row) in sums.as_chunks_mut::<{ 2 * $lanes }>().0.iter_mut().zip(tile) {
-                    // SAFETY: the chunk holds two registers.
+                    // SAFETY: the chunk is exactly as long as two registers.
                     unsafe {
                         $store(to.as_mut_ptr().cast(), row[0]);
                         $store(to.as_mut_ptr().add($lanes).cast(), row[1]);
@@ -101,7 +102,7 @@ mod x86 {
     tile!(int8_256, "avx2,avxvnni", i32, 6, 8, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256,
         _mm256_set1_epi32, (sum, a, b) => _mm256_dpbusd_avx_epi32(sum, a, b));
 
-    /// The widest fp32 tile that this CPU supports.
+    /// Returns the widest fp32 tile that this CPU supports.
     pub fn fp32() -> Tile<f32> {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: `is_x86_feature_detected` confirmed the instructions.
@@ -109,14 +110,14 @@ mod x86 {
             return Tile { instructions: "avx512f", rows: 12, columns: 32, operations: 2, run };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: as above.
+            // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[f32], b: &[f32], sums: &mut [f32]| unsafe { fp32_256(a, b, sums) };
             return Tile { instructions: "avx2", rows: 6, columns: 16, operations: 2, run };
         }
         PORTABLE
     }
 
-    /// The widest int8 tile that this CPU supports.
+    /// Returns the widest int8 tile that this CPU supports.
     pub fn int8() -> Option<Tile<i32>> {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
             // SAFETY: `is_x86_feature_detected` confirmed the instructions.
@@ -124,7 +125,7 @@ mod x86 {
             return Some(Tile { instructions: "avx512vnni", rows: 12, columns: 32, operations: 8, run });
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
-            // SAFETY: as above.
+            // SAFETY: `is_x86_feature_detected` confirmed the instructions.
             let run = |a: &[i32], b: &[i32], sums: &mut [i32]| unsafe { int8_256(a, b, sums) };
             return Some(Tile { instructions: "avxvnni", rows: 6, columns: 16, operations: 8, run });
         }
@@ -136,7 +137,7 @@ mod x86 {
 mod tests {
     use super::*;
 
-    /// Runs a tile over small numbers; returns the rows of sums.
+    /// Runs a tile over elements given by index; returns the sums, row by row.
     fn product<T: Copy + Default>(tile: &Tile<T>, left: impl Fn(usize) -> T, right: impl Fn(usize) -> T) -> Vec<T> {
         let left: Vec<T> = (0..tile.rows * TILE_DEPTH).map(left).collect();
         let right: Vec<T> = (0..tile.columns * TILE_DEPTH).map(right).collect();
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn int8_tile_equals_byte_matrix_product() {
         let Some(tile) = int8() else { return };
-        // Unsigned bytes on the left, signed ones on the right.
+        // Unsigned bytes are on the left, signed ones on the right.
         let bytes = |at: usize| [at % 7, at % 3, 1, at % 2].map(|it| it as u8);
         let signed = |at: usize| [at as i32 % 5 - 2, 1, -1, at as i32 % 3].map(|it| it as i8 as u8);
         let sums = product(&tile, |at| i32::from_le_bytes(bytes(at)), |at| i32::from_le_bytes(signed(at)));

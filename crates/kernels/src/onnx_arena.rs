@@ -1,9 +1,9 @@
-//! A memory arena that the process's networks share and that returns memory to the system.
+//! A memory arena for ONNX Runtime that all networks of the process share and that returns memory to the system.
 //!
-//! A session's own arena doubles as it grows and never shrinks: recognising a page took 600 MiB instead of 430. Without
+//! The arena of a single session doubles as it grows and never shrinks: OCR of a page took 600 MiB instead of 430. Without
 //! an arena, each tensor is allocated from the system, and a page takes three times as long. This arena allocates one
-//! large chunk at a time; only used pages become resident. A run can release the chunk at its end if no long-lived data
-//! lies in it: see [`shrink_after_run`].
+//! large chunk at a time, of which only used pages take memory. It can release the chunk at the end of a run if no
+//! long-lived data lies in it: see [`shrink_after_run`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,19 +12,19 @@ use ort::environment::Environment;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::session::{NoSelectedOutputs, RunOptions};
 
-/// Chunk size: larger than a run needs, so that one chunk suffices and no space is lost between chunks.
+/// Size of a chunk, in bytes: more than a run needs, so that one chunk suffices and no space between chunks is lost.
 const CHUNK_BYTES: usize = 256 << 20;
-/// A free block is split if it exceeds the request by this many bytes.
+/// A free block is split if it is larger than the request by at least this many bytes.
 const SPLIT_THRESHOLD_BYTES: usize = 16 << 20;
 
-/// Whether the process has created the arena.
+/// Whether this process has created the arena.
 static CREATED: Mutex<bool> = Mutex::new(false);
 
-/// Creates the arena of the environment unless it exists. Sessions opened with the environment's allocators allocate
-/// from it.
+/// Creates the arena of the ONNX Runtime environment, unless it exists. Sessions that use the allocators of the
+/// environment allocate from it.
 ///
 /// # Errors
-/// The library does not support these calls or settings.
+/// When the ONNX Runtime library does not support these calls or settings.
 pub fn ensure_created(environment: &Environment) -> ort::Result<()> {
     let mut is_made = CREATED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*is_made {
@@ -36,7 +36,7 @@ pub fn ensure_created(environment: &Environment) -> ort::Result<()> {
 
 fn register_arena(environment: &Environment) -> ort::Result<()> {
     let place = MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Arena, MemoryType::Default)?;
-    // The first chunk is never released; its size stays at the library's minimum.
+    // Does not set the size of the first chunk, which is never released; it stays at the minimum of the library.
     let settings = [
         (c"initial_growth_chunk_size_bytes", CHUNK_BYTES),
         (c"max_power_of_two_extend_bytes", CHUNK_BYTES),
@@ -56,10 +56,10 @@ fn register_arena(environment: &Environment) -> ort::Result<()> {
 }
 
 /// Returns run options that make the arena release unused memory at the end of the run. The outputs of the run must be
-/// allocated elsewhere.
+/// allocated elsewhere, or their chunk could not be released.
 ///
 /// # Errors
-/// The library does not know the option.
+/// When the ONNX Runtime library does not know the option.
 pub fn shrink_after_run() -> ort::Result<RunOptions<NoSelectedOutputs>> {
     let mut options = RunOptions::new()?;
     options.set("memory.enable_memory_arena_shrinkage", "cpu:0")?;

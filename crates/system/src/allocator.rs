@@ -1,15 +1,15 @@
-//! jemalloc, the allocator of the daemon.
+//! jemalloc, the memory allocator of the daemon.
 //!
-//! A question allocates thousands of times on several threads. At 100,000 chunks it took 7.3 ms with the system allocator
-//! and takes 6.4 ms with jemalloc, at the same process size.
+//! A question allocates memory thousands of times on several threads. At 100,000 chunks, it took 7.3 ms with the allocator
+//! of the system and takes 6.4 ms with jemalloc, at the same process size.
 
 use std::ffi::{CStr, c_char};
 
 pub use tikv_jemallocator::Jemalloc;
 
-/// At most four arenas regardless of core count, because each keeps free memory of its own. Memory that was free for 0.1 s
-/// returns to the system. A question reads some MiB on any thread; with one second, a start with a million files took 117
-/// MiB more at its peak.
+/// Settings of jemalloc. At most four arenas regardless of core count, because each keeps free memory of its own. Memory
+/// that was free for 0.1 s returns to the system: a question reads some MiB on any thread, and with one second, the peak
+/// memory of a start with a million files was 117 MiB larger.
 // SAFETY: jemalloc defines this name and expects a pointer to a NUL-terminated string there.
 #[used]
 #[unsafe(export_name = "_rjem_malloc_conf")]

@@ -1,11 +1,11 @@
-//! Environment variables that a library reads when it is loaded.
+//! Sets environment variables that a library reads when it is loaded.
 
 use std::io;
 
-/// Sets a variable of this process and its children.
+/// Sets a variable of this process, which its children inherit.
 ///
 /// # Errors
-/// Another thread runs already and could read the environment at the same time.
+/// When another thread exists, which could read the environment at the same time.
 pub fn set_variable_before_threads(name: &str, value: &str) -> io::Result<()> {
     if count_threads()? != 1 {
         return Err(io::Error::other(format!("{name} must be set before the first thread is started")));
@@ -20,7 +20,7 @@ fn count_threads() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Other systems have no cheap count; the caller's word is taken.
+/// Returns 1: other systems have no cheap count of threads, so the function relies on being called early enough.
 #[cfg(not(target_os = "linux"))]
 fn count_threads() -> io::Result<usize> {
     Ok(1)

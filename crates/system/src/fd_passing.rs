@@ -4,20 +4,20 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Space for one control message with one descriptor, aligned as its header requires.
+/// Buffer for one control message with one descriptor, aligned as the header of the message requires.
 #[repr(C)]
 union Control {
     header: libc::cmsghdr,
     bytes: [u8; 64],
 }
 
-/// Size of the payload of the control message.
+/// Size in bytes of the payload of the control message: one descriptor.
 const DESCRIPTOR_BYTES: u32 = size_of::<libc::c_int>() as u32;
 
-/// Sends bytes, with a descriptor attached to the first one. Returns the number of bytes sent.
+/// Sends bytes, with the descriptor of `file` attached to the first byte. Returns the number of bytes sent.
 ///
 /// # Errors
-/// The socket is broken or not ready.
+/// When the socket is broken or not ready.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: &File) -> io::Result<usize> {
     let mut control = Control { bytes: [0; 64] };
     let mut buffer = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -39,10 +39,10 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: &File) -> io::Result<usi
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives bytes and the descriptor attached to them, if any. Zero bytes mean that the other side closed the socket.
+/// Receives bytes and the file attached to them, if any. Zero bytes mean that the other side closed the socket.
 ///
 /// # Errors
-/// The socket is broken or not ready.
+/// When the socket is broken or not ready.
 pub fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Option<File>)> {
     let mut control = Control { bytes: [0; 64] };
     let mut buffer = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };

@@ -1,4 +1,4 @@
-//! The system calls of vic that have no safe form in the libraries it uses, behind safe functions. See the README.
+//! System calls that the libraries of vic do not offer in a safe form, behind safe functions; README.md lists them.
 
 #![allow(unsafe_code, reason = "system calls without a safe form; README.md lists them")]
 

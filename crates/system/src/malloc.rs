@@ -1,12 +1,12 @@
-//! Settings of the C library's allocator, which workers and C libraries use.
+//! Settings of the allocator of the C library, which worker processes and C libraries use.
 
-/// Makes the allocator return freed memory at once. By default it keeps such memory for reuse, which adds up over the
-/// threads of an idle daemon. Call it before a second thread starts.
+/// Makes the allocator return freed memory to the system at once. By default it keeps such memory for reuse, which adds up
+/// over the threads of an idle daemon. Call it before a second thread starts.
 pub fn return_memory_early() {
-    /// Allocations from this size on are mapped, and unmapped when freed.
+    /// Allocations of this size in bytes or more get their own memory mapping, which is unmapped when they are freed.
     #[cfg(target_env = "gnu")]
     const MAPPED_FROM: libc::c_int = 256 << 10;
-    /// Arenas shared by all threads; each keeps its own free lists.
+    /// Number of arenas that all threads share; each arena keeps its own free memory.
     #[cfg(target_env = "gnu")]
     const HEAPS: libc::c_int = 2;
     #[cfg(target_env = "gnu")]
@@ -18,10 +18,10 @@ pub fn return_memory_early() {
     }
 }
 
-/// Returns the free memory of the allocator to the system.
+/// Returns the free memory of the allocator to the operating system.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it only returns unused pages to the system, under the allocator's own locks.
+    // SAFETY: `malloc_trim` only returns unused pages to the system, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -1,9 +1,9 @@
-//! A filter of system calls that denies a child every network, and its descendants too.
+//! A seccomp filter that denies a child process, and its descendants, all network access.
 //!
-//! It denies sockets of every kind, also to programs on this machine, which could forward data. Pairs of connected
-//! stream sockets remain allowed: many language runtimes use one to wake themselves up, and they have no outside peer.
-//! Other ways to a socket are denied too: `io_uring`, and the memory or descriptors of another process. Nothing else is
-//! restricted: the child can read and write the user's files.
+//! It denies sockets of every kind, even local ones, because a local program could forward data. Pairs of connected stream
+//! sockets remain allowed: many language runtimes use one to wake themselves up, and they have no outside peer. Other ways
+//! to obtain a socket are denied too: `io_uring`, and the memory or descriptors of another process. Nothing else is
+//! restricted: the child can read and write the files of the user.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// System calls that create or redirect a socket, or obtain one by other means.
+/// System calls that create or redirect a socket, or obtain one in another way.
 const DENIED_CALLS: [c_long; 13] = [
     libc::SYS_socket,
     libc::SYS_connect,
@@ -33,22 +33,22 @@ const DENIED_CALLS: [c_long; 13] = [
     libc::SYS_perf_event_open,
 ];
 
-/// The second set of system call numbers of some x86-64 kernels (x32), and the calls that exist only there: `ptrace`,
-/// `process_vm_readv`, `process_vm_writev`.
+/// Offset of the second set of system call numbers of some x86-64 kernels (x32), and the calls that exist only in that
+/// set: `ptrace`, `process_vm_readv`, `process_vm_writev`.
 #[cfg(target_arch = "x86_64")]
 const X32_CALLS: (c_long, [c_long; 3]) = (0x4000_0000, [521, 539, 540]);
 
-/// Error of the child if the filter cannot be installed. Neither chdir nor exec returns it.
+/// Error number with which starting the child fails if the filter cannot be installed. Neither chdir nor exec returns it.
 const FILTER_ERRNO: i32 = libc::EDOM;
 
-/// Denies network access to a command before it is started.
+/// Denies network access to a command that has not been started yet.
 ///
 /// # Errors
-/// There is no filter for this platform.
+/// When there is no filter for this platform.
 pub fn install(command: &mut Command) -> io::Result<()> {
     let filter = build_filter().map_err(io::Error::other)?;
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. These are two plain system calls that
-    // allocate nothing; the filter was built before.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The filter, built before, is applied by two plain
+    // system calls that allocate nothing.
     unsafe {
         command.pre_exec(move || {
             seccompiler::apply_filter(&filter).map_err(|_| io::Error::from_raw_os_error(FILTER_ERRNO))
@@ -57,15 +57,15 @@ pub fn install(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a command did not start because the system refused its filter.
+/// Returns whether a command failed to start because the kernel refused the filter.
 pub fn was_refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(FILTER_ERRNO)
 }
 
-/// Checks that commands can be confined on this machine, without starting one.
+/// Checks that this machine supports the filter, without starting a command.
 ///
 /// # Errors
-/// There is no filter for this platform, or the kernel has no such filters.
+/// When there is no filter for this platform, or the kernel does not support such filters.
 pub fn check_supported() -> io::Result<()> {
     build_filter().map_err(io::Error::other)?;
     let action = libc::SECCOMP_RET_ERRNO;
@@ -84,12 +84,13 @@ fn build_filter() -> Result<BpfProgram, BackendError> {
         rules.extend(again);
         rules.extend(own.map(|it| (it | other, Vec::new())));
     }
-    // System calls of another architecture, as in 32-bit programs, kill the process.
+    // The filter library itself kills a process that makes system calls of another architecture, as 32-bit programs do.
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Denies socket pairs that can reach other peers: datagram and raw sockets, and all families except Unix.
+/// Returns rules that deny socket pairs that can reach other peers: datagram and raw sockets, and all families except
+/// Unix.
 fn denied_socket_pairs() -> Result<Vec<SeccompRule>, BackendError> {
     use SeccompCmpOp::{MaskedEq, Ne};
     const KIND: u64 = 0xF;

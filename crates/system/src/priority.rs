@@ -1,26 +1,27 @@
 //! CPU and I/O priority of a thread.
 //!
-//! On Linux these belong to a thread, not to the process, and an ordinary user cannot raise them again. Threads that serve
-//! questions must never call these functions.
+//! On Linux, priorities belong to a thread, not to the process, and an ordinary user cannot raise them again. Threads that
+//! answer questions must never call these functions.
 
-/// Niceness of indexing threads: a tenth of a core next to threads at the usual 0. Not lower, because files that the user
-/// has just saved take this path too.
+/// Niceness of indexing threads: they get a tenth of a core while threads with niceness 0 are busy. Not higher, because
+/// files that the user has just saved are indexed by these threads too.
 const INDEXING_NICENESS: i32 = 10;
 
-/// Niceness of computing threads: a hundredth of a core under contention, but never zero.
+/// Niceness of threads with long computations: a hundredth of a core while other threads are busy, but never zero.
 const COMPUTING_NICENESS: i32 = 19;
 
-/// I/O scheduling class.
+/// I/O scheduling class of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoClass {
-    /// Lowest priority of the best-effort class. A lock holder in the idle class could block others forever on a busy disk.
+    /// Lowest priority of the best-effort class. Not idle: on a busy disk, an idle thread that holds a lock could block
+    /// others forever.
     LowestBestEffort,
-    /// The idle class: served only when no other process uses the disk.
+    /// The idle class: served only while no other process uses the disk.
     Idle,
 }
 
-/// Lowers the priority of this thread, for threads and processes that index. Ignores a refusal by the system: the work goes
-/// on at the usual priority.
+/// Lowers the priority of the calling thread; for threads and processes that index. If the system refuses, the thread
+/// continues at its current priority.
 pub fn lower_priority(disk: IoClass) {
     set_niceness(INDEXING_NICENESS);
     set_io_class(disk);
@@ -33,7 +34,7 @@ pub fn minimize_priority() {
 }
 
 fn set_niceness(niceness: i32) {
-    // Fails when the thread is nicer already.
+    // Ignores an error: the niceness of the thread is higher already, and an ordinary user cannot lower it.
     let _nicer = rustix::process::setpriority_process(None, niceness);
     set_scheduler(libc::SCHED_BATCH);
 }
@@ -67,7 +68,7 @@ fn set_io_class(_disk: IoClass) {}
 mod tests {
     use super::*;
 
-    /// Niceness and scheduling policy of a thread after `work`, from the fields of its `stat` after the name.
+    /// Returns niceness and scheduling policy of a thread after `work`, from the fields after the name in its `stat` file.
     fn priority_after(work: fn()) -> (i32, i32) {
         let stat = move || {
             work();

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Starts the command in a new session, so that it survives the terminal of its parent.
+/// Makes the command start in a new session, so that it survives the end of its parent's terminal.
 pub fn start_new_session(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. setsid is one, and it allocates nothing.
     unsafe {
@@ -12,7 +12,7 @@ pub fn start_new_session(command: &mut Command) {
     }
 }
 
-/// Starts the command in its own session without inherited file descriptors.
+/// Makes the command start in a new session, without file descriptors inherited from the parent.
 pub fn isolate(command: &mut Command) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed. Both are plain system calls and allocate
     // nothing. Descriptors are marked close-on-exec instead of closed: the standard library still needs one of them.
@@ -26,28 +26,28 @@ pub fn isolate(command: &mut Command) {
     }
 }
 
-/// Closes all descriptors except the standard ones: libraries of the parent may have left some open. Call it first in the
-/// process.
+/// Closes all file descriptors except standard input, output and error: libraries of the parent process may have left some
+/// open. Call it first in the process.
 #[cfg(target_os = "linux")]
 pub fn close_inherited_descriptors() {
     const FIRST: libc::c_uint = 3;
     // SAFETY: called first in the process, when it owns no descriptor beyond the standard ones.
     unsafe {
-        // Kernels before 5.9 lack the call; descriptors opened by Rust are not inherited anyway.
+        // An error is ignored: kernels before 5.9 lack the call, and descriptors opened by Rust are not inherited anyway.
         libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0);
     }
 }
 
-/// Returns the peak memory in bytes of a child that has exited and is not reaped yet; `None` while it runs. `/proc` no
-/// longer has this number then.
+/// Returns the peak memory in bytes of a child that has exited and is not reaped yet, when `/proc` no longer has this
+/// number; `None` while it runs.
 ///
 /// # Errors
-/// There is no such child, or it was reaped.
+/// When there is no such child, or it was reaped.
 #[cfg(target_os = "linux")]
 pub fn exited_peak_memory(child: rustix::process::Pid) -> io::Result<Option<u64>> {
-    // SAFETY: both are plain data, for which zeros are valid.
+    // SAFETY: both types are plain data, for which zeros are valid.
     let (mut information, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes only to these two, and both live until it returns.
+    // SAFETY: the kernel writes only to `information` and `usage`, which live until it returns.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_waitid,
@@ -61,12 +61,12 @@ pub fn exited_peak_memory(child: rustix::process::Pid) -> io::Result<Option<u64>
     if answer != 0 {
         return Err(io::Error::last_os_error());
     }
-    // If the child has not exited, the fields are 0.
+    // If the child has not exited, the kernel leaves the fields 0.
     let has_ended = information.si_signo == libc::SIGCHLD;
     Ok(has_ended.then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10))
 }
 
-/// Ends the process as a kill would, with success. No destructor runs, because one could wait for busy threads.
+/// Ends the process at once, with success. No destructor runs, because one could wait for busy threads.
 pub fn exit_now() -> ! {
     // SAFETY: `_exit` does not return and touches no memory.
     unsafe { libc::_exit(0) }
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn isolated_command_leads_its_session() {
         let mut command = Command::new("sh");
-        // Field 6 of `stat` is the session.
+        // The shell prints fields 1 and 6 of its `stat` file: the ids of the process and of its session.
         command.args(["-c", "read -r stat < /proc/self/stat; set -- $stat; echo $1 $6"]);
         isolate(&mut command);
         let output = String::from_utf8(command.output().unwrap().stdout).unwrap();

@@ -1,50 +1,51 @@
-//! The interface of the system's file events, which every kind of watcher implements.
+//! Interface to the file events of the operating system: the event type, and the trait that every watch backend
+//! implements.
 //!
-//! Events carry a watch descriptor and not a path, so that the owner of the descriptors decides what an event means after a
-//! folder has moved.
+//! Events carry a watch descriptor instead of a path: only the caller, who owns the descriptors, knows the current path of
+//! a folder that has moved.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// A watch descriptor.
+/// Watch descriptor: identifies a watched folder.
 pub type Descriptor = i32;
 
 /// One event of a watched folder or of an entry in it.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The watch that it belongs to; meaningless for [`EventKind::Overflow`].
+    /// The watched folder; meaningless for [`EventKind::Overflow`].
     pub watch: Descriptor,
-    /// What happened.
+    /// What happened to the folder or entry.
     pub kind: EventKind,
     /// Whether the entry is a folder.
     pub is_folder: bool,
-    /// Equal for both halves of a rename; else 0.
+    /// Links the two events of a rename, which have the same cookie; 0 for other events.
     pub cookie: u32,
-    /// The entry of the watched folder; `None` for the folder itself.
+    /// Name of the entry in the watched folder; `None` for an event of the folder itself.
     pub name: Option<OsString>,
 }
 
-/// What happened.
+/// What happened to a watched folder or to an entry in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Events were lost.
+    /// The event queue overflowed: events were lost.
     Overflow,
-    /// The system has ended the watch.
+    /// The operating system has ended the watch.
     WatchEnded,
-    /// A new entry.
+    /// An entry was created.
     Created,
-    /// The entry is gone.
+    /// An entry was deleted.
     Deleted,
-    /// Content was written; the file may still be open.
+    /// Content was written to a file, which may still be open.
     Written,
     /// A file that was open for writing was closed.
     Closed,
-    /// Permissions, times or links.
+    /// Permissions, times or the number of links of an entry changed.
     AttributesChanged,
-    /// The entry has left this place; its new place has the same cookie.
+    /// An entry was moved out of the watched folder; the event at its new path has the same cookie.
     MovedFrom,
-    /// The entry has come to this place.
+    /// An entry was moved into the watched folder.
     MovedTo,
     /// The watched folder itself was deleted or moved.
     FolderGone,
@@ -52,55 +53,55 @@ pub enum EventKind {
     Unmounted,
 }
 
-/// Why a folder is not watched.
+/// Why a folder cannot be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It no longer exists, or is no folder.
+    /// The folder no longer exists, or the path is not a folder.
     Gone,
-    /// It cannot be read for lack of permission.
+    /// The folder cannot be read for lack of permission.
     Denied,
-    /// The limit of watches is reached.
+    /// The limit on the number of watches is reached.
     Limit,
-    /// Its path is longer than the system supports: files in it cannot be opened either.
+    /// The path is longer than the operating system supports; files in the folder cannot be opened either.
     PathTooLong,
-    /// Anything else.
+    /// Any other error, as a message.
     Failed(String),
 }
 
-/// The watches of the operating system, each for one folder.
+/// The watches of the operating system, each for one folder without its subfolders.
 pub trait WatchBackend {
-    /// Watches a folder. A watched folder keeps its descriptor, even if its path has changed.
+    /// Watches a folder. A folder that is watched already keeps its descriptor, even if its path has changed.
     ///
     /// # Errors
-    /// It is not watched, and why.
+    /// Why the folder cannot be watched.
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal>;
 
-    /// Stops a watch, if it exists.
+    /// Stops a watch; does nothing if it does not exist.
     fn unwatch(&mut self, watch: Descriptor);
 
-    /// Returns the type of the file system if other machines can change it without events.
+    /// Returns the type of the folder's file system if other machines can change it without causing events here.
     fn remote(&self, folder: &Path) -> Option<&'static str>;
 
-    /// Watches the place of the heartbeat, with a new descriptor each time.
+    /// Watches the file of the heartbeat, with a new descriptor each time.
     ///
     /// # Errors
-    /// No watch is left.
+    /// When the operating system allows no further watch.
     fn watch_heartbeat(&mut self) -> io::Result<Descriptor>;
 }
 
-/// Takes events off the system's queue and passes each to its argument until that returns false. Blocks. Fails when no more
-/// events will arrive.
+/// Passes each event of the system's queue to its argument, until the argument returns false. Blocks while the queue is
+/// empty. Fails when no more events will arrive.
 pub type EventReader = Box<dyn FnOnce(&mut dyn FnMut(Event) -> bool) -> io::Result<()> + Send>;
 
-/// Causes an event at the place of the heartbeat, behind everything that happened before.
+/// Causes a heartbeat event, which arrives after all events that happened before.
 pub type Beat = Box<dyn Fn() + Send + Sync>;
 
-/// A backend without a watch, its queue and its heartbeat.
+/// A new backend that watches nothing yet, with its event queue and its heartbeat.
 pub struct OpenBackend<B> {
-    /// The watches.
+    /// Adds and removes watches.
     pub backend: B,
-    /// The reading end of the queue.
+    /// Reads the event queue.
     pub reader: EventReader,
-    /// Sends a heartbeat.
+    /// Causes a heartbeat event.
     pub beat: Beat,
 }

@@ -1,9 +1,10 @@
-//! Kernel events: only those that can change a file.
+//! Watch backend for Linux: inotify, with only the events of changes to files.
 //!
-//! The usual library is not used, because it also requests an event for every open: reading a tree, as indexing does, would
-//! fill the queue and lose the events that matter.
+//! The `notify` library is not used here, because it also requests an event for every file that is opened: indexing opens
+//! whole trees, which would fill the queue and lose the events of changes.
 //!
-//! The heartbeat is an event of a few bytes of memory that the queue watches too: it touches no user file and no disk.
+//! The heartbeat is an event of a small file in memory (memfd) that the queue watches too: it touches no user file and no
+//! disk.
 
 use std::ffi::OsStr;
 use std::io;
@@ -20,25 +21,25 @@ use rustix::io::Errno;
 
 use crate::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
 
-/// Bytes per read: about as many events as the kernel keeps, or two thousand with the longest names.
+/// Bytes read at a time: about as many events as the kernel keeps, or two thousand with names of maximum length.
 const BUFFER: usize = 512 << 10;
 
-/// Shortest time between two reads of the queue. With thousands of events per second, waking a thread for each would cost
-/// far more than it is worth, also for the program that makes the changes. The kernel keeps 16,384 events meanwhile.
+/// Minimum time between two reads of the queue. With thousands of events per second, waking a thread for each would cost
+/// much CPU time, and slow down the program that makes the changes. The kernel keeps 16,384 events meanwhile.
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(10);
 
-/// One inotify instance with its queue.
+/// An inotify instance, with the memory file of its heartbeat.
 pub struct Inotify {
     queue: Arc<OwnedFd>,
-    /// The bytes of the heartbeat, and their watch.
+    /// The memory file of the heartbeat; below, its watch.
     memory: Arc<OwnedFd>,
     heartbeat: Option<Descriptor>,
 }
 
-/// Opens an instance without a watch.
+/// Opens an inotify instance that watches nothing yet.
 ///
 /// # Errors
-/// The system grants no instance, e.g. because of `fs.inotify.max_user_instances`.
+/// When the kernel allows no further instance, e.g. because of `fs.inotify.max_user_instances`.
 pub fn open() -> io::Result<OpenBackend<Inotify>> {
     let queue = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
     let memory = Arc::new(memfd_create(c"vic-heartbeat", MemfdFlags::CLOEXEC)?);
@@ -46,14 +47,15 @@ pub fn open() -> io::Result<OpenBackend<Inotify>> {
     Ok(OpenBackend {
         backend: Inotify { queue, memory, heartbeat: None },
         reader: Box::new(move |each| read_events(&read, each)),
-        // Truncation to the current length causes an event too. If it fails, nothing arrives, and the watcher counts as dead.
+        // Truncating to the current length causes an event too. If it fails, no heartbeat arrives, and the watcher counts
+        // as dead.
         beat: Box::new(move || {
             let _failed = ftruncate(&*beat, 0);
         }),
     })
 }
 
-/// Passes every event to `each` until that returns false. Blocks.
+/// Passes every event to `each` until that returns false. Blocks while the queue is empty.
 fn read_events(queue: &OwnedFd, each: &mut dyn FnMut(Event) -> bool) -> io::Result<()> {
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
     let mut reader = Reader::new(queue, &mut buffer);
@@ -80,7 +82,7 @@ fn read_events(queue: &OwnedFd, each: &mut dyn FnMut(Event) -> bool) -> io::Resu
     }
 }
 
-/// An event has one kind.
+/// Returns the kind of an event, which has exactly one of these flags; `None` for other flags.
 fn event_kind(flags: ReadFlags) -> Option<EventKind> {
     const KINDS: [(ReadFlags, EventKind); 12] = [
         (ReadFlags::QUEUE_OVERFLOW, EventKind::Overflow),
@@ -110,7 +112,7 @@ impl WatchBackend for Inotify {
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF;
-        // A link that replaces a folder is not followed, and events of deleted files that are still open are dropped.
+        // Does not follow a link that replaced a folder, and drops events of deleted files that are still open.
         let how = WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::EXCL_UNLINK;
         inotify::add_watch(&*self.queue, folder, changes | how).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Gone,
@@ -122,7 +124,7 @@ impl WatchBackend for Inotify {
     }
 
     fn unwatch(&mut self, watch: Descriptor) {
-        // Fails when the folder is gone, and its watch with it.
+        // Ignores an error: the kernel has removed the watch already if the folder was deleted.
         let _gone = inotify::remove_watch(&*self.queue, watch);
     }
 
@@ -141,9 +143,9 @@ impl WatchBackend for Inotify {
     }
 }
 
-/// Returns the name of a file system that several machines can write to, by its number in `statfs(2)`.
+/// Returns the name of a file system that several machines can write to, by its magic number in `statfs(2)`.
 fn remote_file_system(number: i64) -> Option<&'static str> {
-    // The field is signed on some machines, and the numbers of Samba have their highest bit set.
+    // Keeps only 32 bits: the field is signed on some machines, and the numbers of Samba have their highest bit set.
     Some(match number & 0xFFFF_FFFF {
         0x6969 => "nfs",
         0x517B => "smb",
@@ -173,7 +175,7 @@ mod tests {
     fn remote_file_systems_are_detected_by_number() {
         assert_eq!(remote_file_system(0x6969), Some("nfs"));
         assert_eq!(remote_file_system(i64::from(0xFF53_4D42_u32.cast_signed())), Some("cifs"));
-        // ext4, tmpfs, btrfs, xfs, overlayfs
+        // The numbers of local file systems: ext4, tmpfs, btrfs, xfs, overlayfs.
         for local in [0xEF53, 0x0102_1994, 0x9123_683E, 0x5846_5342, 0x794C_7630] {
             assert_eq!(remote_file_system(local), None);
         }

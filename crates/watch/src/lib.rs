@@ -1,7 +1,7 @@
 //! File events of the operating system: changes in watched folders, and a heartbeat through the same queue.
 //!
-//! [`WatchBackend`] is the interface, [`inotify`] serves Linux, `notify_backend` the other systems. Which folders are watched
-//! and what their events mean is the business of the caller.
+//! [`WatchBackend`] is the interface; [`inotify`] implements it for Linux, `notify_backend` for other systems. The caller
+//! decides which folders to watch and how to interpret their events.
 
 #![forbid(unsafe_code)]
 

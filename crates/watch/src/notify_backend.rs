@@ -1,8 +1,8 @@
-//! Events of systems without inotify, by the library `notify`: FSEvents of macOS, kqueue, Windows.
+//! Watch backend for systems without inotify, based on the library `notify`: FSEvents on macOS, kqueue, Windows.
 //!
-//! It differs from [`crate::inotify`] in two ways. The library reports paths, so that a folder that has moved
-//! is known by its old path until its parent reports the move. And it knows less: FSEvents does not tie the two halves of a
-//! rename together, so that a rename becomes a deletion and a creation. The heartbeat is a file in a temporary folder.
+//! It differs from [`crate::inotify`] in two ways. The library reports paths, so a folder that has moved is known by its
+//! old path until its parent reports the move. And it reports less: FSEvents does not link the two halves of a rename, so
+//! a rename becomes a deletion and a creation. The heartbeat is a file in a temporary folder.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,10 +19,10 @@ use tempfile::TempDir;
 
 use crate::{Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend};
 
-/// The watched folders. The library's thread reads them.
+/// The watched folders by path, shared with the thread of the library.
 type Watched = Arc<Mutex<HashMap<PathBuf, Descriptor>>>;
 
-/// The watcher of the library, with a number for each folder.
+/// The watcher of the library, with a descriptor for each watched folder.
 pub struct NotifyBackend {
     watcher: RecommendedWatcher,
     watched: Watched,
@@ -30,10 +30,10 @@ pub struct NotifyBackend {
     heartbeat: TempDir,
 }
 
-/// Opens the library's watcher without a watch.
+/// Opens a watcher of the library that watches nothing yet.
 ///
 /// # Errors
-/// The system grants no watcher.
+/// When the operating system allows no further watcher.
 pub fn open() -> io::Result<OpenBackend<NotifyBackend>> {
     let (sender, receiver) = channel();
     let watched = Watched::default();
@@ -45,7 +45,8 @@ pub fn open() -> io::Result<OpenBackend<NotifyBackend>> {
     Ok(OpenBackend {
         backend: NotifyBackend { watcher, watched, next: 0, heartbeat },
         reader: Box::new(move |each| read_events(&receiver, each)),
-        // A new time is one event; a write would be several. If it fails, nothing arrives, and the watcher counts as dead.
+        // Changes only the modification time, which causes one event; a write would cause several. If it fails, no
+        // heartbeat arrives, and the watcher counts as dead.
         beat: Box::new(move || drop(file.set_modified(SystemTime::now()))),
     })
 }
@@ -56,14 +57,14 @@ fn read_events(receiver: &Receiver<Event>, each: &mut dyn FnMut(Event) -> bool) 
             return Ok(());
         }
     }
-    Err(io::Error::other("the watcher of the system has ended"))
+    Err(io::Error::other("the file watcher of the operating system has ended"))
 }
 
 fn lock(watched: &Watched) -> MutexGuard<'_, HashMap<PathBuf, Descriptor>> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Translates what the library reports. An error of its means that events may be missing.
+/// Translates a report of the library into events. An error of the library means that events may have been lost.
 fn send_events(outcome: notify::Result<notify::Event>, watched: &Watched, sender: &Sender<Event>) {
     let overflow = || Event { watch: -1, kind: EventKind::Overflow, is_folder: false, cookie: 0, name: None };
     let events = match outcome {
@@ -71,7 +72,7 @@ fn send_events(outcome: notify::Result<notify::Event>, watched: &Watched, sender
         Ok(event) => translate(&event, &lock(watched)),
         Err(_) => vec![overflow()],
     };
-    // The receiver is gone when the watcher is being dropped.
+    // Ignores an error: the receiver no longer exists while the watcher is being dropped.
     events.into_iter().for_each(|event| drop(sender.send(event)));
 }
 
@@ -99,7 +100,7 @@ fn translate(event: &notify::Event, watched: &HashMap<PathBuf, Descriptor>) -> V
     events
 }
 
-/// Returns what happened at a path, and whether it is a folder.
+/// Returns what happened at a path, and whether the path is a folder.
 fn event_kind(kind: notify::EventKind, path: &Path) -> Option<(EventKind, bool)> {
     use notify::EventKind as Kind;
     let is_folder = || path.symlink_metadata().is_ok_and(|it| it.is_dir());
@@ -112,9 +113,9 @@ fn event_kind(kind: notify::EventKind, path: &Path) -> Option<(EventKind, bool)>
         Kind::Modify(ModifyKind::Metadata(_)) => (EventKind::AttributesChanged, false),
         Kind::Modify(ModifyKind::Name(RenameMode::From)) => (EventKind::MovedFrom, false),
         Kind::Modify(ModifyKind::Name(RenameMode::To)) => (EventKind::MovedTo, false),
-        // Follows the two halves, which were reported.
+        // Ignored, because the two halves of the rename were already reported.
         Kind::Modify(ModifyKind::Name(RenameMode::Both)) | Kind::Access(_) => return None,
-        // One half of a rename; the disk tells which.
+        // One half of a rename: if the path exists, it is the new one, otherwise the old one.
         Kind::Modify(ModifyKind::Name(_)) if path.symlink_metadata().is_ok() => (EventKind::MovedTo, false),
         Kind::Modify(ModifyKind::Name(_)) => (EventKind::Deleted, false),
         Kind::Modify(_) | Kind::Any | Kind::Other => (EventKind::Written, false),
@@ -123,7 +124,7 @@ fn event_kind(kind: notify::EventKind, path: &Path) -> Option<(EventKind, bool)>
 
 impl WatchBackend for NotifyBackend {
     fn watch(&mut self, folder: &Path) -> Result<Descriptor, Refusal> {
-        // The library follows links; a link that replaces a folder is not followed here.
+        // Refuses a link that replaced a folder, because the library would follow it.
         if !folder.symlink_metadata().is_ok_and(|it| it.is_dir()) {
             return Err(Refusal::Gone);
         }
@@ -141,18 +142,18 @@ impl WatchBackend for NotifyBackend {
         let folder = lock(&self.watched).iter().find(|it| *it.1 == watch).map(|it| it.0.clone());
         if let Some(folder) = folder {
             lock(&self.watched).remove(&folder);
-            // Fails when the folder is gone, and its watch with it.
+            // Ignores an error: the watch has ended already if the folder was deleted.
             self.watcher.unwatch(&folder).ok();
         }
     }
 
-    /// Not known: the poll interval applies where the user sets it.
+    /// The library does not report the type of a file system; users set the poll interval for such folders.
     fn remote(&self, _folder: &Path) -> Option<&'static str> {
         None
     }
 
-    /// Events carry the path of the heartbeat's file, so that an old one cannot be told from a new one: a barrier behind
-    /// an overflow may be reached early, and the rescan that follows makes up for it.
+    /// Watches the file of the heartbeat. Its old and new events look the same, because they carry only the path: after an
+    /// overflow, a barrier may be reached too early, which the rescan after the overflow makes up for.
     fn watch_heartbeat(&mut self) -> io::Result<Descriptor> {
         let folder = self.heartbeat.path().canonicalize()?;
         let before = lock(&self.watched).get(&folder).copied();

@@ -1,4 +1,4 @@
-//! Both backends report the same for the same changes.
+//! Tests that both backends report the same events for the same changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::{Beat, Descriptor, Event, EventKind, OpenBackend, Refusal, WatchBackend, inotify, notify_backend};
 
-/// An event must arrive within this time on a busy machine.
+/// An event must arrive within this time, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A backend with a folder, whose events are read by a thread.
+/// A backend with a temporary folder; a thread reads its events.
 struct Scene<B> {
     dir: tempfile::TempDir,
     backend: B,
@@ -36,14 +36,14 @@ impl<B: WatchBackend> Scene<B> {
         self.backend.watch(&self.path(relative)).unwrap()
     }
 
-    /// Returns the events until the next heartbeat, which is sent now.
+    /// Sends a heartbeat, and returns the events that arrive before it.
     fn events(&self) -> Vec<Event> {
         (self.beat)();
         let next = || self.events.recv_timeout(DEADLINE).unwrap();
         std::iter::repeat_with(next).take_while(|it| it.watch != self.heartbeat).collect()
     }
 
-    /// Returns what happened to an entry of a watched folder.
+    /// Returns the kinds of the events of an entry in a watched folder.
     fn kinds(&self, watch: Descriptor, name: &str) -> Vec<EventKind> {
         let is_meant = |it: &Event| it.watch == watch && it.name.as_deref() == Some(name.as_ref());
         self.events().into_iter().filter(is_meant).map(|it| it.kind).collect()

@@ -1,8 +1,8 @@
-//! Cache of skill results by content, so that no content is processed twice: not in a copy, not after a move, not after a
-//! rebuilt index.
+//! Cache of skill results (such as OCR) by content, so that no content is processed twice: not in a copy, not after a
+//! move, and not after the index is rebuilt.
 //!
-//! It behaves like the vector cache: commits are not synced, a corrupt file is quarantined, the oldest entries are evicted,
-//! and no error of the cache stops the work; the skill then runs again.
+//! It works like the vector cache: commits are not synced, a corrupt file is quarantined, the oldest entries are evicted,
+//! and an error of the cache is only logged; the skill then runs again.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -20,10 +20,10 @@ use crate::catalog::quarantine;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{ContentHash, Document};
 
-/// Fraction (1 in 20) of the bytes dropped at a time when the cache is full, so that pruning is rare.
+/// When the cache is full, 1/20 of the bytes is dropped at once, so that this happens rarely.
 const PRUNE_FRACTION: u64 = 20;
 
-/// A document larger than this, as JSON, is not cached: a thousand pages of dense text take less.
+/// A document larger than this, as JSON, is not cached; a thousand pages of dense text take less.
 const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 
 const FORMAT: Format = Format {
@@ -32,7 +32,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Normal,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "delete it; only time is lost",
+    hint: "delete the file; skills then run again",
     schema: "
         CREATE TABLE evidence (
             id INTEGER PRIMARY KEY,
@@ -45,18 +45,18 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// Identifies the result of a skill for a content.
+/// Key of a cached result: a content and a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceKey {
-    /// The content.
+    /// Hash of the content that the skill processed.
     pub hash: ContentHash,
-    /// The skill.
+    /// Name of the skill.
     pub skill: String,
-    /// The version of the skill, with everything that its results depend on. A new version replaces the old entry.
+    /// Version of the skill and of everything else that its results depend on. A new version replaces the old entry.
     pub version: String,
 }
 
-/// The cache.
+/// Compressed results of skills in a SQLite database of bounded size.
 pub struct EvidenceCache {
     database: Database,
     bytes: AtomicU64,
@@ -64,7 +64,7 @@ pub struct EvidenceCache {
 }
 
 impl EvidenceCache {
-    /// Opens or creates the cache at `path`, bounded to about `max_bytes` of compressed documents. A corrupt file is
+    /// Opens or creates the cache at `path`, limited to about `max_bytes` of compressed documents. A corrupt file is
     /// renamed to `<path>.damaged` and replaced.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl EvidenceCache {
         Ok(EvidenceCache { database, bytes: AtomicU64::new(bytes.cast_unsigned()), max_bytes })
     }
 
-    /// Returns the cached result of this version of this skill.
+    /// Returns the cached result for this content, skill and version.
     pub fn get(&self, key: &EvidenceKey) -> Option<Document> {
         let sql = "SELECT document FROM evidence WHERE hash = ?1 AND skill = ?2 AND version = ?3";
         let found = self.database.read(|db| {
@@ -90,7 +90,7 @@ impl EvidenceCache {
         decode(&ok_or_log(found).flatten()?)
     }
 
-    /// Returns whether the result of this version of this skill is cached.
+    /// Returns whether a result for this content, skill and version is cached.
     pub fn has(&self, key: &EvidenceKey) -> bool {
         let sql = "SELECT 1 FROM evidence WHERE hash = ?1 AND skill = ?2 AND version = ?3";
         let found = self.database.read(|db| {
@@ -113,10 +113,10 @@ impl EvidenceCache {
         rows.into_iter().filter_map(|(skill, bytes)| Some((skill, decode(&bytes)?))).collect()
     }
 
-    /// Returns the contents with cached results.
+    /// Returns the hashes of all contents with cached results.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// When the database cannot be read.
     pub fn hashes(&self) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT DISTINCT hash FROM evidence")?;
@@ -125,10 +125,10 @@ impl EvidenceCache {
         })
     }
 
-    /// Removes the results for these contents.
+    /// Deletes the results for these contents.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// When the database cannot be written.
     pub fn forget(&self, hashes: &HashSet<ContentHash>) -> Result<()> {
         if hashes.is_empty() {
             return Ok(());
@@ -144,7 +144,7 @@ impl EvidenceCache {
         })
     }
 
-    /// Stores the result of a skill; evicts the oldest entries beyond the bound.
+    /// Stores the result of a skill and, if the cache exceeds its limit, evicts the oldest entries.
     pub fn put(&self, key: &EvidenceKey, document: &Document) {
         let kept = encode(document).and_then(|bytes| self.try_put(key, &bytes));
         if let Err(error) = kept {
@@ -163,21 +163,22 @@ impl EvidenceCache {
             bytes = (bytes + document.len() as u64).saturating_sub(replaced.unwrap_or(0).cast_unsigned());
             if bytes > self.max_bytes {
                 let excess = bytes - self.max_bytes + self.max_bytes / PRUNE_FRACTION;
-                // Deletes the rows up to the one with which enough bytes are freed.
+                // Deletes the oldest rows, up to the one with which enough bytes are freed.
                 let sql = "DELETE FROM evidence WHERE id <= (SELECT min(id) FROM \
                            (SELECT id, sum(length(document)) OVER (ORDER BY id) AS upto FROM evidence) WHERE upto >= ?1)";
                 db.prepare_cached(sql)?.execute([signed(excess)])?;
                 let sql = "SELECT coalesce(sum(length(document)), 0) FROM evidence";
                 bytes = db.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned();
             }
-            // Inside the transaction, where there is one writer; a failing commit makes the count slightly wrong.
+            // Updates the size inside the transaction, where no other writer runs; if the commit fails, the size is
+            // slightly wrong.
             self.bytes.store(bytes, Ordering::Relaxed);
             Ok(())
         })
     }
 }
 
-/// Treats an error of the cache as a miss.
+/// Logs an error of the cache and returns `None`, as for a missing entry.
 fn ok_or_log<T>(found: Result<T>) -> Option<T> {
     found.inspect_err(|error| tracing::warn!("{error}; skills run again")).ok()
 }
@@ -185,7 +186,7 @@ fn ok_or_log<T>(found: Result<T>) -> Option<T> {
 fn encode(document: &Document) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(document).map_err(Error::internal)?;
     if json.len() as u64 > MAX_DOCUMENT_BYTES {
-        return Err(Error::new(ErrorCode::ResourceExhausted, "the document is too large"));
+        return Err(Error::new(ErrorCode::ResourceExhausted, "the document is too large for the cache"));
     }
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&json).map_err(Error::internal)?;

@@ -1,4 +1,4 @@
-//! Caches by content hash: vectors and the evidence of skills.
+//! Caches by content hash: vectors of texts, and results of skills.
 
 pub(in crate::catalog) mod evidence;
 pub(in crate::catalog) mod vectors;

@@ -1,7 +1,8 @@
-//! Cache of vectors by text, so that no text is embedded twice: not after a move, not in a copy, not after a rebuilt index.
+//! Cache of vectors by text, so that no text is embedded twice: not after a move, not in a copy, and not after the index
+//! is rebuilt.
 //!
 //! Commits are not synced (a power loss only costs vectors that can be computed again), a corrupt file is quarantined, and
-//! no error of the cache stops the work; the text is then embedded again.
+//! an error of the cache is only logged; the text is then embedded again.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,17 +14,17 @@ use crate::catalog::files::row::signed;
 use crate::catalog::quarantine;
 use crate::error::Result;
 
-/// Fraction (1 in 20) of the rows dropped at a time when the cache is full, so that pruning is rare.
+/// When the cache is full, 1/20 of the rows is dropped at once, so that this happens rarely.
 const PRUNE_FRACTION: u64 = 20;
 
-/// Vectors kept for each chunk of the index: its own, and an earlier one that may come back. Without a bound, a folder with
-/// files edited for years would pile up vectors that are never read.
+/// Maximum number of vectors per chunk of the index: the current one, and an earlier one to which an edit may return.
+/// Without this limit, files edited for years would fill the cache with vectors that are never read.
 const VECTORS_PER_CHUNK: u64 = 2;
 
-/// Vectors kept even for a small index: 6 MiB at 384 dimensions.
+/// The cache may always keep this many vectors, however small the index is: 6 MiB at 384 dimensions.
 const MIN_VECTORS: u64 = 4_096;
 
-/// Rows deleted in one transaction; the log has to hold their overwritten pages.
+/// Rows deleted in one transaction; more would make the write-ahead log grow, which holds every overwritten page.
 const DELETE_BATCH: u64 = 4_096;
 
 const FORMAT: Format = Format {
@@ -32,16 +33,16 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Normal,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "delete it; only time is lost",
+    hint: "delete the file; the vectors are then computed again",
     schema: "
         CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB NOT NULL);
     ",
 };
 
-/// Key of a vector: BLAKE3 over the embedder's fingerprint and the text.
+/// Key of a vector: BLAKE3 hash of the embedder's fingerprint and the text.
 pub type VectorKey = [u8; 32];
 
-/// The cache.
+/// Vectors of texts in a SQLite database of bounded size.
 pub struct VectorCache {
     database: Database,
     rows: AtomicU64,
@@ -49,7 +50,7 @@ pub struct VectorCache {
 }
 
 impl VectorCache {
-    /// Opens or creates the cache at `path`, bounded to about `max_rows` vectors. A corrupt file is renamed to
+    /// Opens or creates the cache at `path`, limited to about `max_rows` vectors. A corrupt file is renamed to
     /// `<path>.damaged` and replaced.
     ///
     /// # Errors
@@ -67,13 +68,13 @@ impl VectorCache {
     /// Returns the key of a text for the embedder with this fingerprint (model, precision, prefix and so on).
     pub fn key(fingerprint: &str, text: &str) -> VectorKey {
         let mut hasher = blake3::Hasher::new();
-        // The length prefix keeps pairs apart that are equal when concatenated.
+        // Hashes the length of the fingerprint first, so that pairs that are equal when concatenated get different keys.
         hasher.update(&(fingerprint.len() as u64).to_le_bytes());
         hasher.update(fingerprint.as_bytes()).update(text.as_bytes());
         *hasher.finalize().as_bytes()
     }
 
-    /// Returns the cached vector of each key, in order.
+    /// Returns the cached vector of each key, in order; `None` for a key without one.
     pub fn get(&self, keys: &[VectorKey]) -> Vec<Option<Vec<f32>>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT vector FROM vectors WHERE key = ?1")?;
@@ -90,7 +91,7 @@ impl VectorCache {
         })
     }
 
-    /// Stores these vectors; drops the oldest ones beyond the bound for an index of `chunks` chunks.
+    /// Stores these vectors and, if the cache exceeds its limit for an index of `chunks` chunks, drops the oldest.
     pub fn put(&self, vectors: &[(VectorKey, &[f32])], chunks: u64) {
         if let Err(error) = self.try_put(vectors, chunks) {
             tracing::warn!("{error}; vectors are not cached");
@@ -113,16 +114,18 @@ impl VectorCache {
             if rows > most {
                 rows -= drop_oldest(db, (rows - most + most / PRUNE_FRACTION).min(DELETE_BATCH))?;
             }
-            // Inside the transaction, where there is one writer; a failing commit makes the count wrong by a few rows.
+            // Updates the row count inside the transaction, where no other writer runs; if the commit fails, it is wrong
+            // by a few rows.
             self.rows.store(rows, Ordering::Relaxed);
             Ok(())
         })
     }
 
-    /// Deletes all vectors, also from the disk: they reveal no words, but something of the meaning.
+    /// Deletes all vectors and overwrites them on disk: they contain no words, but reveal something of the meaning of a
+    /// text.
     ///
     /// # Errors
-    /// When the disk cannot be written.
+    /// When the database cannot be written.
     pub fn clear(&self) -> Result<()> {
         let drop_some = || {
             self.database.write(|db| {
@@ -197,7 +200,8 @@ mod tests {
         let known = || cache.get(&(0..20_000).map(key).collect::<Vec<_>>()).iter().flatten().count() as u64;
         (0..10).for_each(|it| put(it * 1_000, 5_000));
         assert_eq!(known(), 10_000);
-        // Most chunks are gone. The cache shrinks in steps, because the log would otherwise grow as large as the cache.
+        // Most chunks are gone. The cache shrinks in steps; deleted at once, they would make the log as large as the
+        // cache.
         put(10_000, 10);
         assert!((4_096..8_000).contains(&known()), "{}", known());
         (11..20).for_each(|it| put(it * 1_000, 10));

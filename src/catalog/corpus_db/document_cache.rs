@@ -1,4 +1,4 @@
-//! Cache of parsed documents by content; the entries that a session holds are not evicted.
+//! Cache of parsed documents by content hash; documents that a session uses are not evicted.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use crate::catalog::database::DbError;
 use crate::error::Result;
 use crate::model::ContentHash;
 
-/// Number of entries kept beside those that sessions hold; about 4 KiB each when compressed.
+/// Number of documents kept beside those that sessions use; about 4 KiB each when compressed.
 const MAX_CACHED_DOCUMENTS: i64 = 50_000;
 
 impl CorpusStore {
-    /// Stores a parsed document under a key that names content, reader and version.
+    /// Stores a parsed document under a key that consists of content hash, parser and version.
     pub fn put_document(&self, key: &str, body: &str) -> Result<()> {
         let packed = compress(body)?;
         self.database.write(|db| {
@@ -24,7 +24,7 @@ impl CorpusStore {
         })
     }
 
-    /// Returns a parsed document.
+    /// Returns the parsed document with this key.
     pub fn document(&self, key: &str) -> Result<Option<String>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT body FROM readings WHERE key = ?1")?;
@@ -33,7 +33,7 @@ impl CorpusStore {
         found.map(|packed| decompress(&packed)).transpose()
     }
 
-    /// Stores the facts about a content.
+    /// Stores the facts (counts, as JSON) about a content.
     pub fn put_facts(&self, hash: ContentHash, body: &str) -> Result<()> {
         self.database.write(|db| {
             let sql = "INSERT OR REPLACE INTO facts (hash, body) VALUES (?1, ?2)";
@@ -51,7 +51,7 @@ impl CorpusStore {
         })
     }
 
-    /// Returns every content with stored facts.
+    /// Returns the hashes of all contents with stored facts.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -63,14 +63,14 @@ impl CorpusStore {
         })
     }
 
-    /// Deletes everything stored for these contents, except entries that a session holds.
+    /// Deletes the facts and documents of these contents, except documents that a session uses.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub fn forget(&self, hashes: &HashSet<ContentHash>) -> Result<()> {
         self.database.write(|db| {
             let mut facts = db.prepare_cached("DELETE FROM facts WHERE hash = ?1")?;
-            // A key begins with the hash and a dash; `.` is the character after `-`.
+            // Deletes all keys that begin with the hash and a dash; `.` is the character after `-`.
             let spare = "DELETE FROM readings WHERE held = 0 AND key > ?1 || '-' AND key < ?1 || '.'";
             let mut readings = db.prepare_cached(spare)?;
             for hash in hashes {
@@ -82,7 +82,7 @@ impl CorpusStore {
     }
 }
 
-/// Deletes entries that no session holds, except the newest.
+/// Deletes the documents that no session uses, except the newest `kept`.
 pub(in crate::catalog) fn evict_documents(db: &Transaction<'_>, kept: i64) -> Result<(), DbError> {
     let old = "DELETE FROM readings WHERE held = 0 AND number <= (SELECT max(number) FROM readings) - ?1";
     db.prepare_cached(old)?.execute([kept])?;

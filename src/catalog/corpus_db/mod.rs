@@ -1,4 +1,4 @@
-//! Tables of the corpus API: results, parsed documents, sessions.
+//! Database of the corpus API: views, results, jobs, parsed documents and sessions.
 
 pub(in crate::catalog) mod document_cache;
 pub(in crate::catalog) mod sessions;

@@ -1,7 +1,8 @@
-//! Sessions of the corpus API: the files of an ingest run as they were; later changes of the files do not count.
+//! Sessions of the corpus API: the files of an ingest run as they were then; later changes of the files do not affect
+//! them.
 //!
-//! A session keeps a row of metadata for each file, and holds the parsed documents of their texts, which exempts these from
-//! eviction. Removing the session releases them.
+//! A session keeps a row of metadata for each file, and holds the parsed documents of the files, which are not evicted
+//! until the session is removed.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
@@ -12,52 +13,52 @@ use crate::catalog::files::row_predicate::{Cell, Column, PredicateRow};
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FileKind, FileRecord, FileState};
 
-/// A cached document that may be evicted.
+/// Value of `held` for a cached document that no session uses and that may be evicted.
 const EVICTABLE: i64 = 0;
 
-/// A cached document that a session holds.
+/// Value of `held` for a cached document that a session uses.
 const HELD: i64 = 1;
 
-/// A cached document of a session that is not written yet; a restart after a crash releases it.
+/// Value of `held` for a cached document of a session that is not stored yet; a restart after a crash makes it evictable.
 const HELD_TEMPORARILY: i64 = 2;
 
-/// One file as a session saw it.
+/// The metadata of one file at the time of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFile {
-    /// Its number in the catalog; negative if it has none.
+    /// Id of the file in the catalog; negative if the catalog does not have the file.
     pub file: FileId,
-    /// The absolute path of its root; empty if it has none.
+    /// Absolute path of the root of the file; empty if the file is not below a root.
     pub root: String,
-    /// Its path below its root.
+    /// Path relative to the root.
     pub path: String,
-    /// Its content at that time, if it was read.
+    /// Hash of the content at that time; `None` if it was not read.
     pub hash: Option<ContentHash>,
-    /// Its size at that time.
+    /// Size at that time, in bytes.
     pub size: u64,
-    /// Its modification time then, nanoseconds since the epoch.
+    /// Modification time, as it was then, in nanoseconds since the epoch.
     pub modified_ns: i64,
     /// Lowercase extension without the dot.
     pub extension: String,
-    /// Broad kind.
+    /// Broad kind, such as mail or spreadsheet.
     pub kind: FileKind,
     /// Media type; empty if the content was not read.
     pub media_type: String,
-    /// Its state.
+    /// State of the file in the catalog at that time.
     pub state: FileState,
-    /// Its owner.
+    /// User name of the owner of the file.
     pub owner: String,
-    /// Number of its chunks.
+    /// Number of chunks of the file.
     pub chunks: u32,
-    /// Why it could not be read; empty when it could.
+    /// Why the file could not be read; empty if it was read.
     pub problem: String,
-    /// Counts of its content, as JSON; `None` if its text was not read for the session.
+    /// Counts about the content, as JSON; `None` if the text was not read for the session.
     pub facts: Option<String>,
-    /// The key of the cached document that the session holds.
+    /// Key of the cached document that the session holds.
     pub document_key: Option<String>,
 }
 
 impl SessionFile {
-    /// Returns the current state of a file in the catalog.
+    /// Returns the current metadata of a file in the catalog.
     pub fn new(record: &FileRecord) -> SessionFile {
         let problem = match record.state {
             FileState::Indexed => String::new(),
@@ -83,7 +84,7 @@ impl SessionFile {
         }
     }
 
-    /// Returns a web page that could not be fetched; `file` is a number outside the catalog.
+    /// Returns the entry of a web page that could not be fetched; `file` is a negative id, not one of the catalog.
     pub fn failed_page(file: FileId, address: String, problem: String) -> SessionFile {
         SessionFile {
             file,
@@ -104,7 +105,7 @@ impl SessionFile {
         }
     }
 
-    /// Returns the cells that a predicate reads, as the catalog would have returned them at that time.
+    /// Returns the values of these columns, as the catalog would have returned them at the time of the session.
     pub fn predicate_row(&self, columns: &[Column]) -> PredicateRow {
         PredicateRow { id: self.file, cells: columns.iter().map(|it| self.cell(*it)).collect() }
     }
@@ -130,7 +131,7 @@ impl SessionFile {
 }
 
 impl CorpusStore {
-    /// Stores a session with its files and returns its number, the next of its owner; numbers are never reused.
+    /// Stores a session with its files and returns its number. Sessions are numbered per owner; numbers are never reused.
     pub fn add_session(&self, owner: &str, body: &str, files: &[SessionFile]) -> Result<i64> {
         self.database.write(|db| {
             let next = "INSERT INTO session_numbers VALUES (?1, 1) \
@@ -143,10 +144,10 @@ impl CorpusStore {
         })
     }
 
-    /// Replaces failed files of a session by the results of a second try; all others stay unchanged.
+    /// Replaces the failed files `gone` of a session by the results of a second attempt; files without a problem are kept.
     pub fn amend_session(&self, owner: &str, number: i64, gone: &[FileId], files: &[SessionFile]) -> Result<()> {
         self.database.write(|db| {
-            // It may have been removed meanwhile.
+            // Does nothing if the session was removed meanwhile.
             let Some(session) = session_row_id(db, owner, number)? else { return Ok(()) };
             let mut statement =
                 db.prepare_cached("DELETE FROM session_metadata WHERE session = ?1 AND file = ?2 AND problem != ''")?;
@@ -157,7 +158,8 @@ impl CorpusStore {
         })
     }
 
-    /// Deletes a session of an owner and releases documents that no other session holds; returns false if there is none.
+    /// Deletes a session of an owner and releases the documents that no other session uses; returns false if there is
+    /// none.
     pub fn remove_session(&self, owner: &str, number: i64) -> Result<bool> {
         self.database.write(|db| {
             let Some(session) = session_row_id(db, owner, number)? else { return Ok(false) };
@@ -172,7 +174,7 @@ impl CorpusStore {
         })
     }
 
-    /// Returns the body and the creation time (ms) of a session of an owner.
+    /// Returns the body and the creation time (in ms) of a session of an owner.
     pub fn session(&self, owner: &str, number: i64) -> Result<Option<(String, i64)>> {
         self.database.read(|db| {
             let mut statement =
@@ -181,7 +183,7 @@ impl CorpusStore {
         })
     }
 
-    /// Returns the numbers of the sessions of an owner, newest last.
+    /// Returns the numbers of the sessions of an owner, in ascending order, which is the order of creation.
     pub fn sessions(&self, owner: &str) -> Result<Vec<i64>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT number FROM sessions WHERE owner = ?1 ORDER BY number")?;
@@ -190,7 +192,8 @@ impl CorpusStore {
         })
     }
 
-    /// Returns the newest session of an owner that was created at or before a time and, if a file is given, that read it.
+    /// Returns the newest session of an owner created at or before `at_ms` and, if `file` is given, only one that read
+    /// this file.
     pub fn last_session(&self, owner: &str, at_ms: Option<i64>, file: Option<FileId>) -> Result<Option<i64>> {
         self.database.read(|db| {
             let sql = "SELECT max(number) FROM sessions WHERE owner = ?1 AND created_ms <= ?2 AND (?3 IS NULL OR EXISTS \
@@ -200,7 +203,7 @@ impl CorpusStore {
         })
     }
 
-    /// Returns the files of a session of an owner by number.
+    /// Returns the files of a session of an owner, by id.
     pub fn session_files(&self, owner: &str, number: i64) -> Result<Vec<SessionFile>> {
         self.database.read(|db| {
             let Some(session) = session_row_id(db, owner, number)? else { return Ok(Vec::new()) };
@@ -212,7 +215,7 @@ impl CorpusStore {
         })
     }
 
-    /// Protects documents from eviction before the session that needs them is written.
+    /// Protects documents from eviction until the session that needs them is stored.
     pub fn hold_documents(&self, keys: &[String]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("UPDATE readings SET held = ?2 WHERE key = ?1 AND held = ?3")?;
@@ -223,7 +226,7 @@ impl CorpusStore {
         })
     }
 
-    /// Releases documents held for a session that was never written.
+    /// Makes documents evictable that were held for a session that was never stored.
     pub(in crate::catalog) fn release_unfinished(&self) -> Result<()> {
         self.database.write(|db| {
             db.execute("UPDATE readings SET held = ?1 WHERE held = ?2", [EVICTABLE, HELD_TEMPORARILY])?;
@@ -232,7 +235,7 @@ impl CorpusStore {
     }
 }
 
-/// Returns the row id of a session, to which its files refer.
+/// Returns the row id of a session, which identifies it in the table of its files.
 fn session_row_id(db: &Transaction<'_>, owner: &str, number: i64) -> rusqlite::Result<Option<i64>> {
     let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE owner = ?1 AND number = ?2")?;
     statement.query_row(params![owner, number], |row| row.get(0)).optional()
@@ -308,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Returns a database with the documents of two sessions, and an unrelated one before them.
+    /// Returns a store with one document for each of two sessions, and an older document without a session.
     fn book(dir: &std::path::Path) -> CorpusStore {
         let book = CorpusStore::open(&dir.join("corpus.sqlite")).unwrap();
         for key in ["k0", "k1", "k2"] {
@@ -367,7 +370,7 @@ mod tests {
         let book = book(dir.path());
         let failed = SessionFile::failed_page(3, "w/3.md".into(), "io".into());
         let session = book.add_session("", "{}", &[file(1), failed]).unwrap();
-        // The file came back under another number, and file 1 is wrongly given as a failure.
+        // The file was found again under another id, and file 1 is wrongly listed as failed.
         book.amend_session("", session, &[3, 1], &[file(4)]).unwrap();
         assert_eq!(book.session_files("", session).unwrap(), [file(1), file(4)]);
     }

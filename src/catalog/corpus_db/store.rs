@@ -1,6 +1,6 @@
 //! Database of the corpus API: views, results and jobs. Sessions are in `sessions`, cached documents in `document_cache`.
 //!
-//! Each row of a caller carries its owner, so that a key for some folders sees nothing of what other keys asked for.
+//! Each row carries the owner who created it, so that a key for some folders cannot see what other keys asked for.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -15,20 +15,20 @@ use crate::catalog::files::row::now_ns;
 use crate::catalog::quarantine;
 use crate::error::{Error, Result};
 
-/// Number of results kept, of all owners together; beyond it, the oldest of the owner with the most are dropped.
+/// Maximum number of results of all owners together; beyond it, the oldest results of the owner with the most are dropped.
 const MAX_RESULTS: i64 = 2_000;
 
-/// Age up to which a result is kept.
+/// A result older than this is deleted.
 const MAX_RESULT_AGE_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
-/// Compressed size of all results together.
+/// Maximum compressed size of all results together, in bytes.
 const MAX_RESULTS_BYTES: i64 = 512 << 20;
 
-/// A compressed value that unpacks to more is corrupt.
+/// Maximum uncompressed size of a stored value, in bytes; a value that unpacks to more is corrupt.
 const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 
-/// Format 2: sessions keep metadata and hold their texts; results keep the documents they were made of. Older rows stay
-/// incomplete.
+/// Format 2: sessions keep the metadata of their files and hold their documents; results keep the documents they were made
+/// from. Rows of format 1 stay without these.
 const MIGRATION_2: &str = "
     CREATE TABLE session_metadata (
         session INTEGER NOT NULL, file INTEGER NOT NULL, root TEXT NOT NULL, path TEXT NOT NULL, hash BLOB,
@@ -56,8 +56,8 @@ const MIGRATION_2: &str = "
     CREATE INDEX readings_held ON readings (held, number);
 ";
 
-/// Format 3: session numbers count per owner; a shared counter revealed how many sessions others made. Existing owners go
-/// on from the old counter, because a kept result may name a deleted session.
+/// Format 3: session numbers are counted per owner; a shared counter revealed how many sessions other owners made.
+/// Existing owners continue from the old counter, because a kept result may name a deleted session.
 const MIGRATION_3: &str = "
     ALTER TABLE sessions ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET number = id;
@@ -68,7 +68,7 @@ const MIGRATION_3: &str = "
         FROM (SELECT owner FROM sessions UNION SELECT owner FROM results UNION SELECT owner FROM views);
 ";
 
-/// Format 4: the eviction of results goes by owner.
+/// Format 4: results are evicted by owner, which needs another index.
 const MIGRATION_4: &str = "
     DROP INDEX results_bounds;
     CREATE INDEX results_bounds ON results (owner, number, created_ms, bytes);
@@ -80,7 +80,7 @@ const FORMAT: Format = Format {
     upgrades: &[MIGRATION_2, MIGRATION_3, MIGRATION_4],
     durability: Durability::Full,
     cache_kib: RANDOM_ACCESS_CACHE_KIB,
-    hint: "move it aside; views, sessions and results of the contract are lost, files and index are not",
+    hint: "move the file aside; your files and the index are kept, but views, sessions and results are lost",
     schema: "
         CREATE TABLE views (
             owner TEXT NOT NULL,
@@ -154,36 +154,36 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// A stored result.
+/// A stored result of a corpus call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredResult {
     /// The request, as JSON.
     pub request: String,
     /// The response, as JSON.
     pub envelope: String,
-    /// The documents that it was made of, as JSON; empty when unknown.
+    /// The documents from which the result was made, as JSON; empty when unknown.
     pub documents: String,
 }
 
-/// A stored job.
+/// A stored job of the corpus API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredJob {
-    /// Its id.
+    /// Id of the job.
     pub id: String,
-    /// `running`, `completed`, `failed`.
+    /// `running`, `completed` or `failed`.
     pub state: String,
-    /// Its outcome, as JSON.
+    /// The outcome of the job, as JSON.
     pub body: String,
 }
 
-/// The database of the corpus API. Every method blocks for a moment.
+/// The database of the corpus API. Every method blocks for milliseconds.
 pub struct CorpusStore {
     pub(in crate::catalog) database: Database,
 }
 
 impl CorpusStore {
-    /// Opens or creates the database at `path`. A corrupt one is renamed to `<path>.damaged` and replaced. Jobs that the
-    /// last run left open end as failed.
+    /// Opens or creates the database at `path`. A corrupt file is renamed to `<path>.damaged` and replaced. Jobs that the
+    /// previous run left unfinished become failed.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
@@ -203,12 +203,12 @@ impl CorpusStore {
         Ok(book)
     }
 
-    /// Returns the path of the corrupt database that this one replaced when it was opened.
+    /// Returns the new path of the corrupt file that this database replaced when it was opened.
     pub fn quarantined(&self) -> Option<&Path> {
         self.database.quarantined.as_deref()
     }
 
-    /// Stores a view; returns false when the name is taken.
+    /// Stores a view of an owner; returns false if the owner already has a view of this name.
     pub fn add_view(&self, owner: &str, name: &str, body: &str) -> Result<bool> {
         self.database.write(|db| {
             let sql = "INSERT OR IGNORE INTO views (owner, name, body, created_ms) VALUES (?1, ?2, ?3, ?4)";
@@ -216,7 +216,7 @@ impl CorpusStore {
         })
     }
 
-    /// Returns the views of an owner as name and body, by name.
+    /// Returns name and body of each view of an owner, by name.
     pub fn views(&self, owner: &str) -> Result<Vec<(String, String)>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT name, body FROM views WHERE owner = ?1 ORDER BY name")?;
@@ -225,17 +225,17 @@ impl CorpusStore {
         })
     }
 
-    /// Deletes a view; returns false when there is none.
+    /// Deletes a view of an owner; returns false if there is none of this name.
     pub fn remove_view(&self, owner: &str, name: &str) -> Result<bool> {
         self.database.write(|db| {
             Ok(db.prepare_cached("DELETE FROM views WHERE owner = ?1 AND name = ?2")?.execute([owner, name])? > 0)
         })
     }
 
-    /// How long results are kept, for the error about a result that is gone.
+    /// How long results are kept; part of the error about a result that no longer exists.
     pub const RESULT_RETENTION: &str = "the last 2,000 results are kept, for 90 days, up to 512 MiB";
 
-    /// Stores a result, replacing one with the same id; returns false when it is too large.
+    /// Stores a result and replaces one with the same id; returns false when the result is too large.
     pub fn put_result(&self, owner: &str, id: &str, result: &StoredResult) -> Result<bool> {
         if [&result.envelope, &result.documents].iter().any(|it| it.len() as u64 > MAX_UNPACKED_BYTES) {
             return Ok(false);
@@ -252,7 +252,7 @@ impl CorpusStore {
         Ok(true)
     }
 
-    /// Returns a result of an owner.
+    /// Returns a result of an owner, unless it has expired.
     pub fn result(&self, owner: &str, id: &str) -> Result<Option<StoredResult>> {
         let found = self.database.read(|db| {
             let mut statement = db.prepare_cached(
@@ -268,7 +268,7 @@ impl CorpusStore {
             .transpose()
     }
 
-    /// Stores the state of a job.
+    /// Stores the state of a job, and deletes the oldest ended jobs beyond the limit.
     pub fn put_job(&self, owner: &str, job: &StoredJob) -> Result<()> {
         self.database.write(|db| {
             let sql = "INSERT INTO jobs (id, owner, state, body) VALUES (?1, ?2, ?3, ?4) \
@@ -301,9 +301,9 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
     Ok(StoredJob { id: row.get(0)?, state: row.get(1)?, body: row.get(2)? })
 }
 
-/// Evicts results that are too old, too many or too large together. The oldest results of the owner with the most go first,
-/// by number and by size, so that one owner cannot push out results of owners with fewer. The newest result of each owner
-/// is evicted last. Expired results do not count towards the limits.
+/// Evicts results that are too old, too many or too large together. The oldest results of the owner with the most are
+/// evicted first, by number and by size, so that one owner cannot displace the results of owners with fewer. The newest
+/// result of each owner is evicted last. Expired results do not count towards the limits.
 fn evict_results(db: &Transaction<'_>, now_ms: i64) -> Result<(), DbError> {
     let beyond = "WITH own AS (SELECT number, bytes, row_number() OVER newer AS own_count, \
                       sum(bytes) OVER newer AS own_bytes FROM results WHERE created_ms >= ?3 \
@@ -326,7 +326,7 @@ pub(in crate::catalog) fn compress(text: &str) -> Result<Vec<u8>> {
 
 pub(in crate::catalog) fn decompress(packed: &[u8]) -> Result<String> {
     if packed.is_empty() {
-        // An older vic did not store this value.
+        // An empty value comes from an older vic, which did not store it.
         return Ok(String::new());
     }
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Translates a [`FileFilter`] into an SQL condition; globs, which SQL cannot express, are matched afterwards.
+//! Translates a [`FileFilter`] into an SQL condition; globs, which SQL cannot express, are matched row by row afterwards.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -15,18 +15,18 @@ use crate::catalog::files::row::{fold_name, path_bytes, range_below, signed};
 use crate::error::{Error, Result};
 use crate::model::{FileFilter, FileState, MAX_EXTENSIONS, MAX_GLOB, MAX_NAME_WORDS, Root, RootId, Scope};
 
-/// A condition on `files`, the values of its `?` in order, and the glob that the relative path must match as well.
+/// An SQL condition on `files`, the values of its `?` in order, and the glob that the relative path must also match.
 pub(in crate::catalog) struct Condition {
     pub(in crate::catalog) sql: String,
     pub(in crate::catalog) values: Vec<Value>,
     pub(in crate::catalog) glob: Option<PathGlob>,
 }
 
-/// A glob over paths below their root.
+/// A compiled glob for paths relative to their root.
 pub(in crate::catalog) struct PathGlob {
     matcher: GlobMatcher,
-    /// The names of the roots, for a glob that begins with `**/`: `**/contracts/**` also finds the files of a root of that
-    /// name.
+    /// Names of the root folders, if the glob begins with `**/`: `**/contracts/**` also finds the files of a root named
+    /// `contracts`.
     roots: HashMap<RootId, OsString>,
 }
 
@@ -41,7 +41,7 @@ impl PathGlob {
         Ok(PathGlob { matcher, roots: names })
     }
 
-    /// Returns whether the glob matches a path of a root.
+    /// Returns whether the glob matches a path relative to a root.
     fn is_match(&self, root: RootId, path: &Path) -> bool {
         self.matcher.is_match(path)
             || self.roots.get(&root).is_some_and(|name| self.matcher.is_match(Path::new(name).join(path)))
@@ -49,7 +49,7 @@ impl PathGlob {
 }
 
 impl Condition {
-    /// Translates a filter.
+    /// Translates a filter into a condition.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
@@ -69,7 +69,7 @@ impl Condition {
             condition.and(&sql, values);
         }
         if filter.extensions.len() > MAX_EXTENSIONS {
-            let text = format!("{} extensions are more than {MAX_EXTENSIONS}", filter.extensions.len());
+            let text = format!("{} extensions in a filter; the maximum is {MAX_EXTENSIONS}", filter.extensions.len());
             return Err(Error::invalid(text).into());
         }
         if !filter.extensions.is_empty() {
@@ -78,7 +78,7 @@ impl Condition {
         if let Some((sql, values)) = name_condition(&filter.name_words)? {
             condition.and(&sql, values);
         }
-        // A mailbox matches when any of its messages lies in the period.
+        // A mailbox matches if any of its messages was sent in the period.
         let (last, first) = match filter.mail_dates {
             true => ("coalesce(mail_last_ns, modified_ns) >= ?", "coalesce(mail_first_ns, modified_ns) < ?"),
             false => ("modified_ns >= ?", "modified_ns < ?"),
@@ -104,7 +104,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// Returns whether the glob, if there is one, matches a file. `file` reads its root and path only when they are needed.
+    /// Returns whether the file matches the glob, if there is one. `file` is called for root and path only if there is a
+    /// glob.
     pub(in crate::catalog) fn matches_glob(
         &self,
         file: impl FnOnce() -> rusqlite::Result<(RootId, PathBuf)>,
@@ -139,21 +140,21 @@ fn name_condition(words: &[String]) -> Result<Option<(String, Vec<Value>)>> {
     match words.len() {
         0 => Ok(None),
         1..=MAX_NAME_WORDS => {
-            // The subquery scans the small index on names once for all words, and reads no rows.
+            // The subquery scans the small index on names once for all words, and reads no rows of the table.
             let holds = " AND instr(name, ?) > 0".repeat(words.len());
             let sql = format!("id IN (SELECT id FROM files WHERE deleted_ns IS NULL{holds})");
             Ok(Some((sql, words.into_iter().map(Value::from).collect())))
         }
         many => {
             let text = format!("a filter can have at most {MAX_NAME_WORDS} name words, not {many}");
-            Err(Error::invalid(text).hint("leave some out"))
+            Err(Error::invalid(text).hint("remove some of them"))
         }
     }
 }
 
-/// Returns the condition that a file lies at or below an absolute path, which may lie in a root or above roots.
+/// Returns the condition that a file lies at or below an absolute path, which may lie inside a root or above roots.
 pub(in crate::catalog) fn path_condition(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<(String, Vec<Value>)> {
-    // Each branch repeats `deleted_ns IS NULL`: without it SQLite does not use the partial index on paths.
+    // Each branch repeats `deleted_ns IS NULL`, because SQLite does not use the partial index on paths without it.
     let (mut parts, mut values) = (Vec::new(), Vec::<Value>::new());
     for root in load_roots(db)? {
         if root.path.starts_with(path) {
@@ -171,13 +172,14 @@ pub(in crate::catalog) fn path_condition(db: &Transaction<'_>, path: &Path) -> r
     Ok((sql, values))
 }
 
-/// Returns the condition that a file has one of these states. It names the root first, as the index on states does.
+/// Returns the condition that a file has one of these states. It names the root first, in the column order of the index on
+/// states.
 pub(in crate::catalog) fn states_condition(states: &[FileState]) -> String {
     let names: Vec<String> = states.iter().map(|it| format!("'{}'", it.name())).collect();
     format!("root_id IN (SELECT id FROM roots) AND state IN ({})", names.join(", "))
 }
 
-/// Returns the condition that a file lies in a scope.
+/// Returns the condition that a file lies in one of the folders of a scope.
 pub(in crate::catalog) fn scope_condition(
     db: &Transaction<'_>,
     scope: &Scope,
@@ -192,20 +194,20 @@ pub(in crate::catalog) fn scope_condition(
     Ok((format!("({})", parts.join(" OR ")), values))
 }
 
-/// Compiles a glob. One without `/` matches the name at any depth; `*` does not cross a `/`, `**` does. Case is ignored.
+/// Compiles a glob. A glob without `/` matches the file name at any depth; `*` does not match a `/`, `**` does. Case is
+/// ignored.
 fn compile_glob(text: &str) -> Result<GlobMatcher> {
-    // The matcher panics when it becomes too large.
+    // Limits the length, because the glob library panics if the compiled glob becomes too large.
     if text.len() > MAX_GLOB {
-        return Err(Error::invalid(format!("the glob has {} bytes, and may have {MAX_GLOB}", text.len())));
+        return Err(Error::invalid(format!("the glob has {} bytes; the maximum is {MAX_GLOB}", text.len())));
     }
     let anywhere = if text.contains('/') { text.trim_start_matches('/').to_string() } else { format!("**/{text}") };
     let glob = GlobBuilder::new(&anywhere).literal_separator(true).case_insensitive(true).build();
-    let glob =
-        glob.map_err(|error| Error::invalid(format!("cannot understand the glob `{text}`: {}", error.kind())))?;
+    let glob = glob.map_err(|error| Error::invalid(format!("cannot parse the glob `{text}`: {}", error.kind())))?;
     Ok(glob.compile_matcher())
 }
 
-/// Clamps a size to the largest integer of SQLite.
+/// Limits a size to the largest integer of SQLite.
 fn clamp_size(bytes: u64) -> i64 {
     signed(bytes.min(i64::MAX as u64))
 }

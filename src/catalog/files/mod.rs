@@ -1,4 +1,4 @@
-//! The table of files: rows, queries, state transitions, scans, names and owners.
+//! Table `files` of the catalog: rows, queries, state transitions, scans, file names and owners.
 
 pub(in crate::catalog) mod filter;
 pub(in crate::catalog) mod name_index;

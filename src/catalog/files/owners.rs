@@ -1,16 +1,16 @@
-//! Names of numeric owners, from `/etc/passwd`, read once.
+//! User names of the numeric owners of files, read once from `/etc/passwd`.
 //!
-//! Directory services (LDAP and the like) are not queried: their users are shown as numbers.
+//! Directory services (LDAP and the like) are not queried: users known only there are shown as numbers.
 
 use std::collections::HashMap;
 
-/// The users of this machine.
+/// The user names of this machine by numeric id.
 pub(in crate::catalog) struct Owners {
     names: HashMap<u32, String>,
 }
 
 impl Owners {
-    /// Reads `/etc/passwd`; without it every owner is shown as a number.
+    /// Reads `/etc/passwd`; without this file, every owner is shown as a number.
     pub(in crate::catalog) fn load() -> Owners {
         Owners::parse(&std::fs::read("/etc/passwd").unwrap_or_default())
     }
@@ -29,12 +29,12 @@ impl Owners {
         Owners { names }
     }
 
-    /// Returns the owner's name, or the number if there is none.
+    /// Returns the name of a user, or the id as text if it has no name.
     pub(in crate::catalog) fn name(&self, uid: u32) -> String {
         self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 
-    /// Returns the numbers of an owner given by name or number; a name may have several.
+    /// Returns the user ids of an owner given by name or id; several ids can share a name.
     pub(in crate::catalog) fn numbers(&self, owner: &str) -> Vec<u32> {
         if let Ok(uid) = owner.parse() {
             return vec![uid];

@@ -1,14 +1,15 @@
-//! Files with indexed text and pending vectors.
+//! Queries about indexed files with chunks that have no vector yet.
 
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::model::FileId;
 
-/// The condition of such files; it matches the partial index on them.
+/// SQL condition of files with chunks that have no vector yet; it matches the partial index on these files.
 pub(in crate::catalog) const AWAITS_VECTORS: &str = "deleted_ns IS NULL AND state = 'indexed' AND awaiting > 0";
 
 impl Catalog {
-    /// Returns these files in embedding order: those modified since `recent_ns` first, and small ones before large ones.
+    /// Returns the files that wait for vectors, in embedding order: those modified since `recent_ns` first, then small
+    /// before large.
     pub fn awaiting_files(&self, recent_ns: i64) -> Result<Vec<FileId>> {
         let sql = format!("SELECT id FROM files WHERE {AWAITS_VECTORS} ORDER BY modified_ns < ?1, size, id");
         self.database.read(|db| {
@@ -18,13 +19,13 @@ impl Catalog {
         })
     }
 
-    /// Returns whether there is any such file.
+    /// Returns whether any file waits for vectors.
     pub fn any_awaiting(&self) -> Result<bool> {
         let sql = format!("SELECT EXISTS (SELECT 1 FROM files WHERE {AWAITS_VECTORS})");
         self.database.read(|db| Ok(db.prepare_cached(&sql)?.query_row([], |row| row.get(0))?))
     }
 
-    /// Counts the chunks without a vector.
+    /// Counts the chunks without a vector in all indexed files.
     pub fn awaiting_chunks(&self) -> Result<u64> {
         let sql = format!("SELECT coalesce(sum(awaiting), 0) FROM files WHERE {AWAITS_VECTORS}");
         self.database.read(|db| {
@@ -33,7 +34,7 @@ impl Catalog {
         })
     }
 
-    /// Returns how many chunks of a file have no vector yet; a requeued file counts too.
+    /// Returns how many chunks of a file have no vector yet, even if the file is pending again.
     pub fn awaiting_chunks_of(&self, id: FileId) -> Result<u32> {
         let sql = "SELECT coalesce(max(awaiting), 0) FROM files WHERE id = ?1";
         self.database.read(|db| Ok(db.prepare_cached(sql)?.query_row([id], |row| row.get(0))?))

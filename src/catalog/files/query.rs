@@ -1,4 +1,4 @@
-//! Queries about files.
+//! Queries of the catalog about files: by filter, path, state and scope.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::catalog::files::row::{RECORD_COLUMNS, path_bytes, path_from_bytes, ra
 use crate::error::Result;
 use crate::model::{Coverage, FileFilter, FileId, FileRecord, FileState, RootId, Scope};
 
-/// Part of `detail` when OCR has read the scanned pages: their text belongs to the document.
+/// Part of the `detail` of a file after OCR has read its scanned pages, so that their text belongs to the document.
 pub const READ_BY_OCR: &str = "read by OCR";
-/// Part of `detail` when pages hold only pictures.
+/// Part of the `detail` of a file with pages that contain only images.
 pub const WITHOUT_TEXT_LAYER: &str = "without a text layer";
 
 impl Catalog {
-    /// Returns the files that match, sorted by number.
+    /// Returns the ids of the files that match the filter, sorted.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
@@ -27,8 +27,8 @@ impl Catalog {
         self.database.read(|db| self.select_ids(db, filter, "id"))
     }
 
-    /// Returns the files that match, sorted by number; `None` when the filter is only a folder that contains all roots,
-    /// which spares listing a million files.
+    /// Returns the ids of the files that match the filter, sorted; `None` if the filter is only a folder that contains all
+    /// roots, so that a list of a million files is not needed.
     ///
     /// # Errors
     /// As [`Catalog::select`].
@@ -43,7 +43,7 @@ impl Catalog {
         })
     }
 
-    /// Returns one page of the files that match, newest first, and the total number of matches.
+    /// Returns one page of the files that match the filter, newest first, and the total number of matches.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::InvalidArgument`] naming a glob that cannot be parsed.
@@ -55,12 +55,12 @@ impl Catalog {
         })
     }
 
-    /// Returns these files in this order; unknown and removed ones are omitted.
+    /// Returns the records of these files in this order; unknown and removed files are omitted.
     pub fn records(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
         self.database.read(|db| self.load_records(db, ids))
     }
 
-    /// Returns the file at an absolute path.
+    /// Returns the record of the file at an absolute path.
     pub fn record_by_path(&self, path: &Path) -> Result<Option<FileRecord>> {
         self.database.read(|db| {
             let sql = format!(
@@ -78,9 +78,9 @@ impl Catalog {
         })
     }
 
-    /// Returns up to `limit` files with numbers above `after`, by number, with pictures that may contain unread text:
-    /// images, and PDFs with pages without a text layer, also if other pages were read. `every` selects all images and
-    /// PDFs, read or not.
+    /// Returns up to `limit` files with an id above `after`, by id, whose images may contain text that OCR has not read:
+    /// image files, and PDFs with pages without a text layer, even if OCR has read other pages. `every` selects all images
+    /// and PDFs, read or not.
     pub fn unread_pictures(
         &self,
         under: Option<&Path>,
@@ -109,7 +109,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the pending files at or below a path of a root, unordered.
+    /// Returns the ids of the pending files at or below a path of a root, unordered.
     pub fn pending_below(&self, root_id: RootId, path: &Path) -> Result<Vec<FileId>> {
         let (start, end) = range_below(path);
         self.database.read(|db| {
@@ -122,7 +122,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the given files that are still pending.
+    /// Returns those of the given files that are still pending.
     pub fn still_pending(&self, mut ids: Vec<FileId>) -> Result<Vec<FileId>> {
         self.database.read(|db| {
             let mut statement =
@@ -140,7 +140,7 @@ impl Catalog {
         })
     }
 
-    /// Returns up to `limit` indexed files with numbers above `after`, by number.
+    /// Returns up to `limit` indexed files with an id above `after`, by id.
     pub fn indexed_after(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached(
@@ -152,7 +152,7 @@ impl Catalog {
         })
     }
 
-    /// Counts files by state and reason, of one root or of all.
+    /// Counts files by state and reason, in one root or in all.
     pub fn coverage(&self, root: Option<RootId>) -> Result<Coverage> {
         let sql = "SELECT state, reason, count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) \
                    GROUP BY root_id, state, reason";
@@ -183,7 +183,7 @@ impl Catalog {
         })
     }
 
-    /// Counts the chunks of the indexed files of a scope.
+    /// Counts the chunks of the indexed files in a scope.
     pub fn chunks_within(&self, scope: &Scope) -> Result<u64> {
         self.database.read(|db| {
             let (place, values) = scope_condition(db, scope)?;
@@ -195,7 +195,7 @@ impl Catalog {
         })
     }
 
-    /// Counts the pending files, of one root or of all.
+    /// Counts the pending files, in one root or in all.
     pub fn pending_count(&self, root: Option<RootId>) -> Result<u64> {
         let sql = format!(
             "SELECT count(*) FROM files WHERE deleted_ns IS NULL AND (?1 IS NULL OR root_id = ?1) AND {}",
@@ -207,7 +207,7 @@ impl Catalog {
         })
     }
 
-    /// Counts the pending files, but no further than `most`, which bounds the time of the query.
+    /// Counts the pending files, but stops at `most`, to bound the time of the query.
     pub fn pending_up_to(&self, most: u64) -> Result<u64> {
         let pending = states_condition(&[FileState::Pending]);
         let sql = format!("SELECT count(*) FROM (SELECT 1 FROM files WHERE deleted_ns IS NULL AND {pending} LIMIT ?1)");
@@ -217,7 +217,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the number of pending files, and the bytes of those that are new and may hold much text.
+    /// Returns the number of pending files, and the total size in bytes of those that are new and may contain much text.
     pub fn pending_size(&self) -> Result<(u64, u64)> {
         let sql = format!(
             "SELECT count(*), coalesce(sum(size) FILTER (WHERE chunks = 0 \
@@ -233,7 +233,7 @@ impl Catalog {
 
     fn select_ids(&self, db: &Transaction<'_>, filter: &FileFilter, order: &str) -> Result<Vec<FileId>, DbError> {
         let condition = Condition::new(db, filter, &self.owners)?;
-        // Paths are only read for a glob: without them, an index often covers the query.
+        // Reads the paths only for a glob: without them, an index often covers the query.
         let columns = if condition.glob.is_some() { "id, path, root_id" } else { "id" };
         let sql = format!("SELECT {columns} FROM files WHERE {} ORDER BY {order}", condition.sql);
         let mut statement = db.prepare_cached(&sql)?;

@@ -1,4 +1,4 @@
-//! Reconciliation of catalog and store.
+//! Comparison of catalog and store at startup, to find files whose chunks do not match.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::model::FileId;
 
 impl Catalog {
-    /// Returns the files marked indexed that have another number of chunks in the store than marked, or that are `damaged`
-    /// there. `stored` is the number of chunks of every file in the store. By number.
+    /// Returns the indexed files that have another number of chunks in the store than in the catalog, or that are
+    /// `damaged` in the store; sorted by id. `stored` is the number of chunks of each file in the store.
     pub fn files_with_wrong_chunks(
         &self,
         stored: &BTreeMap<FileId, u64>,
@@ -26,15 +26,16 @@ impl Catalog {
         })
     }
 
-    /// Returns the files in the store that must have no chunks: those missing in the catalog, skipped or failed. The chunks
-    /// of a pending file stay searchable until it is read again.
+    /// Returns the files in the store that must have no chunks there: those missing in the catalog, skipped or failed. The
+    /// chunks of a pending file are kept and stay searchable until it is read again.
     pub fn orphaned_files(&self, stored: &BTreeMap<FileId, u64>) -> Result<Vec<FileId>> {
         let sql = "SELECT id FROM files WHERE state IN ('pending', 'indexed') AND deleted_ns IS NULL";
         let known: HashSet<FileId> = self.ids(sql)?.into_iter().collect();
         Ok(stored.keys().filter(|id| !known.contains(id)).copied().collect())
     }
 
-    /// Resets all tries: called at an orderly shutdown, so that files in progress are not suspected.
+    /// Resets the attempts of all pending files; called at an orderly shutdown, so that files in progress do not count as
+    /// crashes.
     pub fn clear_tries(&self) -> Result<()> {
         self.database.write(|db| {
             db.execute("UPDATE files SET tries = 0 WHERE state = 'pending' AND tries > 0", [])?;

@@ -1,4 +1,4 @@
-//! The root folders.
+//! Root folders: adding, removing and nesting of roots.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::catalog::files::row::{now_ns, path_bytes, path_from_bytes};
 use crate::error::{Error, IoContext, Result};
 use crate::model::{FileId, Root, RootId};
 
-/// The hint for a root that cannot be read.
+/// Hint of the error about a root that cannot be read.
 pub const ROOT_HINT: &str =
-    "mount it or let vic read it, or `vic roots remove` it; nothing of it is deleted from the index";
+    "mount it or let vic read it, or remove it with `vic roots remove`; its files stay in the index";
 
 impl Catalog {
-    /// Makes a folder a root. Returns the root that owns its files: itself, or the outermost root above it. Roots below it
-    /// stay named roots; it owns their files until it is removed.
+    /// Makes a folder a root. Returns the root that owns its files: the new root, or the outermost root that contains it.
+    /// Nested roots stay in the list of roots, but the new root owns their files until it is removed.
     ///
     /// # Errors
-    /// When the path does not exist or is no folder.
+    /// When the path does not exist or is not a folder.
     pub fn add_root(&self, path: &Path) -> Result<Root> {
         let path = path.canonicalize().io_context("find", path)?;
         if !path.is_dir() {
@@ -29,14 +29,14 @@ impl Catalog {
         self.database.write(|db| Ok(add_root(db, &path)?)).and_then(|root| self.write_root_list().map(|()| root))
     }
 
-    /// Removes a root. Its files become tombstones, which are returned, except those that another root covers: one above
-    /// it, or named roots below it, which own their files from then on.
+    /// Removes a root. Its files become tombstones and their ids are returned, except the files that another root covers:
+    /// an outer root, or nested roots, which own their files from then on.
     ///
     /// # Errors
-    /// When the list of roots or the catalog cannot be written; the root stays then.
+    /// When the list of roots or the catalog cannot be written; the root is kept then.
     pub fn remove_root(&self, id: RootId) -> Result<Vec<FileId>> {
-        // The list is written first. The next start adds to the list what is missing there; but a root that is only in the
-        // list would count as lost, and be added again.
+        // Writes the list first. At startup, a root that is only in the catalog is added to the list; a root that is only
+        // in the list would be taken for a lost one and added to the catalog again.
         let left: Vec<Root> = self.named_roots()?.into_iter().filter(|it| it.id != id).collect();
         self.write_root_list_of(&left)?;
         let removed = self.database.write(|db| {
@@ -52,18 +52,19 @@ impl Catalog {
             db.execute("DELETE FROM roots WHERE id = ?1", [id])?;
             Ok(ids)
         });
-        // The removal may have failed, or another root may have been added. If this write fails, the next start repairs it.
+        // Writes the list again, because the removal may have failed or another root may have been added. An error is
+        // ignored: the next start repairs the list.
         self.write_root_list().ok();
         removed
     }
 
-    /// Returns the roots that own files, by number. None lies in another.
+    /// Returns the roots that own files, by id. None of them lies in another.
     pub fn roots(&self) -> Result<Vec<Root>> {
         self.database.read(|db| Ok(load_roots(db)?))
     }
 
-    /// Returns every folder that was added as a root and not removed, by number. A root inside another takes its
-    /// availability from that one.
+    /// Returns every folder that was added as a root and not removed, by id. A nested root has the availability of the
+    /// outer root that contains it.
     pub fn named_roots(&self) -> Result<Vec<Root>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached(
@@ -74,31 +75,31 @@ impl Catalog {
         })
     }
 
-    /// Records why a root cannot be read, with the hint; the next walk that can read it clears that.
+    /// Records why a root cannot be read, with the hint; the next successful walk clears the problem.
     pub fn mark_unavailable(&self, id: RootId, why: &str) -> Result<()> {
         self.database.write(|db| Ok(set_root_state(db, id, false, &format!("{why}; {ROOT_HINT}"))?))
     }
 }
 
-/// Returns the roots that own files, by number.
+/// Returns the roots that own files, by id.
 pub(in crate::catalog) fn load_roots(db: &Transaction<'_>) -> rusqlite::Result<Vec<Root>> {
     let mut statement =
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE above IS NULL ORDER BY id")?;
     statement.query_map([], read_root)?.collect()
 }
 
-/// Returns one root.
+/// Returns the root with this id.
 ///
 /// # Errors
-/// [`crate::error::ErrorCode::NotFound`] when it was removed, or another root owns its files by now.
+/// [`crate::error::ErrorCode::NotFound`] when the root was removed, or another root owns its files by now.
 pub(in crate::catalog) fn root_by_id(db: &Transaction<'_>, id: RootId) -> Result<Root, DbError> {
     let mut statement =
         db.prepare_cached("SELECT id, path, available, problem FROM roots WHERE id = ?1 AND above IS NULL")?;
     let found = statement.query_row([id], read_root).optional()?;
-    found.ok_or_else(|| Error::not_found(format!("there is no root with the number `{id}`")).into())
+    found.ok_or_else(|| Error::not_found(format!("there is no root with the id `{id}`")).into())
 }
 
-/// Records the state of a root; writes only changes.
+/// Records availability and problem of a root; writes only if they changed.
 pub(in crate::catalog) fn set_root_state(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -116,7 +117,7 @@ fn read_root(row: &Row<'_>) -> rusqlite::Result<Root> {
     Ok(Root { id: row.get(0)?, path: path_from_bytes(row.get(1)?), available: row.get(2)?, problem: row.get(3)? })
 }
 
-/// As [`Catalog::add_root`], for an absolute path without links.
+/// As [`Catalog::add_root`], for an absolute path without symbolic links.
 pub(in crate::catalog) fn add_root(db: &Transaction<'_>, path: &Path) -> rusqlite::Result<Root> {
     let roots = load_roots(db)?;
     if let Some(above) = roots.iter().find(|it| path.starts_with(&it.path)) {
@@ -136,7 +137,7 @@ pub(in crate::catalog) fn add_root(db: &Transaction<'_>, path: &Path) -> rusqlit
     Ok(Root { id, path: path.to_path_buf(), available: true, problem: String::new() })
 }
 
-/// Moves the files of a root into the new root above it; they keep their ids.
+/// Moves the files of a nested root into the new outer root; they keep their ids.
 fn adopt_files(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> rusqlite::Result<()> {
     let moved = live_files(db, below.id)?;
     db.execute(
@@ -147,11 +148,11 @@ fn adopt_files(db: &Transaction<'_>, below: &Root, id: RootId, path: &Path) -> r
     name_index::update_names_of(db, &moved)
 }
 
-/// Gives the named roots inside a root that is about to be removed their files back, under the same ids.
+/// Returns their files to the roots nested in a root that is about to be removed; the files keep their ids.
 fn release_files(db: &Transaction<'_>, id: RootId) -> rusqlite::Result<()> {
     let all = |sql: &str| -> rusqlite::Result<Vec<Root>> { db.prepare(sql)?.query_map([id], read_root)?.collect() };
     let Some(above) = all("SELECT id, path, available, problem FROM roots WHERE id = ?1")?.pop() else { return Ok(()) };
-    // Sorted by path, so that an inner root follows the one around it.
+    // Sorts by path, so that a nested root follows the root that contains it.
     let mut inner = all("SELECT id, path, available, problem FROM roots WHERE above = ?1")?;
     inner.sort_by(|a, b| a.path.cmp(&b.path));
     let mut outermost: Vec<Root> = Vec::new();
@@ -181,7 +182,7 @@ fn live_files(db: &Transaction<'_>, root: RootId) -> rusqlite::Result<Vec<FileId
     statement.query_map([root], |row| row.get(0))?.collect()
 }
 
-/// Returns the prefix that the paths of an inner root have in the outer root.
+/// Returns the prefix that the paths of a nested root have relative to the outer root.
 fn inner_prefix(above: &Path, below: &Path) -> Vec<u8> {
     [path_bytes(below.strip_prefix(above).unwrap_or(below)), b"/"].concat()
 }

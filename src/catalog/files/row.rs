@@ -1,4 +1,4 @@
-//! Conversion between rows of `files` and the types of `model`.
+//! Conversion between rows of the table `files` and the types of `model`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization;
 use crate::catalog::files::owners::Owners;
 use crate::model::{ContentHash, FileKind, FileRecord, FileState, FoundFile, Reason};
 
-/// Marks an unknown status-change time: a rename changed it, and the next scan stores the new one.
+/// Stored as the status-change time after a rename, which changed the real one; the next scan stores the new time.
 pub(in crate::catalog) const UNKNOWN_CHANGED_NS: i64 = 0;
 
 /// The columns that [`read_record`] reads, from `files f JOIN roots r ON r.id = f.root_id`.
@@ -19,7 +19,7 @@ pub(in crate::catalog) const RECORD_COLUMNS: &str = "f.id, f.root_id, r.path, f.
      f.inode, f.device, f.mode, f.uid, f.skip, f.extension, f.kind, f.media_type, f.hash, f.state, f.reason, f.detail, \
      f.chunks, f.tries";
 
-/// Reads a row of [`RECORD_COLUMNS`].
+/// Converts a row with the columns [`RECORD_COLUMNS`] into a record.
 pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlite::Result<FileRecord> {
     let uid = row.get(11)?;
     Ok(FileRecord {
@@ -51,43 +51,43 @@ pub(in crate::catalog) fn read_record(row: &Row<'_>, owners: &Owners) -> rusqlit
     })
 }
 
-/// Reads a reason by name; an unknown one, of a later vic, becomes [`Reason::Io`].
+/// Returns the reason stored in a column; a name that only a newer vic knows becomes [`Reason::Io`].
 pub(in crate::catalog) fn read_reason(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Reason>> {
     let name = row.get_ref(column)?.as_str_or_null()?;
     Ok(name.map(|it| Reason::from_name(it).unwrap_or(Reason::Io)))
 }
 
-/// Reads a state by name; an unknown one, of a later vic, becomes [`FileState::Pending`].
+/// Parses the name of a state; a name that only a newer vic knows becomes [`FileState::Pending`].
 pub(in crate::catalog) fn parse_state(name: &str) -> FileState {
     FileState::from_name(name).unwrap_or(FileState::Pending)
 }
 
-/// Returns the bytes of a path.
+/// Returns the bytes of a path, as the catalog stores them.
 pub(in crate::catalog) fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// Returns the path of these bytes.
+/// Returns the path that these bytes encode.
 pub(in crate::catalog) fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Returns the paths below a folder as a half-open range of bytes; everything for "".
+/// Returns the half-open range of bytes that holds the paths below a folder; all paths for "".
 pub(in crate::catalog) fn range_below(folder: &Path) -> (Vec<u8>, Vec<u8>) {
     if folder.as_os_str().is_empty() {
-        // An upper bound of all paths: 0xff never occurs in UTF-8, and a longer blob sorts behind.
+        // An upper bound of all paths: 0xff never occurs in UTF-8, and a longer blob sorts after a shorter one.
         return (Vec::new(), vec![0xff; 8]);
     }
     let with = |end| [path_bytes(folder), &[end]].concat();
     (with(b'/'), with(b'/' + 1))
 }
 
-/// Returns the last component as it is stored for searching: lower case, NFC, lossy UTF-8.
+/// Returns the last component of a path as it is stored for searching: lower case, NFC, lossy UTF-8.
 pub(in crate::catalog) fn search_name(path: &Path) -> String {
     fold_name(&path.file_name().unwrap_or(OsStr::new("")).to_string_lossy())
 }
 
-/// Folds a word to the form of [`search_name`].
+/// Converts a word to the same form as [`search_name`]: lower case, NFC.
 pub(crate) fn fold_name(text: &str) -> String {
     text.nfc().collect::<String>().to_lowercase()
 }
@@ -97,7 +97,7 @@ pub(in crate::catalog) fn extension(path: &Path) -> String {
     path.extension().map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
-/// Converts to the signed integers of SQLite; inodes and sizes keep their bits.
+/// Converts to the signed integers of SQLite; inode numbers and sizes keep their bits.
 pub(in crate::catalog) fn signed(value: u64) -> i64 {
     value.cast_signed()
 }

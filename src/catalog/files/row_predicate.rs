@@ -1,4 +1,4 @@
-//! Selects files by a predicate that is evaluated row by row, outside of SQL; only the columns it needs are read.
+//! Selects files by a predicate in Rust that is called for each row; only the columns that the predicate needs are read.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params_from_iter};
@@ -9,28 +9,28 @@ use crate::catalog::files::row::{RECORD_COLUMNS, path_from_bytes, read_record};
 use crate::error::Result;
 use crate::model::{ContentHash, FileFilter, FileId, FileRecord};
 
-/// A column that a predicate may read.
+/// A column of `files` that a predicate may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Column {
-    /// Path below its root.
+    /// Path relative to the root.
     Path,
-    /// Last component, lower case and NFC.
+    /// Last component of the path, lower case and NFC.
     Name,
-    /// Extension without the dot.
+    /// Lowercase extension without the dot.
     Extension,
-    /// Bytes.
+    /// Size in bytes.
     Size,
-    /// Nanoseconds since the epoch.
+    /// Modification time, in nanoseconds since the epoch.
     Modified,
-    /// Broad kind.
+    /// Broad kind, such as mail or spreadsheet.
     Kind,
-    /// Media type.
+    /// Media type, such as `text/plain`; empty if the content was not read.
     MediaType,
-    /// State.
+    /// State: pending, indexed, skipped or failed.
     State,
-    /// Why it was skipped or failed.
+    /// Why the file was skipped or failed.
     Reason,
-    /// Owner's name.
+    /// User name of the owner.
     Owner,
     /// Number of chunks.
     Chunks,
@@ -57,29 +57,29 @@ impl Column {
     }
 }
 
-/// A value of a column.
+/// The value of a column in one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// No value.
     Absent,
     /// A text.
     Text(String),
-    /// A number.
+    /// A number: size, time or count.
     Number(i64),
-    /// A hash.
+    /// A content hash.
     Hash(ContentHash),
 }
 
-/// One row: the file and its cells, in the order of the requested columns.
+/// One row that a predicate judges: a file and its cells, in the order of the requested columns.
 pub struct PredicateRow {
-    /// The file.
+    /// Id of the file in the catalog.
     pub id: FileId,
-    /// Its cells.
+    /// The values of the requested columns, in their order.
     pub cells: Vec<Cell>,
 }
 
 impl Catalog {
-    /// Returns the files that match a filter and for which `keep` returns true, by number.
+    /// Returns the ids of the files that match a filter and for which `keep` returns true, sorted.
     ///
     /// # Errors
     /// As [`Catalog::select`].
@@ -111,7 +111,7 @@ impl Catalog {
         })
     }
 
-    /// Returns every file that matches, by number.
+    /// Returns the records of all files that match a filter, by id.
     ///
     /// # Errors
     /// As [`Catalog::select`].

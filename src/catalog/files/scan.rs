@@ -1,9 +1,9 @@
-//! Applies a walk or an event to the catalog.
+//! Updates the file rows of the catalog to match a walk or a watcher event.
 //!
-//! A file counts as unchanged when size, modification time, inode, status-change time and the walk's own verdict are the
-//! same. Any difference makes it pending again; later its hash shows whether the content differs. A vanished row and a new
-//! path with the same inode, size and modification time are one file that moved. All other vanished rows become tombstones,
-//! but only where the walk really looked.
+//! A file counts as unchanged if size, modification time, inode, status-change time and the skip reason of the walk are
+//! the same. Any difference makes it pending; its hash later shows whether the content differs. A vanished row and a new
+//! path with the same inode, size and modification time are one file that moved. All other vanished rows become
+//! tombstones, but only in folders that the walk could list.
 
 mod rows;
 pub(in crate::catalog) mod walk_result;
@@ -24,16 +24,16 @@ use crate::catalog::files::scan::walk_result::{DeletionPolicy, ScanOutcome, Scan
 use crate::error::Result;
 use crate::model::{ContentHash, FileId, FoundFile, RootId};
 
-/// Problem of a root that was not empty before and is now: most often an unmounted volume.
+/// Problem of a root that was not empty before and is now: usually an unmounted volume.
 const EMPTY_ROOT_PROBLEM: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
-/// Number of files that may vanish from a root between two walks regardless of their share, so that a small folder can be tidied
-/// up. Ignored files do not count.
+/// Up to this many files may vanish from a root between two walks, whatever fraction of it they are, so that a small
+/// folder can be tidied up. Ignored files do not count.
 const MAX_UNCONFIRMED_LOSS: usize = 10;
 
 impl Catalog {
-    /// [`Catalog::apply_walk`] as a second scan, without ignored files.
+    /// Applies a walk as [`Catalog::apply_walk`] does in a second scan, without ignored files.
     ///
     /// # Errors
     /// As [`Catalog::apply_walk`].
@@ -50,11 +50,12 @@ impl Catalog {
         Ok(self.apply_walk(walked, belief, ScanPass::Second)?.unwrap_or_default())
     }
 
-    /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, when the first
-    /// scan of a folder would lose an indexed file, or too many files to be plausible.
+    /// Updates the rows of a root, or of a part of it, to match a walk. Returns `None`, and changes nothing, if this is
+    /// the first scan and it would delete an indexed file or implausibly many files.
     ///
-    /// Missing rows are removed only when the walk was complete, not at or below unreadable folders, and only as far as
-    /// `belief` permits: the problem of the root names the others. Ignored files are removed regardless of their share.
+    /// Missing rows are deleted only if the walk was complete, not at or below unreadable folders, and only as far as
+    /// `belief` permits; the problem of the root reports the rows that were kept. Ignored files are deleted regardless of
+    /// their number.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::NotFound`] when the root was removed.
@@ -67,8 +68,8 @@ impl Catalog {
         Ok(self.apply_walks(vec![walked], belief, look)?.pop().flatten())
     }
 
-    /// Applies several walks as [`Catalog::apply_walk`], in order and in one commit: a commit costs many times more than a
-    /// walk of a place.
+    /// Applies several walks as [`Catalog::apply_walk`], in order and in one commit, because a commit takes many times
+    /// longer than the walk of one folder.
     ///
     /// # Errors
     /// As [`Catalog::apply_walk`]; then nothing is changed.
@@ -102,14 +103,14 @@ impl Catalog {
         })
     }
 
-    /// Moves files, and folders with everything below them, from one path to another, in this order and in one commit; they
-    /// keep their ids. Returns the number of files. A file with a changed extension is read again, and so is one that could
-    /// not be read at its old path.
+    /// Moves files, and folders with everything below them, from one path to another, in this order and in one commit;
+    /// files keep their ids. Returns the number of moved files. A file whose extension changed, or that could not be read
+    /// at its old path, is read again.
     ///
-    /// A known file at the target is removed if a file moves onto it. It stays in two cases. The moved file has no indexed
-    /// text, as after a save by rename: the old text is found until the new one is indexed. Or the target was scanned and
-    /// indexed after the move, before the event arrived: it is indexed and still on disk, as `on_disk` (device and inode of
-    /// a path below the root) shows. Target files onto which nothing moves are left to the walk.
+    /// A known file at the target path is deleted if a file moves onto it, except in two cases. First, the moved file has
+    /// no indexed text, as after a save by rename: the old text is found until the new one is indexed. Second, the target
+    /// was scanned and indexed after the move, before the event arrived: it is indexed and still on disk, as `on_disk`
+    /// (device and inode of a path relative to the root) shows. Other files in a target folder are left to the next walk.
     pub fn rename_trees(
         &self,
         root_id: RootId,
@@ -125,9 +126,9 @@ impl Catalog {
         })
     }
 
-    /// Returns the absolute paths of these removed files at which no other file will be indexed; an existing file there is
-    /// ignored rather than deleted. Only files with text in the index count: those with chunks, or those `stored` by a
-    /// commit that was never marked. `None` when the root of one was removed.
+    /// Returns the absolute paths of these removed files, except paths at which another file will be indexed; an existing
+    /// file that is ignored rather than deleted is included. Only files with text in the store count: those with chunks,
+    /// or those `stored` by a commit that was never marked. `None` when the root of one of the files was removed.
     pub fn paths_of_removed(
         &self,
         removed: &[FileId],
@@ -155,7 +156,8 @@ impl Catalog {
         })
     }
 
-    /// Returns the given hashes that are the content of no file. The last known content of a requeued file counts.
+    /// Returns those of the given hashes that no file has as its content. The last known content of a requeued file
+    /// counts.
     pub fn hashes_without_file(&self, mut hashes: HashSet<ContentHash>) -> Result<HashSet<ContentHash>> {
         self.database.read(|db| {
             let sql = "SELECT coalesce(hash, read_hash) FROM files WHERE deleted_ns IS NULL \
@@ -170,7 +172,7 @@ impl Catalog {
         Ok(hashes)
     }
 
-    /// Returns up to `limit` removed files with chunks that the store may still hold.
+    /// Returns the ids of up to `limit` removed files; the store may still hold chunks of them.
     pub fn tombstones(&self, limit: usize) -> Result<Vec<FileId>> {
         self.database.read(|db| {
             let sql = "SELECT id FROM files WHERE deleted_ns IS NOT NULL ORDER BY deleted_ns LIMIT ?1";
@@ -180,7 +182,7 @@ impl Catalog {
         })
     }
 
-    /// Deletes tombstones, once the store has deleted their chunks. Other files stay.
+    /// Deletes the rows of these tombstones, after the store has deleted their chunks. Rows of existing files are kept.
     pub fn forget(&self, ids: &[FileId]) -> Result<()> {
         self.database.write(|db| {
             let mut statement = db.prepare_cached("DELETE FROM files WHERE id = ?1 AND deleted_ns IS NOT NULL")?;
@@ -199,7 +201,8 @@ fn apply_to_rows(
     look: ScanPass,
 ) -> Result<Option<ScanOutcome>, DbError> {
     let WalkResult { root: root_id, within, mut found, unreadable, complete, ignored: left_out } = walked;
-    // A folder that changes while it is listed can yield a name twice; the duplicate would look like a new file.
+    // Drops duplicate names, which the listing of a folder that changes meanwhile can yield; a duplicate would look like a
+    // new file.
     found.sort_unstable_by(|a, b| path_bytes(&a.path).cmp(path_bytes(&b.path)));
     found.dedup_by(|a, b| a.path == b.path);
     root_by_id(db, root_id)?;
@@ -208,14 +211,14 @@ fn apply_to_rows(
     let entries = found.len() as u64;
     let ScanComparison { unchanged, changed, new, vanished } = compare_rows(db, root_id, place, found)?;
     let hidden = |it: &KnownFile| unreadable.iter().any(|folder| it.path.starts_with(folder));
-    // Ignored files count neither as missing nor as part of the root: the rules explain why the walk did not find them.
+    // Ignored files count neither as missing nor as files of the root: the rules explain why the walk did not find them.
     let is_left_out = |it: &KnownFile| complete && !hidden(it) && left_out.contains(&it.path);
     let (left_out, mut vanished): (Vec<KnownFile>, Vec<KnownFile>) = vanished.into_iter().partition(is_left_out);
     let all = unchanged as usize + changed.len() + vanished.len();
     let is_careful = matches!(belief, DeletionPolicy::Cautious(_));
     let is_empty_now = whole_root && complete && entries == 0 && left_out.is_empty() && !vanished.iter().any(hidden);
     if is_empty_now && all > 0 && is_careful {
-        // All existing files may be ignored; the second scan knows them.
+        // The files may all be ignored rather than gone; only the second scan knows the ignored files.
         if look == ScanPass::First {
             return Ok(None);
         }
@@ -248,7 +251,7 @@ fn apply_to_rows(
     Ok(Some(outcome))
 }
 
-/// Updates the device numbers of vanished rows, as far as the files that are still there show the new ones.
+/// Updates the device numbers of vanished rows, as far as files that still exist show the new number of a file system.
 fn update_device_numbers(vanished: &mut [KnownFile], changed: &[(KnownFile, FoundFile)]) {
     let renumbered = changed.iter().filter(|(row, file)| row.is_device_renumbered(file));
     let devices: HashMap<i64, i64> = renumbered.map(|(row, file)| (row.device, signed(file.device))).collect();
@@ -257,7 +260,7 @@ fn update_device_numbers(vanished: &mut [KnownFile], changed: &[(KnownFile, Foun
     }
 }
 
-/// Performs one move of [`Catalog::rename_trees`]; returns the number of files.
+/// Performs one move of [`Catalog::rename_trees`]; returns the number of moved files.
 fn rename_tree(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -290,7 +293,7 @@ fn rename_tree(
     Ok(renamed)
 }
 
-/// Returns the path of a file at or below `from` after the move.
+/// Returns the new path of a file at or below `from` after `from` was moved to `to`.
 fn path_after_move(path: &Path, from: &Path, to: &Path) -> PathBuf {
     match path.strip_prefix(from) {
         Ok(rest) if !rest.as_os_str().is_empty() => to.join(rest),
@@ -298,20 +301,20 @@ fn path_after_move(path: &Path, from: &Path, to: &Path) -> PathBuf {
     }
 }
 
-/// Comparison of the rows at a place with the entries found. Unchanged files, up to a million, are only counted.
+/// Comparison of the rows at or below a path with the entries found. Unchanged files, up to a million, are only counted.
 #[derive(Default)]
 struct ScanComparison {
     /// Number of unchanged files.
     unchanged: u64,
-    /// Known rows with the entries found at their paths.
+    /// Changed rows, each with the entry found at its path.
     changed: Vec<(KnownFile, FoundFile)>,
-    /// Entries without a row.
+    /// Entries whose path has no row.
     new: Vec<FoundFile>,
-    /// Rows without an entry.
+    /// Rows whose path has no entry.
     vanished: Vec<KnownFile>,
 }
 
-/// Compares the rows at a place with the entries found there, in byte order of their paths.
+/// Compares the rows at or below a path with the entries found there, in byte order of their paths.
 fn compare_rows(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -335,9 +338,9 @@ fn compare_rows(
     Ok(compared)
 }
 
-/// Returns whether to scan again before files are removed. An indexed file that is missing may have moved from one folder
-/// to another while both were listed; and a large number of missing files may be ignored ones. A single file was looked up
-/// at its path, where a second scan shows no more.
+/// Returns whether to scan again before files are deleted. A missing indexed file may have moved from one folder to
+/// another while both were listed; and if many files are missing, they may be ignored ones. A path that is itself a single
+/// file was looked up directly, so a second scan would show no more.
 fn needs_second_scan(vanished: &[KnownFile], new: &[FoundFile], place: &Path, all: Option<usize>) -> bool {
     if vanished.is_empty() {
         return false;
@@ -348,12 +351,12 @@ fn needs_second_scan(vanished: &[KnownFile], new: &[FoundFile], place: &Path, al
         || all.is_some_and(|all| is_implausible_loss(missed().count(), all))
 }
 
-/// Returns whether the loss of so many files of a root at once is implausible.
+/// Returns whether so many files of a root cannot plausibly have been deleted at once.
 fn is_implausible_loss(gone: usize, all: usize) -> bool {
     gone > MAX_UNCONFIRMED_LOSS && gone * 2 > all
 }
 
-/// Applies the moves among `new` and `vanished`, and returns the rest of `new`.
+/// Applies the moves from `vanished` rows to `new` paths, and returns the entries of `new` that are not moves.
 fn apply_moves(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -371,7 +374,7 @@ fn apply_moves(
     let mut rest = Vec::new();
     for file in new {
         let rows = by_inode.get_mut(&signed(file.inode));
-        // Of several vanished names of one inode, one moves and the others are removed.
+        // If several names of one inode vanished, one of them counts as moved and the others are deleted.
         let moved = rows.and_then(|it| Some(it.swap_remove(it.iter().position(|row| row.is_moved_to(&file))?)));
         match moved {
             Some(row) => move_row(db, &row, root_id, &file, outcome)?,
@@ -382,8 +385,8 @@ fn apply_moves(
     Ok(rest)
 }
 
-/// Removes from `vanished` the files that may still exist. Returns whether the root counts as available then, and why files
-/// were kept. `all` is the number of files that the root had, if all of it was walked.
+/// Removes from `vanished` the files that may still exist. Returns `None` if there are none, otherwise whether the root is
+/// available and why files were kept. `all` is the number of files that the root had, if all of it was walked.
 fn keep_unconfirmed(
     vanished: &mut Vec<KnownFile>,
     all: Option<usize>,

@@ -1,4 +1,4 @@
-//! State transitions of files: the queue of pending files, and the marks that record how each was processed.
+//! State transitions of files: the queue of pending files, and the marks that record the result of processing a file.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,20 @@ use crate::catalog::files::row::{RECORD_COLUMNS, UNKNOWN_CHANGED_NS, path_bytes,
 use crate::error::Result;
 use crate::model::{ContentHash, Contents, FileId, FileKind, FileRecord, FileState, FoundFile, Reason, RootId};
 
-/// Tries that a file gets. A try that was begun and never ended means that vic ended unexpectedly while reading the
-/// file. One or two such tries prove nothing: vic may have been killed, or the power may have failed. A file that
-/// crashes the whole machine reaches this limit as well.
+/// A file fails after this many unfinished attempts to read it. An attempt stays unfinished if vic ended unexpectedly
+/// while reading the file. One or two prove nothing: vic may have been killed, or the power may have failed. A file that
+/// crashes the whole machine also reaches this limit.
 pub const MAX_TRIES: u32 = 5;
 
-/// Strikes that a file gets: crashes of its reader, or runs that took too long. Each is counted on disk at once, so that
-/// a restart or a kill does not reset it.
+/// A file fails after this many strikes: crashes of the worker that read it, or reads that took too long. Each is written
+/// to disk at once, so that a restart or a kill does not reset the count.
 pub const MAX_STRIKES: u32 = 2;
 
-/// Identifies the version of a file that was read. A mark applies only while the catalog still has this version. The
-/// path is not part of it: a moved file stays read, unless its extension changes.
+/// Identifies the version of a file that was read. A mark applies only while the catalog still has this version. The path
+/// does not count: a moved file need not be read again, unless its extension changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileStamp {
-    /// The file.
+    /// Id of the file in the catalog.
     pub id: FileId,
     size: i64,
     modified_ns: i64,
@@ -35,14 +35,14 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Returns the version that the catalog had when the reading began.
+    /// Returns the version of a catalog record; call it before the file is read.
     pub fn new(record: &FileRecord) -> FileStamp {
         let FoundFile { size, modified_ns, changed_ns, inode, .. } = record.found;
         let (size, inode, extension) = (signed(size), signed(inode), record.extension.clone());
         FileStamp { id: record.id, size, modified_ns, changed_ns, inode, extension }
     }
 
-    /// Returns whether a file still has this version.
+    /// Returns whether a record still has this version; an unknown status-change time matches any.
     pub fn matches(&self, record: &FileRecord) -> bool {
         let now = FileStamp::new(record);
         let is_time_known = self.changed_ns != UNKNOWN_CHANGED_NS && now.changed_ns != UNKNOWN_CHANGED_NS;
@@ -54,80 +54,80 @@ impl FileStamp {
     }
 }
 
-/// [`FileStamp::matches`] as SQL, restricted to pending files; the values are those of [`FileStamp::values`].
+/// [`FileStamp::matches`] as SQL, restricted to pending files; [`FileStamp::values`] gives the parameters.
 const MATCHES_STAMP: &str = "id = ?1 AND size = ?2 AND modified_ns = ?3 AND inode = ?4 AND extension = ?5 \
                        AND 0 IN (changed_ns - ?6, changed_ns, ?6) AND state = 'pending' AND skip IS NULL AND deleted_ns IS NULL";
 
-/// Assignments that record the contents of a file.
+/// SQL assignments that store the inner names and mail dates of a file.
 const SET_CONTENTS: &str = "inner_names = ?13, mail_first_ns = ?14, mail_last_ns = ?15";
 
-/// A file with its chunks in the store.
+/// Marks a file as indexed: its chunks are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedMark {
-    /// The file.
+    /// The version of the file that was read.
     pub file: FileStamp,
     /// The hash of the content that was read.
     pub hash: ContentHash,
-    /// Its kind by content.
+    /// The kind of the file, detected by its content.
     pub kind: FileKind,
-    /// Its media type by content.
+    /// The media type of the file, detected by its content.
     pub media_type: String,
-    /// Number of its chunks in the store.
+    /// Number of chunks of the file in the store.
     pub chunks: u32,
-    /// A remark for the user, e.g. that a limit cut it short; empty when there is none.
+    /// A remark for the user, e.g. that a limit truncated the text; empty when there is none.
     pub detail: String,
-    /// Number of its chunks that have no vector yet.
+    /// Number of chunks of the file that have no vector yet.
     pub awaiting: u32,
-    /// The names and dates inside it.
+    /// The names inside the file, such as attachments, and the dates of its mails.
     pub contents: Contents,
 }
 
-/// A file that was skipped or failed.
+/// Marks a file as skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReasonMark {
-    /// The file.
+    /// The version of the file that was processed.
     pub file: FileStamp,
-    /// The reason.
+    /// Why the file was skipped or failed.
     pub reason: Reason,
-    /// One more sentence; may be empty.
+    /// One more sentence about the reason for the user; may be empty.
     pub detail: String,
-    /// The hash of its content, where it was read.
+    /// The hash of the content, if it was read.
     pub hash: Option<ContentHash>,
-    /// Its kind.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// Its media type; empty when unknown.
+    /// The media type of the file; empty when unknown.
     pub media_type: String,
-    /// The names and dates inside it, where it was read.
+    /// The names inside the file and the dates of its mails, if it was read.
     pub contents: Contents,
 }
 
-/// A file for which the store has added the chunks of a skill.
+/// Marks that the store has added the chunks that a skill, such as OCR, made from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidenceMark {
-    /// The file.
+    /// Id of the file in the catalog.
     pub id: FileId,
     /// The hash of the content that the skill read.
     pub hash: ContentHash,
-    /// Number of all its chunks in the store now.
+    /// Number of all chunks of the file in the store, including those of the skill.
     pub chunks: u32,
 }
 
-/// Which files to read again.
+/// Which files [`Catalog::requeue`] makes pending, to be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequeueScope {
-    /// Every file.
+    /// Every file of the catalog.
     All,
-    /// These files.
+    /// The files with these ids.
     Ids(Vec<FileId>),
-    /// This absolute folder with all below it, or this file.
+    /// The file at this absolute path, or all files below this folder.
     Under(PathBuf),
-    /// Files that failed, for this reason or any.
+    /// Files that failed, for this reason or for any.
     Failed(Option<Reason>),
 }
 
 impl Catalog {
-    /// Returns up to `limit` pending files with numbers above `after`, by number. With `after` 0 (the start of a pass),
-    /// files that used up their [`MAX_TRIES`] tries first fail with [`Reason::WorkerCrash`].
+    /// Returns up to `limit` pending files with an id above `after`, by id. With `after` 0 (the start of a pass), files
+    /// that used up their [`MAX_TRIES`] attempts first fail with [`Reason::WorkerCrash`].
     pub fn next_pending(&self, after: FileId, limit: usize) -> Result<Vec<FileRecord>> {
         if after <= 0 {
             self.fail_exhausted()?;
@@ -155,14 +155,14 @@ impl Catalog {
         self.database.write(|db| {
             let sql =
                 format!("UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 WHERE {condition}");
-            let detail = format!("vic ended unexpectedly {MAX_TRIES} times while it was being read");
+            let detail = format!("vic ended unexpectedly {MAX_TRIES} times while it read the file");
             db.execute(&sql, params![MAX_TRIES, Reason::WorkerCrash.name(), detail])?;
             Ok(())
         })
     }
 
-    /// Adds strikes to a pending file and syncs them: its reader crashed, or runs for suspiciously long. The final mark
-    /// of the file resets them. Returns the total, over all runs of vic.
+    /// Adds strikes to a pending file and syncs them to disk, because its worker crashed or takes suspiciously long. The
+    /// final mark of the file resets them. Returns the strikes of the file over all runs of vic.
     pub fn add_strikes(&self, id: FileId, times: u32) -> Result<u32> {
         self.database.write(|db| {
             let sql = "UPDATE files SET strikes = strikes + ?2 WHERE id = ?1 AND state = 'pending' RETURNING strikes";
@@ -171,22 +171,21 @@ impl Catalog {
         })
     }
 
-    /// Fails the pending files that have used up their strikes or their tries. Call it once at startup, before any file
-    /// is read and before the store is reconciled: the store must hold none of their chunks. They stay failed until they
-    /// or the readers change. Returns how many failed by strikes.
+    /// Fails the pending files that have used up their strikes or their attempts. Call it once at startup, before any file
+    /// is read and before the store is reconciled, which then deletes their chunks. They stay failed until the file or the
+    /// parsers of vic change. Returns how many failed because of strikes.
     pub fn fail_by_strikes(&self) -> Result<u64> {
         self.fail_exhausted()?;
         self.database.write(|db| {
-            let detail = format!(
-                "its reader died of it or was at it for long {MAX_STRIKES} times, and vic ended before that was settled"
-            );
+            let detail = format!("reading it crashed a worker or took too long, {MAX_STRIKES} times, before vic ended");
             let sql = "UPDATE files SET state = 'failed', reason = ?2, detail = ?3, chunks = 0 \
                        WHERE deleted_ns IS NULL AND state = 'pending' AND strikes > 0 AND strikes >= ?1";
             Ok(db.execute(sql, params![MAX_STRIKES, Reason::WorkerCrash.name(), detail])? as u64)
         })
     }
 
-    /// Counts a try for each file and syncs it, so that a file that crashes the process is known by its tries.
+    /// Counts an attempt for each file and syncs it to disk, so that a file that crashes vic can be recognized after the
+    /// restart.
     pub fn begin_try(&self, ids: &[FileId]) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -194,7 +193,8 @@ impl Catalog {
         self.database.write(|db| begin_try(db, ids))
     }
 
-    /// Returns the given files that are pending and untried, and counts their first try as [`Catalog::begin_try`] does.
+    /// Returns those of the given files that are pending and untried, and counts their first attempt as
+    /// [`Catalog::begin_try`] does.
     pub fn begin_untried(&self, ids: &[FileId]) -> Result<Vec<FileRecord>> {
         let mut files = self.records(ids)?;
         files.retain(|it| it.state == FileState::Pending && it.tries == 0);
@@ -202,7 +202,7 @@ impl Catalog {
         Ok(files)
     }
 
-    /// Returns up to `limit` pending files that were not tried yet, unordered.
+    /// Returns the ids of up to `limit` pending files without an attempt, unordered.
     pub fn untried_files(&self, limit: usize) -> Result<Vec<FileId>> {
         let sql = "SELECT id FROM files INDEXED BY files_pending \
                    WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0 LIMIT ?1";
@@ -213,9 +213,10 @@ impl Catalog {
         })
     }
 
-    /// Returns id and size of up to `limit` pending, untried files at or below each of these paths of a root, unordered.
+    /// Returns, for each of these paths of a root, id and size of up to `limit` pending, untried files at or below it,
+    /// unordered.
     pub fn untried_below(&self, root_id: RootId, paths: &[PathBuf], limit: usize) -> Result<Vec<Vec<(FileId, u64)>>> {
-        // Two range scans of the index on paths: the index on states would visit every pending file of the root.
+        // Two range scans of the index on paths, because the index on states would visit every pending file of the root.
         let select = "SELECT id, size FROM files INDEXED BY files_path WHERE deleted_ns IS NULL AND state = 'pending' AND tries = 0";
         let sql = format!(
             "{select} AND root_id = ?1 AND path = ?2 UNION ALL \
@@ -233,8 +234,8 @@ impl Catalog {
         })
     }
 
-    /// Marks files as indexed; call it only once the store has their chunks on disk. A file that changed since it was
-    /// read, was requeued or was removed stays as it is. Returns how many were marked.
+    /// Marks files as indexed; call it only after the store has synced their chunks to disk. A file that changed since it
+    /// was read, was requeued or was removed stays unmarked. Returns how many were marked.
     pub fn mark_indexed(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = 'indexed', reason = NULL, detail = ?7, hash = ?8, kind = ?9, media_type = ?10, \
@@ -251,8 +252,9 @@ impl Catalog {
         })
     }
 
-    /// Records that every chunk of these files (with this hash and number of chunks) has its vector; call it only once the
-    /// store has them on disk. A file that was requeued or has other content stays as it is. Returns how many were marked.
+    /// Records that every chunk of these files (with this hash and number of chunks) has a vector; call it only after the
+    /// store has synced the vectors to disk. A file that was requeued or has other content stays unmarked. Returns how
+    /// many were marked.
     pub fn mark_vectors(&self, marks: &[IndexedMark]) -> Result<u64> {
         let sql = "UPDATE files SET awaiting = 0 \
                    WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
@@ -266,8 +268,8 @@ impl Catalog {
         })
     }
 
-    /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. They get zero chunks, so
-    /// the store must hold none of theirs. Returns how many were marked.
+    /// Marks files as skipped or failed, under the same condition as [`Catalog::mark_indexed`]. Their number of chunks
+    /// becomes 0, so the store must hold no chunks of them. Returns how many were marked.
     pub fn mark_reason(&self, marks: &[ReasonMark]) -> Result<u64> {
         let sql = format!(
             "UPDATE files SET state = ?7, reason = ?8, detail = ?9, hash = ?10, kind = ?11, media_type = ?12, chunks = 0, \
@@ -285,9 +287,9 @@ impl Catalog {
         })
     }
 
-    /// Marks text-indexed files as failed because their vectors were refused, under the same condition as
-    /// [`Catalog::mark_vectors`]: hash and number of chunks must match. They get zero chunks, so the store must hold none
-    /// of theirs. Returns how many were marked.
+    /// Marks indexed files as failed because the embedder refused to make their vectors, under the same condition as
+    /// [`Catalog::mark_vectors`]: hash and number of chunks must match. Their number of chunks becomes 0, so the store
+    /// must hold no chunks of them. Returns how many were marked.
     pub fn mark_refused(&self, marks: &[(ReasonMark, u32)]) -> Result<u64> {
         let sql = "UPDATE files SET state = ?4, reason = ?5, detail = ?6, chunks = 0, awaiting = 0, strikes = 0 \
                    WHERE id = ?1 AND hash = ?2 AND chunks = ?3 AND state = 'indexed' AND deleted_ns IS NULL";
@@ -303,8 +305,9 @@ impl Catalog {
         })
     }
 
-    /// Updates the number of chunks after a skill added some; call it only once the store has them on disk. A file without
-    /// text becomes indexed. A file that is pending or has other content stays as it is. Returns whether it was marked.
+    /// Updates the number of chunks of a file after a skill added some; call it only after the store has synced them to
+    /// disk. A file skipped for lack of text becomes indexed. A pending file, or one with other content, stays unmarked.
+    /// Returns whether the file was marked.
     pub fn mark_evidence(&self, mark: &EvidenceMark) -> Result<bool> {
         let sql = "UPDATE files SET state = 'indexed', reason = NULL, chunks = ?3 WHERE id = ?1 AND hash = ?2 \
                    AND (state = 'indexed' OR (state = 'skipped' AND reason = 'no_text')) AND skip IS NULL \
@@ -312,8 +315,8 @@ impl Catalog {
         self.database.write(|db| Ok(db.prepare_cached(sql)?.execute(params![mark.id, mark.hash.0, mark.chunks])? == 1))
     }
 
-    /// Makes files pending again, without tries and hash, so that they are really read. Files skipped by the walk stay
-    /// skipped; failed files lose their strikes. Returns how many were requeued.
+    /// Makes files pending again and clears their attempts and hash, so that they are read even if unchanged. Files
+    /// skipped by the walk stay skipped; failed files lose their strikes. Returns how many were requeued.
     pub fn requeue(&self, scope: &RequeueScope) -> Result<u64> {
         if matches!(scope, RequeueScope::Ids(ids) if ids.is_empty()) {
             return Ok(0);
@@ -338,7 +341,8 @@ impl Catalog {
         })
     }
 
-    /// Returns an indexed file with this content and at least one chunk, so that its chunks can be copied.
+    /// Returns an indexed file with this content and at least one chunk, so that its chunks can be copied to a file with
+    /// equal content.
     pub fn same_content(&self, hash: ContentHash) -> Result<Option<FileId>> {
         self.database.read(|db| {
             let sql = "SELECT id FROM files WHERE deleted_ns IS NULL AND state = 'indexed' AND chunks > 0 AND hash = ?1 \
@@ -348,8 +352,8 @@ impl Catalog {
     }
 }
 
-/// Marks one file, and updates its names in the index if those inside it changed. The statement takes the six values of the
-/// file, six of the mark and those of [`SET_CONTENTS`].
+/// Marks one file, and updates its row in the name index if the names inside the file changed. The parameters of the
+/// statement are the six of the stamp, six of the mark and those of [`SET_CONTENTS`].
 fn mark_file(
     db: &Transaction<'_>,
     sql: &str,

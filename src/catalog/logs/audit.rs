@@ -1,4 +1,4 @@
-//! Log of outbound requests, sent or refused, in its own database, because it has to outlive a rebuilt catalog.
+//! Log of outbound requests, sent or refused. It has its own database, so that it outlives a rebuilt catalog.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use crate::catalog::quarantine;
 use crate::error::Result;
 use crate::model::{AuditRecord, PrivacyMode};
 
-/// Number of records kept: years of a busy setup, about 10 MiB.
+/// Maximum number of records kept, about 10 MiB: the requests of several years.
 const MAX_RECORDS: i64 = 100_000;
 
 const FORMAT: Format = Format {
     name: "audit log",
     version: 1,
     upgrades: &[],
-    // A record that a power loss could undo would prove nothing.
+    // Syncs every record, because a log that a power loss could change would prove nothing.
     durability: Durability::Full,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "move it aside; only the record of outbound requests is lost",
+    hint: "move the file aside; only the record of outbound requests is lost",
     schema: "
         CREATE TABLE requests (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -34,13 +34,13 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// The log of outbound requests.
+/// The audit log: a record of every outbound request.
 pub struct AuditLog {
     database: Database,
 }
 
 impl AuditLog {
-    /// Opens or creates the log at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
+    /// Opens or creates the log at `path`. A corrupt file is renamed to `<path>.damaged` and replaced by an empty log.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
@@ -48,12 +48,12 @@ impl AuditLog {
         Ok(AuditLog { database: quarantine::open_or_replace(path, &FORMAT)? })
     }
 
-    /// Returns the path of the corrupt log that this one replaced when it was opened.
+    /// Returns the new path of the corrupt file that this database replaced when it was opened.
     pub fn quarantined(&self) -> Option<&Path> {
         self.database.quarantined.as_deref()
     }
 
-    /// Adds a record and syncs it.
+    /// Adds a record, syncs it to disk, and deletes the oldest records beyond the limit.
     pub fn add(&self, record: &AuditRecord) -> Result<()> {
         self.database.write(|db| {
             db.prepare_cached(

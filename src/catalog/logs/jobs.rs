@@ -1,5 +1,5 @@
-//! List of index jobs of this and earlier runs, in its own database: losing it loses only history. Every save is synced, so
-//! that a job that was reported survives a power loss.
+//! List of the index jobs of this and earlier runs. It has its own database, whose loss costs only history. Every save is
+//! synced, so that a job that was reported to a client survives a power loss.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::catalog::quarantine;
 use crate::error::{Error, ErrorCode, Result};
 use crate::model::{JobSnapshot, JobState, Phase};
 
-/// Number of jobs kept; older ones that have ended are dropped.
+/// Maximum number of jobs kept; beyond it, the oldest ended jobs are deleted.
 const MAX_JOBS: u32 = 1_000;
 
 const FORMAT: Format = Format {
@@ -21,7 +21,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Full,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "move it aside; only the history of jobs is lost",
+    hint: "move the file aside; only the history of jobs is lost",
     schema: "
         CREATE TABLE jobs (
             job_id TEXT PRIMARY KEY,
@@ -33,23 +33,23 @@ const FORMAT: Format = Format {
     ",
 };
 
-/// The list of jobs.
+/// The list of index jobs.
 pub struct JobLog {
     database: Database,
 }
 
 impl JobLog {
-    /// Opens or creates the list at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
+    /// Opens or creates the list at `path`. A corrupt file is renamed to `<path>.damaged` and replaced by an empty list.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
     pub fn open(path: &Path) -> Result<JobLog> {
-        // The whole file is checked: it is small, and no job can start without it.
+        // Checks the whole file for corruption: it is small, and no job can start without the list.
         let (mut database, set_aside) = quarantine::replace_if_corrupt(path, || {
             let database = Database::open(path, &FORMAT)?;
             match database.check() {
                 Err(error) if error.code == ErrorCode::DataLoss => return Err(error),
-                // A read error of the disk does not prevent the start.
+                // A read error of the disk must not prevent the start of the daemon: the list is used unchecked.
                 Err(error) => warn!("cannot check the list of jobs: {error}"),
                 Ok(()) => (),
             }
@@ -59,12 +59,12 @@ impl JobLog {
         Ok(JobLog { database })
     }
 
-    /// Returns the path of the corrupt list that this one replaced when it was opened.
+    /// Returns the new path of the corrupt file that this database replaced when it was opened.
     pub fn quarantined(&self) -> Option<&Path> {
         self.database.quarantined.as_deref()
     }
 
-    /// Inserts or updates a job.
+    /// Inserts or updates a job; deletes the oldest ended jobs beyond the limit.
     pub fn save(&self, job: &JobSnapshot) -> Result<()> {
         self.database.write(|db| {
             save_job(db, job)?;
@@ -77,7 +77,7 @@ impl JobLog {
         })
     }
 
-    /// Returns a job.
+    /// Returns the job with this id.
     pub fn get(&self, job_id: &str) -> Result<Option<JobSnapshot>> {
         self.database.read(|db| {
             let mut statement = db.prepare_cached("SELECT snapshot FROM jobs WHERE job_id = ?1")?;
@@ -100,7 +100,8 @@ impl JobLog {
         })
     }
 
-    /// Cancels the jobs that the last run of the daemon left open, and returns them. Call it once, at startup.
+    /// Marks the jobs that the previous run of the daemon left unfinished as cancelled, and returns them. Call it once, at
+    /// startup.
     pub fn cancel_interrupted(&self) -> Result<Vec<JobSnapshot>> {
         self.database.write(|db| {
             let mut statement = db.prepare("SELECT snapshot FROM jobs WHERE NOT ended ORDER BY created_ms")?;
@@ -132,7 +133,7 @@ fn save_job(db: &Transaction<'_>, job: &JobSnapshot) -> Result<(), DbError> {
 }
 
 fn parse_job(text: &str) -> Result<JobSnapshot> {
-    serde_json::from_str(text).map_err(|error| Error::internal(format!("cannot understand a stored job: {error}")))
+    serde_json::from_str(text).map_err(|error| Error::internal(format!("cannot parse a stored job: {error}")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Logs in SQLite: audit records, transcripts, index jobs.
+//! Logs in SQLite: outbound requests, agent runs and index jobs.
 
 pub(in crate::catalog) mod audit;
 pub(in crate::catalog) mod jobs;

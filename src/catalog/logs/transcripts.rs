@@ -1,4 +1,4 @@
-//! Log of agent runs: every question with its answer and the tool calls in between.
+//! Log of agent runs: every question with the answer and the tool calls of the model.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::catalog::quarantine;
 use crate::error::Result;
 use crate::model::TranscriptRecord;
 
-/// Number of reports kept; each has about ten kilobytes.
+/// Maximum number of agent runs kept; each takes about ten kilobytes.
 const MAX_TRANSCRIPTS: i64 = 2_000;
 
 const FORMAT: Format = Format {
@@ -19,7 +19,7 @@ const FORMAT: Format = Format {
     upgrades: &[],
     durability: Durability::Full,
     cache_kib: APPEND_CACHE_KIB,
-    hint: "move it aside; only the record of what agents did is lost",
+    hint: "move the file aside; only the records of agent runs are lost",
     schema: "
         CREATE TABLE transcripts (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -37,7 +37,7 @@ pub struct TranscriptLog {
 }
 
 impl TranscriptLog {
-    /// Opens or creates the log at `path`. A corrupt one is renamed to `<path>.damaged` and replaced.
+    /// Opens or creates the log at `path`. A corrupt file is renamed to `<path>.damaged` and replaced by an empty log.
     ///
     /// # Errors
     /// As [`crate::catalog::Catalog::open`], except for corruption.
@@ -45,15 +45,15 @@ impl TranscriptLog {
         Ok(TranscriptLog { database: quarantine::open_or_replace(path, &FORMAT)? })
     }
 
-    /// Returns the path of the corrupt log that this one replaced when it was opened.
+    /// Returns the new path of the corrupt file that this database replaced when it was opened.
     pub fn quarantined(&self) -> Option<&Path> {
         self.database.quarantined.as_deref()
     }
 
-    /// Adds a report and syncs it.
+    /// Adds the record of a run, syncs it to disk, and deletes the oldest records beyond the limit.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// When the database cannot be written.
     pub fn add(&self, record: &TranscriptRecord) -> Result<()> {
         self.database.write(|db| {
             db.prepare_cached(
@@ -66,10 +66,10 @@ impl TranscriptLog {
         })
     }
 
-    /// Returns up to `limit` reports, newest first.
+    /// Returns up to `limit` records, newest first.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// When the database cannot be read.
     pub fn list(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
         self.database.read(|db| {
             let sql = "SELECT time_ms, model, question, report_json FROM transcripts ORDER BY id DESC LIMIT ?1";

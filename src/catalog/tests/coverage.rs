@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::Result;
 
-/// A step that any part of vic may take at any time.
+/// An operation on the catalog that can occur at any time.
 #[derive(Clone, Debug)]
 enum Step {
     Scan { files: Vec<(u8, u8)>, within: bool, complete: bool },
@@ -138,7 +138,7 @@ fn duplicate_name_from_walk_is_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(&dir.path().join("catalog.sqlite")).unwrap();
     let root = catalog.add_root(dir.path()).unwrap();
-    // 4 and 9 share an inode: counted twice, 4 would look like a second name that 9 moved to.
+    // 4 and 9 share an inode: if 4 were counted twice, it would look like a second name to which 9 moved.
     catalog.apply_scan(root.id, None, vec![found(9, 3), found(4, 0)], &[], true, CAUTIOUS).unwrap();
     catalog.apply_scan(root.id, None, vec![found(4, 0), found(4, 3)], &[], true, CAUTIOUS).unwrap();
     assert_eq!(catalog.coverage(None).unwrap().found, 1);

@@ -1,9 +1,9 @@
-//! Search by the names of files and by names inside them.
+//! Tests of the search by file names and by names inside files.
 
 use crate::catalog::tests::*;
 
 impl CatalogFixture {
-    /// Returns the files with names that match a question, best first.
+    /// Returns the files whose names match a question, best first.
     fn find_named(&self, question: &str) -> Vec<String> {
         self.find_named_among(question, None)
     }
@@ -22,7 +22,7 @@ impl CatalogFixture {
         records.iter().map(|it| it.found.path.to_string_lossy().into()).collect()
     }
 
-    /// Indexes a file that contains these names.
+    /// Marks a file as indexed with these names inside it.
     fn read(&self, file: &str, names: &[&str]) {
         let contents = Contents { names: names.iter().map(|it| (*it).into()).collect(), sent_ns: None };
         let mark = IndexedMark { contents, ..mark(&self.record(file).unwrap()) };
@@ -84,7 +84,7 @@ fn inner_names_are_searchable_until_file_changes() {
     assert_eq!(contents[&mail].names, ["pump-plan.pdf", "a b.txt"]);
     let with = FileFilter { with_inner_names: true, ..FileFilter::default() };
     assert_eq!(scene.names(&with), ["mail.eml", "photos.zip"]);
-    // After a reindex the file has other inner names; a removed file has none.
+    // After a reindex, the mail contains other names; a removed file has none.
     scene.catalog.requeue(&RequeueScope::All).unwrap();
     scene.read("mail.eml", &["valve.pdf"]);
     assert!(scene.find_named("pump plan").is_empty());
@@ -102,7 +102,7 @@ fn name_index_follows_new_renamed_and_removed_files() {
     scene.write("heron 2.md", "new");
     scene.scan();
     assert_eq!(scene.find_named("heron").len(), 2);
-    // By events of the watcher: a file, and a folder.
+    // Renames reported by the watcher: a file, and a folder.
     let rename = |from: &str, to: &str| {
         fs::rename(scene.path(from), scene.path(to)).unwrap();
         scene.catalog.rename_trees(scene.root.id, &[(from.into(), to.into())], &|_| None).unwrap();
@@ -114,13 +114,13 @@ fn name_index_follows_new_renamed_and_removed_files() {
         (vec!["heron 2.md".into()], vec!["bittern.md".into()])
     );
     assert_eq!((scene.find_named("pike"), scene.find_named("old")), (vec!["new/pike.md".to_string()], vec![]));
-    // By a walk.
+    // Renames and removals found by a walk.
     fs::rename(scene.path("new/perch.md"), scene.path("new/tench.md")).unwrap();
     fs::remove_file(scene.path("heron 2.md")).unwrap();
     scene.scan();
     assert_eq!((scene.find_named("perch"), scene.find_named("heron")), (vec![], Vec::<String>::new()));
     assert_eq!(scene.find_named("tench"), ["new/tench.md"]);
-    // Another root takes over the root, and then every root is removed.
+    // An outer root takes over the files of this root; then every root is removed.
     scene.catalog.add_root(scene.dir.path()).unwrap();
     assert_eq!(scene.find_named("root tench")[0], "root/new/tench.md");
     while let Some(root) = scene.catalog.roots().unwrap().pop() {
@@ -141,7 +141,7 @@ fn name_phrase_matches_one_name_in_order() {
 fn disallowed_files_do_not_displace_allowed_ones() {
     let scene = CatalogFixture::new(&["old/IMG_of_herons.png"]);
     scene.scan();
-    // More matches than the limit of common words, and all of them newer.
+    // Creates more matches than the limit of a common word, all newer than the allowed file.
     (0..6_050).for_each(|it| scene.write(&format!("IMG_{it}.png"), "a picture"));
     scene.scan();
     let only = [scene.id("old/IMG_of_herons.png")];
@@ -151,7 +151,7 @@ fn disallowed_files_do_not_displace_allowed_ones() {
     assert_eq!(scene.find_named_among("herons img", Some(&many))[0], "old/IMG_of_herons.png");
     assert_eq!(scene.find_named("img herons")[0], "old/IMG_of_herons.png");
     assert_eq!(scene.find_named("img").len(), 9);
-    // Nor do they affect the weights: `img` is rare among the allowed files.
+    // Disallowed files do not affect the weights of words either: `img` is rare among the allowed files.
     let share = |words: &str, among: &[FileId]| {
         scene.catalog.find_by_name(&name_words(words), Some(among), 9).unwrap()[0].share
     };
@@ -172,7 +172,7 @@ fn upgrade_fills_names_and_requeues_containers() {
     let back = "DROP TABLE names; ALTER TABLE files DROP COLUMN inner_names; ALTER TABLE files DROP COLUMN mail_first_ns; \
                 ALTER TABLE files DROP COLUMN mail_last_ns; PRAGMA user_version = 4;";
     old.execute_batch(back).unwrap();
-    // Columns of later formats, where they exist.
+    // Drops the columns that later formats added, if there are any.
     old.execute_batch("ALTER TABLE roots DROP COLUMN above").ok();
     drop(old);
     let scene = CatalogFixture { catalog: Catalog::open(&path).unwrap(), ..scene };
@@ -181,7 +181,7 @@ fn upgrade_fills_names_and_requeues_containers() {
         ["heron.md", "mail.eml", "sheet.xlsx"].map(|it| scene.state(it) == FileState::Pending),
         [false, true, true]
     );
-    // One file is renamed before the fill reaches it.
+    // Renames a file before the fill reaches it.
     fs::rename(scene.path("heron.md"), scene.path("bittern.md")).unwrap();
     scene.apply_rename_event("heron.md", "bittern.md");
     scene.catalog.fill_names(&|| false).unwrap();

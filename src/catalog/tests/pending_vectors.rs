@@ -1,6 +1,6 @@
 use crate::catalog::tests::*;
 
-/// Indexes a file with so many chunks that wait for vectors.
+/// Marks a file as indexed with `awaiting` of its 9 chunks still without a vector.
 fn mark_awaiting(scene: &CatalogFixture, file: &str, awaiting: u32) {
     scene.catalog.requeue(&RequeueScope::Ids(vec![scene.id(file)])).unwrap();
     let mark = IndexedMark { awaiting, chunks: 9, ..mark(&scene.record(file).unwrap()) };

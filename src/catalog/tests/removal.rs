@@ -1,4 +1,4 @@
-//! Removal of files: which vanished files are deleted, and which are kept.
+//! Tests of which vanished files are deleted from the catalog, and which are kept.
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn missing_file_is_removed_after_device_number_changed() {
 // Case B12
 #[test]
 fn stored_but_unmarked_file_becomes_tombstone() {
-    // The store had committed the chunks when vic was killed before it marked the files.
+    // As if vic was killed after the store had committed the chunks and before the catalog marked the files.
     let scene = CatalogFixture::new(&["a.txt", "b.txt"]);
     scene.scan();
     let emptied = scene.id("a.txt");

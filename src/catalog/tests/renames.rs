@@ -1,4 +1,4 @@
-//! Renames and moves: files keep their id and their state.
+//! Tests of renames and moves, which keep the id and the state of a file.
 
 use crate::catalog::tests::*;
 
@@ -42,7 +42,7 @@ fn file_moved_during_walk_keeps_id_and_state() {
             WalkResult { root: scene.root.id, within: None, found, unreadable: &[], complete: true, ignored: left_out };
         scene.catalog.apply_walk(walked, CAUTIOUS, look).unwrap()
     };
-    // The walk listed the new folder before the file came, and the old folder after it had left.
+    // Imitates a walk that listed folder `a` before the file was moved there, and folder `b` after the file had left.
     let mut missed = scene.walk(None);
     missed.retain(|it| it.path != Path::new("b/two.md"));
     fs::rename(scene.path("b/two.md"), scene.path("a/two.md")).unwrap();
@@ -195,7 +195,7 @@ fn reused_inode_is_not_a_move() {
     for (later, expected) in [(0, outcome(0, 0, 0, 1, 0)), (1, outcome(1, 0, 0, 0, 1))] {
         let scene = CatalogFixture::new(&["a.txt"]);
         let mut found = scene.walk(None);
-        // Some file systems give no creation time.
+        // Sets the creation time, because some file systems do not report one.
         found[0].created_ns = Some(1);
         scene.catalog.apply_scan(scene.root.id, None, found.clone(), &[], true, CAUTIOUS).unwrap();
         scene.index();

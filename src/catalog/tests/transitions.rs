@@ -1,4 +1,4 @@
-//! Marks: what they record, and when they are refused.
+//! Tests of the marks: what they record, and when they are refused.
 
 use crate::catalog::tests::*;
 
@@ -32,7 +32,7 @@ fn mark_is_refused_after_mode_inode_or_type_changed() {
         assert_eq!((now.id, now.found.size, now.found.modified_ns), (read.id, read.found.size, read.found.modified_ns));
         assert_eq!(FileStamp::new(&read).matches(&now), marked == 1, "{path}");
         assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), marked, "{path}");
-        // A second mark is refused: the file is no longer pending.
+        // Marks the file again, which must be refused because it is no longer pending.
         assert_eq!(scene.catalog.mark_indexed(&[mark(&read)]).unwrap(), 0);
     };
     let rename = |scene: &CatalogFixture, to: &str| {
@@ -105,7 +105,7 @@ fn file_fails_after_two_strikes_until_it_changes() {
     scene.scan();
     let (hangs, slow) = (scene.id("hangs.pdf"), scene.id("slow.pdf"));
     let restart = || {
-        // An orderly shutdown clears the tries, and a requeue does not clear the strikes of a pending file.
+        // An orderly shutdown resets the attempts, and a requeue does not reset the strikes of a pending file.
         scene.catalog.clear_tries().unwrap();
         scene.catalog.requeue(&RequeueScope::Ids(vec![hangs, slow])).unwrap();
         scene.catalog.fail_by_strikes().unwrap()
@@ -114,7 +114,7 @@ fn file_fails_after_two_strikes_until_it_changes() {
         assert_eq!(scene.catalog.add_strikes(id, 1).unwrap(), 1);
     }
     assert_eq!((restart(), scene.catalog.next_pending(0, 10).unwrap().len()), (0, 3), "one strike may be bad luck");
-    // A file that is indexed in the end was only slow.
+    // A file with two strikes that is indexed in the end was only slow; its strikes are reset.
     scene.catalog.add_strikes(slow, 1).unwrap();
     scene.catalog.mark_indexed(&[mark(&scene.record("slow.pdf").unwrap())]).unwrap();
     scene.catalog.requeue(&RequeueScope::Ids(vec![slow])).unwrap();
@@ -122,10 +122,10 @@ fn file_fails_after_two_strikes_until_it_changes() {
     assert_eq!(restart(), 1);
     let record = scene.record("hangs.pdf").unwrap();
     assert_eq!((record.state, record.reason), (FileState::Failed, Some(Reason::WorkerCrash)));
-    // The chunks indexed before the change are orphans.
+    // The chunks that were indexed before the file changed are orphans.
     assert_eq!((record.chunks, scene.catalog.orphaned_files(&[(hangs, 1)].into()).unwrap()), (0, vec![hangs]));
     assert_eq!(scene.catalog.next_pending(0, 10).unwrap().len(), 2);
-    // New readers, or a change of the file, reset the strikes.
+    // A requeue after an update of the parsers, or a change of the file, resets the strikes.
     scene.catalog.requeue(&RequeueScope::Failed(None)).unwrap();
     assert_eq!((restart(), scene.state("hangs.pdf")), (0, FileState::Pending));
     scene.catalog.add_strikes(hangs, 2).unwrap();

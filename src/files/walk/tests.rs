@@ -20,7 +20,7 @@ pub(crate) fn make_fifo(path: &Path) {
     rustix::fs::mkfifoat(CWD, path, Mode::RWXU).unwrap();
 }
 
-/// Creates these files, each with its own path as content unless it says `path=text`.
+/// Creates these files; the content of a file is its path, or `text` if it is given as `path=text`.
 fn tree(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in files {
@@ -186,8 +186,8 @@ fn list_failure_marks_folder_unreadable() {
     assert_eq!(report.unreadable, [PathBuf::from("locked")]);
 }
 
-/// Lists `root` while its folder `sub` has the content of `outside`; then replaces `sub` by a link to `outside`, and lets
-/// `after` change it again. Returns what the walk makes of that list.
+/// Lists `root` while its folder `sub` has the content of `outside`; then replaces `sub` by a link to `outside`, and calls
+/// `after`, which may change it again. Returns the result of the walk over that list.
 fn swapped_after_listing(dir: &Path, after: fn(&Path)) -> (Vec<PathBuf>, WalkReport) {
     let (root, outside) = (dir.join("root"), dir.join("outside"));
     let (rules, leash) = (Rules::new(&config()).unwrap(), WalkToken::default());
@@ -334,7 +334,7 @@ fn outside_names_are_not_reported_during_link_swaps() {
             }
         });
         for _ in 0..50_000 {
-            // A missing entry is not reported.
+            // Ignores a missing entry, which is not reported.
             let broken = walk.broken_prefix(Path::new("sub/canary/a.txt")).filter(|it| !is_gone(&it.1));
             broken.into_iter().for_each(|it| *places.entry(it.0.to_path_buf()).or_default() += 1);
         }

@@ -1,4 +1,4 @@
-//! Queue between the debouncer, which must never block, and a receiver that may be slow.
+//! Queue between the debouncer, which must never block, and the receiver of changes, which may be slow.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,11 @@ use crate::files::watch::change::{Batch, Change, ChangeKind};
 use crate::machine::{self, IoClass};
 use crate::model::RootId;
 
-/// Changes queued for the receiver. Beyond it a walk is cheaper than single changes; the bound also limits memory.
+/// Maximum number of changes queued for the receiver; more are replaced by a rescan, which is cheaper and limits the
+/// memory.
 pub(super) const MAX_PENDING: usize = 10_000;
 
-/// Collects changes and sends them from its own thread.
+/// Collects changes and sends them to the receiver from its own thread.
 pub(super) struct Backlog {
     state: Mutex<State>,
     changed: Condvar,
@@ -23,13 +24,13 @@ pub(super) struct Backlog {
 #[derive(Default)]
 struct State {
     pending: Vec<Change>,
-    /// Signalled when these changes are processed.
+    /// Signalled once the queued changes are processed.
     barriers: Vec<Barrier>,
     closed: bool,
 }
 
 impl Backlog {
-    /// Starts the thread; it ends when the backlog is closed or the receiver is dropped.
+    /// Starts the sending thread, which ends when the backlog is closed or the receiver is dropped.
     pub(super) fn start(sender: Sender<Batch>) -> Result<Arc<Backlog>> {
         let backlog = Arc::new(Backlog { state: Mutex::default(), changed: Condvar::new() });
         let forward = backlog.clone();
@@ -61,7 +62,7 @@ impl Backlog {
         self.changed.notify_one();
     }
 
-    /// Ends the thread; pending changes are lost.
+    /// Ends the sending thread; pending changes are lost.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_one();
@@ -82,7 +83,7 @@ impl Backlog {
     }
 }
 
-/// Replaces all changes by one rescan for each root among them.
+/// Replaces all changes by one rescan of each root that they belong to.
 fn coalesce(changes: &mut Vec<Change>) {
     let roots: BTreeSet<RootId> = changes.iter().map(|it| it.root_id).collect();
     *changes = roots.into_iter().map(|root_id| Change { root_id, kind: ChangeKind::Rescan }).collect();

@@ -1,45 +1,46 @@
-//! Debouncer: holds events until their place is quiet. Pure: the time is a parameter.
+//! Debouncer: holds back the events of a path until no more arrive for a while. Pure: the time is a parameter.
 //!
-//! It keeps only where something happened, not what: the disk tells that later. There are two exceptions. Renames are kept,
-//! because only they show that two places are one file. And it keeps whether a written file is still open, because half a
-//! file is not worth reading.
+//! It stores only the paths, not what happened, because the watcher later reads that from the disk. There are two
+//! exceptions: renames, because only the event shows that two paths are one file, and whether a written file is still
+//! open, because an incomplete file should not be read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A place has to be quiet for this long: editors write a file in several steps, and a result is due within 2 s.
+/// Events of a path are held back until none came for this long: editors write a file in several steps. The limit for
+/// reporting a change is 2 s.
 pub(super) const QUIET_TIME: Duration = Duration::from_millis(500);
 
-/// A written file that is not closed has to be quiet for this long: programs pause while they write.
+/// As [`QUIET_TIME`], for a file that was written and not closed yet: programs pause while they write.
 const QUIET_TIME_OPEN: Duration = Duration::from_secs(1);
 
-/// A place that is never quiet, such as a log, is reported this often.
+/// A path with events all the time, such as a log, is reported this often.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// The waiting places.
+/// The paths and renames that are held back.
 #[derive(Default)]
 pub(super) struct Debouncer {
     places: HashMap<PathBuf, PlaceState>,
-    /// In the order of the events.
+    /// Renames, in the order of their events.
     renames: Vec<Rename>,
 }
 
 struct PlaceState {
     first: Instant,
     last: Instant,
-    /// Whether it was written and not closed since.
+    /// Whether the file was written and has not been closed since.
     open: bool,
 }
 
-/// What an event says about writing.
+/// What an event says about writing to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteState {
-    /// Nothing.
+    /// The event is not about writing.
     Unknown,
-    /// It was written; more may follow.
+    /// The file was written; more writes may follow.
     Open,
-    /// It was closed after it was written.
+    /// The file was closed after it was written.
     Closed,
 }
 
@@ -49,7 +50,7 @@ struct Rename {
     at: Instant,
 }
 
-/// The event of a place that is quiet now. Paths are absolute.
+/// A path or rename whose events are no longer held back. Paths are absolute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum QuietEvent {
     Renamed { from: PathBuf, to: PathBuf },
@@ -65,7 +66,7 @@ impl Debouncer {
         self.places.len() + self.renames.len()
     }
 
-    /// Records an event at a place.
+    /// Records an event at a path.
     pub(super) fn touch(&mut self, path: PathBuf, writing: WriteState, now: Instant) {
         let seen = self.places.entry(path).or_insert(PlaceState { first: now, last: now, open: false });
         seen.last = now;
@@ -76,7 +77,7 @@ impl Debouncer {
         }
     }
 
-    /// Records that a file or folder moved: events at or below its old place move to the new one.
+    /// Records that a file or folder moved: held-back events at or below the old path move to the new path.
     pub(super) fn rename(&mut self, from: &Path, to: &Path, now: Instant) {
         self.places.remove(from);
         self.places.remove(to);
@@ -101,15 +102,15 @@ impl Debouncer {
         if is_new {
             self.renames.push(Rename { from: from.into(), to: to.into(), at: now });
         } else {
-            // The target of the earlier rename may have replaced another file, which only its place can report.
+            // The earlier rename may have replaced another file at its target, so this path is reported too.
             self.touch(from.into(), WriteState::Unknown, now);
         }
         let back: Vec<PathBuf> = self.renames.extract_if(.., |it| it.from == it.to).map(|it| it.to).collect();
         back.into_iter().for_each(|it| self.touch(it, WriteState::Unknown, now));
     }
 
-    /// Replaces waiting places by their folders, the deepest first, until at most `most` places wait. Roots are never
-    /// merged into their parents: a deleted tree is plausible, a deleted root is not.
+    /// Replaces held-back paths by their folders, the deepest first, until at most `most` remain. Roots are never merged
+    /// into their parents, because a root that seems deleted may only be unmounted.
     pub(super) fn merge_into_folders(&mut self, roots: &[PathBuf], most: usize, now: Instant) {
         if self.renames.len() > most {
             let renamed: Vec<PathBuf> = self.renames.drain(..).flat_map(|it| [it.from, it.to]).collect();
@@ -128,7 +129,8 @@ impl Debouncer {
         }
     }
 
-    /// Removes and returns what is quiet: renames first, then places, parents before what lies below them.
+    /// Removes and returns the events that were held back long enough: renames first, then paths, parents before their
+    /// children.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<QuietEvent> {
         let is_quiet = |last: Instant, limit: Duration| now.saturating_duration_since(last) >= limit;
         let renames = self.renames.extract_if(.., |it| is_quiet(it.at, QUIET_TIME)).collect();
@@ -138,7 +140,7 @@ impl Debouncer {
         sort_events(renames, places.map(|it| it.0).collect())
     }
 
-    /// Removes and returns everything, quiet or not, for a barrier.
+    /// Removes and returns all events at once, for a barrier.
     pub(super) fn take_all(&mut self) -> Vec<QuietEvent> {
         let renames = std::mem::take(&mut self.renames);
         sort_events(renames, self.places.drain().map(|it| it.0).collect())
@@ -151,13 +153,13 @@ fn sort_events(renames: Vec<Rename>, mut places: Vec<PathBuf>) -> Vec<QuietEvent
     renames.chain(places.into_iter().map(QuietEvent::Touched)).collect()
 }
 
-/// Returns whether a path is `folder` or lies below it. Thousands of moves are compared with each other; comparing bytes
-/// first rejects most of them without splitting them into components.
+/// Returns whether a path is `folder` or lies below it. Compares bytes first, which rejects most paths without splitting
+/// them into components, because thousands of moves are compared with each other.
 fn is_within(path: &Path, folder: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().starts_with(folder.as_os_str().as_encoded_bytes()) && path.starts_with(folder)
 }
 
-/// Returns the path of a file at or below `from` after the move; `None` for other paths.
+/// Returns the new path of a file at or below `from` after the move; `None` for other paths.
 fn path_after_move(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let rest = is_within(path, from).then(|| path.strip_prefix(from).ok())??;
     Some(if rest.as_os_str().is_empty() { to.to_path_buf() } else { to.join(rest) })
@@ -167,7 +169,7 @@ fn path_after_move(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Plays `events` ("a" is touched, "a>b" is a rename), 10 ms apart, and checks what is due when all is quiet.
+    /// Plays `events` 10 ms apart ("a" is touched, "a>b" is a rename), and checks what is reported in the end.
     fn check(events: &[&str], expected: &[&str]) {
         let (mut quiet, begin) = (Debouncer::default(), Instant::now());
         for (number, event) in events.iter().enumerate() {
@@ -232,7 +234,7 @@ mod tests {
             assert_eq!(told, Some(expected), "{events:?}");
         };
         let (open, closed) = (WriteState::Open, WriteState::Closed);
-        // Truncated, then written with pauses of 0.8 s: none of these is the end.
+        // The file is truncated, then written with pauses of 0.8 s, which must not count as the end of writing.
         check(&[(0, open), (8, open), (16, open), (17, closed)], 22);
         check(&[(0, open)], 10);
         check(&[(0, WriteState::Unknown)], 5);

@@ -1,4 +1,4 @@
-//! The watching thread: turns events into changes.
+//! The watching thread: receives file events and turns them into changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::files::watch::watched_root::{WatchedRoot, changes_at};
 use crate::files::{Rules, WalkToken};
 use crate::model::RootId;
 
-/// How often the debouncer is checked for quiet places.
+/// How often the debouncer is checked for events that are due.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Places that may wait in the debouncer. Beyond it, walks of their folders are cheaper.
+/// Maximum number of paths in the debouncer; more are replaced by their folders, because walking these is cheaper.
 const MAX_PLACES: usize = 10_000;
 
-/// A message to the thread.
+/// A message to the watching thread.
 pub(super) enum Message {
     Event(Event),
-    /// `leash` is held until the root is added.
+    /// Watches a root; `leash` is held until this is done.
     Add {
         root_id: RootId,
         path: PathBuf,
@@ -38,20 +38,20 @@ pub(super) enum Message {
     Close,
 }
 
-/// The state of the thread.
+/// The state of the watching thread.
 pub(super) struct Engine<K> {
     rules: Rules,
     roots: Vec<WatchedRoot>,
     pub(super) folders: WatchSet<K>,
     debouncer: Debouncer,
     losses: LossTracker,
-    /// The entry of the last `MOVED_FROM` event, with the cookie that links it to its `MOVED_TO`.
+    /// The entry of the last `MOVED_FROM` event, with the cookie that links it to the matching `MOVED_TO` event.
     last_moved_from: Option<(u32, PathBuf)>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl<B: WatchBackend> Engine<B> {
-    /// Runs until it is closed. `beats` is the watch of the heartbeat.
+    /// Handles messages until the watcher is closed. `beats` is the watch descriptor of the heartbeat.
     pub(super) fn run(mut self, inbox: &Receiver<Message>, backlog: &Backlog, mut beats: Descriptor) {
         let mut looked = Instant::now();
         while !self.shared.closed.load(Ordering::Relaxed) {
@@ -70,7 +70,8 @@ impl<B: WatchBackend> Engine<B> {
                 }
                 Ok(Message::Event(event)) if event.kind == EventKind::Overflow => {
                     self.note_loss(Instant::now());
-                    // The heartbeat may be lost; if it is not, it must not be taken for a later one.
+                    // Watches the heartbeat anew, because its event may be among the lost ones; if not, it must not be
+                    // taken for a later one.
                     let waiting = self.shared.pulse.reset_after_loss();
                     beats = self.folders.kernel_mut().watch_heartbeat().unwrap_or(-1);
                     if !waiting.is_empty() {
@@ -109,7 +110,7 @@ impl<K: WatchBackend> Engine<K> {
                 leash.advance();
                 let added = self.add_root(root_id, &path);
                 drop(leash);
-                // If the caller no longer waits, the root is watched all the same.
+                // Ignores an error: if the caller no longer waits for the reply, the root is watched all the same.
                 let _ = reply.send(added);
             }
             Message::Remove(root_id) => self.remove_root(root_id),
@@ -137,7 +138,8 @@ impl<K: WatchBackend> Engine<K> {
         let root = self.roots.swap_remove(index);
         self.folders.unwatch_below(&root.path);
         self.shared.states().remove(&root_id);
-        // If it lies in another root by now, that root has to watch its folders, and report what happened there meanwhile.
+        // If an outer root contains this root by now, it has to watch these folders, and to report what happened there
+        // meanwhile.
         if self.roots.iter().any(|it| root.path.starts_with(&it.path)) {
             self.watch_new_folder(&root.path);
             self.touch_place(root.path, WriteState::Unknown, Instant::now());
@@ -145,7 +147,7 @@ impl<K: WatchBackend> Engine<K> {
         self.update_counts();
     }
 
-    /// Watches unwatched folders at and below a place, and records the result.
+    /// Watches all unwatched folders at and below a path, and records the result in the state of the root.
     fn watch_below(&mut self, root_id: RootId, within: &Path) {
         let Some(root) = self.roots.iter().find(|it| it.id == root_id) else { return };
         let path = root.path.clone();
@@ -180,7 +182,8 @@ impl<K: WatchBackend> Engine<K> {
         self.shared.states().values_mut().for_each(|it| it.losses += 1);
     }
 
-    /// Renews every watch and rescans every root, because events, and with them new folder names, may have been lost.
+    /// Renews every watch and requests a rescan of every root, because events, including those of new folders, may have
+    /// been lost.
     fn renew_all_watches(&mut self) -> Vec<Change> {
         self.debouncer.take_all();
         self.last_moved_from = None;
@@ -224,16 +227,17 @@ impl<K: WatchBackend> Engine<K> {
             }
             EventKind::Deleted => self.folders.unwatch_below(&path),
             EventKind::Created if event.is_folder => self.watch_new_folder(&path),
-            // A folder that could not be watched may have got other permissions.
+            // Tries again to watch a folder that could not be watched, because its permissions may have changed.
             EventKind::AttributesChanged if self.folders.is_missing(&path) => self.watch_new_folder(&path),
             _ => {}
         }
-        // Only after its folders are watched: files created in them before that are found when this place is read.
+        // Touches the path only after its folders are watched: files created before that are found when the path is
+        // walked.
         self.touch_place(path, write_state(event.kind), now);
     }
 
-    /// Handles an event of a folder itself. The parent folder reports these as well, except for a root, which has no
-    /// watched parent, and for a mount, which its covered folder does not report.
+    /// Handles an event of a watched folder itself. Most are ignored, because the parent folder reports them too. Exceptions
+    /// are a root, whose parent is not watched, and a mount, because the folder under it does not report its end.
     fn handle_self_event(&mut self, folder: &Path, kind: EventKind, now: Instant) {
         let is_over = matches!(kind, EventKind::FolderGone | EventKind::Unmounted);
         let root = self.roots.iter().find(|it| it.path == folder).map(|it| it.id);
@@ -246,7 +250,7 @@ impl<K: WatchBackend> Engine<K> {
             }
             None if kind == EventKind::Unmounted => {
                 self.folders.unwatch_below(folder);
-                // The folder covered by the mount is visible again.
+                // The folder that the mount covered is visible again and must be watched.
                 self.watch_new_folder(folder);
             }
             Some(_) if kind == EventKind::AttributesChanged => {}
@@ -260,7 +264,7 @@ impl<K: WatchBackend> Engine<K> {
         self.limit_places(now);
     }
 
-    /// Replaces waiting places by their folders when there are too many.
+    /// Replaces held-back paths by their folders when there are too many.
     fn limit_places(&mut self, now: Instant) {
         if self.debouncer.len() > MAX_PLACES {
             let roots: Vec<PathBuf> = self.roots.iter().map(|it| it.path.clone()).collect();
@@ -268,7 +272,7 @@ impl<K: WatchBackend> Engine<K> {
         }
     }
 
-    /// Watches a path if it is a new visible folder.
+    /// Watches a path if it is a visible folder that is not watched yet.
     fn watch_new_folder(&mut self, path: &Path) {
         let Some(root) = self.roots.iter_mut().find(|it| path.starts_with(&it.path)) else { return };
         let Ok(relative) = path.strip_prefix(&root.path).map(Path::to_path_buf) else { return };
@@ -279,7 +283,7 @@ impl<K: WatchBackend> Engine<K> {
         }
     }
 
-    /// Returns the changes at the places that are quiet now.
+    /// Returns the changes at the paths whose events have been held back long enough.
     pub(super) fn due_changes(&mut self, now: Instant) -> Vec<Change> {
         if self.losses.take_due(now) {
             return self.renew_all_watches();
@@ -289,7 +293,7 @@ impl<K: WatchBackend> Engine<K> {
         self.to_changes(happened)
     }
 
-    /// Returns the changes at all places, quiet or not.
+    /// Returns the changes at all paths with events, even recent ones.
     pub(super) fn all_changes(&mut self, now: Instant) -> Vec<Change> {
         if self.losses.take_now(now) {
             return self.renew_all_watches();

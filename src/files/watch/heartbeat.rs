@@ -1,7 +1,7 @@
-//! Heartbeat and barrier: proves that events still arrive, and that all events before a moment have arrived.
+//! Heartbeat and barrier: the heartbeat proves that events still arrive; a barrier, that all earlier events have arrived.
 //!
-//! The queue of the folders also watches a place of vic's own. A change there adds an event behind everything that happened
-//! before: when it arrives, all earlier events have arrived.
+//! The event queue of the watched folders also watches a file of vic. A change of this file adds an event to the end of
+//! the queue: when it arrives, all earlier events have arrived.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,37 +11,37 @@ use tokio::sync::oneshot;
 
 use vic_watch::Beat;
 
-/// Signalled when everything that happened before it is handed on and processed; dropped when that is impossible.
+/// Signalled once all earlier changes are delivered and processed; dropped if that becomes impossible.
 pub type Barrier = oneshot::Sender<()>;
 
-/// The place, and the barriers that wait for their event.
+/// The heartbeat of an event queue, and the barriers that wait for its event.
 pub(super) struct Heartbeat {
     send: Beat,
     state: Mutex<State>,
-    /// Counts the activity of the watching thread, so that a thread with long work does not count as dead.
+    /// Counts the activity of the watching thread, so that a thread that works for long does not count as dead.
     work: AtomicU64,
 }
 
 struct State {
-    /// Whether an event of the place is on its way: at most one, because two could not be told apart.
+    /// Whether a heartbeat event is in the queue: at most one, because two would be indistinguishable.
     is_in_flight: bool,
-    /// Barriers that wait for the event on its way.
+    /// Barriers that wait for the event in the queue.
     in_flight: Vec<Barrier>,
-    /// Barriers that wait for the next event.
+    /// Barriers that wait for the next heartbeat event.
     waiting: Vec<Barrier>,
-    /// When the last event arrived.
+    /// When the last heartbeat event arrived.
     last_arrival: Instant,
 }
 
 impl Heartbeat {
-    /// Makes a heartbeat with the function that causes an event.
+    /// Creates a heartbeat with the function that causes its event.
     pub(super) fn new(send: Beat) -> Heartbeat {
         let state =
             State { is_in_flight: false, in_flight: Vec::new(), waiting: Vec::new(), last_arrival: Instant::now() };
         Heartbeat { send, state: Mutex::new(state), work: AtomicU64::new(0) }
     }
 
-    /// Sends an event through the queue, for a barrier or only as a heartbeat.
+    /// Causes a heartbeat event, for a barrier or only as a sign of life.
     pub(super) fn beat(&self, barrier: Option<Barrier>) {
         let mut state = self.lock();
         state.waiting.extend(barrier);
@@ -50,7 +50,7 @@ impl Heartbeat {
         }
     }
 
-    /// Handles the arrival of the event; returns the barriers that waited for it.
+    /// Handles the arrival of the heartbeat event; returns the barriers that waited for it.
     pub(super) fn arrived(&self) -> Vec<Barrier> {
         let mut state = self.lock();
         state.last_arrival = Instant::now();
@@ -62,8 +62,8 @@ impl Heartbeat {
         aboard
     }
 
-    /// Handles lost events, perhaps also the one on its way; returns all barriers. The caller has to renew the watch of the
-    /// place, so that the old event, if it still arrives, is not taken for a new one.
+    /// Handles a loss of events, which may include the heartbeat event; returns all barriers. The caller has to renew the
+    /// watch of the heartbeat, so that the old event, if it still arrives, is not taken for a new one.
     pub(super) fn reset_after_loss(&self) -> Vec<Barrier> {
         let mut state = self.lock();
         state.is_in_flight = false;
@@ -82,7 +82,7 @@ impl Heartbeat {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Returns the time since the last event.
+    /// Returns the time since the last heartbeat event arrived.
     pub(super) fn age(&self) -> Duration {
         self.lock().last_arrival.elapsed()
     }

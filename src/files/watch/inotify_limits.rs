@@ -1,4 +1,4 @@
-//! Messages about exhausted inotify limits, with the setting to raise.
+//! Error messages about exhausted inotify limits, with the `sysctl` setting to raise.
 
 use std::io;
 use std::path::Path;
@@ -7,11 +7,11 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorCode};
 
-/// Suggested limits: watches for a million folders, and instances.
+/// Limits that the messages suggest: watches for a million folders, and a number of instances.
 const SUGGESTED_WATCHES: u64 = 1 << 20;
 const SUGGESTED_INSTANCES: u64 = 512;
 
-/// Returns name and value of an inotify limit: the one of the user namespace if it is lower than that of the machine.
+/// Returns name and value of an inotify limit: that of the user namespace if it is lower than that of the machine.
 fn read_limit(what: &str) -> (String, u64) {
     let read = |path: String| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let machine = read(format!("/proc/sys/fs/inotify/max_user_{what}"));
@@ -27,19 +27,19 @@ pub(super) fn explain_watch_limit(root: &Path, watched: usize, needed: usize) ->
     let (name, limit) = read_limit("watches");
     format!(
         "only {watched} of {needed} folders of `{}` are watched: the watch limit {name} ({limit}) is reached; the others are \
-         walked from time to time instead; raise it: sysctl {name}={}",
+         scanned periodically instead; raise it: sysctl {name}={}",
         root.display(),
         (2 * needed as u64).max(SUGGESTED_WATCHES)
     )
 }
 
-/// Explains why nothing is watched. The kernel reports "no space left" for watches and "too many open files" for instances,
-/// which may be true: neither names the limit.
+/// Explains why no folder is watched. The kernel reports "no space left" for too many watches and "too many open files"
+/// for too many instances; neither error names the limit.
 pub(super) fn explain_refusal(error: io::Error) -> Error {
     let (what, enough, or) = match Errno::from_io_error(&error) {
         Some(Errno::NOSPC) => ("watches", SUGGESTED_WATCHES, ""),
         Some(Errno::MFILE) => {
-            ("instances", SUGGESTED_INSTANCES, ", or `ulimit -n` where vicd itself has too many files open")
+            ("instances", SUGGESTED_INSTANCES, ", or raise `ulimit -n` if vicd itself has too many files open")
         }
         _ => return Error::new(ErrorCode::ResourceExhausted, format!("cannot watch files: {error}")),
     };

@@ -1,13 +1,13 @@
-//! Lost events, and when to rescan because of them. Pure: the time is a parameter.
+//! Tracks lost events, and decides when to rescan because of them. Pure: the time is a parameter.
 
 use std::time::{Duration, Instant};
 
 use crate::files::watch::debounce::QUIET_TIME;
 
-/// Shortest time between two rescans for lost events: a machine that loses events is busy already.
+/// Minimum time between two rescans because of lost events: a machine that loses events is busy already.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Whether, and when, a rescan is due.
+/// Whether a rescan is pending, and when it is due.
 #[derive(Default)]
 pub(super) struct LossTracker {
     due: Option<Instant>,
@@ -17,7 +17,7 @@ pub(super) struct LossTracker {
 }
 
 impl LossTracker {
-    /// Records a loss. Further losses before the rescan are covered by it.
+    /// Records a loss of events. One rescan makes up for all losses before it.
     pub(super) fn note_loss(&mut self, now: Instant) {
         self.overflows += 1;
         let earliest = self.last.map_or(now, |last| last + RESCAN_INTERVAL);
@@ -34,7 +34,7 @@ impl LossTracker {
         self.due.is_some_and(|due| due <= now) && self.take_now(now)
     }
 
-    /// Returns true once if a rescan is pending, at any time, because a caller waits.
+    /// Returns true once if a rescan is pending, even before it is due, because a caller waits for it.
     pub(super) fn take_now(&mut self, now: Instant) -> bool {
         let open = self.due.take().is_some();
         if open {
@@ -48,7 +48,7 @@ impl LossTracker {
 mod tests {
     use super::*;
 
-    /// Loses events at these tenths of a second; checks the tenths of the rescans.
+    /// Records losses at these tenths of a second, and checks the tenths at which rescans are due.
     fn check(lost: &[u64], expected: &[u64]) {
         let (mut losses, begin) = (LossTracker::default(), Instant::now());
         let walks = (0..400).filter(|tenth| {

@@ -1,4 +1,4 @@
-//! The state that the watching threads share with the callers of the watcher.
+//! State that the watching threads share with the callers of the watcher.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,47 +7,47 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::files::watch::heartbeat::Heartbeat;
 use crate::model::RootId;
 
-/// Why a root is not watched, or not everywhere, with a hint. It is still walked periodically.
+/// Why a root, or a part of it, is not watched, with a hint. The root is then walked periodically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchProblem(
-    /// One or two sentences for the status.
+    /// One or two sentences, shown in the status.
     pub String,
 );
 
-/// Counters of a watcher.
+/// Counters of a watcher, over all roots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchCounts {
-    /// Folders that are watched.
+    /// Number of watched folders.
     pub folders: u64,
-    /// Folders that should be watched but cannot.
+    /// Number of folders that should be watched but cannot.
     pub missing: u64,
-    /// How often the queue of events overflowed.
+    /// How often the event queue overflowed.
     pub overflows: u64,
-    /// How often every root was rescanned because of that.
+    /// How often every root was rescanned because of an overflow.
     pub rescans: u64,
 }
 
-/// State shared between the watching threads and the callers.
+/// State shared between the watching threads and the callers of the watcher.
 pub(super) struct Shared {
     pub(super) states: Mutex<HashMap<RootId, RootState>>,
     pub(super) counts: Mutex<WatchCounts>,
     pub(super) pulse: Heartbeat,
     pub(super) closed: AtomicBool,
-    /// Why no more events arrive; `None` while they do.
+    /// Why no more events arrive; `None` while they arrive.
     pub(super) failure: Mutex<Option<String>>,
 }
 
-/// The state of a root.
+/// The watch state of one root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RootState {
     /// Whether every visible folder is watched.
     pub(super) is_complete: bool,
-    /// Whether other machines may change it without an event.
+    /// Whether other machines may change files in the root without an event.
     pub(super) is_remote: bool,
     pub(super) problem: Option<WatchProblem>,
-    /// Whether its watch has ended because the folder was deleted, moved or unmounted.
+    /// Whether watching has ended because the folder was deleted, moved or unmounted.
     pub(super) is_detached: bool,
-    /// Losses of events so far, those for which a rescan was requested, and those for which it was made.
+    /// How often events were lost; below, the losses for which a rescan was requested, and those for which it was done.
     pub(super) losses: u64,
     pub(super) requested_rescans: u64,
     pub(super) handled_losses: u64,
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Records why no more events arrive; the first cause counts.
+    /// Records why no more events arrive; only the first cause is kept.
     pub(super) fn fail(&self, why: &str) {
         if !self.closed.load(Ordering::Relaxed) {
             self.failure().get_or_insert_with(|| why.to_string());
@@ -75,7 +75,7 @@ impl Shared {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ignores poison: a panic leaves the states intact.
+    /// Locks the states of the roots. Ignores poison: a panic leaves them intact.
     pub(super) fn states(&self) -> MutexGuard<'_, HashMap<RootId, RootState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,7 @@ use crate::files::walk::tests::config;
 
 use crate::files::watch::*;
 
-/// A change must be reported within 2 s. The machine may be busy with other tests, so tests wait for twice as long.
+/// A change must be reported within 2 s; tests wait for twice as long, because the machine may be busy with other tests.
 const REPORT_DEADLINE: Duration = Duration::from_secs(2);
 
 struct Scene {
@@ -39,7 +39,7 @@ impl Scene {
         self.dir.path().join(relative)
     }
 
-    /// Waits until `kind` has been reported, at most twice as long as it is due.
+    /// Waits until `kind` is reported, at most twice as long as a report may take.
     fn expect(&mut self, kind: &ChangeKind) {
         let end = Instant::now() + 2 * REPORT_DEADLINE;
         while !self.seen.contains(kind) {
@@ -56,7 +56,7 @@ impl Scene {
         batch.barriers.into_iter().for_each(|it| it.send(()).unwrap());
     }
 
-    /// Waits until everything that happened before is reported; returns the changes since the last call.
+    /// Waits until all changes so far are reported; returns the changes since the last call.
     fn reach(&mut self) -> Vec<ChangeKind> {
         let (barrier, mut reached) = oneshot::channel();
         self.watcher.add_barrier(barrier);
@@ -261,7 +261,7 @@ fn replaced_root_is_watched_after_readding() {
     assert!(!scene.reach().contains(&ChangeKind::Touched("a.txt".into())));
 }
 
-/// A kernel that refuses some folders.
+/// A watch backend that refuses some folders.
 #[derive(Default)]
 struct Fake {
     watched: BTreeMap<PathBuf, Descriptor>,
@@ -303,7 +303,7 @@ struct EngineFixture {
 }
 
 impl EngineFixture {
-    /// Creates folders below a root that is not added yet; the kernel refuses `denied` and grants `limit` watches.
+    /// Creates folders below a root that is not added yet; the backend refuses `denied` and allows `limit` watches.
     fn new(folders: &[&str], denied: &[&str], limit: usize) -> EngineFixture {
         let dir = tempfile::tempdir().unwrap();
         folders.iter().for_each(|it| fs::create_dir_all(dir.path().join(it)).unwrap());
@@ -322,7 +322,7 @@ impl EngineFixture {
         self.engine.add_root(7, &path)
     }
 
-    /// Simulates an event for an entry of a watched folder; without a name, for the folder itself.
+    /// Simulates an event of an entry in a watched folder, or, without a name, of the folder itself.
     fn play_event(&mut self, kind: EventKind, folder: &str, name: Option<&str>) {
         let folder = self.dir.path().join(folder);
         let watch = self.kernel().watched.iter().find(|it| *it.0 == folder).map_or(-1, |it| *it.1);
@@ -335,7 +335,7 @@ impl EngineFixture {
         }));
     }
 
-    /// Compares the watched folders, and whether these are all.
+    /// Compares the watched folders with `expected`, and whether the root counts as fully watched with `whole`.
     fn check(&self, expected: &[&str], whole: bool) {
         let kernel = self.engine.folders.kernel();
         let relative = |it: &PathBuf| it.strip_prefix(self.dir.path()).unwrap().to_str().unwrap().to_string();
@@ -357,7 +357,7 @@ impl EngineFixture {
 fn denied_folder_is_watched_once_readable() {
     let mut machine = EngineFixture::new(&["a/b", "c", "locked/d"], &["locked"], 99);
     machine.add().unwrap();
-    // The listing runs as super-user here, so it goes on below the folder; for other users it would not.
+    // The test runs as root, who can list `locked`, so the folder below is watched; other users could not list it.
     machine.check(&["", "a", "a/b", "c", "locked/d"], false);
     assert_eq!(machine.problem(), None, "the walk reports it");
     assert!(!machine.engine.shared.states()[&7].is_detached, "the root itself is still watched");
@@ -433,7 +433,7 @@ fn lost_events_renew_watches_and_rescan_once() {
     assert_eq!(machine.due(), []);
     let counts = *machine.engine.shared.counts();
     assert_eq!((counts.overflows, counts.rescans), (3, 1));
-    // A loss right after a rescan waits until the next one is due.
+    // A second loss right after a rescan must wait until the interval between rescans is over.
     machine.engine.note_loss(now);
     assert_eq!(machine.due(), []);
     let later = Instant::now() + Duration::from_secs(15);

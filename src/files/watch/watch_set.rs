@@ -1,7 +1,7 @@
 //! The watch set: one watch for each visible folder.
 //!
-//! A recursive watch fails as a whole when one folder cannot be read, and spends watches on ignored trees. Here a folder
-//! that cannot be watched is remembered, and the others are watched.
+//! A recursive watch would fail as a whole if one folder cannot be read, and use up watches for ignored folders. With one
+//! watch per folder, a folder that cannot be watched is recorded, and all others are watched.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::files::watch::inotify_limits;
 use crate::files::{Rules, walk};
 use vic_watch::{Descriptor, Refusal, WatchBackend};
 
-/// The folders of all roots. Paths are absolute.
+/// The watched folders of all roots. Paths are absolute.
 pub(super) struct WatchSet<K> {
     kernel: K,
     watched: BTreeMap<PathBuf, Descriptor>,
     paths: HashMap<Descriptor, PathBuf>,
-    /// Folders that cannot be watched, and why.
+    /// Folders that cannot be watched, with the reason.
     missing: BTreeMap<PathBuf, Refusal>,
     /// Folders on file systems that other machines can change, with the type of the file system.
     remote: BTreeMap<PathBuf, &'static str>,
@@ -47,7 +47,7 @@ impl<K: WatchBackend> WatchSet<K> {
         let start = root.join(within);
         remove_below(&mut self.missing, &start);
         remove_below(&mut self.remote, &start);
-        // At the limit the other folders are only counted, to report how many watches are needed.
+        // Once the watch limit is reached, the other folders are only counted, to report how many watches are needed.
         let mut is_full = false;
         let listed = walk::visible_folders(root, rules, within, |folder| {
             each();
@@ -63,14 +63,14 @@ impl<K: WatchBackend> WatchSet<K> {
         }
     }
 
-    /// Returns why it cannot be watched.
+    /// Watches one folder; returns the reason if that is not possible.
     fn watch(&mut self, folder: &Path) -> Option<Refusal> {
         if self.watched.contains_key(folder) {
             return None;
         }
         match self.kernel.watch(folder) {
             Ok(watch) => {
-                // The same folder under its old name.
+                // The same descriptor means the same folder, so the entry under its old path is removed.
                 if let Some(before) = self.paths.insert(watch, folder.to_path_buf()) {
                     self.watched.remove(&before);
                 }
@@ -88,7 +88,7 @@ impl<K: WatchBackend> WatchSet<K> {
         }
     }
 
-    /// Stops watching a folder and all below it.
+    /// Stops watching a folder and all folders below it.
     pub(super) fn unwatch_below(&mut self, path: &Path) {
         for (folder, watch) in
             range_below(&self.watched, path).map(|(folder, watch)| (folder.clone(), *watch)).collect::<Vec<_>>()
@@ -101,14 +101,14 @@ impl<K: WatchBackend> WatchSet<K> {
         remove_below(&mut self.remote, path);
     }
 
-    /// Removes a watch that the kernel has ended by itself: its folder is gone, or unmounted.
+    /// Removes a watch that the kernel has ended, because its folder was deleted or unmounted.
     pub(super) fn remove_ended(&mut self, watch: Descriptor) {
         if let Some(folder) = self.paths.remove(&watch) {
             self.watched.remove(&folder);
         }
     }
 
-    /// Returns the folder of a watch; `None` once it is forgotten.
+    /// Returns the path of a watched folder by its descriptor; `None` if the watch was removed.
     pub(super) fn path_of(&self, watch: Descriptor) -> Option<&Path> {
         self.paths.get(&watch).map(PathBuf::as_path)
     }
@@ -117,18 +117,18 @@ impl<K: WatchBackend> WatchSet<K> {
         self.watched.contains_key(folder)
     }
 
-    /// Returns whether this folder could not be watched.
+    /// Returns whether watching this folder failed.
     pub(super) fn is_missing(&self, folder: &Path) -> bool {
         self.missing.contains_key(folder)
     }
 
-    /// Returns whether every folder seen in a root is watched. Folders with too long paths do not count: walking the root
-    /// again would not reach more of them.
+    /// Returns whether every folder seen in a root is watched. Folders with too long paths do not count, because walking
+    /// the root again would not reach more of them.
     pub(super) fn is_whole(&self, root: &Path) -> bool {
         range_below(&self.missing, root).all(|(_, it)| *it == Refusal::PathTooLong)
     }
 
-    /// Returns the number of watched folders of all roots, and of those that cannot be watched.
+    /// Returns the number of watched folders of all roots, and the number of folders that cannot be watched.
     pub(super) fn totals(&self) -> (usize, usize) {
         (self.watched.len(), self.missing.len())
     }
@@ -138,7 +138,7 @@ impl<K: WatchBackend> WatchSet<K> {
         range_below(&self.remote, root).next().map(|(folder, kind)| (folder.as_path(), *kind))
     }
 
-    /// Returns the problem of a root, with a hint.
+    /// Returns why a root is not fully watched, with a hint.
     pub(super) fn problem(&self, root: &Path) -> Option<String> {
         let missing = || range_below(&self.missing, root);
         if missing().any(|(_, it)| *it == Refusal::Limit) {
@@ -152,18 +152,18 @@ impl<K: WatchBackend> WatchSet<K> {
         });
         let failed = failed.or(root_denied.then_some((root, "permission denied")));
         if let Some((path, error)) = failed {
-            return Some(format!("cannot watch `{}`: {error}; it is walked from time to time instead", path.display()));
+            return Some(format!("cannot watch `{}`: {error}; it is scanned periodically instead", path.display()));
         }
         let (folder, kind) = self.remote(root)?;
         Some(format!(
-            "`{}` lies on a file system ({kind}) that does not report changes made by other machines; it is walked from \
-             time to time instead; set VIC_POLL_SECONDS to how often, or index it where its disk is",
+            "`{}` lies on a file system ({kind}) that does not report changes made by other machines; it is scanned \
+             periodically instead; set VIC_POLL_SECONDS to the interval, or run vic on the machine that has the disk",
             folder.display()
         ))
     }
 }
 
-/// Returns the entries at and below a folder. Paths are ordered by components, so that these follow it.
+/// Returns the entries at and below a folder. Paths are ordered by component, so these directly follow the folder.
 fn range_below<'a, T>(map: &'a BTreeMap<PathBuf, T>, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a T)> {
     map.range(folder.to_path_buf()..).take_while(move |(path, _)| path.starts_with(folder))
 }

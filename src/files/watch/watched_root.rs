@@ -1,4 +1,4 @@
-//! Turns places in a watched root into changes, from the current state of the disk.
+//! Turns a path with events in a watched root into changes, by reading the current state of the disk.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use crate::files::ignore_matcher::IgnoreMatcher;
 use crate::files::watch::change::{Change, ChangeKind};
 use crate::model::RootId;
 
-/// A root with the rules of what is visible in it.
+/// A watched root, with the rules that decide what is visible in it.
 pub(super) struct WatchedRoot {
     pub(super) id: RootId,
     pub(super) path: PathBuf,
     rules: Rules,
     matcher: IgnoreMatcher,
-    /// Device and inode of the folder, to detect its replacement.
+    /// Device and inode number of the root folder, to detect that it was replaced.
     identity: Option<(u64, u64)>,
-    /// Whether an ignore file changed since [`WatchedRoot::take_new_rules`].
+    /// Whether an ignore file has changed since the last [`WatchedRoot::take_new_rules`].
     new_rules: bool,
 }
 
@@ -28,7 +28,7 @@ impl WatchedRoot {
         Ok(WatchedRoot { id, path: path.into(), rules: rules.clone(), matcher, identity, new_rules: false })
     }
 
-    /// Returns whether it is still the folder at which watching began.
+    /// Returns whether the path still leads to the folder that was first watched.
     pub(super) fn is_same(&self, path: &Path) -> bool {
         self.path == path && self.identity.is_some() && self.identity == folder_identity(path)
     }
@@ -39,18 +39,18 @@ impl WatchedRoot {
         if excluded {
             return false;
         }
-        // The type of a deleted path is unknown. As a file it matches fewer rules; reporting the end of an ignored folder
-        // does no harm.
+        // The type of a deleted path is unknown. It is treated as a file, which matches fewer rules; a reported deletion
+        // of an ignored folder does no harm.
         let is_dir = self.path.join(relative).symlink_metadata().is_ok_and(|it| it.is_dir());
         !self.matcher.hides(relative, is_dir)
     }
 
-    /// Returns the root's id once after its ignore rules changed, since other folders are visible then.
+    /// Returns the id of the root, once after the ignore rules changed, because other folders may be visible then.
     pub(super) fn take_new_rules(&mut self) -> Option<RootId> {
         std::mem::take(&mut self.new_rules).then_some(self.id)
     }
 
-    /// Reloads the ignore files when one of them changed; returns whether it did.
+    /// Reloads the ignore files if `relative` is one of them; returns whether it did.
     fn reload_rules_if_changed(&mut self, relative: &Path) -> bool {
         if !relative.file_name().is_some_and(Rules::is_ignore_file) {
             return false;
@@ -78,7 +78,7 @@ impl WatchedRoot {
             (true, true) if !self.exists(&from) && self.exists(&to) => {
                 vec![ChangeKind::Renamed { from, to: to.clone() }, ChangeKind::Touched(to)]
             }
-            // One of the two places has changed again since.
+            // One of the two paths has changed again since the rename, so both are reported as they are now.
             (true, true) => self.changes_of_path(from).into_iter().chain(self.changes_of_path(to)).collect(),
             (true, false) => vec![ChangeKind::Removed(from)],
             (false, true) => self.changes_of_path(to),
@@ -86,10 +86,10 @@ impl WatchedRoot {
         }
     }
 
-    /// Returns the changes of a path as it is now. A save by rename begins with a removal event.
+    /// Returns the changes of a path, by its current state: a removal event may be the beginning of a save by rename.
     fn changes_of_path(&mut self, relative: PathBuf) -> Vec<ChangeKind> {
         if relative.as_os_str().is_empty() || self.reload_rules_if_changed(&relative) {
-            // The changes of the root itself can only be found by a walk.
+            // A change of the root itself needs a walk.
             vec![ChangeKind::Rescan]
         } else if !self.is_visible(&relative) {
             Vec::new()
@@ -105,7 +105,7 @@ fn folder_identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|it| (it.dev(), it.ino()))
 }
 
-/// Returns the changes at a place, or at the two places of a rename. Paths are absolute.
+/// Returns the changes at a path, or at both paths of a rename. Paths are absolute.
 pub(super) fn changes_at(roots: &mut [WatchedRoot], place: &Path, target: Option<&Path>) -> Vec<Change> {
     let Some((root, relative)) = locate_root(roots, place) else {
         return target.map(|it| changes_at(roots, it, None)).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Headings: short lines in larger letters than the surrounding text.
+//! Finds headings on a page: short lines in larger letters than the surrounding text.
 
 use crate::model::BlockKind;
 use crate::skills::layout::page::{Page, StructureMatch};
 use crate::skills::layout::reading_order::Row;
 
-/// Longest heading, in characters.
+/// Maximum length of a heading, in characters.
 const MAX_HEADING_CHARS: usize = 120;
-/// Smallest ratio of a heading's size to the text's, with sizes from the file.
+/// Minimum ratio of the letter size of a heading to that of the text, for sizes from a PDF.
 const MIN_SIZE_RATIO: f32 = 1.15;
-/// The same with sizes measured on a picture, where boxes of words differ by their letters.
+/// The same ratio for sizes measured on an image, where the heights of word boxes depend on their letters.
 const MIN_SIZE_RATIO_ON_PICTURE: f32 = 1.4;
 
-/// Finds headings. The largest size on the page is level 1.
+/// Finds headings. Those with the largest size on the page get level 1.
 pub(super) fn find_headings(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let Some(usual) = usual_size(page) else { return Vec::new() };
     let least = usual * if page.measured { MIN_SIZE_RATIO } else { MIN_SIZE_RATIO_ON_PICTURE };
@@ -52,18 +52,18 @@ pub(super) fn find_headings(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<St
     finds
 }
 
-/// Returns whether a heading is the next line of the one above.
+/// Returns whether `next` is the second line of the heading `above`.
 fn continues_heading(above: &StructureMatch, next: &StructureMatch) -> bool {
     let gap = next.area.top - above.area.bottom;
     above.kind == next.kind && gap < 0.5 * next.area.size && above.text.chars().count() <= MAX_HEADING_CHARS
 }
 
-/// Quantises a size, so that visually equal sizes are equal.
+/// Rounds a letter size to half units, so that visually equal sizes are equal.
 fn quantised_size(size: f32) -> i32 {
     (size * 2.0).round() as i32
 }
 
-/// Returns the size in which most letters of the page are set.
+/// Returns the letter size in which most letters of the page are set.
 fn usual_size(page: &Page) -> Option<f32> {
     let mut sizes: Vec<(f32, usize)> = page.pieces.iter().map(|it| (it.size, it.text.len())).collect();
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,4 +1,4 @@
-//! Facts: labels with values, as lines `label: value`. On forms the fields give the values.
+//! Finds facts on a page, i.e. labels with values, as lines `label: value`; on forms, the fields give the values.
 
 use std::sync::LazyLock;
 
@@ -8,13 +8,13 @@ use crate::model::BlockKind;
 use crate::skills::layout::page::{FieldKind, Page, Piece, StructureMatch, bounding_box};
 use crate::skills::layout::reading_order::Row;
 
-/// Longest label, in characters; a longer one is a sentence.
+/// Maximum length of a label, in characters; longer text is a sentence.
 const MAX_LABEL_CHARS: usize = 40;
-/// Largest number of words in a label; more are a sentence.
+/// Maximum number of words in a label; more are a sentence.
 const MAX_LABEL_WORDS: usize = 6;
-/// Longest value, in characters; a longer one is running text.
+/// Maximum length of a value, in characters; longer text is running text.
 const MAX_VALUE_CHARS: usize = 200;
-/// Largest gap between facts of one list, in lines.
+/// Maximum distance between two facts of one list, in line heights.
 const MAX_LIST_GAP: f32 = 2.5;
 
 static INSIDE: LazyLock<Regex> =
@@ -24,14 +24,14 @@ static LEADERS: LazyLock<Regex> =
 
 static BLANK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[._…]{4,}").expect("a constant"));
 
-/// A fact with its pieces.
+/// A label with its value, and the pieces of text that they come from.
 struct LabelValue {
     line: String,
     area: Piece,
     pieces: Vec<usize>,
 }
 
-/// Finds facts, and groups those that stand together.
+/// Finds facts, and groups those that are close together into lists.
 pub(super) fn find_facts(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let mut used = taken.to_vec();
     let mut pairs = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn find_facts(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Struc
     group_into_lists(pairs)
 }
 
-/// Finds label and value in one piece, separated by a colon or by dot leaders.
+/// Finds label and value in one piece of text, separated by a colon or by dot leaders.
 fn pair_in_piece(page: &Page, at: usize) -> Option<LabelValue> {
     let piece = &page.pieces[at];
     let found = LEADERS.captures(&piece.text).or_else(|| INSIDE.captures(&piece.text))?;
@@ -61,7 +61,7 @@ fn pair_in_piece(page: &Page, at: usize) -> Option<LabelValue> {
     is_fact(label, value).then(|| LabelValue { line: fact_line(label, value), area: piece.clone(), pieces: vec![at] })
 }
 
-/// Returns whether this is a label with its value: not a sentence with a colon, and not a blank to fill in.
+/// Returns whether this is a label with its value: not a sentence with a colon, and not an empty form field.
 fn is_fact(label: &str, value: &str) -> bool {
     let blank = BLANK.is_match(value) || !value.contains(char::is_alphanumeric);
     let is_sentence = label.starts_with(char::is_lowercase)
@@ -69,7 +69,7 @@ fn is_fact(label: &str, value: &str) -> bool {
     is_label(label) && !blank && !is_sentence && value.chars().count() <= MAX_VALUE_CHARS
 }
 
-/// Finds a label that ends in a colon or dots, with its value beside it or below.
+/// Finds a label that ends in a colon or dots, with its value beside or below.
 fn pair_with_neighbour(
     page: &Page,
     at: usize,
@@ -137,7 +137,7 @@ fn group_into_lists(pairs: Vec<LabelValue>) -> Vec<StructureMatch> {
     lists
 }
 
-/// Returns the filled-in form fields as one list.
+/// Returns the form fields with values as one list.
 pub(super) fn form_values(page: &Page) -> Vec<StructureMatch> {
     let filled: Vec<_> = page.fields.iter().filter(|it| it.kind == FieldKind::Value).collect();
     if filled.is_empty() {
@@ -151,7 +151,7 @@ pub(super) fn form_values(page: &Page) -> Vec<StructureMatch> {
     vec![StructureMatch { kind: BlockKind::Metadata, text: lines.join("\n"), area, pieces: Vec::new() }]
 }
 
-/// Returns the words beside or above a field, which serve as its label.
+/// Returns the words beside or above a form field, which serve as its label.
 pub(super) fn field_label<'a>(page: &'a Page, field: &Piece) -> Option<&'a str> {
     let height = field.height().clamp(6.0, 20.0);
     let beside = |it: &&Piece| {

@@ -1,8 +1,9 @@
-//! Layout analysis of a page: structure from the positions of its words.
+//! Layout analysis of a page: finds structure by the positions of words.
 //!
-//! `pdf_page` and [`mod@render`] call the PDF library. Everything else is pure geometry on [`Page`], which OCR pages use too:
-//! `reading_order` groups pieces into rows and columns; [`table`], `key_values`, [`signature`] and [`heading`] each find one
-//! kind of structure; [`find_structure`] puts the results in reading order. Running text is ignored: extraction has it already.
+//! `pdf_page` and [`mod@render`] call the PDF library. Everything else is pure geometry on [`Page`], which OCR results use
+//! too: `reading_order` groups pieces of text into rows and columns; [`table`], `key_values`, [`signature`] and
+//! [`heading`] each find one kind of structure; [`find_structure`] puts the results in reading order. Running text is
+//! ignored: extraction returns it.
 
 mod heading;
 mod reading_order;
@@ -20,7 +21,7 @@ pub(super) use crate::skills::layout::render::render_page;
 
 use crate::skills::layout::page::StructureMatch;
 
-/// Finds tables, facts, form fields, signatures and headings, in reading order.
+/// Finds tables, facts, form fields, signatures and headings on a page, in reading order.
 pub(super) fn find_structure(page: &Page) -> Vec<Structure> {
     let rows = reading_order::group_rows(&page.pieces);
     let mut taken = vec![false; page.pieces.len()];

@@ -1,11 +1,11 @@
-//! A page as layout analysis sees it: positioned words, lines and form fields, and the structures found among them.
+//! The input and output of layout analysis: a page with positioned words, lines and form fields, and the structures found.
 
 use crate::model::{BlockKind, Region};
 
-/// Words of one line without wide gaps. Lengths are in points, or in pixels of a picture, from the top left corner.
+/// A piece of text: words of one line without wide gaps. Lengths are in points or image pixels, from the top left corner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::skills) struct Piece {
-    /// Its text, never empty.
+    /// The text, never empty.
     pub(in crate::skills) text: String,
     /// Left edge.
     pub(in crate::skills) left: f32,
@@ -15,11 +15,11 @@ pub(in crate::skills) struct Piece {
     pub(in crate::skills) right: f32,
     /// Lower edge.
     pub(in crate::skills) bottom: f32,
-    /// Size of its letters.
+    /// Size of the letters.
     pub(in crate::skills) size: f32,
 }
 
-/// A straight line, or the edge of a box.
+/// A drawn straight line, or the edge of a drawn box.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::skills) struct Rule {
     pub(in crate::skills) left: f32,
@@ -31,21 +31,21 @@ pub(in crate::skills) struct Rule {
 /// Kind of a form field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::skills) enum FieldKind {
-    /// Holds a value.
+    /// A field with a value.
     Value,
-    /// Holds a signature, or is to be signed.
+    /// A signature field, signed or not.
     Signature,
 }
 
-/// A form field that is filled in, or to be signed.
+/// A form field with a value, or a signature field.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::skills) struct Field {
     pub(in crate::skills) kind: FieldKind,
-    /// Its name in the file.
+    /// Name of the field in the PDF.
     pub(in crate::skills) name: String,
-    /// Its value; empty for a signature field.
+    /// Value of the field; empty for a signature field.
     pub(in crate::skills) value: String,
-    /// Its position; the text is empty.
+    /// Position of the field; the text is empty.
     pub(in crate::skills) place: Piece,
 }
 
@@ -57,13 +57,13 @@ pub(in crate::skills) struct Page {
     pub(in crate::skills) pieces: Vec<Piece>,
     pub(in crate::skills) rules: Vec<Rule>,
     pub(in crate::skills) fields: Vec<Field>,
-    /// Clockwise quarter turns that made it upright.
+    /// Number of clockwise quarter turns that made the page upright.
     pub(in crate::skills) quarter_turns: u8,
-    /// Whether sizes come from the file rather than from a picture.
+    /// Whether letter sizes come from a PDF rather than from an image.
     pub(in crate::skills) measured: bool,
 }
 
-/// A structure found on a page.
+/// A structure found on a page: a table, a list of facts, a signature block or a heading.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::skills) struct Structure {
     pub(in crate::skills) kind: BlockKind,
@@ -71,19 +71,19 @@ pub(in crate::skills) struct Structure {
     pub(in crate::skills) region: Region,
 }
 
-/// A find before sorting: its text and its pieces.
+/// A structure before sorting: its text, and the pieces that it consists of.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StructureMatch {
     pub(super) kind: BlockKind,
     pub(super) text: String,
-    /// The box around all its parts.
+    /// The box around all pieces.
     pub(super) area: Piece,
-    /// Indices of its pieces in the page; no piece is part of two finds.
+    /// Indices of the pieces in the page; no piece belongs to two structures.
     pub(super) pieces: Vec<usize>,
 }
 
 impl Page {
-    /// Converts a find; its region is a fraction of the displayed page.
+    /// Converts a match into a structure, whose region is given in fractions of the displayed page.
     pub(super) fn to_structure(&self, find: &StructureMatch) -> Structure {
         let fraction = |at: f32, whole: f32| if whole > 0.0 { (at / whole).clamp(0.0, 1.0) } else { 0.0 };
         let upright = Region {
@@ -111,7 +111,7 @@ impl Piece {
         (self.left + self.right) / 2.0
     }
 
-    /// Grows the box to cover another.
+    /// Extends the box to cover another one.
     pub(super) fn cover(&mut self, other: &Piece) {
         self.left = self.left.min(other.left);
         self.top = self.top.min(other.top);

@@ -1,4 +1,4 @@
-//! Reads a page of a PDF into pieces, rules and fields, in the coordinates of the displayed page.
+//! Converts a PDF page into pieces of text, drawn lines and form fields, in the coordinates of the displayed page.
 
 use pdfium_render::prelude::*;
 
@@ -6,20 +6,20 @@ use crate::extract::clean_text;
 use crate::skills::layout::page::{Field, FieldKind, Page, Piece, Rule};
 use crate::skills::layout::reading_order::{WIDE_GAP, join_pieces};
 
-/// Letters read on a page; a crafted one has millions.
+/// Maximum number of letters read on a page; a crafted page has millions.
 const MAX_LETTERS: usize = 100_000;
-/// Objects checked for rules and pictures.
+/// Maximum number of page objects searched for drawn lines and images.
 const MAX_OBJECTS: usize = 20_000;
-/// Rules kept: more than the densest table has, few enough to compare all pairs.
+/// Maximum number of drawn lines kept: more than the densest table has, few enough to compare all pairs.
 const MAX_RULES: usize = 4_000;
-/// Annotations and form fields read.
+/// Maximum number of annotations and form fields read.
 const MAX_FIELDS: usize = 2_000;
-/// Thickness up to which a box is a line, in points.
+/// A box up to this thick, in points, counts as a line.
 const MAX_LINE_THICKNESS: f32 = 2.5;
-/// Shortest rule, in points; shorter lines are strokes of a drawing.
+/// Minimum length of a drawn line, in points; shorter lines are strokes of a drawing.
 const MIN_RULE_LENGTH: f32 = 8.0;
 
-/// Maps the coordinates of the file to those of the displayed page.
+/// Maps the coordinates of the PDF to those of the displayed page.
 struct View {
     left: f32,
     bottom: f32,
@@ -28,7 +28,7 @@ struct View {
     quarter_turns: u8,
 }
 
-/// Reads the pieces, rules and fields of a page.
+/// Reads the pieces of text, drawn lines and form fields of a page.
 pub(in crate::skills) fn read_page(page: &PdfPage<'_>) -> Page {
     let view = View::new(page);
     let turned = view.quarter_turns % 2 == 1;
@@ -92,7 +92,7 @@ impl View {
     }
 }
 
-/// Groups letters into pieces, in the order of the file, and joins lines that the file drew in several steps.
+/// Groups letters into pieces, in the order of the file, and joins lines that the file draws in several steps.
 fn read_pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut open: Option<Piece> = None;
@@ -130,7 +130,7 @@ fn read_pieces(text: &PdfPageText<'_>, view: &View) -> Vec<Piece> {
     join_pieces(pieces)
 }
 
-/// Returns whether a letter continues a piece: at the same height, to the right of it, without a wide gap.
+/// Returns whether a letter continues a piece: at the same height, to the right of the piece, without a wide gap.
 fn continues_piece(piece: &Piece, letter: &Piece) -> bool {
     let gap = letter.left - piece.right;
     let same_line = (letter.middle() - piece.middle()).abs() < 0.4 * piece.height().max(letter.height());
@@ -160,7 +160,7 @@ fn is_line(area: &Piece) -> bool {
     width.min(height) <= MAX_LINE_THICKNESS && width.max(height) >= MIN_RULE_LENGTH
 }
 
-/// Returns the vertical and horizontal strokes of a path.
+/// Returns the vertical and horizontal strokes of a path as drawn lines.
 fn path_edges(path: &PdfPagePathObject<'_>, view: &View) -> Vec<Rule> {
     let Ok(matrix) = path.matrix() else { return Vec::new() };
     let mut edges = Vec::new();
@@ -192,7 +192,7 @@ fn to_rule(from: (f32, f32), to: (f32, f32)) -> Option<Rule> {
     is_line(&area).then_some(Rule { left: area.left, top: area.top, right: area.right, bottom: area.bottom })
 }
 
-/// Returns form fields with values, signature fields, and notes on the page.
+/// Returns form fields with values, signature fields, and notes that users put on the page.
 fn read_fields(page: &PdfPage<'_>, view: &View) -> Vec<Field> {
     let mut fields = Vec::new();
     for annotation in page.annotations().iter().take(MAX_FIELDS) {

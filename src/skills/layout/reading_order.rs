@@ -1,25 +1,26 @@
-//! Groups pieces into rows, and sorts areas into reading order.
+//! Groups pieces of text into rows, and sorts areas of a page into reading order.
 
 use std::ops::Range;
 
 use crate::skills::layout::page::{Piece, bounding_box};
 
-/// Width in letters of a gap that separates two pieces of a row; word spaces are narrower, even in justified text.
+/// A gap of at least this width, in letters, separates two pieces of a row; word spaces are narrower, even in justified
+/// text.
 pub(super) const WIDE_GAP: f32 = 1.2;
 
-/// Horizontal stripes tried to free columns above or below them; a page has few relevant ones.
+/// Maximum number of horizontal stripes tried, to find columns above or below a stripe; a page has few relevant ones.
 const MAX_STRIPES_TRIED: usize = 50;
 
-/// Pieces at the same height, left to right.
+/// Pieces of text at the same height, from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Indices of the pieces.
+    /// Indices of the pieces on the page, from left to right.
     pub(super) pieces: Vec<usize>,
-    /// The box around them.
+    /// The box around the pieces.
     pub(super) area: Piece,
 }
 
-/// Groups pieces into rows, top to bottom.
+/// Groups pieces into rows, from top to bottom.
 pub(super) fn group_rows(pieces: &[Piece]) -> Vec<Row> {
     let mut numbers: Vec<usize> = (0..pieces.len()).collect();
     numbers.sort_by(|a, b| pieces[*a].middle().total_cmp(&pieces[*b].middle()));
@@ -39,13 +40,13 @@ pub(super) fn group_rows(pieces: &[Piece]) -> Vec<Row> {
     groups.into_iter().map(row).collect()
 }
 
-/// Returns whether two pieces share at least half of the lower one's height.
+/// Returns whether two pieces overlap vertically by at least half the height of the smaller one.
 fn is_beside(a: &Piece, b: &Piece) -> bool {
     let shared = a.bottom.min(b.bottom) - a.top.max(b.top);
     shared >= 0.5 * a.height().min(b.height())
 }
 
-/// Joins pieces of a row that are only a word space apart: files often draw a line in several steps.
+/// Joins pieces of a row that are only a word space apart, because files often draw a line in several steps.
 pub(super) fn join_pieces(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut result: Vec<Piece> = Vec::with_capacity(pieces.len());
     for row in group_rows(&pieces) {
@@ -71,7 +72,7 @@ pub(super) fn join_pieces(pieces: Vec<Piece>) -> Vec<Piece> {
     result
 }
 
-/// Returns the white stripes between these intervals: the gaps of their union, left to right.
+/// Returns the white stripes between these intervals, i.e. the gaps of their union, in ascending order.
 pub(super) fn white_stripes(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
     stretches.sort_by(|a, b| a.start.total_cmp(&b.start));
     let mut gaps = Vec::new();
@@ -85,15 +86,15 @@ pub(super) fn white_stripes(stretches: &mut [Range<f32>]) -> Vec<Range<f32>> {
     gaps
 }
 
-/// Returns the indices of these areas in reading order: down a column, then the next.
+/// Returns the indices of these areas in reading order: each column from top to bottom, one column after the other.
 pub(super) fn reading_order(places: &[&Piece]) -> Vec<usize> {
     let mut ordered = Vec::with_capacity(places.len());
     xy_cut(places, (0..places.len()).collect(), &mut ordered);
     ordered
 }
 
-/// Recursive XY cut along white stripes: vertically between columns, else horizontally at a stripe that frees columns above
-/// or below it, else at the widest horizontal stripe.
+/// Recursive XY cut along white stripes: vertically between columns; else horizontally at a stripe with columns above or
+/// below it; else at the widest horizontal stripe.
 fn xy_cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     if let Some(at) = column_gap(places, &part) {
         let (left, right) = part.into_iter().partition(|it| places[*it].left <= at);
@@ -120,7 +121,7 @@ fn xy_cut(places: &[&Piece], mut part: Vec<usize>, ordered: &mut Vec<usize>) {
     }
 }
 
-/// Returns where the widest stripe between two columns begins. Columns have several areas; single areas are a row.
+/// Returns where the widest stripe between two columns begins. A column has several areas; single areas form a row.
 fn column_gap(places: &[&Piece], part: &[usize]) -> Option<f32> {
     let mut along: Vec<_> = part.iter().map(|it| places[*it].left..places[*it].right).collect();
     let at = widest_stripe(&white_stripes(&mut along))?.start;

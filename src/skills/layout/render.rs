@@ -1,13 +1,13 @@
-//! Renders a page of a PDF for OCR.
+//! Renders a PDF page to an image for OCR.
 
 use image::RgbImage;
 use pdfium_render::prelude::{PdfPage, PdfRenderConfig};
 
-/// Resolution at which small print is legible, in pixels an inch.
+/// Resolution at which small print is legible, in pixels per inch.
 const DPI: f32 = 200.0;
-/// Largest number of pixels: a page may claim any size.
+/// Maximum number of pixels of a rendered page, because a page may claim any size.
 const MAX_PIXELS: f32 = 12e6;
-/// Points an inch.
+/// Points per inch.
 const POINTS_PER_INCH: f32 = 72.0;
 
 /// Renders a page as it is displayed.
@@ -22,12 +22,12 @@ pub(in crate::skills) fn render_page(page: &PdfPage<'_>) -> Result<RgbImage, Str
     RgbImage::from_raw(width, height, colours).ok_or_else(|| "cannot be drawn: too few pixels".to_string())
 }
 
-/// Returns width and height in pixels of a page of that many points.
+/// Returns width and height in pixels of a page whose size is given in points.
 fn pixel_size(width: f32, height: f32) -> (i32, i32) {
     let (width, height) = (width.max(1.0), height.max(1.0));
     let wanted = DPI / POINTS_PER_INCH;
     let scale = wanted.min((MAX_PIXELS / (width * height)).sqrt());
-    // A page 1 point high and very long has few pixels, but still a huge side.
+    // Limits each side too: a page 1 point high and very long has few pixels, but still a huge side.
     let side = |points: f32| (points * scale).round().clamp(1.0, 12_000.0) as i32;
     (side(width), side(height))
 }

@@ -1,7 +1,7 @@
-//! Signatures: the signers, the parties they represent, and the dates. Finds blocks of short lines below words like `signed
-//! by`, rules with `Name` or `Date` below them, and signature fields of forms.
+//! Finds signatures on a page: the signers, the parties they represent, and the dates. Searches for blocks of short lines
+//! below words like `signed by`, for lines with `Name` or `Date` below them, and for signature fields of forms.
 //!
-//! Ink on a line is not detected; only the words around it are returned.
+//! Handwriting on a signature line is not detected; only the words around it are returned.
 
 use std::sync::LazyLock;
 
@@ -13,32 +13,32 @@ use crate::skills::layout::page::{Field, FieldKind, Page, Piece, StructureMatch,
 use crate::skills::layout::reading_order::{Row, group_rows as rows_of, white_stripes};
 use crate::skills::layout::signer::{Line, find_signer};
 
-/// Words that begin a signature block, in a short line.
+/// Words that begin a signature block, at the start of a short line.
 static OPENING_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(signed\b|signatures?\b|signature of|in witness whereof|for and on behalf of|on behalf of|authori[sz]ed signat|executed (?:by|as)|unterschrift|unterzeichnet|signé|signatures? des)";
     Regex::new(words).expect("a constant")
 });
-/// Words beside or below a signature line.
+/// Labels beside or below a signature line.
 static PART_WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)^\W*(name|print(?:ed)? name|title|position|date|dated|place|by|witness|its|signature|signed|for|datum|ort|fait à|le)\b";
     Regex::new(words).expect("a constant")
 });
-/// A typed signature line.
+/// A signature line typed with underscores or dots.
 static SIGNATURE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"_{5,}|\.{12,}").expect("a constant"));
 
-/// First line of a block without a name.
+/// First line of a signature block in which no name was found.
 const UNSIGNED_TITLE: &str = "Signatures";
-/// Words for a signature anywhere in a line to fill in.
+/// Words for a signature anywhere in a line with a blank to fill in.
 static SIGNATURE_WORDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(signature|signed|unterschrift)\b").expect("a constant"));
 
-/// Longest line of a block, in characters; a longer one is a clause about signatures.
+/// Maximum length of a line in a block, in characters; a longer line is a clause about signatures.
 const MAX_LINE_CHARS: usize = 70;
-/// Largest gap within a block, in lines: the space for ink is about three lines high.
+/// Maximum gap within a block, in line heights: the space for a signature is about three lines high.
 const MAX_GAP_LINES: f32 = 6.0;
-/// Largest number of rows in a block.
+/// Maximum number of rows in a block.
 const MAX_BLOCK_ROWS: usize = 24;
-/// Number of rows with a part that make a block without an opening word.
+/// Minimum number of rows with a label that make a block without an opening word.
 const MIN_PART_ROWS: usize = 2;
 
 /// Finds signature blocks and signature fields.
@@ -57,7 +57,7 @@ pub(super) fn find_signatures(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<
     finds
 }
 
-/// Returns the end (exclusive) of the block that begins at this row; the same row if none begins.
+/// Returns the end (exclusive) of the signature block that begins at this row; the row itself if none begins.
 fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     let text = |row: &Row| row.pieces.iter().map(|it| page.pieces[*it].text.as_str()).collect::<Vec<_>>();
     let is_short = |row: &Row| text(row).iter().all(|it| it.chars().count() <= MAX_LINE_CHARS);
@@ -84,17 +84,17 @@ fn block_end(page: &Page, rows: &[Row], begin: usize, taken: &[bool]) -> usize {
     }
     let named = rows[begin..end].iter().filter(|row| has(row, &PART_WORDS)).count();
     let parts = rows[begin..end].iter().filter(|row| has(row, &PART_WORDS) || has(row, &SIGNATURE_LINE)).count();
-    // A lone `Signature` in a table of contents, or `Name ____` on a form, is no signature block.
+    // A lone `Signature` in a table of contents, or `Name ____` on a form, is not a signature block.
     let enough = match (begins, is_line) {
         (true, _) => parts >= 2 || (parts >= 1 && end - begin >= 3),
-        // Names below a signature line need no label.
+        // A block that begins with a signature line needs no label: the names below the line are enough.
         (false, true) => end - begin >= 2,
         (false, false) => named >= MIN_PART_ROWS || (has(first, &SIGNATURE_LINE) && has(first, &SIGNATURE_WORDS)),
     };
     if enough { end } else { begin }
 }
 
-/// Returns whether a row stands right below a horizontal rule.
+/// Returns whether a row is directly below a drawn horizontal line.
 fn is_on_rule(page: &Page, row: &Row) -> bool {
     page.rules.iter().any(|rule| {
         let level = rule.right - rule.left > 40.0 && rule.bottom - rule.top < 3.0;
@@ -103,7 +103,7 @@ fn is_on_rule(page: &Page, row: &Row) -> bool {
     })
 }
 
-/// Creates one block for all signers side by side. Its first line names them, which answers most questions.
+/// Creates one block for all signers side by side. The first line names the signers, which answers most questions.
 fn signature_block(page: &Page, pieces: Vec<usize>) -> StructureMatch {
     let (head, body) = split_head(page, &pieces);
     let size = body.iter().map(|it| page.pieces[*it].size).fold(0.0, f32::max);
@@ -115,7 +115,7 @@ fn signature_block(page: &Page, pieces: Vec<usize>) -> StructureMatch {
         let column = wide.iter().filter(|gap| page.pieces[*at].left > **gap).count();
         groups[column].push(*at);
     }
-    // Labels beside their values look like columns too, but are not several signers.
+    // Splits into columns only if each has a signer, because labels beside their values look like columns too.
     let several = groups.len() > 1 && groups.iter().all(|it| it.len() > 1 && is_signer(page, it));
     if !several {
         groups = vec![body];
@@ -130,7 +130,7 @@ fn signature_block(page: &Page, pieces: Vec<usize>) -> StructureMatch {
     StructureMatch { kind: BlockKind::Metadata, text, area, pieces }
 }
 
-/// Splits a block into the lines above all signers, i.e. the first lines with a single piece, and the rest.
+/// Splits a block into the lines above all signers, i.e. the first rows with a single piece, and the other lines.
 fn split_head(page: &Page, pieces: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let copies: Vec<Piece> = pieces.iter().map(|it| page.pieces[*it].clone()).collect();
     let rows = rows_of(&copies);

@@ -1,4 +1,4 @@
-//! Extracts the signer from the lines of a signature block: name, title, represented party, date.
+//! Extracts the signer from the lines of a signature block: name, title, represented party and date.
 
 use std::sync::LazyLock;
 
@@ -13,11 +13,11 @@ static PARTY: LazyLock<Regex> =
 /// A blank to fill in: dots or underscores.
 static BLANK: LazyLock<Regex> = LazyLock::new(|| pattern(r"[._…]{4,}"));
 
-/// The head of a table or a label, not a name.
+/// A column header or a label, which is not a name.
 static LABEL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)^\W*(?:name|date|datum|title|position|place|signature|witness|unterschrift)\b"));
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
 fn pattern(text: &str) -> Regex {
@@ -26,13 +26,13 @@ fn pattern(text: &str) -> Regex {
 
 /// A line of a signature block.
 pub(super) struct Line {
-    /// Its text.
+    /// The text of the line.
     pub(super) text: String,
-    /// Whether it stands right below a signature line.
+    /// Whether the line is directly below a signature line.
     pub(super) below_rule: bool,
 }
 
-/// Returns the signer, e.g. `Ann Ash, Director, for the Office, 2 May`; `None` without a name.
+/// Returns the signer, e.g. `Ann Ash, Director, for the Office, 2 May`; `None` if no name is found.
 pub(super) fn find_signer(lines: &[Line]) -> Option<String> {
     let find = |what: &Regex| {
         let found = lines.iter().find_map(|line| Some(what.captures(&line.text)?.get(1)?.as_str().trim()));
@@ -49,7 +49,7 @@ fn is_filled_in(text: &str) -> bool {
     text.contains(char::is_alphanumeric) && !BLANK.is_match(text)
 }
 
-/// Returns whether a text may be a name: it begins with a capital letter and is no label.
+/// Returns whether a text may be a name: it begins with a capital letter and is not a label.
 fn is_name(text: &str) -> bool {
     is_filled_in(text)
         && text.chars().next().is_some_and(char::is_uppercase)
@@ -62,7 +62,7 @@ fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A line that begins with `^` stands below a rule.
+    /// Checks the signer found in these lines; a line given with `^` is directly below a signature line.
     fn check(lines: &[&str], expected: Option<&str>) {
         let line = |text: &&str| Line { text: text.trim_start_matches('^').into(), below_rule: text.starts_with('^') };
         let lines: Vec<Line> = lines.iter().map(line).collect();

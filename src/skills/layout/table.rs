@@ -1,19 +1,19 @@
-//! Tables: cells between rules, or pieces aligned in columns over at least three rows.
+//! Finds tables on a page: cells between drawn lines, or pieces aligned in columns over at least three rows.
 
 use crate::model::BlockKind;
 use crate::skills::layout::page::{Page, Piece, Rule, StructureMatch, bounding_box};
 use crate::skills::layout::reading_order::{Row, white_stripes};
 
-/// Smallest number of rows; fewer may be aligned by chance.
+/// Minimum number of rows of a table without drawn lines; fewer may be aligned by chance.
 const MIN_ROWS: usize = 3;
-/// Mean length of cells, in letters, from which a column is running text.
+/// A column whose cells have at least this many letters on average is running text.
 const PROSE_LETTERS: usize = 32;
-/// Distance up to which the ends of rules meet, in points.
+/// Ends of drawn lines up to this far apart, in points, touch each other.
 const TOUCH_DISTANCE: f32 = 3.0;
-/// Largest number of cells; more are a crossword.
+/// Maximum number of cells; more are a crossword.
 const MAX_CELLS: usize = 20_000;
 
-/// Finds tables: those with rules first, since their cells are certain.
+/// Finds tables, first those with drawn lines, because their cells are certain.
 pub(super) fn find_tables(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<StructureMatch> {
     let mut used = taken.to_vec();
     let mut finds = Vec::new();
@@ -25,13 +25,13 @@ pub(super) fn find_tables(page: &Page, rows: &[Row], taken: &[bool]) -> Vec<Stru
     finds
 }
 
-/// Groups rules that touch each other, by the boxes around the groups.
+/// Groups drawn lines that touch each other, by comparing the boxes around the groups.
 fn group_touching(rules: &[Rule]) -> Vec<Vec<Rule>> {
     let mut groups: Vec<(Rule, Vec<Rule>)> = Vec::new();
     for rule in rules {
         let mut area = *rule;
         let mut members = vec![*rule];
-        // Joining may bring groups together that were apart.
+        // Searches again after each merge, because the merged group may touch groups that were separate before.
         while let Some(at) = groups.iter().position(|(other, _)| are_touching(other, &area)) {
             let (other, more) = groups.swap_remove(at);
             members.extend(more);
@@ -54,7 +54,7 @@ fn are_touching(a: &Rule, b: &Rule) -> bool {
         && b.top <= a.bottom + TOUCH_DISTANCE
 }
 
-/// Puts pieces into the grid of these rules.
+/// Puts the pieces into the grid formed by these drawn lines.
 fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMatch> {
     let upright = |it: &&Rule| it.bottom - it.top > it.right - it.left;
     let (uprights, levels): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(upright);
@@ -67,7 +67,7 @@ fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMa
     let place = |edges: &[f32], at: f32| edges.windows(2).position(|it| it[0] <= at && at < it[1]);
     let mut cells = vec![vec![String::new(); width]; height];
     let mut pieces = Vec::new();
-    // Top to bottom, so that the lines of a cell come in order.
+    // Goes from top to bottom, so that the lines of a cell are appended in order.
     let mut numbers: Vec<usize> = (0..page.pieces.len()).filter(|it| !used[*it]).collect();
     numbers.sort_by(|a, b| page.pieces[*a].top.total_cmp(&page.pieces[*b].top));
     for number in numbers {
@@ -86,7 +86,7 @@ fn ruled_table(page: &Page, rules: &[Rule], used: &[bool]) -> Option<StructureMa
     };
     cells.retain(|row| row.iter().any(|it| !it.is_empty()));
     let filled = cells.iter().flatten().filter(|it| !it.is_empty()).count();
-    // A frame with words in it is no table.
+    // A frame with words in it is not a table.
     (cells.len() >= 2 && filled >= 4).then(|| to_match(&cells, area, pieces))
 }
 
@@ -106,13 +106,13 @@ fn append_to_cell(cell: &mut String, text: &str) {
 }
 
 fn to_match(cells: &[Vec<String>], area: Piece, pieces: Vec<usize>) -> StructureMatch {
-    // A bar in a cell would look like a cell border.
+    // Replaces `|` in a cell, because it would look like a cell border.
     let line = |row: &Vec<String>| row.iter().map(|it| it.replace('|', "/")).collect::<Vec<_>>().join(" | ");
     let text = cells.iter().map(line).collect::<Vec<_>>().join("\n");
     StructureMatch { kind: BlockKind::Table, text, area, pieces }
 }
 
-/// Finds runs of rows with pieces that leave the same white stripes.
+/// Finds sequences of rows whose pieces leave the same white stripes.
 fn aligned_tables(page: &Page, rows: &[Row], used: &[bool]) -> Vec<StructureMatch> {
     let mut finds = Vec::new();
     let free: Vec<(&Row, Vec<usize>)> =
@@ -130,8 +130,8 @@ fn aligned_tables(page: &Page, rows: &[Row], used: &[bool]) -> Vec<StructureMatc
     finds
 }
 
-/// Returns the end (exclusive) of the table that begins at `begin`: each row is near the one above and is cut by the same
-/// stripes. A row of one piece continues a cell if it lies in one column.
+/// Returns the end (exclusive) of the table that begins at `begin`: each row is close to the one above and leaves the same
+/// white stripes. A row of one piece continues a cell if the piece lies in one column.
 fn table_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
     let mut end = begin + 1;
     while end < free.len() {
@@ -153,7 +153,7 @@ fn table_end(page: &Page, free: &[(&Row, Vec<usize>)], begin: usize) -> usize {
     end
 }
 
-/// Returns the beginnings of the white stripes between the pieces of these rows.
+/// Returns the left edges of the white stripes between the pieces of these rows.
 fn stripe_starts(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Vec<f32> {
     let pieces = rows.iter().flat_map(|(_, pieces)| pieces.iter().map(|it| &page.pieces[*it]));
     let mut stretches: Vec<_> = pieces.clone().map(|it| it.left..it.right).collect();
@@ -177,7 +177,7 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<StructureMa
             pieces.push(*at);
         }
         match (row.len(), cells.last_mut()) {
-            // The continuation of a cell above.
+            // A single piece that is not in the first column continues a cell of the row above.
             (1, Some(above)) if line[0].is_empty() => {
                 above
                     .iter_mut()
@@ -192,7 +192,7 @@ fn aligned_table(page: &Page, rows: &[(&Row, Vec<usize>)]) -> Option<StructureMa
         .then(|| to_match(&cells, bounding_box(pieces.iter().map(|it| &page.pieces[*it])), pieces))
 }
 
-/// Returns whether the cells are prose in columns: they are aligned too, but their lines are long.
+/// Returns whether the cells are prose in columns, which is aligned too but has long lines.
 fn is_running_text(cells: &[Vec<String>]) -> bool {
     let columns = cells.first().map_or(0, Vec::len);
     let long = (0..columns).filter(|column| {
@@ -203,7 +203,7 @@ fn is_running_text(cells: &[Vec<String>]) -> bool {
     long.count() * 2 > columns || columns < 2
 }
 
-/// Returns whether the rows are labels with values, which are a list of facts.
+/// Returns whether the rows are labels with values, i.e. a list of facts.
 fn is_list_of_labels(cells: &[Vec<String>]) -> bool {
     let labels = cells.iter().filter(|row| row[0].ends_with(':')).count();
     cells.first().is_some_and(|row| row.len() == 2) && labels * 2 >= cells.len()

@@ -3,7 +3,7 @@ use crate::skills::layout::page::{Field, FieldKind, Rule};
 use crate::skills::layout::*;
 use BlockKind::{Heading, Metadata, Table};
 
-/// Creates a line of text from left edge, top, size and text. Letters are half as wide as they are high.
+/// Creates a piece from left edge, top, letter size and text. Letters are half as wide as they are high.
 fn piece(&(left, top, size, text): &(f32, f32, f32, &str)) -> Piece {
     let right = left + text.chars().count() as f32 * size * 0.5;
     Piece { text: text.to_string(), left, top, right, bottom: top + size * 1.2, size }
@@ -19,7 +19,7 @@ fn check(page: &Page, expected: &[(BlockKind, &str)]) {
     assert_eq!(found, expected);
 }
 
-/// Creates the rules of a grid with these edges.
+/// Creates the drawn lines of a grid with these edges.
 fn grid(columns: &[f32], rows: &[f32]) -> Vec<Rule> {
     let (left, right) = (columns[0], columns[columns.len() - 1]);
     let (top, bottom) = (rows[0], rows[rows.len() - 1]);
@@ -272,7 +272,7 @@ fn reading_order_follows_columns() {
 fn turned_page_has_regions_as_displayed() {
     let mut page = page(&[(60.0, 80.0, 10.0, "Total: EUR 5")]);
     page.quarter_turns = 1;
-    // Turned clockwise to be upright: its upper left corner was the lower left one.
+    // Turned clockwise to be upright: the upper left corner of the upright page was the lower left one before.
     let region = find_structure(&page)[0].region;
     assert!((region.left - 0.1).abs() < 1e-5 && (region.bottom - 0.9).abs() < 1e-5, "{region:?}");
 }

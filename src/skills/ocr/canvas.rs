@@ -1,19 +1,19 @@
-//! White canvas that takes a picture row by row and shrinks it on the way.
+//! White canvas to which an image is added row by row and which shrinks it meanwhile.
 //!
-//! A picture of 100 million pixels takes 400 MB as a whole; the canvas needs only one row of it, and the shrunk result.
+//! An image of 100 million pixels takes 400 MB in memory; the canvas needs only one row of it, and the shrunk result.
 
 use image::{Rgb, RgbImage};
 
-/// The canvas, and its row that is being filled.
+/// The canvas, and the sums of its row that is being filled.
 pub(super) struct Canvas {
     height: u32,
     channels: usize,
-    /// For each pixel of a picture row, its column on the canvas.
+    /// For each pixel of an image row, its column on the canvas.
     columns: Vec<u32>,
-    /// For each column of the canvas, how many pixels of a picture row it takes.
+    /// For each column of the canvas, the number of pixels of an image row that it combines.
     pixels_per_column: Vec<u32>,
-    /// Sums of the pixels added to the row at `at`. A large picture makes one side of the canvas as long as allowed, so
-    /// that no canvas pixel takes more than about 25,000 of 100 million pixels, which fits.
+    /// Sums of the pixels added to row `at` of the canvas. They fit 32 bits: one side of the canvas for a large image is
+    /// as long as allowed, so no canvas pixel combines more than about 25,000 of 100 million pixels.
     sums: Vec<[u32; 3]>,
     summed: u32,
     at: u32,
@@ -22,8 +22,8 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// Creates a canvas for a picture of this size, with so many channels (grey, grey and alpha, RGB, RGBA). The longer
-    /// side is shrunk to `most` pixels if it has more.
+    /// Creates a canvas for an image of this size with 1 to 4 channels (grey, grey and alpha, RGB, RGBA). The longer side
+    /// is shrunk to `most` pixels if it has more.
     pub(super) fn new(width: u32, height: u32, channels: usize, most: u32) -> Canvas {
         let (longer, most) = (u64::from(width.max(height)), u64::from(most));
         let shrunk = |side: u32| match longer > most {
@@ -38,7 +38,7 @@ impl Canvas {
         Canvas { height, channels, columns, pixels_per_column, sums, summed: 0, at: 0, rows: 0, pixels }
     }
 
-    /// Adds the next row of the picture, 8 bits a channel. Surplus rows are ignored.
+    /// Adds the next row of the image, 8 bits per channel. Surplus rows are ignored.
     pub(super) fn add_row(&mut self, row: &[u8]) {
         if self.rows >= self.height {
             return;
@@ -57,13 +57,13 @@ impl Canvas {
         self.rows += 1;
     }
 
-    /// Returns the finished canvas.
+    /// Returns the finished, shrunk image.
     pub(super) fn finish(mut self) -> RgbImage {
         self.flush_row();
         self.pixels
     }
 
-    /// Writes the mean of the pixels added to the current row, and resets the sums.
+    /// Writes the mean of the pixels added to the current canvas row, and resets the sums.
     fn flush_row(&mut self) {
         if self.summed == 0 {
             return;
@@ -99,12 +99,12 @@ fn blend_on_white(pixel: &[u8]) -> [u32; 3] {
 mod tests {
     use super::*;
 
-    /// Adds these rows; checks the red of every resulting pixel.
+    /// Adds these rows to a canvas, and checks the red value of every resulting pixel.
     fn check(channels: usize, most: u32, rows: &[&[u8]], expect: &[&[u8]]) {
         let width = (rows[0].len() / channels) as u32;
         let mut sheet = Canvas::new(width, rows.len() as u32, channels, most);
         rows.iter().for_each(|it| sheet.add_row(it));
-        // A surplus row changes nothing.
+        // A surplus row must change nothing.
         sheet.add_row(&vec![77; rows[0].len()]);
         let paper = sheet.finish();
         let red: Vec<Vec<u8>> = paper.rows().map(|row| row.map(|it| it.0[0]).collect()).collect();
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn large_picture_is_averaged() {
         check(1, 2, &[&[0, 10, 100, 110], &[20, 30, 120, 130]], &[&[15, 115]]);
-        // Five pixels on two columns: three and two of them.
+        // Five pixels on two columns: the first combines three of them, the second two.
         check(1, 2, &[&[5, 6, 7, 9, 11]], &[&[6, 10]]);
         check(3, 1, &[&[9, 0, 0], &[11, 0, 0], &[10, 0, 0]], &[&[10]]);
     }

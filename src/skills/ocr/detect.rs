@@ -1,7 +1,7 @@
-//! Text detection: the detection network, and rectangles from its probability map.
+//! Text detection: runs the detection network, and fits rectangles to the text in its probability map.
 //!
-//! The network marks the core of each piece of text. Pieces are the connected parts of the map, each in its smallest
-//! rectangle, grown back to full height.
+//! The network marks the core of each piece of text. A piece is a connected component of the map; the smallest rectangle
+//! around it is enlarged to the full height of the text.
 
 use image::RgbImage;
 use image::imageops::{self, FilterType};
@@ -13,60 +13,60 @@ use crate::error::{Error, Result};
 use crate::skills::ocr::text_box::{self, Point, TextBox};
 use vic_kernels::onnx_arena;
 
-/// Longer side of the network's input. Measured: a shorter one loses small print, a longer one costs time and finds no
-/// more.
+/// Longer side of the network's input, in pixels. Measured: a shorter one loses small print, a longer one costs time and
+/// finds no more.
 const INPUT_SIDE: u32 = 1280;
-/// Largest enlargement of small pictures.
+/// Maximum factor by which small images are enlarged.
 const MAX_ENLARGEMENT: f32 = 2.0;
-/// Input sizes must be multiples of this.
+/// Both sides of the network's input must be multiples of this.
 const INPUT_STRIDE: u32 = 32;
-/// Margin around the picture: without it, text at the very edge is missed.
+/// Margin added around the image, in pixels: without it, text at the very edge is missed.
 const MARGIN: u32 = 16;
-/// Probability above which a pixel belongs to text.
+/// A pixel belongs to text if its probability is above this.
 const PIXEL_THRESHOLD: f32 = 0.3;
-/// Mean probability above which a piece is text.
+/// A piece is text if the mean probability of its pixels is above this.
 const PIECE_THRESHOLD: f32 = 0.5;
-/// Growth of a piece on each side: this factor times area over circumference.
+/// A piece is enlarged on each side by this factor times its area divided by its circumference.
 const GROWTH_FACTOR: f32 = 1.6;
-/// Shortest side of a piece, in pixels of the map; smaller ones are specks.
+/// Pieces with a shorter side, in pixels of the map, are specks and are dropped.
 const MIN_PIECE_SIDE: f32 = 2.5;
-/// Largest number of pieces on a page; more is noise, and only the largest are kept.
+/// Maximum number of pieces on a page; more are noise, and only the largest are kept.
 const MAX_PIECES: usize = 2_000;
-/// Aspect ratio from which the direction of a piece can be trusted; the others take the direction of the page.
+/// Minimum aspect ratio of a piece whose direction is trusted; other pieces take the direction of the page.
 const TRUSTED_ASPECT: f32 = 4.0;
 
-/// The detection network.
+/// The text detection network.
 pub(crate) struct Detector {
     session: Session,
-    /// Name of the output: for each pixel, the probability that it belongs to text.
+    /// Name of the network's output: for each pixel, the probability that it belongs to text.
     map: String,
     tensor: Vec<f32>,
 }
 
-/// Position of the picture in the tensor.
+/// Size and scale of the image in the input tensor.
 #[derive(Clone, Copy)]
 struct InputFit {
-    /// Pixels of the tensor for one of the picture.
+    /// Number of tensor pixels per image pixel.
     scale: f32,
     width: u32,
     height: u32,
 }
 
 impl Detector {
-    /// Takes the session of the network.
+    /// Creates a detector from a session of the network, and runs it once.
     ///
     /// # Errors
-    /// When it is another network, or does not run.
+    /// When the session belongs to another network, or does not run.
     pub(crate) fn new(session: Session) -> Result<Detector> {
         let map = session.outputs().first().map(|it| it.name().to_string());
-        let map = map.ok_or_else(|| Error::internal("text detection gives nothing"))?;
+        let map = map.ok_or_else(|| Error::internal("the text detection model has no output"))?;
         let mut detector = Detector { session, map, tensor: Vec::new() };
-        // The arena allocates its full-size blocks after the first release.
+        // Runs the network once, because the arena allocates blocks of full size only after the first release of memory.
         detector.find(&RgbImage::new(1, 1))?;
         Ok(detector)
     }
 
-    /// Finds the text boxes on a picture, in its pixels. Text is assumed to run to the right.
+    /// Finds the text boxes in an image, in pixels of the image. Text is assumed to run to the right.
     pub(crate) fn find(&mut self, picture: &RgbImage) -> Result<Vec<TextBox>> {
         let failed = |error: ort::Error| Error::internal(format!("text detection failed: {error}"));
         let fit = self.fill(picture);
@@ -80,7 +80,8 @@ impl Detector {
         Ok(fit_boxes(connected_pieces(map, fit.width as usize), fit.scale))
     }
 
-    /// Writes the picture into the tensor: blue, green, red, each -1 to 1, with the edge repeated in the margin.
+    /// Writes the image into the tensor: blue, green, red, each -1 to 1, with the pixels at the edge repeated in the
+    /// margin.
     fn fill(&mut self, picture: &RgbImage) -> InputFit {
         let longer = picture.width().max(picture.height()).max(1) as f32;
         let scale = (INPUT_SIDE as f32 / longer).min(MAX_ENLARGEMENT);
@@ -111,10 +112,10 @@ impl Detector {
     }
 }
 
-/// A connected part of the map.
+/// A connected component of the probability map: one piece of text.
 #[derive(Default)]
 struct MapComponent {
-    /// Corners of its runs of pixels.
+    /// Corners of the pixel runs of the component.
     points: Vec<Point>,
     sum: f32,
     pixels: u32,
@@ -123,12 +124,12 @@ struct MapComponent {
 /// A run of text pixels in one row of the map.
 struct Run {
     from: usize,
-    /// One past the last.
+    /// One past the last pixel.
     to: usize,
     label: usize,
 }
 
-/// Returns the connected parts of the map, diagonal neighbours included.
+/// Returns the connected components of the map; diagonal neighbours are connected.
 fn connected_pieces(map: &[f32], width: usize) -> Vec<MapComponent> {
     let mut parents: Vec<usize> = Vec::new();
     let mut pieces: Vec<MapComponent> = Vec::new();
@@ -141,7 +142,7 @@ fn connected_pieces(map: &[f32], width: usize) -> Vec<MapComponent> {
             let mut label = None;
             for run in above.iter().filter(|it| it.from <= to && it.to >= from) {
                 let other = root_label(&mut parents, run.label);
-                // The smaller label is kept, so that pieces keep the order in which they begin.
+                // Keeps the smaller label, so that pieces stay in the order in which they begin.
                 label = Some(label.map_or(other, |label: usize| {
                     let (keep, drop) = (label.min(other), label.max(other));
                     parents[drop] = keep;
@@ -187,7 +188,7 @@ fn root_label(parents: &mut [usize], mut label: usize) -> usize {
     label
 }
 
-/// Fits boxes around the pieces and converts them from the map to the picture.
+/// Fits boxes around the pieces, and converts them from coordinates of the map to those of the image.
 fn fit_boxes(mut pieces: Vec<MapComponent>, scale: f32) -> Vec<TextBox> {
     if pieces.len() > MAX_PIECES {
         pieces.sort_by_key(|it| std::cmp::Reverse(it.pixels));
@@ -214,14 +215,14 @@ fn fit_boxes(mut pieces: Vec<MapComponent>, scale: f32) -> Vec<TextBox> {
     slabs
 }
 
-/// Returns the direction of the page: the median of its long pieces, weighted by length.
+/// Returns the text direction of the page: the median direction of its long pieces, weighted by length.
 pub(crate) fn page_direction(slabs: &[TextBox]) -> Point {
     let mut angles: Vec<(f32, f32)> = Vec::new();
     for slab in slabs {
         if slab.aspect() >= TRUSTED_ASPECT {
             angles.push((slab.direction.y.atan2(slab.direction.x), slab.length));
         } else if slab.aspect() <= 1.0 / TRUSTED_ASPECT {
-            // A tall piece leans as much as the long ones.
+            // A tall piece shows the skew of the page as well as a long one.
             angles.push((slab.direction.y.atan2(slab.direction.x), slab.height));
         }
     }
@@ -265,7 +266,7 @@ mod tests {
         let points = vec![corner(10.0, 10.0), corner(50.0, 10.0), corner(50.0, 20.0), corner(10.0, 20.0)];
         let slabs = fit_boxes(vec![MapComponent { points, sum: 1.0, pixels: 1 }], 0.5);
         let [left, top, right, bottom] = slabs[0].bounds();
-        // Grown by 1.6 * 400 / 100 = 6.4, then twice as large.
+        // Enlarged by 1.6 * 400 / 100 = 6.4 on each side, then scaled by 2.
         assert!((left - 7.2).abs() < 0.01 && (right - 112.8).abs() < 0.01, "{left} {right}");
         assert!((top - 7.2).abs() < 0.01 && (bottom - 52.8).abs() < 0.01, "{top} {bottom}");
     }

@@ -1,7 +1,7 @@
-//! Decodes image files into pixels: with limits checked before decoding, upright as a viewer shows them, on white.
+//! Decodes image files into pixels: upright as a viewer shows them, on white background, with limits on size and memory.
 //!
-//! The size of an image is checked before its pixels are decoded. Formats that `row_decoder` decodes row by row are never whole
-//! in memory; others are, until they are shrunk.
+//! The size of an image is checked before its pixels are decoded. Formats that `row_decoder` decodes row by row are never
+//! in memory as a whole; other formats are, until the image is shrunk.
 
 use std::io::Cursor;
 
@@ -12,9 +12,10 @@ use crate::model::{ExtractFailure, Reason};
 use crate::skills::ocr::decoder_limits::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
 use crate::skills::ocr::row_decoder;
 
-/// The same limit for a progressive JPEG: its coefficients are in memory beside the pixels, up to six bytes for each.
+/// Maximum number of pixels of a progressive JPEG: its coefficients take up to six bytes per pixel in addition to the
+/// pixels.
 const MAX_PROGRESSIVE_PIXELS: u64 = 32_000_000;
-/// Pages of one TIFF file that are counted. Real ones are faxes of some dozens; a longer chain is a loop.
+/// Maximum number of pages of one TIFF file. Real ones are faxes of some dozens; a longer chain of pages is a loop.
 const MAX_PAGES: u32 = 2_000;
 
 /// Returns the number of pages of an image file: 1, unless it is a TIFF with more.
@@ -22,11 +23,11 @@ pub fn page_count(bytes: &[u8]) -> u32 {
     page_offsets(bytes).map_or(1, |offsets| (offsets.len() as u32).max(1))
 }
 
-/// Decodes one page (0-based) of an image file: rotated as its EXIF says, transparency on white, 8 bits a channel, the
-/// longest side at most 4,000 pixels.
+/// Decodes one page (0-based) of an image file: rotated by its EXIF orientation, on white background, 8 bits per channel,
+/// the longest side at most 4,000 pixels.
 ///
 /// # Errors
-/// [`Reason::UnsupportedType`] for formats that are not compiled in, [`Reason::TooLarge`] for more than 100 million
+/// [`Reason::UnsupportedType`] for formats that vic does not support, [`Reason::TooLarge`] for more than 100 million
 /// pixels, [`Reason::Damaged`] for everything else.
 pub fn decode_page(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> {
     if let Some((picture, orientation)) = row_decoder::decode_rows(bytes, page)? {
@@ -38,15 +39,15 @@ pub fn decode_page(bytes: &[u8], page: u32) -> Result<RgbImage, ExtractFailure> 
         return decode_whole(bytes);
     }
     let offset = page_offsets(bytes).and_then(|offsets| offsets.get(page as usize).copied());
-    let offset = offset.ok_or_else(|| failure(Reason::Damaged, format!("there is no page {}", page + 1)))?;
-    // The decoder supports only the first page, to which the file header points; so the header is changed.
+    let offset = offset.ok_or_else(|| failure(Reason::Damaged, format!("the file has no page {}", page + 1)))?;
+    // Changes the file header to point to the requested page, because the decoder reads only the page to which it points.
     let mut copy = bytes.to_vec();
     let head = if bytes[0] == b'I' { offset.to_le_bytes() } else { offset.to_be_bytes() };
     copy[4..8].copy_from_slice(&head);
     decode_whole(&copy)
 }
 
-/// Decodes the whole first page, and then shrinks it.
+/// Decodes the first page as a whole, and then shrinks it.
 pub(super) fn decode_whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| failure(Reason::Damaged, error.to_string()))?;
@@ -57,12 +58,12 @@ pub(super) fn decode_whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
     let (width, height) = decoder.dimensions();
     check_size(width, height)?;
     if u64::from(width) * u64::from(height) > MAX_PROGRESSIVE_PIXELS && is_progressive_jpeg(bytes) {
-        return Err(failure(Reason::TooLarge, format!("the progressive JPEG has {width} x {height} pixels")));
+        return Err(failure(Reason::TooLarge, format!("the progressive JPEG has {width} x {height} pixels, too many")));
     }
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|error| to_failure(&error))?;
     if width.max(height) > MAX_SIDE {
-        // Before the conversion to colour: a large bilevel page takes a third of the memory.
+        // Shrinks before the conversion to colour: a large bilevel page then takes a third of the memory.
         picture = picture.thumbnail(MAX_SIDE, MAX_SIDE);
     }
     picture.apply_orientation(orientation);
@@ -72,7 +73,7 @@ pub(super) fn decode_whole(bytes: &[u8]) -> Result<RgbImage, ExtractFailure> {
 /// Returns whether a file is a progressive JPEG.
 fn is_progressive_jpeg(bytes: &[u8]) -> bool {
     let mut rest = bytes.strip_prefix(b"\xFF\xD8").unwrap_or_default();
-    // Each marker is followed by the length of its segment, until the pixels begin.
+    // Skips segments, each a marker and the length of its content, until a marker shows the type of the JPEG.
     while let [0xFF, marker, high, low, ..] = *rest {
         match marker {
             0xC2 | 0xC6 | 0xCA | 0xCE => return true,
@@ -107,7 +108,7 @@ fn to_failure(error: &ImageError) -> ExtractFailure {
     failure(reason, error.to_string())
 }
 
-/// Returns the offset of each page's directory in a TIFF; `None` for other files.
+/// Returns the byte offset of each page's directory in a TIFF file; `None` for other files.
 fn page_offsets(bytes: &[u8]) -> Option<Vec<u32>> {
     let little = match bytes.get(..4)? {
         b"II*\0" => true,
@@ -174,7 +175,7 @@ mod tests {
     // Case C7
     #[test]
     fn oversized_picture_is_refused_before_decoding() {
-        // The head of a PNG of 60,000 x 60,000 pixels, with its checksum.
+        // Changes the header of a PNG to 60,000 x 60,000 pixels, with a valid checksum.
         let mut bytes = encoded(&image::GrayImage::new(1, 1).into(), ImageFormat::Png);
         bytes[16..20].copy_from_slice(&60_000u32.to_be_bytes());
         bytes[20..24].copy_from_slice(&60_000u32.to_be_bytes());
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn cyclic_page_chain_ends() {
-        // One directory without entries, at byte 8, followed by itself.
+        // A TIFF with one directory without entries, at byte 8, which names itself as the next one.
         let bytes = b"II*\0\x08\0\0\0\0\0\x08\0\0\0";
         assert_eq!(page_count(bytes), 1);
         assert!(decode_page(bytes, 0).is_err());

@@ -1,11 +1,11 @@
-//! Text in pictures: PP-OCR detection and recognition through ONNX Runtime.
+//! OCR: reads text in images with the PP-OCR detection and recognition networks, through ONNX Runtime.
 //!
-//! [`image_decoder::decode_page`] turns a file into pixels, [`Ocr::read`] pixels into lines, [`OcrPage::to_blocks`] lines into blocks.
-//! The page may be turned, upside down, slightly skewed, white on black, or empty. Nothing here depends on files, PDF or
-//! the index, and nothing contacts a server. Start with `orientation` and `reading_order`.
+//! [`image_decoder::decode_page`] turns a file into pixels, [`Ocr::read`] pixels into lines, [`OcrPage::to_blocks`] lines
+//! into blocks. The page may be turned, upside down, slightly skewed, white on black, or empty. This module does not
+//! depend on files, PDF or the index, and contacts no server. Start with `orientation` and `reading_order`.
 //!
-//! The network's alphabet is Latin with European accents, Chinese and Japanese, and Greek without accents. It lacks
-//! Cyrillic, Arabic, Hebrew and Vietnamese: such pages yield little more than digits and punctuation.
+//! The network knows Latin letters with European accents, Chinese and Japanese, and Greek without accents. It does not
+//! know Cyrillic, Arabic, Hebrew and Vietnamese: such pages yield little more than digits and punctuation.
 
 mod detect;
 mod reading_order;
@@ -31,17 +31,17 @@ use crate::error::{Error, Result};
 use crate::skills::ocr::detect::Detector;
 use crate::skills::ocr::recognize::Recognizer;
 
-/// The entry of the model catalog with the networks.
+/// Name of the networks in the model catalog.
 pub const MODEL: &str = "ppocr";
-/// File of the detection network.
+/// File name of the detection network.
 pub const DETECTION_FILE: &str = "det.onnx";
-/// File of the recognition network.
+/// File name of the recognition network.
 pub const RECOGNITION_FILE: &str = "rec.onnx";
 
-/// Longest side of a picture that is processed, in pixels.
+/// Longest side of an image that is processed, in pixels; larger images are shrunk.
 const MAX_SIDE: u32 = 4_000;
 
-/// The loaded networks. They read one page at a time and take a few hundred MB.
+/// The loaded OCR networks. They process one page at a time and take a few hundred MB of memory.
 pub struct Ocr {
     detector: Detector,
     recognizer: Recognizer,
@@ -66,10 +66,10 @@ impl Ocr {
         Ok(Ocr { detector, recognizer: Recognizer::new(readers)? })
     }
 
-    /// Reads a page. An empty page has no lines.
+    /// Reads the text of a page. An empty page has no lines.
     ///
     /// # Errors
-    /// When the networks fail, which no picture should cause.
+    /// When the networks fail, which no image should cause.
     pub fn read(&mut self, picture: &RgbImage) -> Result<OcrPage> {
         let longer = picture.width().max(picture.height());
         if picture.width() == 0 || picture.height() == 0 {

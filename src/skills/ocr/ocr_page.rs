@@ -1,4 +1,4 @@
-//! The lines of a page in reading order, and their conversion to document blocks.
+//! The result of OCR: lines of a page in reading order, and their conversion to blocks of a document.
 
 use crate::extract::{CUT_MARK, join_cut_words};
 use crate::model::{Anchor, Block, BlockKind, Region};
@@ -7,39 +7,39 @@ use crate::skills::ocr::reading_order::Extent;
 use crate::skills::ocr::text_box::{Point, TextBox};
 use crate::skills::ocr::{detect, reading_order};
 
-/// Text read with less confidence comes from a picture or a speck, and is dropped.
+/// Text recognized with less confidence is dropped: it comes from a drawing or a speck.
 const MIN_CONFIDENCE: f32 = 0.5;
 
-/// A line of text. Words far apart in one row, as on a receipt, are one line.
+/// A line of text. Words far apart in one row, as on a receipt, belong to one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OcrLine {
-    /// Its text; never empty.
+    /// The text of the line; never empty.
     pub text: String,
-    /// Mean probability of its characters, 0.5 to 1.
+    /// Mean probability of the characters, 0.5 to 1.
     pub confidence: f32,
-    /// Its region on the page as given, before any turning.
+    /// Region of the line on the image as given, before any rotation.
     pub region: Region,
-    /// Number of its paragraph, from 0 in reading order.
+    /// Number of the paragraph of the line, from 0 in reading order.
     pub block: u32,
-    /// The pieces it is made of, left to right, each with its region: the gaps between them reveal table columns.
+    /// The pieces of text of the line, left to right, each with its region: the gaps between them reveal table columns.
     pub parts: Vec<(String, Region)>,
 }
 
-/// The text read on a page.
+/// The text that OCR read on a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OcrPage {
-    /// Its lines in reading order.
+    /// The lines in reading order.
     pub lines: Vec<OcrLine>,
-    /// How far the page was turned clockwise before it was read: 0, 90, 180 or 270.
+    /// Clockwise rotation of the image that makes the text upright: 0, 90, 180 or 270 degrees.
     pub rotation_degrees: u16,
-    /// Width of the picture in pixels, as given.
+    /// Width of the image in pixels, as given.
     pub width: u32,
-    /// Height of the picture in pixels, as given.
+    /// Height of the image in pixels, as given.
     pub height: u32,
 }
 
 impl OcrPage {
-    /// Returns the lines, each ended by a line break, with a blank line between paragraphs.
+    /// Returns the lines, each with a line break at the end, and a blank line between paragraphs.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut block = 0;
@@ -84,12 +84,12 @@ fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// Arranges the pieces of a picture into lines.
+/// Arranges the pieces of text of an image into lines.
 pub(crate) fn assemble_page(mut pieces: Vec<TextPiece>, width: u32, height: u32) -> OcrPage {
     pieces.retain(|it| !it.reading.text.is_empty() && it.reading.confidence >= MIN_CONFIDENCE);
     let along = page_direction(&pieces);
     let boxes: Vec<Extent> = pieces.iter().map(|it| upright_extent(it, along)).collect();
-    // A row without letters and digits is a rule, or text in a script that the networks cannot read.
+    // Drops rows without letters and digits: they are drawn lines, or text in a script that the networks cannot read.
     let says_something =
         |row: &reading_order::Row| row.pieces.iter().any(|at| pieces[*at].reading.text.contains(char::is_alphanumeric));
     let lines = reading_order::reading_order(&boxes).into_iter().filter(says_something).map(|row| {
@@ -128,12 +128,12 @@ fn page_direction(pieces: &[TextPiece]) -> Point {
     along
 }
 
-/// Turns a direction clockwise by quarters.
+/// Turns a direction clockwise by this many quarter turns.
 fn turn_clockwise(along: Point, quarters: usize) -> Point {
     (0..quarters).fold(along, |it, _| it.clockwise())
 }
 
-/// Returns how many quarter turns clockwise a direction is from the right.
+/// Returns the number of clockwise quarter turns from "to the right" to this direction.
 fn quarter_turns(along: Point) -> usize {
     match (along.x.abs() >= along.y.abs(), along.x >= 0.0, along.y >= 0.0) {
         (true, true, _) => 0,
@@ -143,16 +143,16 @@ fn quarter_turns(along: Point) -> usize {
     }
 }
 
-/// Returns by how much the page must be turned clockwise to be upright.
+/// Returns the clockwise rotation, in degrees, that makes text of this direction upright.
 fn rotation(along: Point) -> u16 {
     [0, 270, 180, 90][quarter_turns(along)]
 }
 
-/// Returns the box of a piece after the page was turned upright and deskewed.
+/// Returns the box of a piece as it is after the page was turned upright and deskewed.
 fn upright_extent(piece: &TextPiece, along: Point) -> Extent {
     let slab = piece.slab;
     let (x, y) = (slab.centre.dot(along), slab.centre.dot(along.clockwise()));
-    // A piece that runs perpendicular to the page.
+    // A piece that runs perpendicular to the page direction has length and height swapped.
     let across = slab.direction.dot(along).abs() < 0.5;
     let (length, height) = if across { (slab.height, slab.length) } else { (slab.length, slab.height) };
     Extent {

@@ -1,8 +1,8 @@
-//! Orientation of a page, decided by how well its text can be read in each direction.
+//! Orientation of a page, decided by how well its text can be recognized in each direction.
 //!
-//! If most pieces are tall, the page lies on its side, and is processed again after a quarter turn. Then a sample of pieces
-//! is read. Only if that goes badly are they also read from the other end, and the better reading wins. So an upright page
-//! costs nothing extra, and no orientation network is needed.
+//! If most pieces of text are tall, the page lies on its side, and detection runs again on the page after a quarter turn.
+//! Then a sample of pieces is recognized. Only if the confidence is low, they are also recognized from the other end, and
+//! the better result is used. So an upright page costs nothing extra, and no orientation network is needed.
 
 use std::cmp::Ordering;
 
@@ -13,34 +13,34 @@ use crate::skills::ocr::detect::Detector;
 use crate::skills::ocr::recognize::{Recognition, Recognizer};
 use crate::skills::ocr::text_box::{Point, TextBox};
 
-/// Number of pieces read to judge a direction.
+/// Number of pieces recognized to judge a direction.
 const SAMPLE_SIZE: usize = 5;
-/// Aspect ratio of the pieces that say most about their direction for the time they take.
+/// Preferred aspect ratio of the pieces in a sample: these show the direction best for the time they take.
 const SAMPLE_ASPECT: f32 = 10.0;
-/// Mean confidence above which a sample is the right way up: upside down it stays far below.
+/// A sample with a mean confidence above this is the right way up: upside down, the confidence is far lower.
 const UPRIGHT_CONFIDENCE: f32 = 0.92;
-/// Ratio of height to length from which a piece is tall: text that runs up or down, or a single narrow character.
+/// A piece is tall from this ratio of height to length: its text runs up or down, or is a single narrow character.
 const TALL_RATIO: f32 = 1.5;
-/// Ratio of height to length above which a piece is no single character.
+/// A piece with a larger ratio of height to length is not a single character.
 const MAX_CHARACTER_RATIO: f32 = 2.5;
-/// Confidence above which a narrow character stands upright.
+/// A narrow character recognized with at least this confidence stands upright.
 const CHARACTER_CONFIDENCE: f32 = 0.8;
 
-/// A piece of text with its reading; the `direction` of its box is the direction in which it was read.
+/// A piece of text with its recognized text; the `direction` of its box is the direction in which it was recognized.
 #[derive(Clone, Debug)]
 pub(crate) struct TextPiece {
     pub(crate) slab: TextBox,
     pub(crate) reading: Recognition,
 }
 
-/// The pieces of a page in one direction, some of them read already.
+/// The pieces of a page with one of the possible directions; those of the sample are recognized already.
 struct Candidate {
     slabs: Vec<TextBox>,
     readings: Vec<Option<Recognition>>,
     confidence: f32,
 }
 
-/// Finds and reads the pieces of a page in any orientation.
+/// Detects and recognizes the text of a page in any orientation.
 pub(crate) fn read_page(
     detector: &mut Detector,
     recognizer: &mut Recognizer,
@@ -82,13 +82,13 @@ fn is_on_its_side(slabs: &[TextBox]) -> bool {
     tall > wide
 }
 
-/// Converts a box on the picture turned clockwise by a quarter to the original picture.
+/// Converts a box on the image turned clockwise by a quarter back to the original image.
 fn undo_rotation(slab: TextBox, picture: &RgbImage) -> TextBox {
     let centre = Point::new(slab.centre.y, picture.height() as f32 - slab.centre.x);
     TextBox { centre, direction: slab.direction.clockwise().scaled(-1.0), ..slab }
 }
 
-/// Reads the sample of the pieces.
+/// Recognizes a sample of the pieces.
 fn read_sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextBox>) -> Result<Candidate> {
     let mut telling: Vec<usize> = (0..slabs.len()).filter(|at| !is_tall(&slabs[*at])).collect();
     let distance = |at: &usize| (slabs[*at].aspect() / SAMPLE_ASPECT).ln().abs();
@@ -104,7 +104,7 @@ fn read_sample(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextB
     Ok(Candidate { slabs, readings, confidence })
 }
 
-/// Reads the pieces outside the sample.
+/// Recognizes the pieces outside the sample.
 fn read_rest(recognizer: &mut Recognizer, picture: &RgbImage, candidate: Candidate) -> Result<Vec<TextPiece>> {
     let Candidate { slabs, readings, .. } = candidate;
     let mut pieces = Vec::with_capacity(slabs.len());
@@ -126,7 +126,7 @@ fn read_all(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextBox>
     Ok(slabs.into_iter().zip(readings).map(|(slab, reading)| TextPiece { slab, reading }).collect())
 }
 
-/// Reads tall pieces, which may run up, down, or be one narrow character.
+/// Recognizes tall pieces, whose text may run up or down, or be one narrow character, and keeps the best result.
 fn read_tall(recognizer: &mut Recognizer, picture: &RgbImage, slabs: Vec<TextBox>) -> Result<Vec<TextPiece>> {
     let mut pieces = Vec::with_capacity(slabs.len());
     for slab in slabs {
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn turned_back_maps_box_to_original_picture() {
-        // On a picture 100 wide and 200 high, text that runs up along the left edge; turned clockwise it runs to the right
-        // along the upper edge of 200 x 100.
+        // On an image 100 wide and 200 high, text runs up along the left edge; after a clockwise turn, it runs to the
+        // right along the upper edge of an image of 200 x 100.
         let picture = RgbImage::new(100, 200);
         let turned =
             TextBox { centre: Point::new(80.0, 10.0), direction: Point::new(1.0, 0.0), length: 60.0, height: 12.0 };

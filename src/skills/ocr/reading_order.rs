@@ -1,26 +1,26 @@
-//! Reading order of a page: columns one after the other, in each the rows from top to bottom, in a row the pieces from left
-//! to right.
+//! Reading order of a page: columns one after the other, in a column the rows from top to bottom, in a row the pieces from
+//! left to right.
 //!
-//! Pure geometry on boxes that are already upright. Two stretches side by side are columns only if both look like running
-//! text; otherwise, as on receipts and in tables, they are read row by row.
+//! Pure geometry on boxes that are already upright. Two groups of pieces side by side are columns only if both look like
+//! running text; otherwise, as on receipts and in tables, they are read row by row.
 
-/// A piece of text on the upright page.
+/// The box of a piece of text on the upright page, with properties of its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Extent {
     pub(crate) left: f32,
     pub(crate) top: f32,
     pub(crate) right: f32,
     pub(crate) bottom: f32,
-    /// Number of its characters, without blanks.
+    /// Number of characters of the text, without blanks.
     pub(crate) characters: usize,
-    /// How many of them are letters.
+    /// Number of those characters that are letters.
     pub(crate) letters: usize,
-    /// Whether its text contains a colon, as between a label and its value.
+    /// Whether the text contains a colon, as between a label and its value.
     pub(crate) has_label: bool,
 }
 
 impl Extent {
-    /// Records the properties of the text: its length, and whether it looks like running text.
+    /// Adds the properties of the text: its length, and whether it looks like running text.
     pub(crate) fn with_text(self, text: &str) -> Extent {
         let characters = || text.chars().filter(|it| !it.is_whitespace());
         Extent {
@@ -40,43 +40,43 @@ impl Extent {
     }
 }
 
-/// A row of pieces.
+/// Pieces of text at the same height, from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     /// Indices of the pieces, left to right.
     pub(crate) pieces: Vec<usize>,
-    /// Number of its paragraph, counted over the page.
+    /// Number of the paragraph of the row, counted over the page.
     pub(crate) block: u32,
 }
 
-/// Depth of nested columns; deeper nesting is a table.
+/// Maximum depth of nested columns; deeper nesting is a table.
 const MAX_COLUMN_DEPTH: usize = 8;
-/// Largest number of gutter positions tried.
+/// Maximum number of positions tried for a gutter, the gap between two columns.
 const MAX_GUTTERS: usize = 200;
-/// Smallest width of a gutter, in line heights.
+/// Minimum width of a gutter, in line heights.
 const MIN_GUTTER: f32 = 0.2;
-/// How far a piece may reach across a gutter, in line heights: columns of a photographed page are not straight.
+/// How far a piece may reach across a gutter, in line heights: columns on a photo of a page are not straight.
 const GUTTER_SLACK: f32 = 0.5;
-/// How far the boxes reach beyond the letters at either end, in heights.
+/// How far the box of a piece reaches beyond its letters at either end, in heights of the box.
 const OVERHANG: f32 = 0.2;
-/// Smallest number of rows in a column.
+/// Minimum number of rows in a column.
 const MIN_COLUMN_ROWS: usize = 4;
-/// Smallest median number of characters in the rows of a column.
+/// Minimum median number of characters in the rows of a column.
 const MIN_COLUMN_CHARACTERS: usize = 14;
-/// Smallest part of a column's width that its median row fills.
+/// Minimum fraction of a column's width that its median row fills.
 const MIN_COLUMN_FILL: f32 = 0.45;
-/// Smallest share of letters in running text; prices, dates and article numbers stay below.
+/// Minimum fraction of letters in running text; prices, dates and article numbers have fewer.
 const MIN_LETTER_SHARE: f32 = 0.75;
-/// Share of rows with a colon above which they are a form, read row by row.
+/// If a larger fraction of rows contains a colon, the rows are a form, which is read row by row.
 const MAX_LABEL_SHARE: f32 = 0.34;
-/// Vertical overlap of two pieces of a row, as a share of the smaller height.
+/// Minimum vertical overlap of two pieces of a row, as a fraction of the smaller height.
 const ROW_OVERLAP: f32 = 0.5;
-/// A row distance larger than the usual one by this factor starts a paragraph.
+/// A row distance larger than the usual one by this factor starts a new paragraph.
 const PARAGRAPH_GAP: f32 = 1.45;
-/// Rows with heights that differ by more than this factor belong to different paragraphs.
+/// Rows whose heights differ by more than this factor belong to different paragraphs.
 const PARAGRAPH_SIZE_RATIO: f32 = 1.45;
 
-/// Arranges the pieces of a page in reading order.
+/// Arranges the pieces of a page in rows in reading order.
 pub(crate) fn reading_order(boxes: &[Extent]) -> Vec<Row> {
     let trimmed = |it: &Extent| {
         let overhang = (OVERHANG * it.height()).min((it.right - it.left) / 4.0);
@@ -112,11 +112,11 @@ fn split_region(boxes: &[Extent], region: Vec<usize>, depth: usize, regions: &mu
     }
 }
 
-/// A region split at a gutter.
+/// A region split into two columns at a gutter.
 struct ColumnSplit {
-    /// The part above, the left column, the right one, the insets, and the part below.
+    /// The part above, the left column, the right column, the insets, and the part below.
     parts: [Vec<usize>; 5],
-    /// Number of rows that the gutter separates, on the side with fewer, minus the insets.
+    /// Number of rows in the column with fewer rows, minus the number of insets.
     rows: usize,
     width: f32,
 }
@@ -143,7 +143,7 @@ fn best_columns(boxes: &[Extent], region: &[usize]) -> Option<ColumnSplit> {
     best
 }
 
-/// Returns the positions where a gutter may run: right of a piece, with another piece beyond.
+/// Returns the positions where a gutter may run: at the right end of a piece, with another piece further right.
 fn gutter_positions(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32> {
     let reach = MIN_GUTTER * height;
     let mut ends: Vec<f32> = region.iter().map(|at| boxes[*at].right + reach / 2.0).collect();
@@ -151,17 +151,17 @@ fn gutter_positions(boxes: &[Extent], region: &[usize], height: f32) -> Vec<f32>
     ends.dedup_by(|a, b| (*a - *b).abs() < reach / 2.0);
     let last = region.iter().map(|at| boxes[*at].left).fold(f32::NEG_INFINITY, f32::max);
     ends.retain(|it| *it < last);
-    // On a page with very many edges only every n-th is tried.
+    // If there are too many positions, only every n-th is tried.
     let stride = ends.len().div_ceil(MAX_GUTTERS).max(1);
     ends.into_iter().step_by(stride).collect()
 }
 
-/// The effect of a gutter on a region.
+/// A possible gutter of a region, and the pieces that cross it.
 struct Gutter {
     at: f32,
-    /// Pieces that cross it and end the columns.
+    /// Crossing pieces that end the columns, such as headings.
     crossing: Vec<usize>,
-    /// Pieces that cross it with text on either side: captions and pictures that the columns flow around.
+    /// Crossing pieces with text on both sides: captions and images around which the columns flow.
     insets: Vec<usize>,
 }
 
@@ -183,7 +183,7 @@ impl Gutter {
         Gutter { at, crossing, insets }
     }
 
-    /// Returns the vertical stretches between the crossing pieces.
+    /// Returns the vertical ranges between the crossing pieces.
     fn bands(&self, boxes: &[Extent]) -> Vec<(f32, f32)> {
         let mut edges: Vec<f32> = self.crossing.iter().map(|it| boxes[*it].middle()).collect();
         edges.extend([f32::NEG_INFINITY, f32::INFINITY]);
@@ -191,7 +191,7 @@ impl Gutter {
         edges.windows(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Splits the region, if the gutter separates two columns of running text in the band.
+    /// Splits the region in this vertical range, if the gutter separates two columns of running text there.
     fn split_columns(&self, boxes: &[Extent], region: &[usize], band: (f32, f32), height: f32) -> Option<ColumnSplit> {
         let inside = |at: &usize| boxes[*at].middle() > band.0 && boxes[*at].middle() < band.1;
         let (insets, rest): (Vec<usize>, Vec<usize>) =
@@ -201,13 +201,13 @@ impl Gutter {
         if left.len() < MIN_COLUMN_ROWS || right.len() < MIN_COLUMN_ROWS {
             return None;
         }
-        // A few rows may reach beyond the edge of their column.
+        // Uses quantiles, because a few rows may reach beyond the edge of their column.
         let start = quantile(right.iter().map(|at| boxes[*at].left), 0.1);
         let end = quantile(left.iter().map(|at| boxes[*at].right), 0.9);
         if start - end < MIN_GUTTER * height || !are_side_by_side(boxes, &left, &right) {
             return None;
         }
-        // A line through the ragged edge of a column crosses many of its rows.
+        // Subtracts the insets, so that a position at the ragged edge of a column, where many rows cross, scores low.
         let rows = running_rows(boxes, &left)?.min(running_rows(boxes, &right)?).checked_sub(insets.len())?;
         let above = region.iter().filter(|at| boxes[**at].middle() <= band.0).copied().collect();
         let below = region.iter().filter(|at| boxes[**at].middle() >= band.1).copied().collect();
@@ -215,7 +215,7 @@ impl Gutter {
     }
 }
 
-/// Returns whether two groups of pieces overlap vertically by at least half of the shorter one.
+/// Returns whether two groups of pieces overlap vertically by at least half the height of the smaller group.
 fn are_side_by_side(boxes: &[Extent], left: &[usize], right: &[usize]) -> bool {
     let extent = |group: &[usize]| {
         let top = group.iter().map(|at| boxes[*at].top).fold(f32::INFINITY, f32::min);
@@ -226,7 +226,7 @@ fn are_side_by_side(boxes: &[Extent], left: &[usize], right: &[usize]) -> bool {
     a.1.min(b.1) - a.0.max(b.0) >= 0.5 * (a.1 - a.0).min(b.1 - b.0)
 }
 
-/// Returns the number of rows of a column of running text; `None` for anything else.
+/// Returns the number of rows of a column of running text; `None` if it is something else.
 fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
     let rows = group_rows(boxes, column);
     if rows.len() < MIN_COLUMN_ROWS {
@@ -247,7 +247,7 @@ fn running_rows(boxes: &[Extent], column: &[usize]) -> Option<usize> {
 
 /// Groups pieces into rows, from top to bottom, each from left to right.
 ///
-/// A piece joins the row with the last piece that it overlaps most, so that a row may bend with the page.
+/// A piece joins the row whose last piece it overlaps most, so that a row may follow the curve of a page.
 fn group_rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
     let mut sorted = region.to_vec();
     sorted.sort_by(|a, b| boxes[*a].left.total_cmp(&boxes[*b].left).then(a.cmp(b)));
@@ -256,7 +256,7 @@ fn group_rows(boxes: &[Extent], region: &[usize]) -> Vec<Vec<usize>> {
         let overlap = |row: &Vec<usize>| {
             let (last, piece) = (boxes[row[row.len() - 1]], boxes[at]);
             let shared = last.bottom.min(piece.bottom) - last.top.max(piece.top);
-            // Overlapping pieces are different lines in a narrow space.
+            // Pieces that overlap horizontally are different lines in a narrow column.
             let apart = piece.left - last.right > -0.5 * (last.right - last.left).min(piece.right - piece.left);
             if apart { shared / last.height().min(piece.height()).max(1.0) } else { 0.0 }
         };
@@ -285,7 +285,7 @@ fn starts_paragraph(boxes: &[Extent], above: &[usize], below: &[usize], usual: f
     distance > PARAGRAPH_GAP * usual || a.max(b) > PARAGRAPH_SIZE_RATIO * a.min(b)
 }
 
-/// Returns the median; 0 for no values.
+/// Returns the median of the values; 0 if there are none.
 fn median(values: impl Iterator<Item = f32>) -> f32 {
     quantile(values, 0.5)
 }
@@ -300,7 +300,7 @@ fn quantile(values: impl Iterator<Item = f32>, share: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Parses a page drawn in letters, 10 x 20 pixels each; two blanks separate pieces. Checks the rows in reading order.
+    /// Parses a page drawn as text, with 10 x 20 pixels per letter and two blanks between pieces; checks the rows found.
     fn check(page: &str, expect: &[&str]) {
         let mut boxes = Vec::new();
         let mut texts = Vec::new();

@@ -1,6 +1,6 @@
-//! Recognition network: reads upright strips of text, one strip at a time on each thread.
+//! Text recognition: runs the recognition network on upright strips of text, one strip at a time on each thread.
 //!
-//! Strips are neither padded nor batched, so that no strip affects the reading of another, and no computation is wasted.
+//! Strips are neither padded nor batched, so that no strip affects the result of another, and no computation is wasted.
 //! [`crate::skills::ocr::orientation`] decides the orientation of a strip.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,28 +12,28 @@ use ort::value::TensorRef;
 use crate::error::{Error, ErrorCode, Result};
 use crate::skills::ocr::text_box::{Point, TextBox};
 
-/// Height of a strip, fixed by the network.
+/// Height of a strip in pixels, fixed by the network.
 const HEIGHT: usize = 48;
-/// Widths are multiples of this: one character step of the network.
+/// The width of a strip is a multiple of this: one character step of the network.
 const STEP: usize = 8;
-/// Narrowest strip.
+/// Minimum width of a strip, in pixels.
 const MIN_WIDTH: usize = 48;
-/// Widest strip: about four hundred characters. Longer text is squeezed.
+/// Maximum width of a strip, in pixels: about four hundred characters. Longer text is squeezed.
 const MAX_WIDTH: usize = 4_096;
-/// Key of the alphabet in the metadata of the model, one character a line.
+/// Key of the alphabet in the metadata of the model, which lists one character per line.
 const ALPHABET_KEY: &str = "character";
-/// Class that means "no character here".
+/// Output class that means "no character here".
 const BLANK: usize = 0;
 
-/// The text of a strip.
+/// The recognized text of a strip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Recognition {
     pub(crate) text: String,
-    /// Mean probability of its characters, 0 to 1; 0 when there are none.
+    /// Mean probability of the characters, 0 to 1; 0 when there are none.
     pub(crate) confidence: f32,
 }
 
-/// The recognition network, one session for each thread.
+/// The recognition network, with one session for each thread.
 pub(crate) struct Recognizer {
     workers: Vec<WorkerSession>,
     alphabet: Vec<String>,
@@ -45,7 +45,7 @@ struct WorkerSession {
 }
 
 impl Recognizer {
-    /// Takes the sessions of the model, one for each thread, at least one.
+    /// Creates a recognizer from sessions of the model, one for each thread, at least one.
     pub(crate) fn new(sessions: Vec<Session>) -> Result<Recognizer> {
         let not_ours = |what: &str| {
             Error::new(ErrorCode::FailedPrecondition, format!("the text recognition model {what}"))
@@ -54,7 +54,7 @@ impl Recognizer {
         let first = sessions.first().ok_or_else(|| Error::internal("text recognition needs a thread"))?;
         let alphabet = first.metadata().ok().and_then(|it| it.custom(ALPHABET_KEY));
         let alphabet = alphabet.ok_or_else(|| not_ours("does not name its characters"))?;
-        // Class 0 is the blank, the last one a space.
+        // Class 0 is the blank, the last class a space; those between are the characters of the alphabet.
         let mut letters = vec![String::new()];
         letters.extend(alphabet.split('\n').map(str::to_string));
         if letters.last().is_some_and(String::is_empty) {
@@ -65,9 +65,9 @@ impl Recognizer {
         Ok(Recognizer { workers: lanes, alphabet: letters })
     }
 
-    /// Reads the text boxes of a picture, each in its direction; the readings are in the order of the boxes.
+    /// Recognizes the text in these boxes of an image, each in its direction; the results are in the order of the boxes.
     pub(crate) fn read(&mut self, picture: &RgbImage, slabs: &[TextBox]) -> Result<Vec<Recognition>> {
-        // The widest first, so that no thread finishes long after the others.
+        // Processes the widest boxes first, so that no thread finishes long after the others.
         let mut order: Vec<usize> = (0..slabs.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(strip_width(slabs[*at])));
         let next = AtomicUsize::new(0);
@@ -117,15 +117,16 @@ impl WorkerSession {
     }
 }
 
-/// Returns the width of the strip of a text box.
+/// Returns the width in pixels of the strip made from a text box.
 fn strip_width(slab: TextBox) -> usize {
     let width = (HEIGHT as f32 * slab.aspect()).ceil() as usize;
     width.next_multiple_of(STEP).clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
-/// Writes a text box into the tensor: upright, [`HEIGHT`] high, in the order blue, green, red, each -1 to 1.
+/// Writes the content of a text box into the tensor: upright, [`HEIGHT`] high, in the order blue, green, red, each -1 to
+/// 1.
 ///
-/// If the picture is finer than the strip, each value is the mean of several samples.
+/// If the resolution of the image is higher than that of the strip, each value is the mean of several samples.
 fn fill_tensor(tensor: &mut Vec<f32>, picture: &RgbImage, slab: TextBox, width: usize) {
     let plane = HEIGHT * width;
     tensor.clear();
@@ -155,7 +156,7 @@ fn fill_tensor(tensor: &mut Vec<f32>, picture: &RgbImage, slab: TextBox, width: 
     }
 }
 
-/// Returns the interpolated colour at a point; outside the picture, that of the edge.
+/// Returns the interpolated colour at a point; outside the image, the colour of the nearest edge.
 fn sample_colour(picture: &RgbImage, at: Point) -> [f32; 3] {
     let (right, bottom) = (picture.width() as i32 - 1, picture.height() as i32 - 1);
     let (x, y) = (at.x - 0.5, at.y - 0.5);
@@ -174,7 +175,7 @@ fn sample_colour(picture: &RgbImage, at: Point) -> [f32; 3] {
     colour
 }
 
-/// Decodes the likeliest class of each step (CTC): repeats are one character, blanks none.
+/// Decodes the most likely class of each step (CTC): equal classes in sequence are one character, blanks are dropped.
 fn decode_ctc(values: &[f32], alphabet: &[String]) -> Recognition {
     let mut text = String::new();
     let (mut sum, mut count, mut last) = (0.0, 0u32, BLANK);
@@ -191,7 +192,7 @@ fn decode_ctc(values: &[f32], alphabet: &[String]) -> Recognition {
 }
 
 fn likeliest_class(step: &[f32]) -> (usize, f32) {
-    // Probabilities sum to 1, so a blank above 0.5 is the maximum; most steps end here.
+    // Probabilities sum to 1, so a blank above 0.5 is the maximum; most steps return here.
     if step[BLANK] > 0.5 {
         return (BLANK, step[BLANK]);
     }
@@ -231,8 +232,8 @@ mod tests {
 
     #[test]
     fn strip_is_upright_for_every_direction() {
-        // A white square with a red left half. Read from left to right, red is at the beginning; read upwards, it is on
-        // top.
+        // A white square whose left half is red. Read from left to right, red is at the beginning; read upwards, red is at
+        // the top.
         let mut picture = RgbImage::from_pixel(100, 100, image::Rgb([255; 3]));
         for (x, _, pixel) in picture.enumerate_pixels_mut() {
             if x < 50 {

@@ -1,6 +1,6 @@
-//! Row decoder for PNG and TIFF, the formats of scanners and of large pictures.
+//! Row-by-row decoder for PNG and TIFF, the formats of scanners and of large images.
 //!
-//! Interlaced PNGs, and planar or floating-point TIFFs, are left to `image_decoder`, which decodes them as a whole.
+//! Interlaced PNGs, and planar or floating-point TIFFs, are decoded as a whole by `image_decoder`.
 
 use std::io::{Cursor, Read, Seek};
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::model::{ExtractFailure, Reason};
 use crate::skills::ocr::canvas::Canvas;
 use crate::skills::ocr::decoder_limits::{MAX_DECODER_BYTES, MAX_SIDE, check_size, failure};
 
-/// The picture on white, and its orientation; `None` if it has to be decoded as a whole.
+/// The image on white background, and its orientation; `None` if it has to be decoded as a whole.
 type Outcome = Result<Option<(RgbImage, Orientation)>, ExtractFailure>;
 
-/// Decodes a page of an image file.
+/// Decodes a page of an image file row by row.
 pub(super) fn decode_rows(bytes: &[u8], page: u32) -> Outcome {
     match image::guess_format(bytes) {
         Ok(ImageFormat::Png) if page == 0 => decode_png(bytes).map_err(|error| png_failure(&error))?,
@@ -30,7 +30,7 @@ pub(super) fn decode_rows(bytes: &[u8], page: u32) -> Outcome {
 fn decode_png(bytes: &[u8]) -> Result<Outcome, png::DecodingError> {
     let limits = png::Limits { bytes: MAX_DECODER_BYTES as usize };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
-    // The metadata is read elsewhere.
+    // Skips metadata chunks, which another parser reads.
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
@@ -60,7 +60,7 @@ fn png_failure(error: &png::DecodingError) -> ExtractFailure {
     failure(reason, error.to_string())
 }
 
-/// Layout of interleaved integer samples: how many per pixel, and how many bits each.
+/// Layout of interleaved integer samples: number of samples per pixel, and bits per sample.
 #[derive(Clone, Copy)]
 struct SampleLayout {
     count: usize,
@@ -69,7 +69,7 @@ struct SampleLayout {
 
 fn decode_tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
     let mut limits = Limits::default();
-    // One strip may contain the whole page.
+    // Raises the buffer limits to the memory limit, because one strip may contain the whole page.
     (limits.decoding_buffer_size, limits.intermediate_buffer_size) =
         (MAX_DECODER_BYTES as usize, MAX_DECODER_BYTES as usize);
     let mut decoder = Decoder::new(Cursor::new(bytes))?.with_limits(limits);
@@ -79,12 +79,12 @@ fn decode_tiff(bytes: &[u8], page: u32) -> Result<Outcome, TiffError> {
         return Ok(Err(refused));
     }
     let Some(samples) = sample_layout(&mut decoder)? else { return Ok(Ok(None)) };
-    // Without a valid orientation the picture is taken as it is.
+    // Without a valid orientation, the image is not rotated.
     let turned = decoder.find_tag_unsigned::<u8>(Tag::Orientation).ok().flatten();
     let orientation = turned.and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms);
     let (part_width, part_height) = decoder.chunk_dimensions();
     if part_width == 0 || part_height == 0 {
-        return Ok(Err(failure(Reason::Damaged, "the parts of the TIFF have no extent")));
+        return Ok(Err(failure(Reason::Damaged, "the strips or tiles of the TIFF have a size of 0")));
     }
     let across = width.div_ceil(part_width);
     let mut sheet = Canvas::new(width, height, samples.count, MAX_SIDE);
@@ -107,7 +107,7 @@ fn sample_layout<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Option<Samp
     Ok((!in_planes && kinds.iter().all(|it| *it == 1)).then_some(SampleLayout { count, bits }))
 }
 
-/// Adds the rows of one strip, or of tiles side by side.
+/// Adds the rows of one strip, or of one row of tiles, to the canvas.
 fn add_band<R: Read + Seek>(
     sheet: &mut Canvas,
     decoder: &mut Decoder<R>,
@@ -133,7 +133,7 @@ fn add_band<R: Read + Seek>(
     Ok(())
 }
 
-/// Adds one row of a strip or tile, 8 bits a sample.
+/// Appends one row of a strip or tile, converted to 8 bits per sample.
 fn add_row(line: &mut Vec<u8>, pixels: &DecodingResult, row: usize, count: usize, bits: u8) {
     match pixels {
         DecodingResult::U8(values) if bits == 1 => {
@@ -146,7 +146,7 @@ fn add_row(line: &mut Vec<u8>, pixels: &DecodingResult, row: usize, count: usize
             let values = values.chunks_exact(count.max(1)).nth(row).unwrap_or_default();
             line.extend(values.iter().map(|it| (it >> 8) as u8));
         }
-        // `samples` accepts no other types.
+        // Unreachable: `sample_layout` accepts no other types.
         _ => (),
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     use crate::skills::ocr::image_decoder::decode_whole;
     use image::DynamicImage;
 
-    /// Creates a picture with distinct rows and columns.
+    /// Creates an image whose rows and columns are all different.
     fn distinct_pixels(width: u32, height: u32) -> DynamicImage {
         image::RgbaImage::from_fn(width, height, |x, y| {
             image::Rgba([(x * 7) as u8, (y * 11) as u8, (x * y) as u8, 255 - (x + y) as u8])
@@ -174,7 +174,7 @@ mod tests {
         .into()
     }
 
-    /// Checks that decoding row by row gives the same as decoding the whole; 16 bits may be rounded differently.
+    /// Checks that decoding row by row gives the same as decoding as a whole; 16-bit values may be rounded differently.
     fn check(picture: DynamicImage, format: ImageFormat) {
         let mut bytes = Cursor::new(Vec::new());
         picture.write_to(&mut bytes, format).unwrap();

@@ -1,4 +1,4 @@
-//! Tests with the real networks on drawn pages. The networks are in `models/cache`, which `make test` fills.
+//! Tests of the real OCR networks on drawn pages. The networks are in `models/cache`, which `make test` fills.
 
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -7,7 +7,7 @@ use super::*;
 use crate::embed::disable_telemetry;
 use crate::model::Region;
 
-/// Loads the networks. The environment is set once, before any test here loads the library.
+/// Loads the networks. Sets the environment once, before any test here loads the library.
 fn load(threads: usize) -> Ocr {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(disable_telemetry);
@@ -23,7 +23,7 @@ fn empty_page_has_no_lines() {
     assert_eq!(read(&RgbImage::new(0, 0)), OcrPage::default());
 }
 
-/// Reads a picture with networks shared by all tests.
+/// Reads an image with networks shared by all tests.
 fn read(picture: &RgbImage) -> OcrPage {
     static SHARED: OnceLock<Mutex<Ocr>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| Mutex::new(load(2)));
@@ -117,10 +117,10 @@ fn regions_refer_to_original_picture() {
     let letter = image("letter.png");
     let upright = read(&letter).lines[0].region;
     assert!(upright.left < 0.1 && upright.right > 0.75 && upright.top > 0.1 && upright.bottom < 0.4, "{upright:?}");
-    // On the page upside down, the first line is at the bottom.
+    // If the page is upside down, the first line is at the bottom of the image.
     let turned = read(&imageops::rotate180(&letter)).lines[0].region;
     assert!(turned.left < 0.25 && turned.right > 0.9 && turned.top > 0.6 && turned.bottom < 0.9, "{turned:?}");
-    // On the page turned clockwise, it is at the right.
+    // If the page is turned clockwise, the first line is at the right of the image.
     let turned = read(&imageops::rotate90(&letter)).lines[0].region;
     assert!(turned.left > 0.6 && turned.right < 0.9 && turned.top < 0.1 && turned.bottom > 0.75, "{turned:?}");
 }

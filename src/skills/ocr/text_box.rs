@@ -1,4 +1,4 @@
-//! Text boxes: rotated rectangles around pieces of text, and how they are fitted to points.
+//! Text boxes: rotated rectangles around pieces of text, and functions that fit them to points.
 
 /// A point or direction on the page: x to the right, y down, in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -16,7 +16,7 @@ impl Point {
         self.x * other.x + self.y * other.y
     }
 
-    /// Returns the direction a quarter turn clockwise as seen on the page: down, for text that runs to the right.
+    /// Returns the direction turned clockwise by a quarter as seen on the page: down, for text that runs to the right.
     pub(crate) fn clockwise(self) -> Point {
         Point::new(-self.y, self.x)
     }
@@ -30,42 +30,43 @@ impl Point {
     }
 }
 
-/// The rotated rectangle of one piece of text.
+/// The rotated rectangle around one piece of text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TextBox {
-    /// Its centre.
+    /// The centre of the rectangle.
     pub(crate) centre: Point,
     /// The reading direction; a unit vector.
     pub(crate) direction: Point,
-    /// Its extent in that direction.
+    /// Size of the rectangle along the reading direction.
     pub(crate) length: f32,
-    /// Its extent across that direction.
+    /// Size of the rectangle across the reading direction.
     pub(crate) height: f32,
 }
 
 impl TextBox {
-    /// Returns the same box, read from the other end.
+    /// Returns the same rectangle with the opposite reading direction.
     pub(crate) fn reversed(self) -> TextBox {
         TextBox { direction: self.direction.scaled(-1.0), ..self }
     }
 
-    /// Returns the same box, read upwards.
+    /// Returns the same rectangle with a reading direction turned counterclockwise by a quarter: upwards, if it was to the
+    /// right.
     pub(crate) fn turned_upwards(self) -> TextBox {
         let along = self.direction.clockwise().scaled(-1.0);
         TextBox { direction: along, length: self.height, height: self.length, ..self }
     }
 
-    /// Returns length over height.
+    /// Returns the aspect ratio: length divided by height.
     pub(crate) fn aspect(self) -> f32 {
         self.length / self.height.max(1.0)
     }
 
-    /// Returns the box enlarged by `margin` on each of its four sides.
+    /// Returns the rectangle enlarged by `margin` on each of its four sides.
     pub(crate) fn grown(self, margin: f32) -> TextBox {
         TextBox { length: self.length + 2.0 * margin, height: self.height + 2.0 * margin, ..self }
     }
 
-    /// Returns left, top, right and bottom of its bounding box on the page.
+    /// Returns left, top, right and bottom of the upright bounding box on the page.
     pub(crate) fn bounds(self) -> [f32; 4] {
         let down = self.direction.clockwise();
         let x = (self.direction.x * self.length).abs() / 2.0 + (down.x * self.height).abs() / 2.0;
@@ -107,13 +108,13 @@ pub(crate) fn bounding_box(points: &[Point], along: Point) -> TextBox {
     TextBox { centre, direction: along, length: right - left, height: bottom - top }
 }
 
-/// Turns the direction of a side by quarters until it points as far to the right as possible.
+/// Turns the direction of a side by quarter turns until it points as far to the right as possible.
 fn rightward(side: Point) -> Point {
     let side = if side.x.abs() >= side.y.abs() { side } else { side.clockwise() };
     if side.x < 0.0 { side.scaled(-1.0) } else { side }
 }
 
-/// Returns the convex hull, by Andrew's monotone chain algorithm.
+/// Returns the convex hull of the points, by Andrew's monotone chain algorithm.
 pub(crate) fn convex_hull(points: &[Point]) -> Vec<Point> {
     let mut sorted = points.to_vec();
     sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));

@@ -93,7 +93,7 @@ fn photos_and_icons_are_not_indexed() {
     assert!(!is_like_scan(icon.get_ref()));
 }
 
-/// Creates a JPEG with the model of a camera in its EXIF data.
+/// Creates a JPEG that names a camera model in its EXIF data.
 fn photo() -> Vec<u8> {
     let field = exif::Field {
         tag: exif::Tag::Model,
@@ -119,7 +119,7 @@ fn corrupt_input_is_reported_without_crash() {
     assert_eq!((document.blocks.len(), document.problems.len()), (0, 1));
 }
 
-/// Creates a PDF with that many pages, each with only a black picture, on paper of `size` (points).
+/// Creates a PDF with this many pages; each contains only a black image, on paper of `size` (in points).
 fn scan(pages: usize, size: &str) -> Vec<u8> {
     let kids: Vec<String> = (0..pages).map(|it| format!("{} 0 R", it + 5)).collect();
     let mut objects = vec![
@@ -188,7 +188,7 @@ fn vision_gets_first_and_last_page_as_jpeg() {
     let document = run(VISION, &sample("Contracts/supply-agreement-SA-2025-017.pdf"), "a.pdf", |_| {}).unwrap();
     let pages: Vec<Option<u32>> = document.blocks.iter().map(|it| it.anchor.page).collect();
     assert_eq!(pages, [Some(1), Some(4)]);
-    // Base64 of the first bytes of a JPEG.
+    // `/9j/` is the Base64 encoding of the first bytes of a JPEG.
     assert!(document.blocks.iter().all(|it| it.text.starts_with("/9j/")));
 }
 

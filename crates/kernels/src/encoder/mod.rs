@@ -1,7 +1,7 @@
-//! The arithmetic of the encoder: products of 8-bit integers and the operations between them.
+//! Arithmetic of the BERT encoder: products of 8-bit integers and the operations between them.
 //!
-//! Each kernel works on one row (one token) or, for [`Kernels::dot`], on a tile of rows. Its result for a row depends
-//! on that row alone. [`mod@plain`] defines each kernel in simple Rust; [`avx512`] implements the same with AVX-512.
+//! Each kernel works on one row (one token) or, for [`Kernels::dot`], on a tile of rows. The result for a row depends only
+//! on that row. [`mod@plain`] defines each kernel in simple Rust; [`avx512`] implements the same kernels with AVX-512.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -10,7 +10,7 @@ mod plain;
 
 pub use crate::encoder::operands::*;
 
-/// Returns the fastest kernels for this processor, if it supports any beside the plain ones.
+/// Returns the fastest kernels for this processor; `None` if it only supports the plain ones.
 pub fn fastest() -> Option<&'static dyn Kernels> {
     #[cfg(target_arch = "x86_64")]
     if let Some(kernels) = avx512::Avx512::detect() {
@@ -19,7 +19,7 @@ pub fn fastest() -> Option<&'static dyn Kernels> {
     None
 }
 
-/// Returns the kernels in plain Rust.
+/// Returns the kernels in plain Rust, which run on every processor.
 pub fn plain() -> &'static dyn Kernels {
     &plain::Plain
 }

@@ -1,89 +1,89 @@
-//! The operands of the kernels, and the interface that each kind of processor implements.
+//! Operands of the encoder kernels, and the trait [`Kernels`] that is implemented for each kind of processor.
 
-/// Maximum rows per call of [`Kernels::dot`]: as many as have registers for their sums.
+/// Maximum number of rows per call of [`Kernels::dot`]; the registers hold the sums of no more rows.
 pub const TILE: usize = 14;
 
-/// Outputs of one weight panel: two registers of 16 sums.
+/// Number of outputs of one weight panel: two registers of 16 sums each.
 pub const PANEL: usize = 32;
 
-/// Lanes of a register of 32-bit numbers.
+/// Number of 32-bit numbers in a register.
 pub const LANES: usize = 16;
 
-/// The number of inputs of a product is a multiple of this.
+/// The number of inputs of a product must be a multiple of this.
 pub const STEP: usize = 16;
 
-/// Lines of a panel per four inputs.
+/// Number of [`PanelLine`]s of a panel for each four inputs.
 pub(crate) const LINES_PER_FOUR: usize = PANEL * 4 / 64;
 
-/// 64 aligned bytes: the weights of 16 outputs for 4 consecutive inputs, with the four of an output adjacent. The bytes
-/// are the bits of signed integers.
+/// 64 aligned bytes: the weights of 16 outputs for 4 consecutive inputs; the four weights of an output are adjacent. Each
+/// byte holds the bits of a signed integer.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct PanelLine(pub [u8; 64]);
 
 impl PanelLine {
-    /// A line of zeros.
+    /// A line in which all weights are zero.
     pub const ZERO: PanelLine = PanelLine([0; 64]);
 }
 
-/// Returns the number of lines of a panel with `inputs` inputs.
+/// Returns the number of lines of a panel with this many inputs.
 pub const fn panel_lines(inputs: usize) -> usize {
     inputs / 4 * LINES_PER_FOUR
 }
 
-/// Returns the position of the weight of `output` for `input` in a panel: the line, and the byte in it.
+/// Returns the position in a panel of the weight of `output` for `input`: index of the line, and index of the byte in it.
 pub const fn weight_position(input: usize, output: usize) -> (usize, usize) {
     (input / 4 * LINES_PER_FOUR + output / LANES, output % LANES * 4 + input % 4)
 }
 
-/// Rows of unsigned bytes.
+/// Rows of unsigned bytes: the left operand of a product.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
-    /// Starts with the first row.
+    /// The bytes of all rows, beginning with the first row.
     pub data: &'a [u8],
-    /// Distance from the start of one row to the next.
+    /// Distance in bytes from the start of one row to the start of the next.
     pub stride: usize,
     /// Number of rows, at most [`TILE`].
     pub count: usize,
-    /// Bytes per row, a multiple of [`STEP`].
+    /// Number of bytes per row, a multiple of [`STEP`].
     pub depth: usize,
 }
 
-/// How a row is quantised: a number is `low + step * byte`.
+/// Parameters with which a row of numbers is quantised to bytes: a number is about `low + step * byte`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quantisation {
-    /// Difference between two neighbouring bytes.
+    /// Difference between the numbers of two consecutive byte values.
     pub step: f32,
-    /// The number of byte 0.
+    /// The number that byte 0 represents.
     pub low: f32,
 }
 
-/// Parameters that dequantise the sums of 16 outputs.
+/// Parameters that dequantise the integer sums of 16 outputs.
 #[derive(Clone, Copy)]
 pub struct OutputScales {
-    /// The quantisation step of the weights.
+    /// The quantisation steps of the weights of each output.
     pub step: [f32; LANES],
-    /// The sum of the weights, to be multiplied by [`Quantisation::low`].
+    /// The sum of the weights of each output; [`Quantisation::low`] is multiplied by it.
     pub sum: [f32; LANES],
-    /// Added to each dequantised sum.
+    /// The bias of each output, added to the dequantised sum.
     pub bias: [f32; LANES],
 }
 
-/// Parameters that convert products with 16 keys into attention scores, and account for the steps of their values.
+/// Parameters that convert products with 16 keys into attention scores, including the quantisation steps of their values.
 #[derive(Clone, Copy)]
 pub struct KeyParameters {
-    /// The quantisation step of a key.
+    /// The quantisation step of each key.
     pub step: [f32; LANES],
-    /// The contribution of the query's byte offset to each product.
+    /// What the byte offset of the queries adds to the product with each key; it is subtracted.
     pub shift: [i32; LANES],
-    /// The binary logarithm of the step of the key's value.
+    /// The binary logarithm of the quantisation step of each key's value; added to the score.
     pub lift: [f32; LANES],
-    /// The reciprocal of that step.
+    /// The reciprocal of the quantisation step of each key's value.
     pub unlift: [f32; LANES],
 }
 
 impl KeyParameters {
-    /// Sixteen keys that get no attention.
+    /// Parameters of sixteen padding keys, which get no attention.
     pub const NONE: KeyParameters = KeyParameters {
         step: [0.0; LANES],
         shift: [0; LANES],
@@ -91,99 +91,100 @@ impl KeyParameters {
         unlift: [0.0; LANES],
     };
 
-    /// The lift of a key that gets no attention.
+    /// The lift of a padding key: so low that the attention weight is zero.
     pub const NEVER: f32 = -1e30;
 }
 
-/// A layer normalisation: scale and shift of 16 numbers.
+/// Scale and shift of 16 numbers in a layer normalisation.
 #[derive(Clone, Copy)]
 pub struct NormParameters {
-    /// Factor of each normalised number.
+    /// Each normalised number is multiplied by this.
     pub scale: [f32; LANES],
-    /// Added after the factor.
+    /// Added to each number after the multiplication.
     pub shift: [f32; LANES],
 }
 
-/// The outputs of [`Kernels::quantise_heads`]: the three parts of a row.
+/// Output buffers of [`Kernels::quantise_heads`] for one row: queries, keys and values as bytes.
 pub struct HeadRow<'a> {
-    /// Offset by 128 to be unsigned.
+    /// The quantised queries, offset by 128 to be unsigned.
     pub queries: &'a mut [u8],
-    /// The bits of signed integers.
+    /// The quantised keys; each byte holds the bits of a signed integer.
     pub keys: &'a mut [u8],
-    /// The bits of signed integers.
+    /// The quantised values; each byte holds the bits of a signed integer.
     pub values: &'a mut [u8],
-    /// The quantisation step per head: first of the queries, then of the keys, then of the values.
+    /// The quantisation step of each head: first those of the queries, then of the keys, then of the values.
     pub steps: &'a mut [f32],
 }
 
-/// Products of a few rows with a layer, and the parameters that dequantise them.
+/// Products of a few rows with the weights of a layer, and the parameters that dequantise them.
 #[derive(Clone, Copy)]
 pub struct LayerSums<'a> {
-    /// Row by row.
+    /// The integer sums, row by row.
     pub sums: &'a [i32],
-    /// The parameters of the layer.
+    /// The dequantisation parameters of the layer's outputs, 16 outputs each.
     pub outputs: &'a [OutputScales],
-    /// The codings of the multiplied rows.
+    /// The quantisation of each multiplied row.
     pub codings: &'a [Quantisation],
 }
 
 impl LayerSums<'_> {
-    /// Length of a row.
+    /// Returns the number of outputs, which is the length of a row of sums.
     pub(crate) fn width(&self) -> usize {
         self.outputs.len() * LANES
     }
 }
 
-/// Output of quantised rows.
+/// Output buffers for quantised rows.
 pub struct QuantisedRows<'a> {
-    /// Row by row.
+    /// The quantised bytes, row by row.
     pub bytes: &'a mut [u8],
-    /// One for each row.
+    /// The quantisation of each row.
     pub codings: &'a mut [Quantisation],
 }
 
-/// A layer normalisation.
+/// Parameters of a layer normalisation.
 #[derive(Clone, Copy)]
 pub struct LayerNorm<'a> {
-    /// The parameters, 16 numbers each.
+    /// Scales and shifts, for 16 numbers each.
     pub groups: &'a [NormParameters],
-    /// Added to the variance to avoid division by zero.
+    /// Added to the variance, to avoid a division by zero.
     pub epsilon: f32,
 }
 
-/// The kernels for one kind of processor. Row lengths are multiples of four times [`LANES`].
+/// The kernels for one kind of processor. Row lengths must be multiples of four times [`LANES`].
 pub trait Kernels: Send + Sync {
-    /// Returns the name of these kernels.
+    /// Returns the name of these kernels, such as `plain`.
     fn name(&self) -> &'static str;
 
-    /// Writes the product of each row with each output of a panel; those of row `r` start at `sums[r * stride]`. Exact.
+    /// Writes the exact product of each row with each output of a panel; those of row `r` start at `sums[r * stride]`.
     fn dot(&self, rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize);
 
-    /// Normalises rows in place and quantises them.
+    /// Normalises rows in place and writes them quantised to `coded`.
     fn norm(&self, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>);
 
-    /// Adds products to rows, normalises them in place and quantises them.
+    /// Adds products to rows, normalises the rows in place and writes them quantised to `coded`.
     fn add_norm(&self, product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>);
 
-    /// Quantises the GELU of products. `work` is as long as one row.
+    /// Writes the quantised GELU of the products to `coded`. `work` is a buffer as long as one row.
     fn gelu(&self, product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>);
 
-    /// Quantises the product of one row with queries, keys and values, head by head and symmetrically (no lowest value).
+    /// Quantises the queries, keys and values of one row, head by head and symmetrically (without a lowest value).
     fn quantise_heads(&self, product: LayerSums<'_>, width: usize, row: HeadRow<'_>);
 
-    /// Computes attention shares from the products of a few queries with all keys. The rows start `stride` sums apart;
-    /// the sums are overwritten. The largest share of a row is 255, and a share includes the step of its value.
+    /// Computes attention weights (`shares`) from the products of a few queries with all keys. The rows start `stride`
+    /// sums apart; the sums are overwritten. The largest weight of a row is 255. A weight includes the quantisation step
+    /// of its value.
     ///
-    /// On input, `factors` holds the step of each query in binary logarithms; on output, the factor that dequantises
-    /// the products of its shares with the values.
+    /// On input, `factors` holds the quantisation step of each query in binary logarithms; on output, the factor that
+    /// dequantises the products of the weights with the values.
     fn softmax(&self, sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]);
 
-    /// Multiplies sums by a factor.
+    /// Writes the sums multiplied by a factor to `row`.
     fn scale(&self, sums: &[i32], factor: f32, row: &mut [f32]);
 
-    /// Quantises rows.
+    /// Writes rows quantised to `coded`.
     fn quantise(&self, rows: &[f32], coded: QuantisedRows<'_>);
 
-    /// Interleaves four rows of [`PANEL`] bytes into the panel layout of four inputs.
+    /// Interleaves four rows of [`PANEL`] bytes, the weights of four inputs, into the layout of a panel.
     fn interleave(&self, rows: [&[u8]; 4], lines: &mut [PanelLine]);
 }

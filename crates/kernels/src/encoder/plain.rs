@@ -1,14 +1,14 @@
-//! The reference implementation of the kernels: simple and slow.
+//! The reference implementation of the encoder kernels: simple and slow.
 
 use crate::encoder::{
     HeadRow, Kernels, KeyParameters, LANES, LayerNorm, LayerSums, PANEL, PanelLine, Quantisation, QuantisedRows, Rows,
     panel_lines, weight_position,
 };
 
-/// Offset that makes a signed byte unsigned.
+/// Added to a signed byte to make it unsigned.
 const OFFSET: i32 = 128;
 
-/// Kernels without special instructions.
+/// Kernels without special instructions, for every processor.
 pub(super) struct Plain;
 
 impl Kernels for Plain {
@@ -121,7 +121,7 @@ impl Kernels for Plain {
     }
 }
 
-/// Returns the dequantised products, row by row.
+/// Returns the dequantised products as numbers, row by row.
 fn dequantise(product: LayerSums<'_>) -> impl Iterator<Item = f32> {
     let rows = product.sums.chunks_exact(product.width()).zip(product.codings);
     rows.flat_map(move |(sums, coding)| {
@@ -136,18 +136,18 @@ fn quantise_head(numbers: &[f32], offset: i32, coded: &mut [u8]) -> f32 {
     let most = numbers.iter().fold(0f32, |most, it| most.max(it.abs()));
     let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
     for (number, byte) in numbers.iter().zip(coded) {
-        // Keeps the lowest eight bits; without an offset these are a signed byte.
+        // The cast keeps the lowest eight bits, which are a signed byte if the offset is 0.
         *byte = ((number * inverse).round_ties_even() as i32 + offset) as u8;
     }
     most / 127.0
 }
 
-/// The exact GELU, up to the error of 1.5e-7 in `erf`.
+/// Returns the exact GELU, up to the error of 1.5e-7 in `erf`.
 fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// Abramowitz and Stegun 7.1.26.
+/// Returns the error function, by the approximation 7.1.26 of Abramowitz and Stegun.
 fn erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
     let series = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];

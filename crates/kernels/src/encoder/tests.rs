@@ -1,8 +1,8 @@
-//! Compares the processor's kernels with the plain ones, and the plain ones with their specification.
+//! Compares the fast kernels of the processor with the plain ones, and the plain ones with their specification.
 
 use super::*;
 
-/// A deterministic pseudo-random generator.
+/// A deterministic pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -19,7 +19,7 @@ impl Random {
         self.bits() as usize % end
     }
 
-    /// Returns a number between -1 and 1.
+    /// Returns a random number between -1 and 1.
     fn number(&mut self) -> f32 {
         self.bits() as f32 / (1u64 << 30) as f32 - 1.0
     }
@@ -57,7 +57,7 @@ impl Random {
     }
 }
 
-/// Returns the fast and the plain kernels. Without fast kernels, tests compare the plain ones with themselves and print so.
+/// Returns the plain and the fast kernels. Without fast ones, tests compare the plain ones with themselves and print so.
 fn both() -> [&'static dyn Kernels; 2] {
     let fast = fastest();
     if fast.is_none() {
@@ -68,7 +68,7 @@ fn both() -> [&'static dyn Kernels; 2] {
 
 const LENGTHS: [usize; 5] = [64, 128, 384, 768, 1536];
 
-/// Rounding may differ for a number halfway between two bytes.
+/// Compares bytes that may differ by 1 in a few places, where rounding differs for a number halfway between two bytes.
 fn assert_bytes(one: &[u8], other: &[u8]) {
     let apart = one.iter().zip(other).map(|(a, b)| a.abs_diff(*b)).max();
     assert!(apart <= Some(1), "{apart:?}");
@@ -96,7 +96,7 @@ fn dot_sums_inputs_times_weights() {
     plain().dot(Rows { data: &data, stride: depth, count: rows, depth }, &panel, &mut sums, PANEL);
     for row in 0..rows {
         for output in 0..PANEL {
-            // Four adjacent inputs per output, 16 outputs per line, two lines per panel.
+            // The layout has four adjacent inputs per output, 16 outputs per line, and two lines for each four inputs.
             let weight = |input: usize| {
                 let line = input / 4 * 2 + output / 16;
                 i32::from(panel[line].0[output % 16 * 4 + input % 4].cast_signed())
@@ -143,7 +143,7 @@ fn largest_products_do_not_overflow() {
 fn dot_with_missing_rows_panics() {
     let [_, fast] = both();
     let panel = vec![PanelLine::ZERO; panel_lines(32)];
-    // The plain kernels slice, which panics with another message.
+    // The plain kernels panic too, but with the message of a slice index.
     if fast.name() == plain().name() {
         panic!("assertion failed: nothing to test");
     }
@@ -169,7 +169,7 @@ fn quantisation_error_is_at_most_half_step() {
     }
 }
 
-/// Rows of products, each with its own coding.
+/// Rows of products, each with its own quantisation.
 struct Products {
     sums: Vec<i32>,
     outputs: Vec<OutputScales>,
@@ -193,7 +193,7 @@ impl Products {
     }
 }
 
-/// Buffers for quantised rows.
+/// Creates buffers for quantised rows.
 fn room(rows: usize, length: usize) -> (Vec<u8>, Vec<Quantisation>) {
     (vec![0; rows * length], vec![Quantisation::default(); rows])
 }
@@ -264,7 +264,7 @@ fn constant_row_normalises_to_shift() {
     }
 }
 
-/// Returns the GELU of `row`, passed in as the bias.
+/// Returns the GELU of `row`, which is passed to the kernel as the bias.
 fn gelu(kernels: &dyn Kernels, row: &[f32]) -> Vec<f32> {
     let group = |it: &[f32; LANES]| OutputScales { step: [0.0; LANES], sum: [0.0; LANES], bias: *it };
     let outputs: Vec<OutputScales> = row.as_chunks().0.iter().map(group).collect();
@@ -280,7 +280,7 @@ fn gelu_error_is_at_most_6e_4() {
     let [expect, got] = both().map(|it| gelu(it, &row));
     let worst = got.iter().zip(&expect).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(worst <= 6e-4, "{worst}");
-    // For large magnitudes GELU is the number itself, or zero.
+    // For large magnitudes, the GELU of a number is the number itself or zero.
     for kernels in both() {
         let far = gelu(kernels, &[[-100.0; LANES], [100.0; LANES], [0.0; LANES], [1.0; LANES]].concat());
         assert_numbers(&far[..LANES], &[0.0; LANES], 1e-3);
@@ -319,7 +319,7 @@ fn heads_are_quantised_by_their_largest_number() {
         for (got, expect) in got.0.iter().zip(&expect.0) {
             assert!(got.iter().zip(expect).all(|(a, b)| a.wrapping_sub(*b).cast_signed().abs() <= 1));
         }
-        // The largest number of each head becomes the largest byte.
+        // The largest number of each head is quantised to the largest byte.
         let signed = |byte: &u8, offset: u8| (byte ^ offset).cast_signed().unsigned_abs();
         for (part, offset) in expect.0.iter().zip([128, 0, 0]) {
             let most = |head: &[u8]| head.iter().map(|it| signed(it, offset)).max();
@@ -373,7 +373,7 @@ fn softmax_matches_and_padding_keys_get_no_share() {
 
 #[test]
 fn shares_times_values_give_attention_mean() {
-    // Three keys with equal scores and values with different steps: the result is the mean of the values.
+    // With three keys of equal scores whose values have different steps, the result is the mean of the values.
     let mut keys = [KeyParameters::NONE];
     let (steps, values) = ([0.5f32, 1.0, 4.0], [100.0f32, -20.0, 50.0]);
     for (lane, step) in steps.iter().enumerate() {

@@ -1,37 +1,38 @@
 //! Binary codes: one bit per number of a vector, to select candidates among many rows.
 //!
-//! A bit tells whether a number exceeds the mean of all vectors at its position. The codes of a row and the query
-//! quantised to four bits give an estimate of their cosine by counting bits. With `r` the row minus the mean and `s`
-//! its signs, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`. This is exact for a query equal to the row (RaBitQ, Gao and
-//! Long, SIGMOD 2024, without the rotation). A code takes 1/8 of the row's bytes, and the memory-bound scan an eighth
-//! of the time.
+//! A bit shows whether a number exceeds the mean of all vectors at its position. The codes of a row and the query
+//! quantised to four bits give an estimate of their cosine by counting bits. With `r` the row minus the mean and `s` its
+//! signs, `<q, r>` is about `<q, s> * |r|^2 / <r, s>`. This is exact for a query equal to the row (RaBitQ, Gao and Long,
+//! SIGMOD 2024, without the rotation). A code takes 1/8 of the bytes of the row, and the memory-bound scan an eighth of
+//! the time.
 //!
-//! Blocks of eight rows store the same word of all eight side by side, so that the compiler counts eight rows at once.
+//! A block of eight rows stores the first words of all rows side by side, then the second words, and so on, so that the
+//! compiler counts the bits of eight rows at once.
 
 use std::ops::Range;
 
 use crate::vectors::huge_pages::advise_huge_pages;
 use crate::vectors::prefetch::prefetch;
 
-/// Rows per block.
+/// Number of rows per block.
 const BLOCK: usize = 8;
 
-/// Numbers per word of bits.
+/// Number of vector numbers per word of bits.
 const WORD: usize = u64::BITS as usize;
 
-/// Bits per number of the query.
+/// Number of bits to which each number of the query is quantised.
 const QUERY_BITS: usize = 4;
 
-/// The largest number of [`QUERY_BITS`] bits.
+/// The largest value of [`QUERY_BITS`] bits.
 const QUERY_STEPS: f32 = ((1 << QUERY_BITS) - 1) as f32;
 
-/// Blocks prefetched ahead.
+/// How many blocks ahead of the scan are prefetched.
 const PREFETCH_BLOCKS: usize = 16;
 
-/// Blocks estimated at once: their data stays in the L1 cache.
+/// Number of blocks estimated at once; their data stays in the L1 cache.
 const BLOCKS_PER_RUN: usize = 32;
 
-/// Numbers processed at once when a row is added.
+/// Number of vector numbers processed at once when a row is added.
 const LANES: usize = 16;
 
 /// Signs of all rows, and the values that turn a count of them into an estimate. Positions after the last row are zero.
@@ -39,11 +40,11 @@ const LANES: usize = 16;
 pub struct BinaryCodes {
     /// The mean of the vectors, subtracted from each row.
     mean: Vec<f32>,
-    /// Words per row.
+    /// Number of words per row.
     words: usize,
     /// Number of rows.
     rows: usize,
-    /// Signs by block: the first word of eight rows, then their second, and so on.
+    /// Signs by block: the first words of the eight rows, then their second words, and so on.
     signs: Vec<[u64; BLOCK]>,
     /// `|r|^2 / <r, s>` of each row.
     factors: Vec<[f32; BLOCK]>,
@@ -51,25 +52,25 @@ pub struct BinaryCodes {
     positive: Vec<[f32; BLOCK]>,
 }
 
-/// A quantised query.
+/// A query whose numbers are quantised to four bits.
 pub struct QueryCodes {
     /// The four bit planes of each word, from the lowest bit.
     planes: Vec<[u64; QUERY_BITS]>,
-    /// Step size.
+    /// Difference between two consecutive quantisation steps.
     step: f32,
-    /// Value at step 0.
+    /// Value of quantisation step 0.
     low: f32,
     sum: f32,
 }
 
 impl BinaryCodes {
-    /// Creates empty codes for vectors around this mean.
+    /// Creates an empty collection of codes for vectors with this mean.
     pub fn new(mean: Vec<f32>) -> BinaryCodes {
         let words = mean.len().div_ceil(WORD);
         BinaryCodes { mean, words, rows: 0, signs: Vec::new(), factors: Vec::new(), positive: Vec::new() }
     }
 
-    /// Reserves space for this many rows.
+    /// Reserves memory for this many rows.
     pub fn reserve(&mut self, rows: usize) {
         let blocks = rows.div_ceil(BLOCK);
         self.signs.reserve_exact(blocks * self.words);
@@ -78,7 +79,7 @@ impl BinaryCodes {
         advise_huge_pages(&self.signs);
     }
 
-    /// Adds a row.
+    /// Adds the code of a vector as the last row.
     pub fn push(&mut self, vector: &[f32]) {
         let (block, at) = (self.rows / BLOCK, self.rows % BLOCK);
         if at == 0 {
@@ -97,7 +98,7 @@ impl BinaryCodes {
         self.rows += 1;
     }
 
-    /// Removes a row. The last row takes its place.
+    /// Removes a row. The last row moves to its index.
     pub fn swap_remove(&mut self, row: usize) {
         let last = self.rows - 1;
         let (to, at, from, last_at) = (row / BLOCK, row % BLOCK, last / BLOCK, last % BLOCK);
@@ -124,18 +125,18 @@ impl BinaryCodes {
         QueryCodes::new(query, self.words)
     }
 
-    /// Passes the estimated cosines of the rows in these blocks to `each`, run by run with the number of the first row.
-    /// A summand that is equal for all rows is left out.
+    /// Passes the estimated cosines of the rows in these blocks to `each`, one run of blocks at a time, with the index of
+    /// its first row. The estimates lack a summand that is equal for all rows.
     pub fn estimate(&self, asked: &QueryCodes, blocks: Range<usize>, each: impl FnMut(u32, &[f32])) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
             if has!("avx512dq") && has!("avx512vpopcntdq") {
-                // SAFETY: the processor has what the function was compiled for.
+                // SAFETY: the processor supports the instructions for which the function was compiled.
                 return unsafe { estimate_avx512(self, asked, blocks, each) };
             }
             if has!("avx2") && has!("popcnt") {
-                // SAFETY: as above.
+                // SAFETY: the processor supports the instructions for which the function was compiled.
                 return unsafe { estimate_avx2(self, asked, blocks, each) };
             }
         }
@@ -150,7 +151,7 @@ impl QueryCodes {
         let step = if high > low { (high - low) / QUERY_STEPS } else { 1.0 };
         let mut asked = QueryCodes { planes: vec![[0; QUERY_BITS]; words], step, low, sum: 0.0 };
         for (place, number) in query.iter().enumerate() {
-            // Adds half a step and truncates: no number is negative here.
+            // Rounds by adding half a step and truncating, which is correct because no number is negative here.
             let steps = ((number - low) / step + 0.5).min(QUERY_STEPS) as u64;
             asked.sum += low + step * steps as f32;
             for (bit, plane) in asked.planes[place / WORD].iter_mut().enumerate() {
@@ -174,8 +175,8 @@ fn estimate_avx2(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>,
 }
 
 /// Plain code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers. With
-/// a constant number of words per row it counts in half the time. It counts a run of blocks first and then estimates
-/// all of them, because switching takes as long for one block as for two.
+/// a constant number of words per row, counting takes half the time. Counts a whole run of blocks before it computes the
+/// estimates, because switching between both takes as long for one block as for two.
 #[inline(always)]
 fn estimate_blocks(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize>, mut each: impl FnMut(u32, &[f32])) {
     for start in blocks.clone().step_by(BLOCKS_PER_RUN) {
@@ -190,7 +191,7 @@ fn estimate_blocks(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize
         let facts = sketch.factors[run.clone()].as_flattened().iter().zip(sketch.positive[run.clone()].as_flattened());
         let mut estimates = [0.0; BLOCKS_PER_RUN * BLOCK];
         for ((estimate, steps), (factor, positive)) in estimates.iter_mut().zip(steps.as_flattened()).zip(facts) {
-            // Twice the sum of the query's numbers at positive signs, minus the sum of all.
+            // The estimate is twice the sum of the query's numbers at positive signs, minus the sum of all its numbers.
             let above = asked.low * positive + asked.step * (*steps as i32 as f32);
             *estimate = (2.0 * above - asked.sum) * factor;
         }
@@ -199,7 +200,8 @@ fn estimate_blocks(sketch: &BinaryCodes, asked: &QueryCodes, blocks: Range<usize
     }
 }
 
-/// Sums the query's steps for the rows of these blocks. `WORDS` is the words per row, or 0 if known only at run time.
+/// Sums the query's steps for the rows of these blocks. `WORDS` is the number of words per row, or 0 if known only at run
+/// time.
 #[inline(always)]
 fn count_blocks<const WORDS: usize>(
     sketch: &BinaryCodes,
@@ -230,22 +232,22 @@ fn count_steps(signs: &[[u64; BLOCK]], planes: &[[u64; QUERY_BITS]]) -> [u64; BL
     steps
 }
 
-/// Sums over a row minus the mean.
+/// Sums over the numbers of a row minus the mean: of squares, of absolute values, and of positive signs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct SignSums {
     squares: f32,
     sizes: f32,
-    /// Number of positive signs.
+    /// Number of positive signs in the row.
     positive: u32,
 }
 
-/// Passes the signs of a row minus the mean to `each`, word by word, and returns the sums.
+/// Passes the signs of a row minus the mean to `each`, word by word, and returns the sums over the row.
 fn pack_signs(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> SignSums {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("popcnt") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor supports the instructions for which the function was compiled.
             return unsafe { pack_signs_avx2(row, mean, each) };
         }
     }
@@ -258,7 +260,8 @@ fn pack_signs_avx2(row: &[f32], mean: &[f32], each: impl FnMut(usize, u64)) -> S
     pack_signs_plain(row, mean, each)
 }
 
-/// Plain code as above. Each lane has its own sum, because additions to one sum cannot run in parallel.
+/// Plain code that the compiler vectorises. Each lane has its own sum, because additions to one sum cannot run in
+/// parallel.
 #[inline(always)]
 fn pack_signs_plain(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64)) -> SignSums {
     let (mut squares, mut sizes, mut positive) = ([0.0f32; LANES], [0.0f32; LANES], 0);
@@ -286,10 +289,10 @@ fn pack_signs_plain(row: &[f32], mean: &[f32], mut each: impl FnMut(usize, u64))
     SignSums { squares: squares.iter().sum(), sizes: sizes.iter().sum(), positive }
 }
 
-/// Packs bytes that are 0 or 1 into bits.
+/// Packs 64 bytes that are 0 or 1 into the bits of a word.
 #[inline(always)]
 fn pack_bits(bytes: &[u8; WORD]) -> u64 {
-    // Moves the lowest bit of byte `n` to bit `56 + n`; no two of these products share a bit.
+    // The multiplication moves the lowest bit of byte `n` to bit `56 + n`; no two of its partial products share a bit.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
         let gathered = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
@@ -327,7 +330,7 @@ mod tests {
 
     fn estimates(sketch: &BinaryCodes, query: &[f32]) -> Vec<f32> {
         let mut estimates = Vec::new();
-        // In two parts, as on two threads.
+        // Estimates the blocks in two parts, as two threads would.
         let cut = sketch.blocks() / 2;
         for part in [0..cut, cut..sketch.blocks()] {
             sketch.estimate(&sketch.quantize_query(query), part, |first, some| {

@@ -1,13 +1,13 @@
-//! Huge pages for large arrays.
+//! Huge memory pages for large arrays.
 //!
-//! A scan of a million rows, and above all random access to them, touches a new page for each row. With 4 KiB pages the
+//! A scan of a million rows, and above all random access to them, touches a new page for each row. With 4 KiB pages, the
 //! processor spends as much time on address translation as on the data.
 
-/// Huge page size of most processors.
+/// Size of a huge page on most processors, in bytes.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Asks the system to use huge pages for the capacity of these items, as far as it spans any. Only speed depends on it,
-/// so failures are ignored.
+/// Asks the operating system to use huge pages for the memory of these items, if it spans any. Ignores failures, because
+/// only speed depends on it.
 #[cfg(target_os = "linux")]
 pub(crate) fn advise_huge_pages<T>(items: &Vec<T>) {
     let from = items.as_ptr().addr();
@@ -20,7 +20,7 @@ pub(crate) fn advise_huge_pages<T>(items: &Vec<T>) {
     }
 }
 
-/// Other systems decide for themselves.
+/// Does nothing: other systems choose the page size themselves.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn advise_huge_pages<T>(_items: &Vec<T>) {}
 

@@ -1,15 +1,16 @@
-//! A matrix of `i8` rows in blocks: growing never copies it, so that old and new memory never coexist.
+//! A matrix of `i8` rows, stored in blocks, so that it grows without copying: old and new memory never exist at the same
+//! time.
 
 use crate::vectors::huge_pages::advise_huge_pages;
 
-/// Rows per block: some megabytes, so that it spans huge pages.
+/// Number of rows per block: some megabytes, so that a block spans huge pages.
 const ROWS_PER_BLOCK: usize = 1 << 15;
 
-/// The matrix: rows of equal width.
+/// A matrix whose rows have equal width.
 #[derive(Debug)]
 pub struct I8Rows {
     width: usize,
-    /// All full except the last; none is empty.
+    /// The blocks of rows: all are full except the last, and none is empty.
     blocks: Vec<Vec<i8>>,
 }
 
@@ -19,7 +20,7 @@ impl I8Rows {
         I8Rows { width, blocks: Vec::new() }
     }
 
-    /// Returns the numbers per row.
+    /// Returns the number of values per row.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -29,7 +30,7 @@ impl I8Rows {
         self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * ROWS_PER_BLOCK + last.len() / self.width)
     }
 
-    /// Appends a row. The first block grows on demand, because most matrices have no other.
+    /// Appends a row. The first block grows on demand, because most matrices have only one block.
     pub fn push(&mut self, row: impl Iterator<Item = i8>) {
         let full = ROWS_PER_BLOCK * self.width;
         if self.blocks.last().is_none_or(|it| it.len() == full) {
@@ -46,13 +47,13 @@ impl I8Rows {
         }
     }
 
-    /// Returns a row.
+    /// Returns the row with this index.
     #[inline(always)]
     pub fn row(&self, row: usize) -> &[i8] {
         &self.blocks[row / ROWS_PER_BLOCK][row % ROWS_PER_BLOCK * self.width..][..self.width]
     }
 
-    /// Removes a row. The last row takes its place.
+    /// Removes a row. The last row moves to its index.
     pub fn swap_remove(&mut self, row: usize) {
         let Some(last) = self.len().checked_sub(1) else { return };
         let Some(mut end) = self.blocks.pop() else { return };
@@ -83,7 +84,7 @@ mod tests {
                 truth.push(row);
             }
             for step in 0..ROWS_PER_BLOCK / 2 + round {
-                // A row of the first block, then one of the last block, then the very last.
+                // Removes a row of the first block, then one of the last block, then the last row.
                 let row = [step % truth.len(), truth.len() - 1 - step % 7, truth.len() - 1][step % 3];
                 numbers.swap_remove(row);
                 truth.swap_remove(row);

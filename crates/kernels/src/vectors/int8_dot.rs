@@ -1,31 +1,31 @@
-//! Quantisation of vectors to small integers, and their dot products.
+//! Quantisation of vectors to 8-bit integers, and their dot products.
 
 use crate::vectors::i8_rows::I8Rows;
 use crate::vectors::prefetch::prefetch;
 
-/// Rounds to the nearest integer. Avoids the library call that `round` compiles to for older processors.
+/// Rounds to the nearest integer, without the library call that `round` compiles to for older processors.
 #[inline(always)]
 pub fn round(number: f32) -> i32 {
     (number + 0.5f32.copysign(number)) as i32
 }
 
-/// Returns the step size that maps the largest number to `steps`.
+/// Returns the quantisation step that maps the largest magnitude in the vector to `steps`; 1 for a vector of zeros.
 pub fn step_size(vector: &[f32], steps: f32) -> f32 {
     let largest = vector.iter().fold(0.0f32, |largest, it| largest.max(it.abs()));
     if largest > 0.0 { largest / steps } else { 1.0 }
 }
 
-/// Computes the dot product of these rows with a query, using the widest registers of this processor.
+/// Computes the dot product of each of these rows with a query, using the widest registers of this processor.
 pub fn dot_products(numbers: &I8Rows, rows: &[u32], query: &[i16], products: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx512bw") && has!("avx512vnni") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor supports the instructions for which the function was compiled.
             return unsafe { dot_products_avx512(numbers, rows, query, products) };
         }
         if has!("avx2") {
-            // SAFETY: as above.
+            // SAFETY: the processor supports the instructions for which the function was compiled.
             return unsafe { dot_products_avx2(numbers, rows, query, products) };
         }
     }
@@ -44,7 +44,7 @@ fn dot_products_avx2(numbers: &I8Rows, rows: &[u32], query: &[i16], products: &m
     dot_products_plain(numbers, rows, query, products);
 }
 
-/// Rows prefetched ahead. They are scattered, and no processor predicts the next one.
+/// How many rows ahead are prefetched; the rows are scattered, so the processor cannot predict the next one.
 const PREFETCH_ROWS: usize = 8;
 
 /// Plain code that the compiler vectorises. It is inlined, so that each caller compiles it for its own registers.

@@ -1,6 +1,6 @@
-//! Vector search in memory: binary codes that select candidates, 8-bit rows that rank them.
+//! Arithmetic of the vector search in memory: binary codes select candidate rows, 8-bit rows rank them.
 //!
-//! Each function has one plain implementation that the compiler also builds for wider registers. The tests compare them.
+//! Each function has one plain implementation, which the compiler also builds for wider registers. Tests compare both.
 
 mod binary_codes;
 mod huge_pages;

@@ -1,6 +1,6 @@
-//! Attempts to escape the jail from inside, which show that it works on this machine.
+//! Attempts to escape from the jail, made inside a worker, to show that the jail works on this machine.
 //!
-//! An attempt that ends the process counts as refused; the pool detects that.
+//! An attempt that ends the process counts as refused; the worker pool detects the end.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,15 +10,15 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// One way to escape.
+/// One attempt to escape from the jail.
 pub struct EscapeProbe {
-    /// What it tries.
+    /// What it attempts.
     pub name: &'static str,
-    /// Tries it, given the path of a user's file. Returns `Ok` if the escape succeeded.
+    /// Makes the attempt, given the path of a file of the user. Returns `Ok` if the escape succeeded.
     attempt: fn(&Path) -> io::Result<()>,
 }
 
-/// All attempts.
+/// All attempts to escape from the jail.
 pub const ESCAPE_PROBES: &[EscapeProbe] = &[
     EscapeProbe { name: "open a file", attempt: |path| File::open(path).map(drop) },
     EscapeProbe { name: "open a system file", attempt: |_| File::open("/etc/passwd").map(drop) },
@@ -63,19 +63,21 @@ pub const ESCAPE_PROBES: &[EscapeProbe] = &[
     EscapeProbe { name: "make a namespace", attempt: |_| system_call(libc::SYS_unshare, [0x1000_0000, 0, 0, 0]) },
 ];
 
-/// Seizing with a non-zero address fails even where it is allowed, so that the test never traces a process.
+/// Ptrace request that fails even where it is allowed, because it is made with a non-zero address: the test never traces a
+/// process.
 const PTRACE_SEIZE: libc::c_long = 0x4206;
 
-/// `CLONE_SIGHAND` without the flags it requires: the kernel itself refuses it if no filter does.
+/// `CLONE_SIGHAND` without the flags that it requires: the kernel refuses this call itself if no filter does.
 const INVALID_CLONE_FLAGS: libc::c_long = libc::CLONE_SIGHAND as libc::c_long;
 
-/// Runs the named attempt and returns its result: `Ok` if it succeeded. `None` if there is no such attempt.
+/// Makes the attempt of this name and returns its result: `Ok` if the escape succeeded. `None` if there is no such
+/// attempt.
 pub fn run_attempt(name: &str, path: &Path) -> Option<io::Result<()>> {
     let escape = ESCAPE_PROBES.iter().find(|it| it.name == name)?;
     Some((escape.attempt)(path))
 }
 
-/// A refused connection or a missing socket means that the attempt left the jail.
+/// Treats a refused connection or a missing socket as success: the attempt got out of the jail.
 fn accept_refused_connection(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(()),
@@ -89,8 +91,7 @@ fn parent_pid() -> libc::c_long {
 
 fn raise_limits() -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    // Raising a limit needs privileges, which workers on systems with separate users never have. So this tries a limit that
-    // no worker was ever given.
+    // Tries to raise the maximum file size, which is 0 in a worker: this needs privileges, which a worker must not have.
     let most = Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
     setrlimit(Resource::Fsize, most).map_err(io::Error::from)
 }
@@ -99,7 +100,7 @@ fn map_code() -> io::Result<()> {
     system_call(libc::SYS_mprotect, [page_address(), 1, libc::c_long::from(libc::PROT_READ | libc::PROT_EXEC), 0])
 }
 
-/// Returns the address of a page of this program.
+/// Returns the address of a memory page of this program.
 fn page_address() -> libc::c_long {
     (ESCAPE_PROBES.as_ptr() as libc::c_long) & !0xFFFF
 }

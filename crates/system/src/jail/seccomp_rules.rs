@@ -1,8 +1,8 @@
 //! The seccomp rules of a jailed worker.
 //!
-//! Three filters; the strictest result applies. Calls that only an attacker makes kill the process. Calls that a library
-//! may try but can do without fail with `EPERM`. Calls in no table, including new ones of newer kernels, fail with
-//! `ENOSYS`, and the C library uses its fallback.
+//! There are three filters; the strictest result applies. A call that only an attacker makes kills the process. A call
+//! that a library may try but does not need fails with `EPERM`. A call in no table, such as a new call of a newer kernel,
+//! fails with `ENOSYS`, so that the C library uses its fallback.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type SeccompResult<T> = Result<T, seccompiler::BackendError>;
 
-/// Running another program, accessing another process, changing the kernel: a reader of files never needs these.
+/// Calls that kill the process: running another program, accessing another process, changing the kernel. Parsing never
+/// needs them.
 const KILLED: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -49,7 +50,7 @@ const KILLED: &[c_long] = &[
     libc::SYS_personality,
 ];
 
-/// Sockets, signals to other processes, changes to files: refused.
+/// Calls that fail with `EPERM`: sockets, signals to other processes, changes of files.
 const REFUSED: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -115,9 +116,9 @@ const REFUSED_LEGACY: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// Calls needed to compute, to answer and to find fonts.
+/// Calls that are allowed: needed to compute, to answer and to find fonts.
 const ALLOWED: &[c_long] = &[
-    // Memory.
+    // Calls for memory.
     libc::SYS_mmap,
     libc::SYS_mprotect,
     libc::SYS_munmap,
@@ -125,7 +126,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_madvise,
     libc::SYS_brk,
     libc::SYS_membarrier,
-    // The socket, the received file, fonts.
+    // Calls for the socket, the received file and fonts.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -147,7 +148,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_getdents64,
     libc::SYS_ppoll,
-    // Threads and time.
+    // Calls for threads and time.
     libc::SYS_clone,
     libc::SYS_futex,
     libc::SYS_set_robust_list,
@@ -166,7 +167,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
     libc::SYS_restart_syscall,
-    // The process itself.
+    // Calls about the process itself.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_gettid,
@@ -203,7 +204,7 @@ pub(super) fn filters() -> SeccompResult<[BpfProgram; 3]> {
     Ok([
         filter(all(&[KILLED]), SeccompAction::Allow, SeccompAction::KillProcess)?,
         filter(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
-        // Includes the calls that the other filters refuse, so that their result applies.
+        // Allows the calls of the other two filters too, so that only those filters decide about them.
         filter(
             all(&[ALLOWED, ALLOWED_LEGACY, REFUSED, REFUSED_LEGACY, KILLED]),
             SeccompAction::Errno(libc::ENOSYS as u32),
@@ -216,12 +217,12 @@ fn filter(rules: Rules, otherwise: SeccompAction, action: SeccompAction) -> Secc
     SeccompFilter::new(rules, otherwise, action, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Returns rules for calls that are allowed only with some arguments.
+/// Returns rules that refuse otherwise allowed calls if they have certain arguments.
 fn refused_by_argument() -> SeccompResult<Rules> {
     use SeccompCmpOp::{MaskedEq, Ne};
     let mut rules = Rules::new();
     let mut refuse = |call: c_long, conditions: Vec<(u8, SeccompCmpOp, u64)>| -> SeccompResult<()> {
-        // Integers fill half of a register and leave the other half undefined; an address fills all of it.
+        // Compares 32 bits of integers, whose upper half of the register is undefined, and all 64 bits of addresses.
         let length = || match call == libc::SYS_sendto {
             true => SeccompCmpArgLen::Qword,
             false => SeccompCmpArgLen::Dword,
@@ -233,7 +234,7 @@ fn refused_by_argument() -> SeccompResult<Rules> {
         Ok(())
     };
     let bits = |value: libc::c_int| u64::from(value.cast_unsigned());
-    // Files may be opened only for reading.
+    // Refuses to open files other than for reading.
     for flag in [
         libc::O_WRONLY,
         libc::O_RDWR,
@@ -246,22 +247,22 @@ fn refused_by_argument() -> SeccompResult<Rules> {
         #[cfg(target_arch = "x86_64")]
         refuse(libc::SYS_open, vec![(1, MaskedEq(bits(flag)), bits(flag))])?;
     }
-    // Threads, but no processes.
+    // Refuses to start processes; threads are allowed.
     refuse(libc::SYS_clone, vec![(0, MaskedEq(bits(libc::CLONE_THREAD)), 0)])?;
-    // No new machine code: executable mappings are made before.
+    // Refuses new machine code: executable memory was mapped before the filter was installed.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         refuse(call, vec![(2, MaskedEq(bits(libc::PROT_EXEC)), bits(libc::PROT_EXEC))])?;
     }
-    // Signals only to the process itself, which is how it aborts.
+    // Refuses signals to other processes; a process aborts by a signal to itself.
     refuse(libc::SYS_tgkill, vec![(0, Ne, u64::from(std::process::id()))])?;
-    // Only the process's own limits, which can only be lowered.
+    // Refuses to read or set the limits of other processes; the process can only lower its own.
     refuse(libc::SYS_prlimit64, vec![(0, Ne, 0)])?;
-    // Only answers on the connected socket.
+    // Refuses to send to an address; only answers on the connected socket are allowed.
     refuse(libc::SYS_sendto, vec![(4, Ne, 0)])?;
-    // Names of threads and of memory, and `PR_SET_NO_NEW_PRIVS`, which installing the last filter requires.
+    // Allows only names of threads and of memory, and `PR_SET_NO_NEW_PRIVS`, which installing the last filter requires.
     let harmless = [libc::PR_SET_NAME, libc::PR_SET_VMA, libc::PR_SET_NO_NEW_PRIVS];
     refuse(libc::SYS_prctl, harmless.map(|it| (0, Ne, bits(it))).to_vec())?;
-    // No signals through the owner of a descriptor.
+    // Allows only harmless commands: another one would send signals through the owner of a descriptor.
     let commands = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_DUPFD, libc::F_DUPFD_CLOEXEC];
     refuse(libc::SYS_fcntl, commands.map(|it| (1, Ne, bits(it))).to_vec())?;
     Ok(rules)
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn filters_fit_kernel_instruction_limit() {
-        // BPF_MAXINSNS
+        // BPF_MAXINSNS, the maximum number of instructions that the kernel accepts.
         assert!(filters().unwrap().iter().all(|it| it.len() < 4096));
     }
 

@@ -1,11 +1,11 @@
 //! Full-text index of file names: folders, the file itself, attachments, members of archives, sheets.
 //!
 //! SQLite (FTS5) keeps one row for each file, under the id of the file. Every change of a name updates the row in the same
-//! transaction. A catalog of an older vic is indexed in the background, as is a large root that another root takes over,
-//! see [`Catalog::fill_names`].
+//! transaction. Two cases are indexed in the background, see [`Catalog::fill_names`]: a catalog of an older vic, and a
+//! large root that becomes part of an outer root.
 //!
-//! A question looks up its rare words, and then only checks whether the files found contain the common words too. A word
-//! that stands in the names of half a million files therefore takes no longer than one in a few thousand.
+//! A search looks up the rare words of a question, and only checks whether the files found also contain the common ones. A
+//! word in the names of half a million files therefore takes no longer than a word in a few thousand.
 
 mod words;
 
@@ -21,50 +21,50 @@ use crate::model::{Contents, FileId};
 
 pub use crate::catalog::files::name_index::words::{NameWord, name_words};
 
-/// Key in `meta` of the last file with filled names, while the fill runs.
+/// Key in the table `meta` of the last file whose names were indexed; it exists only while the background fill runs.
 const FILLED_UP_TO: &str = "names_filled_to";
-/// Files filled in one transaction; other writers wait for it.
+/// Number of files indexed in one transaction of the fill; other writers wait for it.
 const FILL_BATCH: i64 = 2_000;
 
-/// Bytes of inner names stored per file.
+/// Inner names of a file beyond this many bytes are not stored.
 const MAX_NAMES_BYTES: usize = 64 << 10;
-/// Separates inner names; no name contains it.
+/// Separates inner names in the database; names with this character get a blank instead.
 const SEPARATOR: char = '\n';
 
-/// Words of a question that are looked up.
+/// Words of a question beyond this number are ignored.
 const MAX_WORDS: usize = 32;
 /// A word in more names than this is common: it contributes no candidates unless there is no rarer word.
 const COMMON_MATCHES: usize = 1_000;
-/// Matches that are counted for a word.
+/// The matches of a word are counted up to this number.
 const MAX_COUNTED: usize = 5_000;
-/// Matches of a common word that are skipped in search of one in the allowed files.
+/// The search for a word stops after this many matches, most of which may lie outside the allowed files.
 const MAX_SKIPPED: usize = 200_000;
-/// Allowed files up to which names are compared one by one instead of searched.
+/// Up to this many allowed files, their names are compared one by one instead of searching the index.
 const MAX_COMPARED: usize = 2_000;
 
-/// Weight of a word in an inner name, and in the name of a folder; in the file's own name it is 1.
+/// Weight of a word in an inner name; a word in the file's own name has weight 1.
 const INNER_WEIGHT: f32 = 0.9;
 const FOLDER_WEIGHT: f32 = 0.5;
-/// Weight of the fraction of the file's own name that the question covers, among names with the same words.
+/// Weight of the fraction of the file's own name that the question contains; it ranks names with the same matching words.
 const OWN_NAME_WEIGHT: f32 = 0.1;
 
-/// A file with names that match words of a question.
+/// A file whose names match words of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameMatch {
-    /// The file.
+    /// Id of the file in the catalog.
     pub file_id: FileId,
-    /// How much of the question its names match, 0 to 1: rare words and the file's own name weigh more.
+    /// How much of the question the names of the file match, 0 to 1: rare words and the file's own name weigh more.
     pub share: f32,
-    /// Indices of the matched words in the question.
+    /// Indices of the words of the question that match.
     pub matched_words: Vec<usize>,
 }
 
 impl Catalog {
-    /// Returns up to `limit` files with names that match `words`, best first, from `among` (sorted) or from all. If many
-    /// thousands match the same common words, only the newest are considered.
+    /// Returns up to `limit` files whose names match `words`, best first, among the files `among` (sorted) or all files.
+    /// If many thousands match the same common words, only the newest are considered.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn find_by_name(&self, words: &[NameWord], among: Option<&[FileId]>, limit: usize) -> Result<Vec<NameMatch>> {
         let words = &words[..words.len().min(MAX_WORDS)];
         if words.is_empty() || limit == 0 {
@@ -88,10 +88,10 @@ impl Catalog {
         })
     }
 
-    /// Returns the files that have these words in a row in one of their names, sorted.
+    /// Returns the files with these words in sequence in one of their names, sorted by id.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn with_name_phrase(&self, run: &[String]) -> Result<Vec<FileId>> {
         let run: Vec<String> = run.iter().map(|it| words::fold_word(it)).filter(|it| !it.is_empty()).collect();
         if run.is_empty() {
@@ -100,7 +100,8 @@ impl Catalog {
         let query = run.iter().map(|it| quote_word(it)).collect::<Vec<_>>().join(" AND ");
         self.database.read(|db| {
             let mut files = Vec::new();
-            // A word that the tokenizer does not split is a term of the index: no name has to be read.
+            // A single word that the tokenizer does not split is a term of the index: every match is exact, so no name is
+            // read.
             let is_exact = run.len() == 1 && query.len() == run[0].len() + 2;
             for file in collect_matches(db, &query, None, |it| it.count >= MAX_SKIPPED)?.allowed {
                 if is_exact || raw_names(db, file)?.iter().any(|it| contains_phrase(it, &run)) {
@@ -112,10 +113,10 @@ impl Catalog {
         })
     }
 
-    /// Returns the inner names and dates of these files; files without any are omitted.
+    /// Returns the inner names and mail dates of these files; files without any are omitted.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn inner_contents(&self, files: &[FileId]) -> Result<HashMap<FileId, Contents>> {
         self.database.read(|db| {
             let mut found = HashMap::new();
@@ -129,11 +130,11 @@ impl Catalog {
         })
     }
 
-    /// Indexes the names of files with outdated rows: those recorded by an older vic, and those of a large root that
-    /// another took over. `goes_on` is called between batches; false stops the fill.
+    /// Indexes the names of files with missing or outdated rows in the index: files recorded by an older vic, and files of
+    /// a large root that became part of an outer root. Calls `goes_on` before each batch and stops if it returns false.
     ///
     /// # Errors
-    /// Those of SQLite; completed batches stay.
+    /// Errors of SQLite; the batches that were committed are kept.
     pub fn fill_names(&self, goes_on: &dyn Fn() -> bool) -> Result<()> {
         while let Some(after) = self.meta_get(FILLED_UP_TO)?
             && goes_on()
@@ -144,10 +145,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Merges the index of names, which drops the remains of deleted names.
+    /// Merges the segments of the name index, which erases the remains of deleted names.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn compact_names(&self) -> Result<()> {
         self.database.write(|db| {
             db.execute("INSERT INTO names (names) VALUES ('optimize')", [])?;
@@ -156,7 +157,7 @@ impl Catalog {
     }
 }
 
-/// Indexes the names of the next batch of files.
+/// Indexes the names of the next batch of files and records the progress in `meta`.
 fn fill_batch(db: &Transaction<'_>, after: FileId) -> Result<(), DbError> {
     let mut statement = db.prepare_cached(
         "SELECT id, path, inner_names FROM files WHERE id > ?1 AND +deleted_ns IS NULL ORDER BY id LIMIT ?2",
@@ -176,12 +177,12 @@ fn fill_batch(db: &Transaction<'_>, after: FileId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Indexes the names of a new file.
+/// Adds the names of a new file to the index.
 pub(in crate::catalog) fn add_names(db: &Transaction<'_>, file: FileId, path: &[u8]) -> rusqlite::Result<()> {
     write_names(db, file, path, "", false)
 }
 
-/// Reindexes the names of a file after it, or something in it, was renamed.
+/// Updates the index after a file, or a name inside it, was renamed.
 pub(in crate::catalog) fn update_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
     let sql = "SELECT path, inner_names FROM files WHERE id = ?1";
     let (path, inner): (Vec<u8>, Option<String>) =
@@ -189,8 +190,8 @@ pub(in crate::catalog) fn update_names(db: &Transaction<'_>, file: FileId) -> ru
     write_names(db, file, &path, inner.as_deref().unwrap_or_default(), true)
 }
 
-/// Reindexes the names of files (sorted). A large batch would block other writers, so these files keep their old names
-/// until [`Catalog::fill_names`] reaches them.
+/// Updates the index for these files (sorted). A large batch would block other writers: its files keep their old names in
+/// the index until [`Catalog::fill_names`] reaches them.
 pub(in crate::catalog) fn update_names_of(db: &Transaction<'_>, files: &[FileId]) -> rusqlite::Result<()> {
     let Some(first) = files.first().filter(|_| files.len() > FILL_BATCH as usize) else {
         return files.iter().try_for_each(|it| update_names(db, *it));
@@ -201,7 +202,7 @@ pub(in crate::catalog) fn update_names_of(db: &Transaction<'_>, files: &[FileId]
     Ok(())
 }
 
-/// Removes the names of a deleted file.
+/// Removes the names of a deleted file from the index.
 pub(in crate::catalog) fn remove_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE files SET inner_names = NULL WHERE id = ?1 AND inner_names IS NOT NULL")?
         .execute([file])?;
@@ -209,7 +210,7 @@ pub(in crate::catalog) fn remove_names(db: &Transaction<'_>, file: FileId) -> ru
     Ok(())
 }
 
-/// Joins inner names as the catalog stores them; `None` when there are none.
+/// Joins inner names to the text that the catalog stores; `None` when there are none.
 pub(in crate::catalog) fn join_names(names: &[String]) -> Option<String> {
     let mut text = String::new();
     for name in names.iter().map(|it| it.replace(SEPARATOR, " ")) {
@@ -238,7 +239,7 @@ fn write_names(db: &Transaction<'_>, file: FileId, path: &[u8], inner: &str, is_
     Ok(())
 }
 
-/// Returns the words of names, each whole and in parts, separated by blanks.
+/// Returns the words of names, each whole and in its parts, separated by blanks.
 fn index_text(names: &str) -> String {
     let mut text = String::with_capacity(names.len() * 2);
     for word in name_words(names) {
@@ -250,10 +251,10 @@ fn index_text(names: &str) -> String {
     text
 }
 
-/// Quotes a word for FTS5. Returns several strings where the tokenizer splits the word (`1⁄2`), since the index has no
-/// phrases.
+/// Quotes a word for FTS5. A word that the tokenizer splits (`1⁄2`) becomes several strings joined by AND, because the
+/// index does not support phrases.
 fn quote_word(word: &str) -> String {
-    // The tokenizer treats letters in squares and circles as symbols.
+    // Splits at letters in squares and circles too, which the tokenizer treats as symbols.
     let is_apart = |it: char| !it.is_alphanumeric() || matches!(it, '\u{1f130}'..='\u{1f189}');
     let parts: Vec<String> = word.split(is_apart).filter(|it| !it.is_empty()).map(|it| format!("\"{it}\"")).collect();
     match parts.as_slice() {
@@ -263,7 +264,7 @@ fn quote_word(word: &str) -> String {
     }
 }
 
-/// Returns the FTS5 query of a word: the word itself, with other endings, and in parts.
+/// Returns the FTS5 query of a word, which matches the word itself, the word with other endings, or all of its parts.
 fn word_query(word: &NameWord) -> String {
     let mut ways = vec![quote_word(&word.whole)];
     ways.extend(words::without_ending(&word.whole).map(quote_word));
@@ -275,15 +276,15 @@ fn word_query(word: &NameWord) -> String {
     format!("({})", ways.join(" OR "))
 }
 
-/// Files that match a query.
+/// Files that match a query of the name index.
 struct Matches {
-    /// The matches among the allowed files, newest first, truncated.
+    /// The matches among the allowed files, newest first, up to the limit of the search.
     allowed: Vec<FileId>,
-    /// Number of all matches counted.
+    /// Number of all matches seen, allowed or not.
     count: usize,
 }
 
-/// Collects the files that match a query until `is_enough` returns true.
+/// Collects the files that match a query, newest first, until `is_enough` returns true.
 fn collect_matches(
     db: &Transaction<'_>,
     query: &str,
@@ -306,7 +307,7 @@ fn collect_matches(
     Ok(found)
 }
 
-/// Returns the weight of each word, and the files to compare. Files outside `among` do not count.
+/// Returns the weight of each word, and the candidates to compare with the question. Files outside `among` do not count.
 fn find_candidates(
     db: &Transaction<'_>,
     words: &[NameWord],
@@ -318,7 +319,8 @@ fn find_candidates(
     let is_known = |it: &Matches| it.allowed.len() >= MAX_COUNTED || it.count >= MAX_SKIPPED;
     for word in words {
         let mut matching = collect_matches(db, &word_query(word), among, is_known)?;
-        // The prefix search comes last, because FTS5 collects all matches of a prefix before it returns the first.
+        // Searches by prefix only if nothing else matches, because FTS5 collects all matches of a prefix before it returns
+        // the first.
         let whole = quote_word(&word.whole);
         if matching.allowed.is_empty() && words::allows_prefix(&word.whole) && whole.ends_with('"') {
             matching = collect_matches(db, &format!("{whole}*"), among, is_known)?;
@@ -347,16 +349,16 @@ fn word_weight(files: usize, all: usize) -> f32 {
     (all.max(1) as f32 / (files as f32).max(0.5)).ln_1p()
 }
 
-/// Returns the weight of each word among the files that were compared.
+/// Returns the weight of each word, computed from the files that were compared.
 fn weights_among(compared: &[Comparison], words: usize, all: usize) -> Vec<f32> {
     let files = |at: usize| compared.iter().filter(|it| it.similarity[at] > 0.0).count();
     (0..words).map(|at| word_weight(files(at), all)).collect()
 }
 
-/// Similarity of the names of a file to the words.
+/// How similar the names of a file are to the words of a question.
 struct Comparison {
     file_id: FileId,
-    /// For each word, 0 to 1.
+    /// Similarity to each word of the question, 0 to 1.
     similarity: Vec<f32>,
     /// Fraction of the words in the file's own name that the question contains.
     own_name_fraction: f32,
@@ -371,7 +373,7 @@ impl Comparison {
     }
 }
 
-/// Compares the names of a file with the words; `None` when none matches.
+/// Compares the names of a file with the words; returns `None` when no word matches.
 fn compare_names(db: &Transaction<'_>, file_id: FileId, words: &[NameWord]) -> rusqlite::Result<Option<Comparison>> {
     let sql = "SELECT own, folders, inside FROM names WHERE rowid = ?1";
     let mut statement = db.prepare_cached(sql)?;
@@ -399,7 +401,7 @@ fn sorted_words<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Vec<&'r
     Ok(words)
 }
 
-/// Returns the original names of a file: folders, its own, inner names.
+/// Returns the original names of a file: its folders, its own name and its inner names.
 fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT path, inner_names FROM files WHERE id = ?1 AND deleted_ns IS NULL";
     let row = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<String>>(1)?));
@@ -410,7 +412,7 @@ fn raw_names(db: &Transaction<'_>, file: FileId) -> rusqlite::Result<Vec<String>
     Ok(path.split('/').chain(inner.unwrap_or_default().split(SEPARATOR)).map(String::from).collect())
 }
 
-/// Returns whether a name contains these words in a row, whole or as parts.
+/// Returns whether a name contains these words in sequence, as whole words or as parts of words.
 fn contains_phrase(name: &str, run: &[String]) -> bool {
     let words = name_words(name);
     let whole: Vec<&str> = words.iter().map(|it| it.whole.as_str()).collect();

@@ -1,38 +1,38 @@
-//! Splits names into words and folds them, so that `Übersicht`, `übersicht` and `ubersicht` are equal. Pure.
+//! Splits file names into words and folds them, so that `Übersicht`, `übersicht` and `ubersicht` are equal. Pure.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Characters of a word that are kept: a file name has at most 255 bytes.
+/// Characters of a word beyond this number are dropped; a file name has at most 255 bytes.
 const MAX_CHARS: usize = 255;
 
-/// A run of letters and digits, lower case and without accents.
+/// A word of a file name: a sequence of letters and digits, lower case and without accents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameWord {
-    /// The whole run: `winterledger2024` of `WinterLedger2024`.
+    /// The whole sequence: `winterledger2024` for `WinterLedger2024`.
     pub whole: String,
-    /// The words in it, if there are several: `winter`, `ledger`, `2024`. In scripts without blanks, every pair of adjacent
-    /// characters.
+    /// The words in the sequence, if there are several: `winter`, `ledger`, `2024`. In scripts without blanks between
+    /// words, every pair of adjacent characters.
     pub parts: Vec<String>,
 }
 
-/// Character class; a word boundary lies between two classes.
+/// Class of a character; a word boundary lies between two characters of different classes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Digit,
     Upper,
     Letter,
-    /// Of a script without blanks between words.
+    /// A letter of a script without blanks between words.
     Unspaced,
 }
 
-/// Splits a name, or a question about names, into words.
+/// Splits a file name, or a question about file names, into words.
 pub fn name_words(text: &str) -> Vec<NameWord> {
     let plain: String = text.nfkd().filter(|it| !is_accent(*it)).nfc().collect();
     let plain = plain.replace("'s ", " ").replace("\u{2019}s ", " ");
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(split_run).collect()
 }
 
-/// Folds a word to the form of [`NameWord::whole`].
+/// Folds a word to the form of [`NameWord::whole`]: lower case and without accents.
 pub(super) fn fold_word(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for it in text.nfkd().filter(|it| !is_accent(*it)).flat_map(char::to_lowercase).filter(|it| !is_accent(*it)) {
@@ -51,14 +51,14 @@ pub(super) fn fold_word(text: &str) -> String {
     folded.nfc().collect()
 }
 
-/// Returns whether a character is a combining accent, as decomposition leaves them behind their letters.
+/// Returns whether a character is a combining accent, which Unicode decomposition puts after its letter.
 fn is_accent(it: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&it)
 }
 
 fn char_class(it: char) -> Class {
     let code = u32::from(it);
-    // Thai to Khmer, kana, ideographs, and ideographs of planes 2 and 3.
+    // Ranges: Thai to Khmer, kana, ideographs, and ideographs of planes 2 and 3.
     let unspaced = matches!(code, 0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3040..=0x30ff
         | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff);
     if it.is_numeric() {
@@ -95,10 +95,10 @@ fn split_run(run: &str) -> NameWord {
     NameWord { whole, parts }
 }
 
-/// Returns whether a word begins at a character other than the first.
+/// Returns whether a word begins at this index, which is at least 1.
 fn is_boundary(chars: &[char], at: usize) -> bool {
     let (before, here) = (char_class(chars[at - 1]), char_class(chars[at]));
-    // `PDFReport` is `PDF` and `Report`.
+    // `PDFReport` is split into `PDF` and `Report`.
     let begins = |next: &char| before == Class::Upper && here == Class::Upper && char_class(*next) == Class::Letter;
     match (before, here) {
         (Class::Letter, Class::Upper) => true,
@@ -107,8 +107,8 @@ fn is_boundary(chars: &[char], at: usize) -> bool {
     }
 }
 
-/// Returns how well the best of these words (sorted) matches `wanted`: 1 for the same word, also with another ending; less
-/// for a word that only begins with it; 0 for no match.
+/// Returns how similar `wanted` is to the best of these words (sorted): 1 for the same word, also with another ending;
+/// less for a word that only begins with it; 0 for no match.
 pub(super) fn similarity(wanted: &NameWord, words: &[&str]) -> f32 {
     let whole = word_similarity(&wanted.whole, words);
     if whole >= 1.0 || wanted.parts.len() < 2 {
@@ -121,7 +121,7 @@ pub(super) fn similarity(wanted: &NameWord, words: &[&str]) -> f32 {
 fn word_similarity(wanted: &str, words: &[&str]) -> f32 {
     /// Similarity of a word that only begins with the wanted one.
     const BEGINNING: f32 = 0.7;
-    /// Longest ending, in letters.
+    /// Maximum length, in bytes, of an ending that does not lower the similarity.
     const ENDING: usize = 2;
     if words.binary_search(&wanted).is_ok() || without_ending(wanted).any(|it| words.binary_search(&it).is_ok()) {
         return 1.0;
@@ -134,18 +134,19 @@ fn word_similarity(wanted: &str, words: &[&str]) -> f32 {
     }
 }
 
-/// Returns whether a word is long enough for a prefix search.
+/// Returns whether a word is long enough, and not a number, so that it may match as a prefix.
 pub(super) fn allows_prefix(word: &str) -> bool {
     word.len() >= 4 && !word.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// Returns the word with the most frequent endings appended.
+/// Returns the word with each of the most frequent German and English endings appended.
 pub(super) fn with_endings(word: &str) -> impl Iterator<Item = String> {
     let is_plain = word.len() >= 3 && word.bytes().all(|it| it.is_ascii_lowercase());
     ["s", "es", "n", "en", "e", "er"].into_iter().filter(move |_| is_plain).map(move |it| format!("{word}{it}"))
 }
 
-/// Returns the word without an ending of one or two letters: `ledger` of `ledgers`.
+/// Returns the word without its last letter and without its last two letters, which may be endings: `ledger` for
+/// `ledgers`.
 pub(super) fn without_ending(word: &str) -> impl Iterator<Item = &str> {
     let is_plain = word.bytes().all(|it| it.is_ascii_lowercase());
     (1..=2).filter(move |it| is_plain && word.len() >= 4 + it).map(|it| &word[..word.len() - it])

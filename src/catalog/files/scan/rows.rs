@@ -1,4 +1,4 @@
-//! Updates of file rows by a walk or an event.
+//! Changes of single file rows after a walk or a watcher event.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::catalog::files::row::{
 use crate::catalog::files::scan::walk_result::ScanOutcome;
 use crate::model::{FileId, FileKind, FoundFile, Reason, RootId};
 
-/// The part of a row that decides whether a file changed.
+/// The columns of a file row that decide whether the file changed.
 pub(super) struct KnownFile {
     pub(super) id: FileId,
     pub(super) path: PathBuf,
@@ -52,18 +52,18 @@ impl KnownFile {
         })
     }
 
-    /// Returns whether this row has more indexed text to lose than the row that would replace it. A pending file counts as
-    /// well: its old text is still found.
+    /// Returns whether this row has more indexed text to lose than the row that would replace it. The chunks of a pending
+    /// file count too, because searches still find its old text.
     pub(super) fn has_more_text_than(&self, other: &KnownFile) -> bool {
         self.is_indexed || (self.chunks > 0 && other.is_without_text())
     }
 
-    /// Returns whether no text of it was ever indexed.
+    /// Returns whether no text of the file was ever indexed.
     pub(super) fn is_without_text(&self) -> bool {
         !self.is_indexed && self.chunks == 0
     }
 
-    /// Returns whether nothing has to be written for it.
+    /// Returns whether the row already matches the entry, so that nothing has to be written.
     pub(super) fn is_unchanged(&self, found: &FoundFile) -> bool {
         self.change(found) == Change::Nothing && self.device == signed(found.device)
     }
@@ -74,7 +74,7 @@ impl KnownFile {
     }
 
     fn change(&self, found: &FoundFile) -> Change {
-        // Without the device: its number can differ after every mount.
+        // Ignores the device number: it can differ after every mount.
         let same = self.size == signed(found.size)
             && self.modified_ns == found.modified_ns
             && self.inode == signed(found.inode)
@@ -90,13 +90,13 @@ impl KnownFile {
         }
     }
 
-    /// Returns whether owner and mode are the same, so that the same users can read it.
+    /// Returns whether owner and mode are the same, so that the same users can read the file.
     fn has_same_permissions(&self, found: &FoundFile) -> bool {
         self.mode == found.mode && self.uid == found.uid
     }
 
-    /// Returns whether it is this file under another name. Inode numbers are reused, and unpacked files have the times of
-    /// their archive, so the creation time is compared too.
+    /// Returns whether an entry is this file under another name. Also compares the creation time, because inode numbers
+    /// are reused and unpacked files have the modification times of their archive.
     pub(super) fn is_moved_to(&self, found: &FoundFile) -> bool {
         let is_born_later = self.created_ns.zip(found.created_ns).is_some_and(|(one, other)| one != other);
         !is_born_later
@@ -110,13 +110,13 @@ impl KnownFile {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// Permissions or owner, for example; nothing has to be read again.
+    /// Metadata such as permissions or owner; the file is not read again.
     Metadata,
-    /// Possibly the content.
+    /// Possibly the content; the file is read again.
     Content,
 }
 
-/// Loads the row at a path and all rows below it, by path.
+/// Loads the row at a path and all rows below it, keyed by path.
 pub(super) fn load_below(
     db: &Transaction<'_>,
     root_id: RootId,
@@ -137,7 +137,7 @@ pub(super) fn for_each_below(
     mut each: impl FnMut(KnownFile),
 ) -> rusqlite::Result<()> {
     let itself = (!path.as_os_str().is_empty()).then(|| (path_bytes(path).to_vec(), [path_bytes(path), &[0]].concat()));
-    // The index yields one range of paths in order; two ranges joined by OR would need a sort of all rows.
+    // Queries two ranges of paths one after the other, each in index order; joined by OR, SQLite would sort all rows.
     let mut statement = db.prepare_cached(&format!(
         "SELECT {KNOWN_COLUMNS} FROM files f WHERE f.deleted_ns IS NULL AND f.root_id = ?1 AND f.path >= ?2 AND f.path < ?3 \
          ORDER BY f.path"
@@ -158,8 +158,8 @@ pub(super) fn update_row(
     outcome: &mut ScanOutcome,
 ) -> Result<(), DbError> {
     match row.change(file) {
-        // Even for an unchanged file the row is written: its device number may have changed with a mount, and has to be
-        // known to detect an unmounted file system.
+        // Writes the row of an unchanged file too: its device number may have changed with a mount, and must be current to
+        // detect an unmounted file system.
         Change::Nothing | Change::Metadata => {
             write_found(db, row.id, file)?;
             outcome.unchanged += 1;
@@ -172,8 +172,8 @@ pub(super) fn update_row(
     Ok(())
 }
 
-/// Moves a row to its new path. The content is read again only if the walk's verdict, the extension or the permissions
-/// changed: a move changes the status-change time, so that says nothing.
+/// Moves a row to its new path. The content is read again only if the skip reason, the extension or the permissions
+/// changed, and not because of the status-change time, which every move changes.
 pub(super) fn move_row(
     db: &Transaction<'_>,
     row: &KnownFile,
@@ -198,7 +198,7 @@ pub(super) fn rename_row(db: &Transaction<'_>, row: &KnownFile, path: &Path) -> 
     db.prepare_cached("UPDATE files SET path = ?2, name = ?3, extension = ?4, changed_ns = ?5 WHERE id = ?1")?
         .execute(params![row.id, path_bytes(path), search_name(path), ending, UNKNOWN_CHANGED_NS])?;
     name_index::update_names(db, row.id)?;
-    // It may have failed because it was read at the old path just after the move.
+    // Retries a file that failed with an I/O error: it may have been read at the old path just after the move.
     db.prepare_cached(
         "UPDATE files SET state = 'pending', reason = NULL, detail = '', tries = 0 \
          WHERE id = ?1 AND state = 'failed' AND reason = ?2",
@@ -215,11 +215,11 @@ pub(super) fn rename_row(db: &Transaction<'_>, row: &KnownFile, path: &Path) -> 
     Ok(())
 }
 
-/// Makes a file pending, or skipped if the walk says so.
+/// Makes a file pending, or skipped if the walk gives a reason.
 fn reset_to_pending(db: &Transaction<'_>, row: &KnownFile, file: &FoundFile) -> Result<(), DbError> {
     if file.skip.is_some() && (row.skip.is_none() || row.chunks > 0) {
-        // A tombstone makes the store delete its chunks. The store may have unmarked chunks too, if vic was killed in
-        // between.
+        // Replaces the row by a tombstone and a new row, so that the store deletes the chunks of the file. The store may
+        // hold chunks that the row does not count, if vic was killed before it marked them.
         mark_deleted(db, row.id)?;
         let root_id = db.query_row("SELECT root_id FROM files WHERE id = ?1", [row.id], |row| row.get(0))?;
         return Ok(insert_row(db, root_id, file, &mut ScanOutcome::default())?);
@@ -259,7 +259,7 @@ pub(super) fn insert_row(
 ) -> rusqlite::Result<()> {
     let (state, reason) = initial_state(file);
     let ending = extension(&file.path);
-    // A duplicate path is one file.
+    // Ignores a second entry with the same path.
     let inserted = db
         .prepare_cached(
             "INSERT OR IGNORE INTO files (root_id, path, name, extension, size, modified_ns, changed_ns, created_ns, \

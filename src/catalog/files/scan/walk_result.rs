@@ -8,51 +8,52 @@ use crate::model::{FoundFile, RootId};
 /// Result of [`crate::catalog::Catalog::apply_scan`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanOutcome {
-    /// Entries found by the walk.
+    /// Entries that the walk found.
     pub found: u64,
-    /// New files.
+    /// Files that were new to the catalog.
     pub added: u64,
-    /// Files to read again.
+    /// Files that became pending, to be read again.
     pub changed: u64,
-    /// Unchanged files.
+    /// Files that are unchanged since the last walk.
     pub unchanged: u64,
     /// Files that moved and are otherwise unchanged.
     pub renamed: u64,
-    /// Deleted files.
+    /// Files that became tombstones.
     pub removed: u64,
 }
 
 /// Which vanished files are deleted from the catalog.
 #[derive(Clone, Copy)]
 pub enum DeletionPolicy<'a> {
-    /// All: the user has confirmed it.
+    /// All of them: the user has confirmed it.
     All,
-    /// Not all files of a root, nor more than half of it at once, nor files on an unmounted file system: the function
-    /// returns true if the one at this path, with this device number, is not mounted.
+    /// Not if all files of a root, or more than half of them, vanished at once; and no file on an unmounted file system:
+    /// the function returns true if the file system at this path, with this device number, is not mounted.
     Cautious(&'a dyn Fn(&Path, u64) -> bool),
 }
 
-/// What a walk found in a root, or in the part `within` it (relative).
+/// What a walk found in a root, or in the part of it at the relative path `within`.
 pub struct WalkResult<'w> {
-    /// The root.
+    /// Id of the root.
     pub root: RootId,
-    /// The part of it that was walked; all of it when absent or empty.
+    /// The relative path of the part that was walked; `None` or empty for the whole root.
     pub within: Option<&'w Path>,
-    /// The entries found.
+    /// The entries that the walk found.
     pub found: Vec<FoundFile>,
-    /// Folders that could not be read.
+    /// Folders that could not be read; the catalog keeps all files below them.
     pub unreadable: &'w [PathBuf],
-    /// Whether the walk was completed.
+    /// Whether the walk was completed; otherwise no missing file is deleted.
     pub complete: bool,
-    /// Existing files that the walk did not report because the rules ignore them. They are removed regardless of their number.
+    /// Existing files that the walk did not report because the rules ignore them. They are deleted from the catalog,
+    /// regardless of their number.
     pub ignored: HashSet<PathBuf>,
 }
 
-/// Which scan of a place this is.
+/// Whether a folder is scanned for the first or the second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanPass {
-    /// The first: an indexed file that is missing may just be moving.
+    /// First scan: a missing indexed file may be moving at this moment, so that a second scan must confirm the loss.
     First,
-    /// A repetition, because a file was missing in the first scan.
+    /// Second scan, after a file was missing in the first: files still missing are deleted.
     Second,
 }

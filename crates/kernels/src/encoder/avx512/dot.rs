@@ -1,13 +1,13 @@
-//! Dot products of unsigned and signed bytes: nearly all of the encoder's work.
+//! Dot products of unsigned and signed bytes: nearly all of the work of the encoder.
 //!
-//! The loop is written in assembly. A compiler loads the inputs of many rows ahead of their use and then runs out of
-//! registers for the sums: it spilled half of them, and the loop was 25% slower.
+//! The loop is written in assembly, because a compiler loads the inputs of many rows ahead of their use and then lacks
+//! registers for the sums: it moved half of them to memory, and the loop was 25% slower.
 
 use std::arch::asm;
 
 use crate::encoder::{PANEL, PanelLine, Rows, STEP, TILE, panel_lines};
 
-/// See [`crate::encoder::Kernels::dot`].
+/// Implements [`crate::encoder::Kernels::dot`].
 pub(super) fn dot(rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride: usize) {
     let Rows { data, count, depth, .. } = rows;
     if count == 0 || depth == 0 {
@@ -23,7 +23,7 @@ pub(super) fn dot(rows: Rows<'_>, panel: &[PanelLine], sums: &mut [i32], stride:
     }
 }
 
-/// Rows and the panel to multiply them by, as raw pointers.
+/// Raw pointers to the rows, and to the panel by which they are multiplied.
 struct Tile {
     rows: *const u8,
     stride: usize,
@@ -31,7 +31,7 @@ struct Tile {
     panel: *const PanelLine,
 }
 
-/// The address of a row's next inputs: each base register covers three rows.
+/// The address of the next inputs of a row; three consecutive rows are addressed from one base register.
 #[rustfmt::skip]
 macro_rules! inputs {
     (0) => { "r8" };
@@ -69,7 +69,7 @@ macro_rules! left {
     (13) => { "zmm30" };
 }
 
-/// The register of the other 16.
+/// The register of the last 16 sums of a row.
 #[rustfmt::skip]
 macro_rules! right {
     (0) => { "zmm5" };
@@ -103,7 +103,7 @@ macro_rules! four {
     };
 }
 
-/// The complete product of the listed rows.
+/// Computes and stores all products of the listed rows.
 macro_rules! multiply {
     ($tile:ident, $sums:ident, $stride:ident; $($row:tt)*) => {
         asm!(
@@ -148,14 +148,14 @@ macro_rules! multiply {
 }
 
 impl Tile {
-    /// Multiplies `count` rows by the panel. The sums of consecutive rows are `stride` bytes apart.
+    /// Multiplies `count` rows by the panel. The sums of consecutive rows start `stride` bytes apart.
     ///
     /// # Safety
-    /// The processor supports the instructions, `count` is 1 to [`TILE`], `depth` is a positive multiple of [`STEP`],
-    /// and the rows, the panel's lines, and the memory for the sums exist.
+    /// The processor must support the instructions, `count` must be 1 to [`TILE`], `depth` a positive multiple of
+    /// [`STEP`], and the rows, the lines of the panel, and the memory for the sums must be valid.
     unsafe fn multiply(self, count: usize, sums: *mut i32, stride: usize) {
         let tile = self;
-        // SAFETY: by the contract, reads stay inside the rows and the panel, which has two lines per four inputs, and
+        // SAFETY: as the caller guarantees, reads stay inside the rows and the panel, which has two lines per four inputs, and
         // writes stay inside the sums.
         unsafe {
             match count {

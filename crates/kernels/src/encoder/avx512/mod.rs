@@ -1,7 +1,7 @@
-//! The kernels for processors with AVX-512 and VNNI (byte dot products).
+//! Kernels for processors with AVX-512 and VNNI (dot products of bytes).
 //!
-//! All unsafe code is here, in `registers` and in [`dot`]; the other modules build on those. An [`Avx512`] exists only
-//! where the instructions are supported, so its methods may use them.
+//! All unsafe code is in this file, in `registers` and in [`dot`]; the other modules build on those. An [`Avx512`] value
+//! exists only if the processor supports the instructions, so its methods may use them.
 
 mod dot;
 mod registers;
@@ -17,7 +17,7 @@ pub(super) struct Avx512(());
 static DETECTED: Avx512 = Avx512(());
 
 impl Avx512 {
-    /// Returns the kernels if this processor can run them.
+    /// Returns the AVX-512 kernels if this processor can run them.
     pub(super) fn detect() -> Option<&'static dyn Kernels> {
         let all = std::arch::is_x86_feature_detected!("avx512f")
             && std::arch::is_x86_feature_detected!("avx512bw")
@@ -28,7 +28,7 @@ impl Avx512 {
     }
 }
 
-// SAFETY, throughout: `self` exists, so the processor supports the instructions.
+// SAFETY, for all methods: a value of this type exists only if the processor supports the instructions.
 impl Kernels for Avx512 {
     fn name(&self) -> &'static str {
         "avx512-vnni"

@@ -1,4 +1,4 @@
-//! Layer normalisation.
+//! Layer normalisation with AVX-512.
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_reduce_add_ps, _mm512_set1_ps, _mm512_setzero_ps,
@@ -9,16 +9,17 @@ use crate::encoder::avx512::registers::{load, store};
 use crate::encoder::avx512::row_ops::{Dequantiser, RowBounds};
 use crate::encoder::{LANES, LayerNorm, LayerSums, Quantisation, QuantisedRows};
 
-/// Rows processed together: each waits several times for a reduction over its lanes, and the others fill that time.
+/// Number of rows processed together: each row waits several times for a reduction, while the processor works on the
+/// others.
 const GROUP: usize = 4;
 
-/// See [`crate::encoder::Kernels::norm`].
+/// Implements [`crate::encoder::Kernels::norm`].
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn norm(normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
     normalise(None, normal, rows, coded);
 }
 
-/// See [`crate::encoder::Kernels::add_norm`].
+/// Implements [`crate::encoder::Kernels::add_norm`].
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn add_norm(product: LayerSums<'_>, normal: LayerNorm<'_>, rows: &mut [f32], coded: QuantisedRows<'_>) {
     normalise(Some(product), normal, rows, coded);
@@ -68,7 +69,8 @@ fn normalise_group<const ROWS: usize>(
     let mut squares = [_mm512_setzero_ps(); ROWS];
     for at in 0..groups {
         for row in 0..ROWS {
-            // Uses deviations from the known mean: squares of numbers far from zero would lose the deviations to rounding.
+            // Sums up squares of deviations from the mean, because squares of numbers far from zero would lose the
+            // deviations to rounding.
             let deviation = _mm512_sub_ps(load(&rows[row * groups + at]), means[row]);
             squares[row] = _mm512_fmadd_ps(deviation, deviation, squares[row]);
         }
@@ -97,7 +99,7 @@ fn normalise_group<const ROWS: usize>(
     }
 }
 
-/// Adds products to rows and returns the row sums, per lane.
+/// Adds products to rows in place, and returns the sums of each row, one per lane.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn add_products<const ROWS: usize>(product: LayerSums<'_>, rows: &mut [[f32; LANES]]) -> [__m512; ROWS] {
@@ -118,7 +120,7 @@ fn add_products<const ROWS: usize>(product: LayerSums<'_>, rows: &mut [[f32; LAN
     totals
 }
 
-/// Returns the row sums, per lane.
+/// Returns the sums of each row, one per lane.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
 fn row_sums<const ROWS: usize>(rows: &[[f32; LANES]]) -> [__m512; ROWS] {

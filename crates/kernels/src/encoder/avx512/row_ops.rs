@@ -1,4 +1,4 @@
-//! Operations on a row between two products: dequantisation, GELU, and quantisation.
+//! Operations on a row between two matrix products, with AVX-512: dequantisation, GELU and quantisation.
 
 use std::arch::x86_64::{
     __m128i, __m512, _mm_loadu_si128, _mm_unpackhi_epi8, _mm_unpackhi_epi16, _mm_unpacklo_epi8, _mm_unpacklo_epi16,
@@ -10,10 +10,10 @@ use std::arch::x86_64::{
 use crate::encoder::avx512::registers::{self, load, load_integers, store, store_bytes, store_four, store_line};
 use crate::encoder::{HeadRow, LANES, LayerSums, OutputScales, PANEL, PanelLine, Quantisation, QuantisedRows};
 
-/// Offset that makes a signed byte unsigned.
+/// Added to a signed byte to make it unsigned.
 const OFFSET: i32 = 128;
 
-/// Parameters that dequantise the sums of a row.
+/// The quantisation of one row in registers, to dequantise its sums.
 #[derive(Clone, Copy)]
 pub(super) struct Dequantiser {
     step: __m512,
@@ -27,7 +27,7 @@ impl Dequantiser {
         Dequantiser { step: _mm512_set1_ps(coding.step), low: _mm512_set1_ps(coding.low) }
     }
 
-    /// Dequantises 16 sums.
+    /// Dequantises the sums of 16 outputs.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     pub(super) fn numbers(self, sums: &[i32; LANES], outputs: &OutputScales) -> __m512 {
@@ -37,7 +37,7 @@ impl Dequantiser {
     }
 }
 
-/// The minimum and maximum of a row, per lane.
+/// The minimum and maximum of a row, one per lane.
 #[derive(Clone, Copy)]
 pub(super) struct RowBounds {
     low: __m512,
@@ -58,7 +58,7 @@ impl RowBounds {
         self.high = _mm512_max_ps(self.high, values);
     }
 
-    /// Quantises the row with these bounds.
+    /// Quantises the row with these bounds, and returns its quantisation.
     #[target_feature(enable = "avx512f,avx512bw")]
     #[inline]
     pub(super) fn code(self, row: &[[f32; LANES]], coded: &mut [[u8; LANES]]) -> Quantisation {
@@ -77,7 +77,7 @@ impl RowBounds {
     }
 }
 
-/// See [`crate::encoder::Kernels::code`].
+/// Implements [`crate::encoder::Kernels::quantise`].
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn code(rows: &[f32], coded: QuantisedRows<'_>) {
     let width = rows.len() / coded.codings.len().max(1);
@@ -92,7 +92,7 @@ pub(super) fn code(rows: &[f32], coded: QuantisedRows<'_>) {
     }
 }
 
-/// See [`crate::encoder::Kernels::gelu`].
+/// Implements [`crate::encoder::Kernels::gelu`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 pub(super) fn gelu(product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRows<'_>) {
     let width = product.width();
@@ -110,7 +110,7 @@ pub(super) fn gelu(product: LayerSums<'_>, work: &mut [f32], coded: QuantisedRow
     }
 }
 
-/// See [`crate::encoder::Kernels::heads`].
+/// Implements [`crate::encoder::Kernels::quantise_heads`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 pub(super) fn heads(product: LayerSums<'_>, width: usize, row: HeadRow<'_>) {
     let size = row.queries.len();
@@ -156,7 +156,7 @@ fn quantise_heads_of<const N: usize>(
     }
 }
 
-/// See [`crate::encoder::Kernels::scale`].
+/// Implements [`crate::encoder::Kernels::scale`].
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn scale(sums: &[i32], factor: f32, row: &mut [f32]) {
     let factor = _mm512_set1_ps(factor);
@@ -165,12 +165,12 @@ pub(super) fn scale(sums: &[i32], factor: f32, row: &mut [f32]) {
     }
 }
 
-/// See [`crate::encoder::Kernels::weave`].
+/// Implements [`crate::encoder::Kernels::interleave`].
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn weave(rows: [&[u8]; 4], lines: &mut [PanelLine]) {
     for (half, line) in lines[..PANEL / LANES].iter_mut().enumerate() {
         let [a, b, c, d] = rows.map(|row| load_bytes(row, half * LANES));
-        // Interleaves pairs of rows byte by byte, then pairs of those.
+        // Interleaves pairs of rows byte by byte, then the two results in units of two bytes.
         let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
         let low = _mm512_castsi128_si512(_mm_unpacklo_epi16(ab, cd));
         let low = _mm512_inserti32x4::<1>(low, _mm_unpackhi_epi16(ab, cd));

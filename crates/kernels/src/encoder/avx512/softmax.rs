@@ -1,4 +1,4 @@
-//! Attention shares (softmax).
+//! Attention weights (softmax) with AVX-512.
 
 use std::arch::x86_64::{
     _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_max_ps,
@@ -9,13 +9,13 @@ use std::arch::x86_64::{
 use crate::encoder::avx512::registers::{exp2, load, load_integers, store_bytes, store_four, store_integers};
 use crate::encoder::{KeyParameters, LANES};
 
-/// The binary logarithm of the largest share, 255.
+/// The binary logarithm of the largest attention weight, 255.
 const LOG2_MAX_SHARE: f32 = 7.994_353_4;
 
-/// Rows processed together: they share the loads of the keys, and their reductions overlap.
+/// Number of rows processed together: they share the loads of the keys, and their reductions overlap.
 const GROUP: usize = 4;
 
-/// See [`crate::encoder::Kernels::softmax`].
+/// Implements [`crate::encoder::Kernels::softmax`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn softmax(sums: &mut [i32], stride: usize, keys: &[KeyParameters], factors: &mut [f32], shares: &mut [u8]) {
     let across = keys.len() * LANES;
@@ -30,7 +30,8 @@ pub(super) fn softmax(sums: &mut [i32], stride: usize, keys: &[KeyParameters], f
     }
 }
 
-/// Processes `ROWS` rows in two passes over the keys: first the scores, which overwrite the sums, then the shares.
+/// Processes `ROWS` rows in two passes over the keys: first the scores, which overwrite the sums, then the attention
+/// weights.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn share_rows<const ROWS: usize>(
