@@ -37,10 +37,9 @@ impl GraphService {
     async fn import(&self, import: GraphImport) -> Result<Value> {
         let GraphImport { name, format, text } = import;
         if name.is_empty() || name.contains(['#', '\0']) || name == CHANGES_IMPORT {
-            return Err(Error::invalid(format!(
-                "`{name}` cannot be the name of an import: use a name without `#`, other than `changes`"
-            ))
-            .field("name"));
+            return Err(
+                Error::invalid(format!("`{name}` cannot name an import: `#` and `changes` are reserved")).field("name")
+            );
         }
         let called = name.clone();
         // Stores the parts while the text is parsed, so that a large graph is not in memory besides its text.
