@@ -1,4 +1,4 @@
-//! [`Asker`]: the catalog, index, skills and models that answer questions, limited to the files that one caller may see.
+//! `Asker`: the catalog, index, skills and models that answer questions, limited to the files that one caller may see.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

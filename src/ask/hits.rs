@@ -23,7 +23,7 @@ const FIRST_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 const EXTRA_FILES: usize = 10;
 /// Minimum number of files that are reranked by wording. More files did not improve the order (measured).
 const MIN_RERANKED_FILES: usize = 30;
-/// Maximum number of passages read from each of the [`MAX_QUOTED_FILES`] best files: any of them may have the answer.
+/// Maximum number of passages read from each of the `MAX_QUOTED_FILES` best files: any of them may have the answer.
 const MAX_PASSAGES_OF_BEST: usize = 16;
 /// Number of best hits that keep their passages, so that an answer can quote them.
 const MAX_QUOTED_FILES: usize = 4;
@@ -180,7 +180,7 @@ fn words_in_file(question: &Question, record: &FileRecord, fused: &FusedFile, ch
     excerpt::words_present(&question.words, &text).len()
 }
 
-/// Returns the number of files to rerank: at least [`MIN_RERANKED_FILES`]; the best of them become hits.
+/// Returns the number of files to rerank: at least `MIN_RERANKED_FILES`; the best of them become hits.
 pub(super) fn reranked_count(limit: usize) -> usize {
     MIN_RERANKED_FILES.max(limit + EXTRA_FILES)
 }

@@ -263,7 +263,7 @@ fn is_supported(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) ->
     quotations(sentence).iter().all(|quote| cited.iter().any(|it| passage_contains(it, quote)))
 }
 
-/// Returns the texts in quotation marks that have at least [`MIN_QUOTATION_WORDS`] words, as lists of words.
+/// Returns the texts in quotation marks that have at least `MIN_QUOTATION_WORDS` words, as lists of words.
 fn quotations(sentence: &str) -> Vec<Vec<String>> {
     let straight: String =
         sentence.chars().map(|it| if matches!(it, '\u{201c}' | '\u{201d}') { '"' } else { it }).collect();

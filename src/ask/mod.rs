@@ -59,7 +59,7 @@ pub use file_filter::resolve as resolve_filters;
 const MAIL_DATES_WARNING: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
                           with the date its file was modified";
 
-/// Capacity of the event channel of [`Asker::ask_stream`]. While a slow reader keeps the channel full, the answer waits.
+/// Capacity of the event channel of `Asker::ask_stream`. While a slow reader keeps the channel full, the answer waits.
 const CHANNEL_CAPACITY: usize = 64;
 
 impl Asker {
@@ -143,7 +143,7 @@ impl Asker {
         Ok((question, outcome))
     }
 
-    /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a [`Question`].
+    /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a `Question`.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
         let limit = checked_limit(request.limit)?;
         let explain = request.explain;

@@ -24,7 +24,7 @@ use crate::store::FileSet;
 const MAX_FILES_WITHOUT_TEXT: usize = 3;
 /// Minimum fraction of the question's words in the names of a file with text, for the file to be found by name alone.
 const MIN_NAME_SHARE: f32 = 0.3;
-/// Minimum fraction for a file without text: higher than [`MIN_NAME_SHARE`], because such a file has no other evidence.
+/// Minimum fraction for a file without text: higher than `MIN_NAME_SHARE`, because such a file has no other evidence.
 const MIN_NAME_SHARE_WITHOUT_TEXT: f32 = 0.5;
 /// Maximum number of inner names that a hit lists.
 const MAX_INNER_NAMES: usize = 20;

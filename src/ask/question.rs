@@ -43,7 +43,7 @@ impl Question {
     }
 }
 
-/// Returns the wanted limit of hits, or the default one. Fails if it is not between 1 and [`MAX_LIMIT`].
+/// Returns the wanted limit of hits, or the default one. Fails if it is not between 1 and `MAX_LIMIT`.
 pub(super) fn checked_limit(wanted: Option<u32>) -> Result<usize> {
     match wanted.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit as usize),

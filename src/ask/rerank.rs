@@ -144,7 +144,7 @@ fn ratio(some: f32, all: f32) -> f32 {
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-/// Returns the nearness of two words from their sorted positions: 1 for neighbours, 0 beyond [`MAX_WORD_DISTANCE`].
+/// Returns the nearness of two words from their sorted positions: 1 for neighbours, 0 beyond `MAX_WORD_DISTANCE`.
 fn nearness(a: &[u32], b: &[u32]) -> f32 {
     let (mut i, mut j, mut least) = (0, 0, u32::MAX);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {

@@ -28,7 +28,7 @@ impl Terms {
     /// Parses the terms of a question as the user typed it.
     ///
     /// # Errors
-    /// There are more than [`MAX_TERMS`] terms.
+    /// There are more than `MAX_TERMS` terms.
     pub(crate) fn parse(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
         let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {

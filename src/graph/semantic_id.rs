@@ -19,7 +19,7 @@ const CODES: [(&str, &[&str]); 10] = [
 /// The type of entities whose id names no type.
 pub(crate) const PLAIN_TYPE: &str = "Node";
 
-/// Splits a semantic id into name and type. Any other id is the name of an entity of type [`PLAIN_TYPE`].
+/// Splits a semantic id into name and type. Any other id is the name of an entity of type `PLAIN_TYPE`.
 pub(crate) fn split_id(id: &str) -> (&str, &str) {
     let mut parts = id.split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {

@@ -208,7 +208,7 @@ pub fn check_arguments(name: &str, args: &Value) -> Result<()> {
 /// Calls a tool; it sees only the files of a scope.
 ///
 /// # Errors
-/// As [`check_arguments`], and the errors of the tool.
+/// As `check_arguments`, and the errors of the tool.
 pub async fn call_tool(service: &GraphService, name: &str, args: Value, scope: Scope) -> Result<Value> {
     let args = if args.is_null() { json!({}) } else { args };
     check_arguments(name, &args)?;

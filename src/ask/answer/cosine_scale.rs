@@ -57,7 +57,7 @@ impl CosineScale {
 }
 
 impl CosineScaleCache {
-    /// Returns the scale of a model, measured once; `None` if the model fails or takes longer than [`SCALE_TIMEOUT`].
+    /// Returns the scale of a model, measured once; `None` if the model fails or takes longer than `SCALE_TIMEOUT`.
     pub(crate) async fn scale_of(&self, embedder: &Arc<dyn Embedder>) -> Option<CosineScale> {
         let (scales, embedder) = (self.clone(), embedder.clone());
         let measuring = tokio::spawn(async move { scales.measure_once(embedder.as_ref()).await });

@@ -27,7 +27,7 @@ const TITLE_FIELD_KEYS: [&str; 2] = ["title: ", "subject: "];
 /// Number of features.
 pub(super) const FEATURE_COUNT: usize = 23;
 
-/// Name of each feature, in the order of [`Features`].
+/// Name of each feature, in the order of `Features`.
 pub(super) const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "unit_cosine",
     "passage_cosine",

@@ -7,7 +7,7 @@ use crate::model::{Anchor, Block, BlockKind, Chunk, Document, FileRecord, GraphE
 
 /// Maximum number of occurrences of the same words that are checked in a chunk.
 const MAX_OCCURRENCES: usize = 100;
-/// Number of texts without a chunk for which all chunks are searched. After that, only [`NEARBY_CHUNKS`] near the last
+/// Number of texts without a chunk for which all chunks are searched. After that, only `NEARBY_CHUNKS` near the last
 /// match are searched, because each full search costs a scan of all chunks.
 const MAX_FULL_SCANS: usize = 200;
 const NEARBY_CHUNKS: usize = 8;

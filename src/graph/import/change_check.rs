@@ -105,7 +105,7 @@ struct IoEdges<'a> {
 enum PathSearch {
     None,
     Shortest(Vec<NodeIx>),
-    /// The search visited [`MAX_VISITED_EDGES`] edges without a result.
+    /// The search visited `MAX_VISITED_EDGES` edges without a result.
     Unknown,
 }
 

@@ -89,7 +89,7 @@ fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
         }
     }
     types.retain(|it| snapshot.type_numbers(it).is_empty());
-    // Keeps quiet about a relation that is the type of facts: facts without two endpoints have no edge of their relation.
+    // Gives no note about a relation that is the type of facts: facts without two endpoints have no edge of their relation.
     relations.retain(|it| snapshot.relation_numbers(it).is_empty() && snapshot.type_numbers(it).is_empty());
     let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
         names.sort_unstable();
@@ -143,7 +143,7 @@ pub(crate) fn context_names(view: &View, relation: &str) -> Vec<String> {
 /// Returns the elaborated query as AxQL and as `query_ir_v1`, without running it.
 ///
 /// # Errors
-/// As [`run_query`].
+/// As `run_query`.
 pub(crate) fn elaborate_only(view: &View, query: &Query) -> Result<Value> {
     let query = typecheck::infer_types(&view.snapshot, query)?;
     resolve_contexts(view, &query)?;

@@ -335,7 +335,7 @@ impl JsonPath {
 /// Writes a query in its JSON form.
 ///
 /// # Errors
-/// `InvalidArgument` if the limit of the query exceeds [`MAX_LIMIT`].
+/// `InvalidArgument` if the limit of the query exceeds `MAX_LIMIT`.
 pub fn write(query: &Query) -> Result<Value> {
     if query.limit.is_some_and(|it| it > MAX_LIMIT) {
         return Err(Error::invalid(format!("`limit` must be at most {MAX_LIMIT} in query_ir_v1")).field("limit"));

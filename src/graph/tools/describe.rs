@@ -99,7 +99,7 @@ pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, lim
     json!({"entities": found.iter().take(limit).map(entity).collect::<Vec<_>>(), "truncated": truncated})
 }
 
-/// Describes an entity with its attributes and the first [`MAX_EDGES`] edges in each direction.
+/// Describes an entity with its attributes and the first `MAX_EDGES` edges in each direction.
 ///
 /// # Errors
 /// `NotFound` with the most similar name; `InvalidArgument` if several entities match.
