@@ -1,4 +1,4 @@
-//! The asker: the parts of the daemon that answer questions, for the files that one caller may see.
+//! `Asker`: the catalog, index, skills and models that answer questions, limited to the files that one caller may see.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::planner::Planner;
 use crate::skills::Skills;
 use crate::store::FileSet;
 
-/// Answers questions from the index. Cheap to clone.
+/// Answers questions from the index. Clones are cheap and share the catalog and the index.
 #[derive(Clone)]
 pub struct Asker {
     pub(super) catalog: Catalog,
     pub(super) index: Index,
     pub(super) skills: Skills,
     pub(super) librarian: Planner,
-    /// Writes the summary, if a model is configured.
+    /// The language model that writes the summary, if one is configured.
     pub(super) llm: Option<LlmClient>,
     pub(super) privacy: PrivacyMode,
-    /// Redaction of text that is read from a file again.
+    /// Redaction of secrets in text that is read from a file again.
     pub(super) redaction: Redaction,
     pub(super) default_root: Option<PathBuf>,
     pub(super) db_path: PathBuf,
     pub(super) scales: CosineScaleCache,
-    /// The files that the caller may see; all others do not exist for the caller.
+    /// The files that the caller may see; all other files are hidden from the caller.
     pub(super) scope: Scope,
 }
 
 impl Asker {
-    /// Opens an asker over an index, with the configured model and root.
+    /// Creates an asker over an index, with the configured model and default folder.
     ///
     /// # Errors
-    /// The address of the model's server is invalid.
+    /// The address of the configured model server is invalid.
     pub fn new(config: &Config, catalog: Catalog, index: Index, skills: Skills) -> Result<Asker> {
         Ok(Asker {
             catalog,
@@ -62,8 +62,8 @@ impl Asker {
         Asker { scope, ..self.clone() }
     }
 
-    /// Returns whether a passage is still at its place in a file of the caller's scope. Reads a verbatim passage again; for
-    /// other formats the file must be unchanged.
+    /// Returns whether a passage is still at the same location in a file of the caller's scope. Verbatim text is read from
+    /// the file again and compared; for other formats, size and modification time must be unchanged.
     pub async fn passage_is_current(&self, path: &Path, anchor: &Anchor, passage: &str) -> bool {
         let (catalog, scope) = (self.catalog.clone(), self.scope.clone());
         let (path, anchor, passage) = (path.to_path_buf(), anchor.clone(), passage.to_string());
@@ -74,7 +74,7 @@ impl Asker {
         looked.await.unwrap_or(false)
     }
 
-    /// Hides server addresses in a message from callers other than the owner.
+    /// Replaces server addresses in a message, unless the caller may see all files. Logs the message if one was replaced.
     pub(super) fn redact_addresses(&self, text: &str) -> String {
         if self.scope.is_all() {
             return text.to_string();
@@ -91,7 +91,7 @@ impl Asker {
         Ok(FileFilter { scope: self.scope.clone(), ..file_filter::resolve(filters, root)? })
     }
 
-    /// Returns the files that pass the filter, before any leg runs.
+    /// Returns the files that pass the metadata filter; the keyword and vector searches look at these only.
     pub(super) async fn allowed_files(&self, filter: &FileFilter) -> Result<FileSet> {
         if filter.is_empty() {
             return Ok(FileSet::All);

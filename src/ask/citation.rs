@@ -1,4 +1,4 @@
-//! Checks whether a file still holds what the index says. Runs for every hit before it is shown.
+//! Checks whether a file on disk still holds the passage that the index has of it. Runs for every hit before it is shown.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,24 +8,24 @@ use std::time::Duration;
 use crate::files::{self, OpenProblem};
 use crate::model::{Anchor, FileRecord};
 
-/// Longest time for checks of files: a fast disk allows a thousand checks a second.
+/// Timeout of a check of the files of an answer. A fast disk allows a thousand checks per second.
 pub(super) const FILE_CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How a hit compares with the file as it is now.
+/// Result of comparing an indexed passage with the file on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CitationStatus {
-    /// The passage was read again at its place and has the same letters and digits in the same order.
+    /// The passage was read from the file again and has the same letters and digits in the same order.
     Verified,
-    /// Size and modification time are unchanged; the format has no bytes to compare.
+    /// Size and modification time of the file are unchanged, but the bytes could not be compared (not plain text).
     Unchanged,
-    /// The file has changed since it was indexed.
+    /// The file has another size or modification time than when it was indexed, or is not readable.
     Changed,
-    /// The file is gone.
+    /// The file no longer exists.
     Gone,
 }
 
 impl CitationStatus {
-    /// Returns the value for the hit's metadata.
+    /// Returns the name of the status in the metadata of a hit.
     pub(crate) fn name(self) -> &'static str {
         match self {
             CitationStatus::Verified => "verified",
@@ -36,7 +36,7 @@ impl CitationStatus {
     }
 }
 
-/// Compares size and time of the file with the index, and reads the passage again where the format allows it.
+/// Compares size and modification time of the file with the index, then the passage with its bytes if it has a byte range.
 pub(crate) fn check_passage(record: &FileRecord, anchor: &Anchor, passage: &str) -> CitationStatus {
     let mut file = match files::open_beneath(&record.root, &record.found.path) {
         Ok(file) => file,
@@ -51,13 +51,13 @@ pub(crate) fn check_passage(record: &FileRecord, anchor: &Anchor, passage: &str)
     };
     match read_at(&mut file, start, end.saturating_sub(start)) {
         Some(bytes) if same_letters(&String::from_utf8_lossy(&bytes), passage) => CitationStatus::Verified,
-        // Another encoding or markup between the letters neither proves nor refutes the passage.
+        // The bytes may differ because of their encoding or of markup between the letters, which proves nothing.
         Some(_) | None => CitationStatus::Unchanged,
     }
 }
 
-/// Returns whether a quotation is still in the file. Verbatim text is searched at its bytes; for other formats the hash of
-/// the file must be the indexed one.
+/// Returns whether a quotation is still in the file. Verbatim text is searched for in its indexed byte range; for other
+/// formats, the hash of the whole file must be the indexed one.
 pub(crate) fn quote_is_current(record: &FileRecord, anchor: &Anchor, quote: &str) -> bool {
     let Ok(mut file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     if let (true, None, Some(start), Some(end)) = (anchor.verbatim, &anchor.member, anchor.byte_start, anchor.byte_end)
@@ -68,12 +68,11 @@ pub(crate) fn quote_is_current(record: &FileRecord, anchor: &Anchor, quote: &str
     record.hash.as_ref().is_some_and(|hash| files::hash(&file).is_ok_and(|now| now == *hash))
 }
 
-/// Returns whether a passage, or a part of one, is still in the file. In a changed file the passage is searched as a
-/// quotation.
+/// Returns whether a passage is still in the file. If the file has changed, the passage is searched for as a quotation.
 pub(crate) fn passage_is_current(record: &FileRecord, anchor: &Anchor, passage: &str) -> bool {
     match check_passage(record, anchor, passage) {
         CitationStatus::Verified | CitationStatus::Unchanged => true,
-        // Other parts of the file may have changed: the passage itself decides.
+        // The change may be in another part of the file, so looks for the passage itself.
         CitationStatus::Changed => !passage.trim().is_empty() && quote_is_current(record, anchor, passage.trim()),
         CitationStatus::Gone => false,
     }
@@ -85,7 +84,7 @@ fn has_indexed_size_and_time(file: &File, record: &FileRecord) -> bool {
     now.len() == record.found.size && modified_ns == record.found.modified_ns
 }
 
-/// Compares letters and digits only: a passage of several blocks leaves out the marks between them.
+/// Compares letters and digits only, because a passage of several blocks lacks the markup between the blocks.
 fn same_letters(file: &str, passage: &str) -> bool {
     fn letters(text: &str) -> impl Iterator<Item = char> + '_ {
         text.chars().filter(|it| it.is_alphanumeric())
@@ -94,7 +93,7 @@ fn same_letters(file: &str, passage: &str) -> bool {
 }
 
 fn read_at(file: &mut File, start: u64, length: u64) -> Option<Vec<u8>> {
-    /// No chunk is longer. The limit keeps a corrupt anchor from allocating a large buffer.
+    /// Maximum number of bytes read; every chunk is shorter. Keeps a corrupt anchor from allocating a large buffer.
     const LONGEST: u64 = 1 << 20;
     let length = usize::try_from(length.min(LONGEST)).ok()?;
     file.seek(SeekFrom::Start(start)).ok()?;

@@ -1,4 +1,4 @@
-//! Cuts a part out of a document by its place.
+//! Cuts out the part of a document at a given location: member, part, sheet, cells, pages or lines.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,14 +8,14 @@ use crate::error::{Error, Result};
 use crate::model::{Anchor, Block, BlockKind, Document, Place, Redaction, parse_cells, parse_span};
 use crate::secrets::{REDACTED, Redactor};
 
-/// Most names that an error lists.
+/// Maximum number of existing names or cell ranges that an error lists.
 const MAX_LISTED_NAMES: usize = 20;
 
-/// Separator between the cells of a row.
+/// Separator between the cells of a row in the text of a table.
 const CELL_SEPARATOR: &str = " | ";
 
 impl Asker {
-    /// Cuts out a part of a document, see [`cut_document`].
+    /// Cuts out a part of a document and redacts its secrets as configured, see [`cut_document`].
     ///
     /// # Errors
     /// See [`cut_document`].
@@ -24,11 +24,11 @@ impl Asker {
     }
 }
 
-/// Cuts out of a document the part at a place. `raw` is the file's own text if its lines are those of the anchors; unlike
-/// the document it has blank lines and marks. `name` is the file, for messages.
+/// Cuts out the part of a document at `place`. `raw` is the text of the file, if its line numbers are those of the anchors;
+/// unlike the document, it has blank lines and markup. `name` is the name of the file for messages.
 ///
 /// # Errors
-/// `NotFound` with the existing places if there is no such place; `InvalidArgument` if the place is invalid.
+/// `NotFound` if the document has no such part (the message lists existing ones); `InvalidArgument` if `place` is invalid.
 fn cut_document(
     document: Document,
     place: &Place,
@@ -40,7 +40,7 @@ fn cut_document(
     if let Some(member) = &place.member {
         window.keep_matching("member", member, |it| it.member.as_ref() == Some(member), |it| it.member.clone())?;
     }
-    // Line numbers suffice: the symbol before them may have been renamed since.
+    // Line numbers suffice if the part is unknown: the symbol in the location may have been renamed since.
     let is_part_known =
         || window.document.blocks.iter().any(|it| place.part.as_ref().is_some_and(|part| it.anchor.is_part(part)));
     if let Some(part) = &place.part
@@ -71,7 +71,7 @@ struct DocumentCutter<'n> {
 }
 
 impl DocumentCutter<'_> {
-    /// Keeps the blocks that match a name.
+    /// Keeps the blocks whose anchor matches. If none does, the error lists the existing names of this kind.
     fn keep_matching(
         &mut self,
         kind: &str,
@@ -84,10 +84,13 @@ impl DocumentCutter<'_> {
             let more = names.len().saturating_sub(MAX_LISTED_NAMES);
             let mut told: Vec<String> = names.into_iter().take(MAX_LISTED_NAMES).map(|it| format!("`{it}`")).collect();
             told.extend((more > 0).then(|| format!("{more} more")));
-            let there =
-                if told.is_empty() { format!("it has no {kind}s") } else { format!("there are {}", told.join(", ")) };
+            let there = if told.is_empty() {
+                format!("the file has no {kind}s")
+            } else {
+                format!("there are {}", told.join(", "))
+            };
             return Err(
-                Error::not_found(format!("`{}` holds no text at {kind} `{wanted}`: {there}", self.name)).field(kind)
+                Error::not_found(format!("`{}` has no text at {kind} `{wanted}`: {there}", self.name)).field(kind)
             );
         }
         self.document.blocks.retain(|it| is_it(&it.anchor));
@@ -130,12 +133,13 @@ impl DocumentCutter<'_> {
         }
         if kept.is_empty() {
             let shown = ranges.iter().take(MAX_LISTED_NAMES).cloned().collect::<Vec<_>>().join(", ");
-            let there = if ranges.is_empty() { "it has no cells".to_string() } else { format!("there are {shown}") };
-            let text = format!("`{}` holds no text at cell `{wanted}`: {there}", self.name);
+            let there =
+                if ranges.is_empty() { "the file has no cells".to_string() } else { format!("there are {shown}") };
+            let text = format!("`{}` has no text at cell `{wanted}`: {there}", self.name);
             return Err(Error::not_found(text).field("cell"));
         }
         if !blurred.is_empty() {
-            let text = format!("the cells of {} cannot be separated: all of them are shown", blurred.join(", "));
+            let text = format!("cannot separate the cells of {}: the whole range is shown", blurred.join(", "));
             self.document.problems.push(text);
         }
         self.document.blocks = kept;
@@ -154,7 +158,7 @@ impl DocumentCutter<'_> {
             None => vec![None; (last - first + 1) as usize],
         };
         for block in &self.document.blocks {
-            // The document may have blacked out text that the file still shows.
+            // Lines with redacted text come from the document, because the raw text may still show the secret.
             if raw.is_none() || block.text.contains(REDACTED) {
                 overlay_block(block, first, &mut shown);
             }
@@ -167,7 +171,7 @@ impl DocumentCutter<'_> {
     }
 }
 
-/// Checks that the first item of a range exists.
+/// Returns an error unless the document has a page or line `first`; `most` is the highest one.
 fn ensure_in_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Result<()> {
     let there = match most {
         Some(most) if first <= most => return Ok(()),
@@ -177,7 +181,7 @@ fn ensure_in_range(name: &str, kind: &str, first: u32, most: Option<u32>) -> Res
     Err(Error::not_found(format!("`{name}` {there}")).field(kind))
 }
 
-/// Returns the lines of a range with their secrets blacked out.
+/// Returns a range of the lines of a file, with secrets redacted.
 pub(super) fn redacted_lines(lines: &[&str], range: Range<usize>, redaction: Redaction) -> Vec<Option<String>> {
     let text = lines.concat();
     let places = Redactor::new(redaction).secret_ranges(&text);
@@ -199,7 +203,7 @@ pub(super) fn redacted_lines(lines: &[&str], range: Range<usize>, redaction: Red
     shown
 }
 
-/// Replaces the shown lines by the lines of a block. Text of the block beyond its last line is added to that line.
+/// Replaces shown lines by the lines of a block. Extra lines, for which its anchor has no number, join its last line.
 fn overlay_block(block: &Block, first: u32, shown: &mut [Option<String>]) {
     let (Some(start), Some(end)) = (block.anchor.line_start, block.anchor.line_end) else { return };
     let index = |line: u32| line.checked_sub(first).map(|it| it as usize).filter(|it| *it < shown.len());
@@ -220,14 +224,14 @@ fn overlay_block(block: &Block, first: u32, shown: &mut [Option<String>]) {
 
 type Cell = (u32, u32);
 
-/// Returns the intersection of two areas.
+/// Returns the intersection of two cell ranges, each given by its first and last cell.
 fn intersection((a, b): (Cell, Cell), (c, d): (Cell, Cell)) -> Option<(Cell, Cell)> {
     let (first, last) = ((a.0.max(c.0), a.1.max(c.1)), (b.0.min(d.0), b.1.min(d.1)));
     (first.0 <= last.0 && first.1 <= last.1).then_some((first, last))
 }
 
-/// Returns the cells of an area of a table. Returns `None` if rows or columns of the text are ambiguous: the text omits
-/// blank rows and shortens wide gaps.
+/// Returns the cells of the range `both` from the text of a table that covers the range `own`. Returns `None` if the rows or
+/// columns of the text are ambiguous, because the text omits blank rows and shortens wide gaps.
 fn cut_cells(text: &str, own: (Cell, Cell), both: (Cell, Cell)) -> Option<String> {
     if own == both {
         return Some(text.to_string());
@@ -239,7 +243,7 @@ fn cut_cells(text: &str, own: (Cell, Cell), both: (Cell, Cell)) -> Option<String
     }
     let mut shown = Vec::new();
     for row in &rows[(both.0.0 - own.0.0) as usize..=(both.1.0 - own.0.0) as usize] {
-        // The first row of a block has lost the space before its first bar.
+        // Restores the space that was trimmed before an empty first cell.
         let row = if row.starts_with("| ") { format!(" {row}") } else { row.to_string() };
         let cells: Vec<&str> = row.split(CELL_SEPARATOR).collect();
         if cells.len() > width as usize {
@@ -252,7 +256,7 @@ fn cut_cells(text: &str, own: (Cell, Cell), both: (Cell, Cell)) -> Option<String
     Some(shown.join("\n"))
 }
 
-/// Returns the range and the sheet of a block of cells.
+/// Returns the range of a block of cells and its sheet, for messages.
 fn describe_cells(block: &Block) -> Option<String> {
     let cell = block.anchor.cell.as_ref()?;
     Some(block.anchor.sheet.as_ref().map_or_else(|| cell.clone(), |sheet| format!("{cell} of sheet {sheet}")))

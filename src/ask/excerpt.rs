@@ -1,4 +1,4 @@
-//! Selects the part of a passage that shows why it matched. Pure.
+//! Selects the excerpt of a passage: the sentences that show best why the passage matched. Pure functions.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,23 +8,23 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::ask::numbers;
 use crate::text;
 
-/// Length limit of an excerpt in characters.
+/// Maximum length of an excerpt in characters.
 const EXCERPT_CHARS: usize = 420;
 
-/// English function words, sorted.
+/// English function words, sorted for binary search.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how",
     "i", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "show", "that", "the", "their", "there", "this",
     "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you",
 ];
 
-/// Bytes of the longest function word.
+/// Length of the longest function word in bytes.
 const MAX_FUNCTION_WORD_BYTES: usize = 5;
 
-/// Shorter words match only as a whole.
+/// Minimum length of a word in bytes to match its inflected forms; shorter words must be equal as a whole.
 const MIN_INFLECTED_BYTES: usize = 4;
 
-/// `s`, `ed`, `ing`: longer endings make another word.
+/// Maximum length of an ending in bytes (`s`, `ed`, `ing`): with a longer ending, it is another word.
 const MAX_ENDING_BYTES: usize = 3;
 
 /// Returns whether a lower-case word is a function word, which says nothing about where a passage matches.
@@ -32,7 +32,7 @@ pub(super) fn is_function_word(word: &str) -> bool {
     word.len() <= MAX_FUNCTION_WORD_BYTES && FUNCTION_WORDS.binary_search(&word).is_ok()
 }
 
-/// Returns the content words of a question in order: lower case, numbers in one notation, no repeats.
+/// Returns the content words of a question in order: lower case, numbers in one notation, without duplicates.
 pub(crate) fn content_words(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut words: Vec<String> = numbers::canonical_numbers(question).unicode_words().map(str::to_lowercase).collect();
@@ -41,12 +41,12 @@ pub(crate) fn content_words(question: &str) -> Vec<String> {
     words
 }
 
-/// Returns the words that occur in the text, in the order of `words`. A word also matches one with a short ending added, so
+/// Returns those of `words` that occur in a text, in the order of `words`. A word also matches with a short ending added:
 /// `contract` matches `contracts`.
 pub(crate) fn words_present<'a>(words: &'a [String], text: &str) -> Vec<&'a str> {
     let text = numbers::canonical_numbers(text).to_lowercase();
-    // A byte search rejects most words first: splitting a text into words takes much longer, and most passages hold few of
-    // them.
+    // Rejects most words by a byte search first, because splitting the text into words takes much longer, and most passages
+    // contain few of the words.
     let may_stand = |word: &&str| memchr::memmem::find(text.as_bytes(), stable_prefix(word).as_bytes()).is_some();
     let possible: Vec<&str> = words.iter().map(String::as_str).filter(may_stand).collect();
     let mut missing = possible.clone();
@@ -67,21 +67,21 @@ fn same_word(wanted: &str, present: &str) -> bool {
     short == long || (is_inflected() && long.starts_with(short))
 }
 
-/// Returns a prefix that every text with this word contains, with any ending of the word.
+/// Returns the beginning of a word, which is the same with any of its endings.
 fn stable_prefix(word: &str) -> &str {
     let least = word.len().saturating_sub(MAX_ENDING_BYTES).max(MIN_INFLECTED_BYTES);
     &word[..word.floor_char_boundary(least)]
 }
 
-/// Returns the sentences of `text` that contain a letter or digit, as byte ranges.
+/// Returns the byte ranges of the sentences of `text` that contain a letter or digit.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut ranges = text::sentences(text);
     ranges.retain(|range| text[range.clone()].contains(char::is_alphanumeric));
     ranges
 }
 
-/// Returns the byte range of the sentence that holds most of the words, trimmed. Falls back to the first sentence, and to an
-/// empty range for a text without letters.
+/// Returns the byte range of the sentence that has most of the words, without surrounding spaces. If no sentence has any,
+/// returns the first one; for a text without letters, an empty range.
 pub(crate) fn best_sentence(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
     let Some(range) = ranges.get(best_sentence_index(words, text, &ranges)) else { return 0..0 };
@@ -101,7 +101,7 @@ fn best_sentence_index(words: &[String], text: &str, ranges: &[Range<usize>]) ->
     best.0
 }
 
-/// Returns the byte range of the excerpt of a passage: the best sentence and as many neighbours as fit.
+/// Returns the byte range of the excerpt of a passage: the sentence with most of the words, and as many neighbours as fit.
 pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
     let ranges = sentences(text);
     if ranges.is_empty() {
@@ -110,7 +110,7 @@ pub(crate) fn excerpt(words: &[String], text: &str) -> Range<usize> {
     expand_to_window(text, &ranges, best_sentence_index(words, text, &ranges))
 }
 
-/// Returns the byte range of the sentence at a byte and as many neighbours as fit.
+/// Returns the byte range of an excerpt around a byte: the sentence at this byte, and as many neighbours as fit.
 pub(crate) fn excerpt_at(text: &str, byte: usize) -> Range<usize> {
     let ranges = sentences(text);
     let best = ranges.partition_point(|it| it.end <= byte);

@@ -1,4 +1,4 @@
-//! Validates the metadata filters of a plan and resolves them to exact values.
+//! Validates the metadata filters of a plan and resolves them to exact values for the catalog.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 use crate::model::{FileFilter, L0Filters};
 use crate::units;
 
-/// Resolves filters to a [`FileFilter`]: dates become nanoseconds, extensions lower case without the dot.
+/// Resolves filters to a [`FileFilter`]: dates to nanoseconds, extensions to lower case without the dot.
 ///
 /// # Errors
-/// A date, glob or range is invalid; the message names it.
+/// A date, glob or range is invalid; the message names the filter.
 pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> {
     if let Some(glob) = &filters.path_glob {
         globset::Glob::new(glob)
-            .map_err(|error| Error::invalid(format!("bad glob `{glob}`: {error}")).field("filters.path_glob"))?;
+            .map_err(|error| Error::invalid(format!("invalid glob `{glob}`: {error}")).field("filters.path_glob"))?;
     }
     if let (Some(least), Some(most)) = (filters.min_size, filters.max_size)
         && least > most
@@ -29,7 +29,7 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     if let (Some(after), Some(before)) = (modified_after_ns, modified_before_ns)
         && after >= before
     {
-        return Err(Error::invalid("modified_after is not before modified_before").field("filters.modified_after"));
+        return Err(Error::invalid("modified_after must be before modified_before").field("filters.modified_after"));
     }
     Ok(FileFilter {
         under: under.map(PathBuf::from),
@@ -44,10 +44,10 @@ pub fn resolve(filters: &L0Filters, under: Option<&Path>) -> Result<FileFilter> 
     })
 }
 
-/// Parses a moment as `units::parse_moment` does, and returns nanoseconds since the epoch.
+/// Parses a date or time as `units::parse_moment` does, and returns nanoseconds since the epoch. `name` is for the error.
 fn parse_nanoseconds(name: &str, text: &str) -> Result<i64> {
     units::parse_moment(text).and_then(|it| it.timestamp_nanos_opt()).ok_or_else(|| {
-        Error::invalid(format!("cannot understand the date `{text}` of {name}"))
+        Error::invalid(format!("cannot parse `{text}` as the date of {name}"))
             .field(format!("filters.{name}"))
             .hint("write 2026-03-31 or 2026-03-31T12:00:00Z")
     })

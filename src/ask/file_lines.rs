@@ -1,4 +1,4 @@
-//! Reads lines of a file around an indexed piece of them, without secrets.
+//! Reads whole lines of a file around an indexed piece of text, unless they contain a secret.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,11 +8,11 @@ use crate::files;
 use crate::model::{Anchor, FileRecord, Redaction};
 use crate::secrets::{self, Redactor};
 
-/// Longest line that is shown; the rest is cut off.
+/// Maximum length of a shown line; longer lines are cut.
 pub(super) const MAX_LINE_BYTES: usize = 4 << 10;
 
-/// Reads the rest of a line around a piece of it. Returns the line and the bytes before the piece. Returns `None` if the
-/// piece is not there any more, or if the rest is unreadable or holds a secret.
+/// Reads the whole line around a piece of text. Returns the line and the offset of the piece in it. Returns `None` if the
+/// piece is no longer at this location, or if the rest of the line is unreadable or contains a secret.
 pub(super) fn read_whole_line(
     record: &FileRecord,
     anchor: &Anchor,
@@ -37,12 +37,12 @@ pub(super) fn read_whole_line(
     Some((line.to_string(), piece - first))
 }
 
-/// Returns whether a secret overlaps a line: a key may begin long before it.
+/// Returns whether a secret overlaps a line. Reads the bytes around the line too, because a key may begin long before it.
 fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -> Option<bool> {
     let end = start + line.len() as u64;
     let from = start.saturating_sub(secrets::MAX_SECRET_BYTES as u64);
     let bytes = read_range(file, from..end + secrets::MAX_SECRET_BYTES as u64)?;
-    // The surrounding bytes may be cut within a character.
+    // Decodes lossily: the surrounding bytes may begin or end within a character.
     let before = String::from_utf8_lossy(bytes.get(..(start - from) as usize)?);
     let behind = String::from_utf8_lossy(bytes.get((end - from) as usize..)?);
     let shown = before.len()..before.len() + line.len();
@@ -50,7 +50,7 @@ fn holds_secret(file: &mut File, start: u64, line: &str, redaction: Redaction) -
     Some(places.iter().any(|it| it.start < shown.end && it.end > shown.start))
 }
 
-/// Reads a byte range, or as much of it as the file has.
+/// Reads a byte range, or the part of the range that the file has.
 pub(super) fn read_range(file: &mut File, range: Range<u64>) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(range.start)).ok()?;
     let mut bytes = Vec::new();

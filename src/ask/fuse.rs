@@ -1,47 +1,49 @@
-//! Fuses the keyword leg and the vector leg: each file gets one score from its best keyword match and its best vector match.
+//! Fuses the ranked lists of keyword search and vector search (the two legs): each file gets one score from its best keyword
+//! match and its best vector match.
 //!
-//! Pure. The callers decide what the legs search for and how the result is used.
+//! The functions here are pure: callers run the searches and use the result.
 //!
 //! The score is `v * max(cosine, 0) + (1 - v) * bm25 / (bm25 + h)`, with the [`Weights`] `v` and `h`. Cosine and BM25 are
-//! the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so it compares
-//! across questions: nonsense scores low. Min-max scaling of both legs per question orders no better (measured) and scores
-//! the best answer to nonsense near 1. Reciprocal rank fusion orders worse.
+//! the highest of any chunk of the file. The score lies in 0..1 and does not depend on the other candidates, so scores of
+//! different questions can be compared: nonsense scores low. Min-max scaling of both lists per question does not improve the
+//! order (measured) and gives the best answer to nonsense a score near 1. Reciprocal rank fusion gives a worse order.
 //!
 //! [`apply_feedback`] then scores the best files again (pseudo-relevance feedback), with the question moved towards the best
 //! passages `b`, one from each of the two best files: `(cos(q, d) + 0.7 * mean of cos(q, b) * cos(b, d)) / 1.7`. A passage
-//! similar to a good answer is more likely an answer too, even with other words. The factor `cos(q, b)` gives little weight
-//! to a passage `b` far from the question, which keeps nonsense low; a moved vector normalised to length 1 again would not.
+//! similar to a good answer is more likely to be an answer too, even with other words. The factor `cos(q, b)` gives little
+//! weight to a passage `b` far from the question, which keeps nonsense low; normalizing the moved vector would undo that.
 //!
-//! [`boost_named_files`] raises a file with words of the question in its names: `score + (1 - score) * 0.9 * share^2`. The share is
-//! the part of the question's words that the names hold. Words rare in names weigh more, and words in no name weigh most, so
-//! that one common word of a long question is worth nothing.
+//! [`boost_named_files`] raises a file with words of the question in its names: `score + (1 - score) * 0.9 * share^2`. The
+//! share is the fraction of the question's words that the names contain. Words that are rare in names weigh more, and words
+//! that no name has weigh most, so one common word of a long question adds almost nothing.
 //!
-//! The `rerank` module adds the score for the wording of the passages.
+//! The `rerank` module then raises the score of files whose passages have the wording of the question.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::model::{ChunkId, FileId, LegHit};
 
-/// Number of best files that feedback uses. One file is a gamble, more files mislead.
+/// Number of best files that feedback uses. One file may be a wrong one; more than two lead away from the question.
 const FEEDBACK_FILES: usize = 2;
-/// Weight of the feedback passages.
+/// Weight of the feedback passages in the moved question vector; the question itself has weight 1.
 const FEEDBACK_WEIGHT: f32 = 0.7;
 
-/// Score of a name that holds every word of a question.
+/// Score that a file gets for a name that contains every word of the question.
 const NAME_WEIGHT: f32 = 0.9;
 
-/// Weights of the two legs.
+/// Weights of keyword search and vector search in the score of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// Weight of the vector leg, 0 to 1; the keyword leg has the rest.
+    /// Weight of the cosine, 0 to 1; the BM25 term has the weight `1 - vector`.
     pub vector: f32,
-    /// BM25 value that scores one half. Above 0.
+    /// The BM25 value that counts as 0.5 in the keyword term; must be above 0.
     pub bm25_half: f32,
 }
 
 impl Default for Weights {
-    /// Tuned for nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.6, and 10 to 20.
+    /// Tuned for nDCG@10 on two collections of abstracts at once. The maximum is flat: 0.5 to 0.6 for `vector`, and 10 to 20
+    /// for `bm25_half`.
     fn default() -> Weights {
         Weights { vector: 0.55, bm25_half: 12.0 }
     }
@@ -58,30 +60,30 @@ impl Weights {
 /// A matching file with its best chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FusedFile {
-    /// The file.
+    /// Id of the file.
     pub file_id: FileId,
-    /// Its best chunk.
+    /// Id of the best chunk of the file, which the hit shows.
     pub chunk_id: ChunkId,
-    /// 0 to 1, comparable across questions; the order of the answer.
+    /// Score of the file, 0 to 1, comparable across questions; hits are sorted by it.
     pub score: f32,
-    /// Rank (from 1) and BM25 of the chunk in the keyword leg, if it was there.
+    /// Rank (from 1) and BM25 of the chunk in the keyword search; `None` if that search did not return the chunk.
     pub keyword: Option<(usize, f32)>,
-    /// Rank (from 1) and cosine of the chunk in the vector leg, if it was there.
+    /// Rank (from 1) and cosine of the chunk in the vector search; `None` if that search did not return the chunk.
     pub vector: Option<(usize, f32)>,
-    /// Cosine of the chunk with the question, also where the vector leg ended above it.
+    /// Cosine between the chunk and the question; also known for chunks that only the keyword search returned.
     pub similarity: Option<f32>,
-    /// Cosine with the question moved by [`apply_feedback`].
+    /// Cosine between the chunk and the question moved by [`apply_feedback`].
     pub feedback_similarity: Option<f32>,
-    /// Share of the question's words that the file's names hold.
+    /// Fraction of the question's words that the names of the file contain, 0 to 1; rare words count more.
     pub name_share: Option<f32>,
-    /// The other matching chunks of the file, best first, each with its own facts.
+    /// The other matching chunks of the file, best first, each with its own ranks and scores.
     pub other_chunks: Vec<FusedFile>,
-    /// Paths of the near-duplicates that were moved behind.
+    /// Paths of the near-duplicates of this file, which were moved behind all other files.
     pub copies: Vec<String>,
 }
 
 impl FusedFile {
-    /// Makes a chunk of a file that neither leg found.
+    /// Makes a chunk of a file that neither search found: the score is 0.
     pub(crate) fn without_legs(file_id: FileId, chunk_id: ChunkId) -> FusedFile {
         FusedFile {
             file_id,
@@ -102,12 +104,13 @@ impl FusedFile {
         std::iter::once(self).chain(&self.other_chunks)
     }
 
-    /// Returns the score of this chunk alone.
+    /// Returns the score of this chunk without the other chunks of the file.
     pub(crate) fn own_score(&self, weights: &Weights) -> f32 {
         weights.score(self.feedback_similarity.or(self.similarity), self.keyword.map(|(_, bm25)| bm25))
     }
 
-    /// Makes another chunk of the file the shown one; the score of the file stays.
+    /// Makes another chunk of the file the shown one. The score of the file stays, and the former chunk stays among the
+    /// other chunks.
     pub(crate) fn show_chunk(&mut self, chunk_id: &ChunkId) {
         let Some(place) = self.other_chunks.iter().position(|it| it.chunk_id == *chunk_id) else { return };
         let mut shown = self.other_chunks.swap_remove(place);
@@ -120,8 +123,8 @@ impl FusedFile {
     }
 }
 
-/// Fuses the legs, each best first, into files, best first. `extra_similarities` holds the cosines of chunks that only the
-/// keyword leg found. A chunk with an unknown cosine scores 0 for it.
+/// Fuses the results of both searches, each best first, into files, best first. `extra_similarities` holds the cosines of
+/// chunks that only the keyword search found. A chunk without a known cosine gets 0 for the cosine.
 pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit], weights: &Weights) -> Vec<FusedFile> {
     let mut chunks = candidates(keyword, vector, extra_similarities);
     for chunk in &mut chunks {
@@ -133,13 +136,13 @@ pub fn fuse(keyword: &[LegHit], vector: &[LegHit], extra_similarities: &[LegHit]
     files
 }
 
-/// Breaks ties by id, so that the same question has the same answer.
+/// Sorts by score, highest first. Breaks ties by id, so that repeating a question gives the same order.
 fn best_first(a: &FusedFile, b: &FusedFile) -> Ordering {
     let by_score = b.score.total_cmp(&a.score);
     by_score.then_with(|| (a.file_id, &a.chunk_id).cmp(&(b.file_id, &b.chunk_id)))
 }
 
-/// Returns each chunk of either leg once, without a score.
+/// Returns each chunk that a search found once, with ranks and similarity but without a score.
 fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<FusedFile> {
     let mut chunks: Vec<FusedFile> = Vec::with_capacity(keyword.len() + vector.len());
     let mut places: HashMap<(FileId, &ChunkId), usize> = HashMap::new();
@@ -165,7 +168,8 @@ fn candidates(keyword: &[LegHit], vector: &[LegHit], extra: &[LegHit]) -> Vec<Fu
     chunks
 }
 
-/// Raises the scores of files with words of the question in their names, and sorts all files again.
+/// Raises the scores of files with words of the question in their names, and sorts all files again. `share` returns the
+/// fraction of the question that the names of a file contain.
 pub(crate) fn boost_named_files(files: &mut [FusedFile], share: impl Fn(FileId) -> Option<f32>) {
     for file in files.iter_mut() {
         file.name_share = share(file.file_id);
@@ -174,13 +178,13 @@ pub(crate) fn boost_named_files(files: &mut [FusedFile], share: impl Fn(FileId) 
     files.sort_by(best_first);
 }
 
-/// Returns the score of a name that holds this share of the question, 0 to 1.
+/// Returns the score of a name that contains this fraction (0 to 1) of the question's words.
 pub(crate) fn name_score(share: f32) -> f32 {
     NAME_WEIGHT * share.clamp(0.0, 1.0).powi(2)
 }
 
-/// Moves a question vector of norm 1 towards the best passages, each given with its cosine to the question. The dot product
-/// of the result with a passage vector is at most 1. The result has no norm 1, see the module.
+/// Moves a question vector of norm 1 towards the best passages, each given with its cosine to the question. The result is
+/// not normalized (see the module docs); its dot product with a passage vector is at most 1.
 fn move_query(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
     let mut moved = query.to_vec();
     if best.is_empty() {
@@ -195,7 +199,7 @@ fn move_query(query: &[f32], best: &[(f32, &[f32])]) -> Vec<f32> {
 }
 
 /// Scores files, best first, again with pseudo-relevance feedback, and sorts them. `vectors` holds the vectors of their best
-/// chunks, of norm 1. A file without vectors keeps its score.
+/// chunks, normalized to length 1. A file without vectors keeps its score.
 pub(crate) fn apply_feedback(
     files: &mut [FusedFile],
     query: &[f32],
@@ -224,7 +228,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// Returns how the score of a file was computed.
+/// Returns the formula of the score of a file and its values for this file, as JSON.
 pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     let weights = Weights::default();
     serde_json::json!({
@@ -244,8 +248,8 @@ pub(crate) fn explain_score(fused: &FusedFile) -> serde_json::Value {
     })
 }
 
-/// Groups chunks by file and keeps the best chunk of each. Scores the file by its best value in each leg, since the words
-/// may be in one passage and the meaning in the next.
+/// Groups chunks by file and keeps the best chunk of each file. Combines the best cosine and the best BM25 of any chunks,
+/// since the words may be in one passage and the meaning in the next.
 fn merge_by_file(chunks: Vec<FusedFile>, weights: &Weights) -> Vec<FusedFile> {
     let mut files: Vec<(FusedFile, Option<f32>, Option<f32>)> = Vec::new();
     let mut places: HashMap<FileId, usize> = HashMap::new();
@@ -291,7 +295,7 @@ mod tests {
         hits.iter().map(hit).collect()
     }
 
-    /// Fuses with the default weights and returns the files in order.
+    /// Fuses with the default weights, compares the order of the files, and returns the files.
     fn check(keyword: &[(FileId, &str, f32)], vector: &[(FileId, &str, f32)], expected: &[FileId]) -> Vec<FusedFile> {
         let fused = fuse(&hits(keyword), &hits(vector), &[], &Weights::default());
         assert_eq!(fused.iter().map(|it| it.file_id).collect::<Vec<_>>(), expected);
@@ -361,7 +365,7 @@ mod tests {
         check(&[(1, "a", 5.0), (2, "a", 5.0)], &[(1, "a", 0.5), (2, "a", 0.5)], &[1, 2]);
     }
 
-    /// Runs feedback over files with these vectors that only the vector leg found.
+    /// Runs feedback over files with these vectors that only the vector search found.
     fn check_feedback(query: &[f32], vectors: &[(FileId, [f32; 3])]) -> Vec<FusedFile> {
         let mut near: Vec<(FileId, &str, f32)> = vectors.iter().map(|(id, it)| (*id, "a", dot(query, it))).collect();
         near.sort_by(|a, b| b.2.total_cmp(&a.2));

@@ -1,8 +1,8 @@
-//! Searches the indexed text line by line, in every file format.
+//! Searches the indexed text of files line by line for a pattern, in every file format.
 //!
-//! If a passage is verbatim text, the whole line is read from the current file. For other formats the line is that of the
-//! extracted text, with a place as exact as the format allows. A line split between two passages is matched piece by piece.
-//! It is also shown in pieces if the rest of it holds a secret.
+//! If a passage is verbatim text, its whole line is read from the current file. For other formats, the line is that of the
+//! extracted text, with a location as exact as the format allows. A line that is split between two passages is matched, and
+//! shown, piece by piece. Only a piece is shown too if the rest of the line contains a secret.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -21,14 +21,14 @@ use crate::model::{
 };
 use crate::store::FileSet;
 
-/// Limit when the request sets none.
+/// Maximum number of matching lines when the request sets no limit.
 const DEFAULT_LIMIT: u32 = 1_000;
-/// Highest limit of a request.
+/// Highest limit that a request may set; a higher one is an error.
 const MAX_LIMIT: u32 = 10_000;
-/// Memory limit of a compiled pattern, against patterns made to exhaust it.
+/// Maximum memory of a compiled pattern in bytes. A pattern that needs more is rejected, so no pattern can exhaust memory.
 const MAX_REGEX_BYTES: usize = 4 << 20;
 impl Asker {
-    /// Finds the matching lines.
+    /// Returns the lines that match the pattern, up to the limit.
     ///
     /// # Errors
     /// The pattern or a filter is invalid, or the index cannot be read.
@@ -53,7 +53,7 @@ impl Asker {
                     lines += found;
                     raw.push((stored.file_id, stored.chunk));
                 }
-                // Passages overlap, so a line may be counted twice: collects up to twice the limit.
+                // Collects up to twice the limit, because passages overlap and a line may be counted twice.
                 lines <= limit * 2
             })
             .await?;
@@ -85,30 +85,33 @@ fn compile_pattern(request: &GrepRequest) -> Result<Regex> {
             |error| {
                 let reason = error.to_string();
                 let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                Error::invalid(format!("cannot understand the pattern `{}`: {reason}", request.pattern))
+                Error::invalid(format!("cannot parse the pattern `{}`: {reason}", request.pattern))
                     .hint("for plain text use --fixed-strings")
             },
         )?;
     if regex.is_match("") {
-        return Err(Error::invalid(format!("the pattern `{}` matches every line", request.pattern)));
+        return Err(Error::invalid(format!(
+            "the pattern `{}` matches every line: it must not match empty text",
+            request.pattern
+        )));
     }
     Ok(regex)
 }
 
-/// The pattern, and how its matches are shown.
+/// The compiled pattern of a request, and how to show its matches.
 struct GrepQuery<'r> {
     regex: &'r Regex,
     redaction: Redaction,
     context: ContextLines,
 }
 
-/// Returns every line once, by path and place. Omits files that are gone.
+/// Returns each matching line once, ordered by path and location. Leaves out files that are gone.
 fn collect_matches(
     wanted: &GrepQuery<'_>,
     records: &HashMap<FileId, FileRecord>,
     raw: &[(FileId, Chunk)],
 ) -> Vec<GrepMatch> {
-    // Two roots may hold files of the same path.
+    // Groups by path and file id, because two roots may have files with the same relative path.
     let mut by_file: BTreeMap<(&Path, FileId), (&FileRecord, Vec<&Chunk>)> = BTreeMap::new();
     for (id, chunk) in raw {
         if let Some(record) = records.get(id) {
@@ -134,7 +137,7 @@ fn collect_matches(
     all
 }
 
-/// Returns the number of matching lines.
+/// Returns the number of lines of a chunk that match, headings included.
 fn count_matching_lines(regex: &Regex, chunk: &Chunk) -> usize {
     let context = &chunk.text[..chunk.body_start as usize];
     let headings = match regex.is_match(context) {
@@ -144,8 +147,8 @@ fn count_matching_lines(regex: &Regex, chunk: &Chunk) -> usize {
     headings + chunk.body().lines().filter(|line| regex.is_match(line)).count()
 }
 
-/// Returns the lines of one passage with their byte offsets: the headings above it that occur nowhere else, and the lines of
-/// its body.
+/// Returns the lines of a chunk with their byte offsets: the headings above the chunk that are the line of no other chunk,
+/// then the lines of its body.
 fn lines_of<'c>(chunk: &'c Chunk, places: &PlaceIndex<'_>) -> impl Iterator<Item = (usize, &'c str)> + use<'c> {
     let headings: Vec<_> = places.headings().map(|it| (it.start, &chunk.text[it])).collect();
     let mut at = chunk.body_start as usize;
@@ -156,7 +159,7 @@ fn lines_of<'c>(chunk: &'c Chunk, places: &PlaceIndex<'_>) -> impl Iterator<Item
     }))
 }
 
-/// Returns the matching lines of one passage, each with its own place. Only the first match on a line is marked.
+/// Returns the matching lines of a chunk, each with its location. The marked range is the first match on the line.
 fn matching_lines(wanted: &GrepQuery<'_>, record: &FileRecord, chunk: &Chunk) -> Vec<GrepMatch> {
     let mut found = Vec::new();
     let places = chunk.places();
@@ -193,8 +196,8 @@ fn matching_lines(wanted: &GrepQuery<'_>, record: &FileRecord, chunk: &Chunk) ->
     found
 }
 
-/// Returns the text that provides a line's context, and the line's number in it, from 0. The text is the body, or for a
-/// heading all of the passage.
+/// Returns the text to take the context of a line from, and the number of the line in it, from 0. The text is the body of
+/// the chunk, or for a heading the whole chunk.
 fn lines_around(chunk: &Chunk, start: usize) -> (&str, usize) {
     let begins = if start < chunk.body_start as usize { 0 } else { chunk.body_start as usize };
     (&chunk.text[begins..], chunk.text[begins..start].matches('\n').count())
@@ -254,7 +257,7 @@ mod tests {
         }
     }
 
-    /// A verbatim passage of a text.
+    /// Makes a chunk that is a verbatim passage of a text.
     fn chunk(text: &str, passage: &str) -> Chunk {
         let start = text.find(passage).unwrap();
         let line = Some(1 + text[..start].matches('\n').count() as u32);
@@ -274,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Returns the matching lines of these passages, each with the folder of its root.
+    /// Returns the matching lines of these passages, each with the name of its root folder.
     fn found(redaction: Redaction, all: &[(FileRecord, Chunk)], pattern: &str) -> Vec<(String, String)> {
         let records = all.iter().map(|it| (it.0.id, it.0.clone())).collect();
         let raw: Vec<(FileId, Chunk)> = all.iter().map(|it| (it.0.id, it.1.clone())).collect();

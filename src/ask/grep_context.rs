@@ -1,4 +1,4 @@
-//! Context lines before and after a match of `grep`.
+//! Reads the context lines before and after each match of `vic grep`.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::files;
 use crate::model::{Anchor, FileRecord, GrepRequest, Redaction};
 use crate::secrets::{MAX_SECRET_BYTES, Redactor, SecretColumns};
 
-/// Most context lines on each side of a match.
+/// Maximum number of context lines on each side of a match; a request for more is an error.
 const MAX_CONTEXT: u32 = 50;
 
-/// Most bytes of context on each side of a match.
+/// Maximum size in bytes of the context on each side of a match; lines beyond it are left out.
 const MAX_SIDE_BYTES: u64 = 64 << 10;
 
-/// Most bytes of context in one answer; later matches are shown without context.
+/// Maximum size in bytes of all context in one answer; matches after that are shown without context.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// Number of context lines for each match, and the byte budget that is left.
+/// How many context lines a request wants for each match, and how many bytes of context the answer may still have.
 pub(super) struct ContextLines {
     before: usize,
     after: usize,
@@ -27,7 +27,7 @@ pub(super) struct ContextLines {
 }
 
 impl ContextLines {
-    /// Takes the line counts from a request.
+    /// Takes the numbers of context lines from a request.
     ///
     /// # Errors
     /// `InvalidArgument` if a count is above [`MAX_CONTEXT`].
@@ -35,7 +35,7 @@ impl ContextLines {
         for (field, lines) in [("before", request.before), ("after", request.after)] {
             if lines > MAX_CONTEXT {
                 return Err(
-                    Error::invalid(format!("`{field}` is {lines}, but the limit is {MAX_CONTEXT}")).field(field)
+                    Error::invalid(format!("`{field}` is {lines}, but the maximum is {MAX_CONTEXT}")).field(field)
                 );
             }
         }
@@ -46,8 +46,8 @@ impl ContextLines {
         })
     }
 
-    /// Returns the lines before and after line `at` (from 0) of an indexed text. Reads them from the file if `whole` is the
-    /// anchor of that line there, else takes them from the text.
+    /// Returns the lines before and after line `at` (from 0) of the indexed `text`. If `whole` is the anchor of this line in
+    /// the file, reads the lines from the file, else takes them from `text`.
     pub(super) fn lines_around(
         &self,
         record: &FileRecord,
@@ -75,7 +75,7 @@ impl ContextLines {
         (lines(first, at - first), lines(at + 1, self.after))
     }
 
-    /// Returns `None` if the file cannot be read as UTF-8 text, or changed meanwhile.
+    /// Reads the context lines from the file. Returns `None` if the file is not UTF-8 text or has changed meanwhile.
     fn lines_in_file(
         &self,
         record: &FileRecord,
@@ -84,7 +84,7 @@ impl ContextLines {
     ) -> Option<(Vec<String>, Vec<String>)> {
         let (start, end) = (anchor.byte_start?, anchor.byte_end?);
         let mut file = files::open_beneath(&record.root, &record.found.path).ok()?;
-        // Reads further back than it shows: a secret may begin long before the first line.
+        // Reads further than it shows, because a secret may begin long before the first line and end after the last one.
         let around = MAX_SIDE_BYTES + MAX_SECRET_BYTES as u64;
         let from = start.saturating_sub(around);
         let bytes = read_range(&mut file, from..end + around)?;
@@ -114,7 +114,7 @@ impl ContextLines {
     }
 }
 
-/// Blacks out the cells of a table row that may be secret: the header that would tell is not at hand.
+/// Redacts the cells of a table row that may be secret, because the header that names the columns may be out of view.
 fn redact_cells(line: String, redaction: Redaction) -> String {
     if !line.contains('|') {
         return line;

@@ -1,4 +1,4 @@
-//! The hits of a search. Builds one hit: path, excerpt, metadata, and reasoning made of facts.
+//! Builds the hits of a search: path, excerpt, metadata, and a reasoning text that lists the facts behind the score.
 
 use std::collections::HashMap;
 
@@ -16,21 +16,21 @@ use crate::model::{Anchor, Chunk, FileRecord, L0Filters, SearchHit, Tier, displa
 pub(crate) struct RankedHit {
     pub(crate) hit: SearchHit,
     pub(crate) record: FileRecord,
-    /// The shown passage; none if only the file's name or date matched.
+    /// The shown passage; `None` if only the file's name or metadata matched.
     pub(crate) evidence: Option<Box<Evidence>>,
 }
 
-/// The text behind a hit.
+/// The passage behind a hit, and what is known about its match.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     pub(crate) chunk: Chunk,
-    /// Place of the excerpt.
+    /// Location of the excerpt in the file.
     pub(crate) anchor: Anchor,
     /// The best passages of the file, best first; empty for hits that are not used for an answer.
     pub(crate) passages: Vec<Passage>,
     /// Number of the question's words in the best passages of the file or in its path.
     pub(crate) words_matched: usize,
-    /// Cosine of the nearest passage of the file, if known.
+    /// Cosine between the question and the most similar passage of the file, if known.
     pub(crate) similarity: Option<f32>,
 }
 
@@ -38,21 +38,21 @@ pub(crate) struct Evidence {
 #[derive(Clone, Debug)]
 pub(crate) struct Passage {
     pub(crate) chunk: Chunk,
-    /// Its cosine with the question, if known.
+    /// Cosine between the passage and the question, if known.
     pub(crate) similarity: Option<f32>,
-    /// Score from both legs and the wording, 0 to 1.
+    /// Score from keyword search, vector search and wording, 0 to 1.
     pub(crate) score: f32,
 }
 
 impl RankedHit {
-    /// Returns path and place of a part of the file, e.g. `Contracts/lease.pdf, page 3`.
+    /// Returns the path and a location in the file as text, e.g. `Contracts/lease.pdf, page 3`.
     pub(crate) fn citation(&self, anchor: &Anchor) -> String {
         let (path, place) = (shown_path(&self.record, anchor.member.as_deref()), anchor.place());
         if place.is_empty() { path } else { format!("{path}, {place}") }
     }
 }
 
-/// The search result before an answer is built.
+/// The hits and warnings of a search, before the answer is built.
 #[derive(Default)]
 pub(super) struct SearchOutcome {
     pub(super) hits: Vec<RankedHit>,
@@ -71,7 +71,7 @@ impl SearchOutcome {
     }
 }
 
-/// Makes a hit from a chunk.
+/// Makes a hit that shows an excerpt of a chunk.
 pub(crate) fn from_chunk(
     question: &Question,
     record: &FileRecord,
@@ -82,7 +82,7 @@ pub(crate) fn from_chunk(
 ) -> RankedHit {
     let words = &question.words;
     let body = chunk.body();
-    // The citation names one page, so the excerpt must not cross pages.
+    // Cuts the excerpt out of one page, because the citation names only one.
     let page = chunk.page_around(excerpt::best_sentence(words, body).start);
     let shown = excerpt::excerpt(words, &body[page.clone()]);
     let shown = page.start + shown.start..page.start + shown.end;
@@ -111,18 +111,18 @@ pub(crate) fn from_chunk(
     RankedHit { hit, record: record.clone(), evidence: Some(Box::new(evidence)) }
 }
 
-/// Makes a hit from a file with these words in its name.
+/// Makes a hit for a file whose name has the words `held` of the question.
 pub(crate) fn from_name(question: &Question, record: &FileRecord, held: &[String], score: f64) -> RankedHit {
     let names = format!("{} of {} words in the file's name ({})", held.len(), question.words.len(), held.join(", "));
     from_record(question, record, score, names)
 }
 
-/// Makes a hit from a file that matched by metadata alone.
+/// Makes a hit for a file that was listed by metadata alone.
 pub(crate) fn from_listing(question: &Question, record: &FileRecord) -> RankedHit {
     from_record(question, record, 1.0, String::new())
 }
 
-/// Makes a hit from a file that passes the filter but has no searched text.
+/// Makes a hit for a file that passes the filter, but whose text was not searched.
 pub(crate) fn from_filter(question: &Question, record: &FileRecord) -> RankedHit {
     from_record(question, record, 0.0, "its text was not searched".into())
 }
@@ -143,12 +143,12 @@ fn from_record(question: &Question, record: &FileRecord, score: f64, fact: Strin
     RankedHit { hit, record: record.clone(), evidence: None }
 }
 
-/// Returns the path as hits show it: relative to its root, with `archive.zip!/member` for archives.
+/// Returns the path that hits show: relative to the root of the file, and `archive.zip!/member` for a file in an archive.
 pub(crate) fn shown_path(record: &FileRecord, member: Option<&str>) -> String {
     display_relative(&record.root, &record.found.path, member)
 }
 
-/// Returns the L0 fields of a file.
+/// Returns the metadata of a file from the catalog (the L0 fields).
 fn file_metadata(record: &FileRecord) -> Map<String, Value> {
     let modified = DateTime::from_timestamp_nanos(record.found.modified_ns);
     let facts = json!({
@@ -168,7 +168,7 @@ fn file_metadata(record: &FileRecord) -> Map<String, Value> {
     }
 }
 
-/// Returns the L0 fields, the place of the excerpt, and the ranks in both legs.
+/// Returns the metadata of a file (the L0 fields), the location of the excerpt, and the ranks in both searches.
 fn passage_metadata(
     question: &Question,
     record: &FileRecord,
@@ -202,7 +202,7 @@ fn passage_metadata(
     metadata
 }
 
-/// Returns facts only: matched words, similarity, ranks in the legs, and required conditions.
+/// Returns the facts behind a hit: matched words, ranks, similarity, required terms, and the metadata filter.
 fn reasoning(question: &Question, present: &[&str], fused: &FusedFile, standing: CitationStatus) -> String {
     let mut parts = Vec::new();
     if !question.words.is_empty() {
@@ -220,15 +220,15 @@ fn reasoning(question: &Question, present: &[&str], fused: &FusedFile, standing:
     parts.extend(Some(question.terms.describe()).filter(|it| !it.is_empty()));
     parts.extend(describe_filter(question));
     if standing == CitationStatus::Verified {
-        parts.push("passage read again in the file".into());
+        parts.push("passage verified in the file".into());
     }
     if !fused.copies.is_empty() {
-        parts.push(format!("{} more files are near-copies", fused.copies.len()));
+        parts.push(format!("{} other files are near-duplicates", fused.copies.len()));
     }
     parts.join("; ")
 }
 
-/// Describes the metadata filter in words, if there is one.
+/// Describes the metadata filter in words; `None` if the question has none.
 fn describe_filter(question: &Question) -> Option<String> {
     let L0Filters { extensions, path_glob, modified_after, modified_before, min_size, max_size, owner } =
         question.plan.l0_filters.clone()?;

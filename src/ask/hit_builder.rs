@@ -1,5 +1,5 @@
-//! Turns fused files into hits: reads passages and records, compares their wording, folds copies, and checks each file on
-//! disk.
+//! Turns fused files into the hits of a search: reads their passages and records, reranks the files by wording, moves
+//! near-duplicates to the end, and checks each file on disk.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,47 +16,48 @@ use crate::error::{ErrorCode, Result};
 use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk, Tier};
 
-/// Timeout of the first check of an answer's files. An unresponsive root is detected after nine seconds, and the second
-/// check then skips it.
+/// Timeout of the first check of an answer's files. An unresponsive root is detected after nine seconds, so when this
+/// timeout ends, the second check already skips the root.
 const FIRST_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Files checked beyond the limit, to replace files that are gone or folded.
+/// Number of files checked beyond the hit limit, as replacements for files that are gone or are copies of other files.
 const EXTRA_FILES: usize = 10;
-/// Fewest files that are reranked by wording; more order no better (measured).
+/// Minimum number of files that are reranked by wording. More files did not improve the order (measured).
 const MIN_RERANKED_FILES: usize = 30;
-/// Passages read of each of the best files: any of them may have the answer.
+/// Maximum number of passages read from each of the `MAX_QUOTED_FILES` best files: any of them may have the answer.
 const MAX_PASSAGES_OF_BEST: usize = 16;
-/// Hits that keep their passages for an answer.
+/// Number of best hits that keep their passages, so that an answer can quote them.
 const MAX_QUOTED_FILES: usize = 4;
-/// Passages of each file that are compared by wording.
+/// Maximum number of passages of each file that are compared with the wording of the question.
 const MAX_PASSAGES_PER_FILE: usize = 5;
 
-/// Passages by file and chunk id.
+/// Stored passages by file id and chunk id.
 type PassageMap = HashMap<(FileId, ChunkId), StoredChunk>;
 
-/// The result of a check of the files.
+/// The hits that passed the check on disk, and what the check found out.
 #[derive(Default)]
 struct CheckedFiles {
     found: Vec<RankedHit>,
     /// Paths of files that have changed since they were indexed.
     changed: Vec<String>,
     gone: usize,
-    /// Whether a write replaced passages during the search.
+    /// Whether a write replaced passages during the search, so that the search must be repeated.
     is_stale: bool,
     /// Weight of each content word of the question, by word key.
     word_weights: HashMap<String, f32>,
 }
 
-/// Hits, best first.
+/// The hits to show, best first.
 pub(super) struct PresentedHits {
     pub(super) found: Vec<RankedHit>,
-    /// Whether a write replaced passages between the search and their reading. The files of missing passages are left out.
+    /// Whether a write replaced passages after they were found and before they were read. Files whose passages are missing
+    /// are left out.
     pub(super) is_stale: bool,
     /// Weight of each content word of the question, by word key.
     pub(super) word_weights: HashMap<String, f32>,
 }
 
 impl Asker {
-    /// Builds hits, best first, and adds warnings about files that are gone or changed.
+    /// Builds the hits, best first, and adds warnings about files that are gone or changed.
     pub(super) async fn build_hits(
         &self,
         served: &ServingTable,
@@ -66,7 +67,7 @@ impl Asker {
     ) -> Result<PresentedHits> {
         let top: Vec<FusedFile> = fused.into_iter().take(reranked_count(question.limit)).collect();
         let looked = match self.read_and_check(served, question, top.clone(), FIRST_CHECK_TIMEOUT).await {
-            // Tries again: if a root does not respond, that is known by now, and its files are left out.
+            // Retries once: a root that does not respond has been detected by now, so its files are left out.
             Err(error) if error.code == ErrorCode::Unavailable => {
                 self.read_and_check(served, question, top, FILE_CHECK_TIMEOUT).await?
             }
@@ -74,10 +75,12 @@ impl Asker {
         };
         if looked.gone > 0 {
             let gone = looked.gone;
-            warnings
-                .push(format!("{gone} files that match were left out: they are gone, or their folder is unavailable"));
+            warnings.push(format!(
+                "{gone} matching files were left out: they no longer exist, or their folder is unavailable"
+            ));
         }
-        let old = |path: &String| format!("`{path}` has changed since it was indexed; its passage may be old");
+        let old =
+            |path: &String| format!("`{path}` has changed since it was indexed; the shown passage may be outdated");
         warnings.extend(looked.changed.iter().map(old));
         Ok(PresentedHits { found: looked.found, is_stale: looked.is_stale, word_weights: looked.word_weights })
     }
@@ -96,12 +99,13 @@ impl Asker {
         let version = served.store.version();
         let chunks = served.store.chunks(&wanted).await?;
         let (catalog, question, store) = (self.catalog.clone(), question.clone(), served.store.clone());
-        // Reads the records in the same call: a call of their own would cost one more hand-over between threads.
+        // Reads the records within this blocking call: a separate call would cost one more hand-over between threads.
         crate::index::blocking_with_timeout(most, move || {
             let ids: Vec<FileId> = top.iter().map(|it| it.file_id).collect();
             let records = catalog.records(&ids)?.into_iter().map(|it| (it.id, it)).collect();
             let chunks: PassageMap = chunks.into_iter().map(|it| ((it.file_id, it.chunk.id.clone()), it)).collect();
-            // A record may belong to a newer version of the file than these passages, which would then pass as unchanged.
+            // The catalog may already describe a newer version of a file than these passages, and the check on disk would
+            // then report the old passages as unchanged.
             let is_torn = store.version() != version || wanted.iter().any(|it| !chunks.contains_key(it));
             let compared = rerank(&question, &mut top, &records, &chunks);
             if question.plan.requires_l2 {
@@ -119,7 +123,7 @@ impl Asker {
     }
 }
 
-/// Checks each file until there are enough hits.
+/// Checks the files on disk, best first, until `question.limit` of them are hits.
 fn check_files(
     question: &Question,
     top: &[FusedFile],
@@ -165,8 +169,8 @@ fn quotable_passages(fused: &FusedFile, chunks: &PassageMap, scores: &HashMap<(F
     passages
 }
 
-/// Returns how many of the question's words are in the path or the best passages of a file: the signer's name may be in one
-/// passage, and the subject in the title.
+/// Returns how many of the question's words are in the path or in any of the best passages of a file: the name of a signer
+/// may be in one passage, and the subject in the title.
 fn words_in_file(question: &Question, record: &FileRecord, fused: &FusedFile, chunks: &PassageMap) -> usize {
     let mut text = record.found.path.to_string_lossy().into_owned();
     for stored in passage_keys(fused).filter_map(|key| chunks.get(&key)) {
@@ -176,18 +180,19 @@ fn words_in_file(question: &Question, record: &FileRecord, fused: &FusedFile, ch
     excerpt::words_present(&question.words, &text).len()
 }
 
-/// Returns the number of files that are reranked; the best of them become hits.
+/// Returns the number of files to rerank: at least `MIN_RERANKED_FILES`; the best of them become hits.
 pub(super) fn reranked_count(limit: usize) -> usize {
     MIN_RERANKED_FILES.max(limit + EXTRA_FILES)
 }
 
-/// Returns the keys of a file's best passages.
+/// Returns file id and chunk id of the best passages of a file.
 pub(super) fn passage_keys(fused: &FusedFile) -> impl Iterator<Item = (FileId, ChunkId)> {
     fused.chunks().take(MAX_PASSAGES_PER_FILE).map(|it| (it.file_id, it.chunk_id.clone()))
 }
 
-/// Shows evidence from a skill rather than plain text, if both matched. Chooses the evidence with most words that the file's
-/// name does not have: a question about `idr-contract.pdf` is about the signer, not about the contract's name.
+/// Makes evidence from a skill the shown passage of a file, even if plain text matched too. Shows the evidence that has
+/// most of the words missing in the file's path: a question about `idr-contract.pdf` is about the signer, not about the
+/// contract's name.
 fn show_l2_evidence(
     question: &Question,
     files: &mut [FusedFile],
@@ -202,7 +207,7 @@ fn show_l2_evidence(
         for key in passage_keys(file) {
             let Some(found) = chunks.get(&key).filter(|it| it.chunk.tier == Tier::L2) else { continue };
             let body = found.chunk.body();
-            // With equal words the shorter evidence is clearer: a signature block rather than its page.
+            // With equally many words, the shorter evidence is clearer: a signature block rather than the whole page.
             let merit = (excerpt::words_present(&rest, body).len(), Reverse(body.len()));
             if best.as_ref().is_none_or(|(most, _)| merit > *most) {
                 best = Some((merit, key.1));
@@ -214,16 +219,17 @@ fn show_l2_evidence(
     }
 }
 
-/// The result of a comparison of passages.
+/// The result of comparing passages with the wording of the question.
 #[derive(Default)]
 struct RerankResult {
-    /// The score of each passage, from both legs and its wording.
+    /// The score of each passage, from keyword search, vector search and wording.
     scores: HashMap<(FileId, ChunkId), f32>,
     /// Weight of each content word of the question among these passages.
     weights: HashMap<String, f32>,
 }
 
-/// Raises the scores of files by the wording of their passages, shows each file's best passage, and sorts again.
+/// Raises the scores of files whose passages have the wording of the question, makes each file show its best passage, and
+/// sorts the files again.
 fn rerank(
     question: &Question,
     files: &mut [FusedFile],

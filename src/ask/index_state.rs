@@ -1,7 +1,7 @@
-//! Reads the context of an answer from the catalog: the searched folders, and how much is not indexed yet.
+//! Reads from the catalog what accompanies an answer: the searched folders, and warnings about files not indexed yet.
 //!
-//! One catalog visit reads all of it, in parallel with the search. Each visit costs two hand-overs between threads, and on
-//! an idle machine each hand-over has to wake a core.
+//! A single catalog call reads everything, in parallel with the search: each call costs two hand-overs between threads, and
+//! on an idle machine each hand-over has to wake a core.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::resolve_or_keep;
 use crate::model::{Root, Scope, display_path, parse_path};
 
-/// Largest number of pending files that a warning counts exactly. Counting more would slow down each question.
+/// Up to this number, a warning gives the exact number of pending files. Counting more would slow down each question.
 const MAX_COUNTED_PENDING: u64 = 1_000;
 
 /// The folder that a question is limited to.
@@ -38,25 +38,25 @@ impl SearchFolder {
         &self.path
     }
 
-    /// Checks that the folder lies in a root or contains one.
+    /// Returns an error unless the folder lies in a root or contains one. Accepts any folder while no root exists.
     fn ensure_within_roots(&self, roots: &[Root], scope: &Scope) -> Result<()> {
         let none_yet = roots.is_empty() && scope.is_all();
         if none_yet || roots.iter().any(|it| self.path.starts_with(&it.path) || it.path.starts_with(&self.path)) {
             return Ok(());
         }
-        // Names the path as given: the target of a symlink must not leak to callers with a limited scope.
+        // Shows the path as given, because the target of a symlink must not leak to callers with a limited scope.
         Err(Error::not_found(format!("`{}` lies in no root", self.as_given.display()))
             .hint("`vic roots` lists them, `vic index PATH` adds one"))
     }
 }
 
 impl Asker {
-    /// Returns the folder to search: the one in the request, else the configured one, else none for all roots.
-    /// [`Asker::read_index_state`] checks that it lies in a root.
+    /// Returns the folder of the request, else the configured default folder, else `None` (all roots are searched).
+    /// [`Asker::read_index_state`] checks later that the folder lies in a root.
     pub(super) async fn resolve_search_folder(&self, wanted: Option<&str>) -> Option<SearchFolder> {
         let configured = || self.default_root.clone().filter(|it| self.scope.touches(it));
         let named = wanted.map(parse_path).or_else(configured)?;
-        // Resolves without failing: a root on an unmounted disk can still be searched.
+        // Keeps the path if it cannot be resolved: a root on an unmounted disk can still be searched.
         let path = resolve_or_keep(&named).await;
         Some(SearchFolder { as_given: named, path })
     }
@@ -68,7 +68,7 @@ impl Asker {
     pub(super) async fn read_index_state(&self, folder: Option<&SearchFolder>) -> Result<IndexState> {
         let (catalog, scope, folder) = (self.catalog.clone(), self.scope.clone(), folder.cloned());
         crate::index::blocking(move || {
-            // Only the roots that the caller may see.
+            // Keeps only the roots that the caller may see.
             let roots = scope.roots(catalog.roots()?);
             let folders = match folder {
                 Some(folder) => {
@@ -83,7 +83,7 @@ impl Asker {
     }
 }
 
-/// Returns warnings about the files of a scope that are not indexed yet.
+/// Returns warnings about files of a scope that are not indexed yet or have no vectors yet.
 fn pending_warnings(catalog: &Catalog, scope: &Scope) -> Result<Vec<String>> {
     let (pending, awaiting) = if scope.is_all() {
         (catalog.pending_up_to(MAX_COUNTED_PENDING + 1)?, catalog.any_awaiting()?)

@@ -1,5 +1,5 @@
-//! L2: runs skills on the best hits of a question only. Their findings are indexed, and the search runs once more, so that
-//! evidence is ranked like all other text.
+//! L2, the last tier of a search: runs skills (e.g. OCR) on the best hits only, indexes their findings, and searches once
+//! more, so that the findings are ranked like all other text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,20 +12,20 @@ use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, FileRecord, Tier};
 use crate::skills::{Evidence, Findings, OCR_IMAGE};
 
-/// Number of files for skills when the plan sets none.
+/// Number of files that skills run on when the plan sets none.
 const DEFAULT_TOP_K: usize = 3;
 
-/// Evidence that was added to the index.
+/// Evidence from skills that was added to the index.
 #[derive(Default)]
 struct AddedEvidence {
-    /// New chunks, each with when it was found (`before` or `now`).
+    /// New chunks, each with the time when a skill found it: `before` (from the cache) or `now`.
     chunks: HashMap<ChunkId, &'static str>,
     files: HashSet<FileId>,
 }
 
 impl Asker {
-    /// Runs skills on the best files if the plan requires it. Also runs OCR if no hit is relevant but some file without text
-    /// matches by name. Returns whether the hits have changed.
+    /// Runs skills on the best files if the plan requires it. Otherwise runs OCR if no hit is relevant, but a file without
+    /// text matches by name. Returns whether the hits have changed.
     pub(super) async fn run_l2_skills(
         &self,
         served: &ServingTable,
@@ -67,7 +67,7 @@ impl Asker {
         Ok(true)
     }
 
-    /// Indexes what the skills found, and cached findings that are not in the index (any more).
+    /// Indexes what the skills found. Skips cached findings, unless they are missing in the index.
     async fn index_findings(&self, files: &[FileRecord], found: Vec<(FileId, Evidence)>) -> Result<AddedEvidence> {
         let mut fresh = AddedEvidence::default();
         for (file_id, Evidence { skill, document, cached }) in found {
@@ -83,7 +83,7 @@ impl Asker {
         Ok(fresh)
     }
 
-    /// Returns the best files that one of the skills applies to; with `unread`, only hits without a passage.
+    /// Returns the best files that one of the skills applies to; with `unread`, only files without a matching passage.
     fn files_for_skills(
         &self,
         question: &Question,

@@ -1,7 +1,7 @@
-//! Summary by a language model: grounded in numbered passages, streamed as it is written, and checked at the end.
+//! Summary of the hits by a language model: made from numbered passages, streamed as it is written, and checked at the end.
 //!
-//! The model gets the question and the passages as data. A sentence is dropped if it cites no passage, cites an unknown
-//! number, quotes text that its passage does not hold, or cites a file that has changed since.
+//! The model gets the question and the passages as data. The check drops a sentence that cites no passage or an unknown
+//! number, quotes text that the passage does not contain, or cites a passage that is no longer in its file.
 
 use std::collections::HashSet;
 
@@ -18,17 +18,17 @@ use crate::llm::{FinishReason, LlmClient, LlmRequest, LlmStreamEvent, estimated_
 use crate::model::{AskEvent, Chunk, FileRecord, PrivacyMode};
 use crate::text::trimmed_sentences;
 
-/// Most passages in the prompt.
+/// Maximum number of passages in the prompt.
 const MAX_PASSAGES: usize = 6;
-/// Bytes of each passage: six of them and the answer fit a context of 4,096 tokens.
+/// Maximum length of a passage in the prompt: six passages and the answer fit into a context of 4,096 tokens.
 const MAX_PASSAGE_BYTES: usize = 1_500;
-/// Token limit of the answer.
+/// Maximum number of tokens of the answer.
 const ANSWER_TOKENS: u32 = 400;
-/// Tokens reserved for the server's message template.
+/// Tokens left free for the message template that the model server adds.
 const RESERVED_TOKENS: usize = 200;
-/// Shortest text in quotation marks, in words, that counts as a quotation.
+/// Text in quotation marks counts as a quotation from this number of words; shorter text is emphasis.
 const MIN_QUOTATION_WORDS: usize = 4;
-/// The model's reply when the passages do not answer.
+/// Reply that the prompt asks the model to give if the passages do not answer the question.
 const NO_ANSWER: &str = "NO ANSWER";
 
 const SYSTEM: &str = "You answer a question about a person's files. The user's message is one JSON object with the \
@@ -37,17 +37,17 @@ Answer in at most four short sentences, from the passages alone. End every sente
 square brackets, as [2]. Copy names, dates and figures exactly. If the passages do not answer the question, say only: \
 NO ANSWER";
 
-/// A model's summary after the check.
+/// The summary that a model wrote, after the check of its sentences.
 pub(super) struct GeneratedSummary {
-    /// None if the passages do not answer.
+    /// The valid sentences and their sources; `None` if the passages do not answer the question.
     pub(super) text: Option<String>,
-    /// Number of dropped sentences.
+    /// Number of sentences that the check dropped.
     pub(super) dropped: usize,
-    /// Whether the token limit cut the answer.
+    /// Whether the answer reached the token limit and is incomplete.
     pub(super) cut: bool,
 }
 
-/// A passage with its number in the answer. Owned, because another thread compares it with its file.
+/// A passage with its number in the prompt. Owns its data, because another thread compares it with the file.
 struct Passage {
     number: usize,
     path: String,
@@ -55,7 +55,7 @@ struct Passage {
     chunk: Chunk,
 }
 
-/// Lets the model write a summary of the hits, and streams its pieces to `events`.
+/// Lets the model write a summary of the hits, streams the pieces of text to `events`, and checks the complete text.
 ///
 /// # Errors
 /// Errors of the model; [`ErrorCode::FailedPrecondition`] if no sentence passes the check.
@@ -86,15 +86,15 @@ pub(super) async fn generate_summary(
         Err(error) => Err(error),
     };
     if outcome.is_err() && has_begun {
-        // Separates the dropped text from the summary that replaces it.
+        // Separates the streamed text, which is discarded, from the summary that replaces it.
         events.send(|| AskEvent::Text("\n\n".into())).await;
     }
     outcome
 }
 
 impl Passage {
-    /// Returns the JSON for the prompt, with each page apart, so that the model does not attribute a sentence to the wrong
-    /// page.
+    /// Returns the passage as JSON for the prompt, with its pages apart, so that the model does not attribute a sentence to
+    /// the wrong page.
     fn prompt_json(&self) -> Value {
         let body = self.chunk.body();
         let end = body.floor_char_boundary(MAX_PASSAGE_BYTES);
@@ -113,13 +113,13 @@ impl Passage {
         }
     }
 
-    /// Returns the file and a place in it.
+    /// Returns the path of the file and a location in it as text.
     fn cite_place(&self, place: Option<&str>) -> String {
         let place = place.filter(|it| !it.is_empty());
         place.map_or_else(|| self.path.clone(), |it| format!("{}, {it}", self.path))
     }
 
-    /// Returns the file and the places of its sentences that best support the model's sentences, by shared words.
+    /// Returns the path, and the locations of the sentences that share most words with the model's sentences citing them.
     fn cite_sources(&self, sentences: &[&str]) -> String {
         let (body, mut places) = (self.chunk.body(), Vec::new());
         for sentence in sentences.iter().filter(|it| cited_numbers(it).contains(&self.number)) {
@@ -127,7 +127,7 @@ impl Passage {
             let words = excerpt::content_words(&said);
             let best = excerpt::best_sentence(&words, body);
             let is_borne_out = !excerpt::words_present(&words, &body[best.clone()]).is_empty();
-            // Without common words, e.g. in another language, the support may be on any of the pages.
+            // Without shared words, e.g. for an answer in another language, any page of the passage may be the source.
             let anchor = match (is_borne_out, self.chunk.spans_pages()) {
                 (true, _) => self.chunk.body_anchor(best),
                 (false, true) => continue,
@@ -142,10 +142,10 @@ impl Passage {
     }
 }
 
-/// Returns the prompt message. Removes passages from the end, the least relevant first, until it fits into `room` tokens.
+/// Returns the prompt with question and passages. Drops passages, the least relevant first, until `room` tokens suffice.
 ///
 /// # Errors
-/// `FailedPrecondition`: not even one passage fits.
+/// `FailedPrecondition` if the question does not fit with even one passage.
 fn prompt_message(question: &str, passages: &mut Vec<Value>, room: usize) -> Result<String> {
     loop {
         let message = json!({ "question": question, "passages": passages }).to_string();
@@ -162,7 +162,7 @@ fn prompt_message(question: &str, passages: &mut Vec<Value>, room: usize) -> Res
     }
 }
 
-/// Streams every piece to `events` and collects it in `text`. Returns why the answer ended.
+/// Streams each piece of the answer to `events` and appends it to `text`. Returns the reason why the answer ended.
 async fn stream_answer(
     llm: &LlmClient,
     request: LlmRequest,
@@ -184,7 +184,7 @@ async fn stream_answer(
     Ok(end)
 }
 
-/// Checks the model's text, without its unfinished last sentence if it was cut. Reads files.
+/// Checks the sentences of the model's text; drops the last one if it is incomplete (`cut`). Reads the cited files.
 fn check_answer(text: &str, cut: bool, passages: &[Passage]) -> Result<GeneratedSummary> {
     if text.trim().trim_matches('.').eq_ignore_ascii_case(NO_ANSWER) {
         return Ok(GeneratedSummary { text: None, dropped: 0, cut });
@@ -205,7 +205,7 @@ fn numbered_passages(hits: &[RankedHit]) -> Vec<Passage> {
     with_passage.take(MAX_PASSAGES).collect()
 }
 
-/// Keeps the valid sentences, and lists the sources of the passages they cite.
+/// Drops invalid and repeated sentences, and appends a list of the cited sources.
 fn keep_valid_sentences(sentences: &[&str], passages: &[Passage]) -> Result<GeneratedSummary> {
     let whole = current_passages(sentences, passages.iter().map(|it| it.number), |number| {
         let mut named = passages.iter().filter(|it| it.number == *number);
@@ -213,11 +213,14 @@ fn keep_valid_sentences(sentences: &[&str], passages: &[Passage]) -> Result<Gene
     });
     let mut kept: Vec<&str> = sentences.iter().copied().filter(|it| is_supported(it, passages, &whole)).collect();
     let dropped = sentences.len() - kept.len();
-    // Small models repeat sentences.
+    // Drops repeated sentences, which small models often write.
     let mut said = HashSet::new();
     kept.retain(|it| said.insert(*it));
     if kept.is_empty() {
-        return Err(Error::new(ErrorCode::FailedPrecondition, "no sentence of the model's answer cites a passage"));
+        return Err(Error::new(
+            ErrorCode::FailedPrecondition,
+            "no sentence of the model's answer cites a passage of a file correctly",
+        ));
     }
     let mut cited: Vec<usize> = kept.iter().flat_map(|it| cited_numbers(it)).collect();
     cited.sort_unstable();
@@ -227,20 +230,20 @@ fn keep_valid_sentences(sentences: &[&str], passages: &[Passage]) -> Result<Gene
     Ok(GeneratedSummary { text: Some(format!("{}\n{}", kept.join(" "), sources.join("\n"))), dropped, cut: false })
 }
 
-/// Returns the sentences, each with the citation numbers that often follow its full stop.
+/// Returns the sentences of a text, each with the citation numbers that often follow its full stop.
 fn sentences(text: &str) -> Vec<&str> {
     let sentences = trimmed_sentences(text).into_iter().map(|it| &text[it]);
     sentences.filter(|it| it.contains(char::is_alphanumeric)).collect()
 }
 
-/// Returns the numbers in square brackets.
+/// Returns the passage numbers in square brackets, e.g. of `[1, 2]`.
 fn cited_numbers(sentence: &str) -> Vec<usize> {
     let lists = sentence.split('[').skip(1).filter_map(|it| it.split_once(']')).map(|(list, _)| list);
     lists.flat_map(|list| list.split(',')).filter_map(|it| it.trim().parse().ok()).collect()
 }
 
-/// Returns the cited passages that are still in their files. Checks each passage once: a model may cite it in a thousand
-/// sentences, and each check may hash its file.
+/// Returns the numbers of the cited passages that are still in their files. Checks each passage only once: a model may cite
+/// a passage in a thousand sentences, and each check may hash a file.
 fn current_passages(
     sentences: &[&str],
     passages: impl Iterator<Item = usize>,
@@ -250,7 +253,7 @@ fn current_passages(
     passages.filter(|it| cited.contains(it)).filter(stands).collect()
 }
 
-/// Returns whether a sentence cites only passages that are still in their files, and quotes only from them.
+/// Returns whether a sentence cites only passages that are still in their files, and its quotations are all from them.
 fn is_supported(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) -> bool {
     let cited: HashSet<usize> = cited_numbers(sentence).into_iter().collect();
     if cited.is_empty() || !cited.is_subset(whole) {
@@ -260,7 +263,7 @@ fn is_supported(sentence: &str, passages: &[Passage], whole: &HashSet<usize>) ->
     quotations(sentence).iter().all(|quote| cited.iter().any(|it| passage_contains(it, quote)))
 }
 
-/// Returns the texts between quotation marks that are long enough to be quotations.
+/// Returns the texts in quotation marks that have at least `MIN_QUOTATION_WORDS` words, as lists of words.
 fn quotations(sentence: &str) -> Vec<Vec<String>> {
     let straight: String =
         sentence.chars().map(|it| if matches!(it, '\u{201c}' | '\u{201d}') { '"' } else { it }).collect();

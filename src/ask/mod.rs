@@ -1,8 +1,9 @@
-//! Turns a plan into an answer: metadata filter, both legs at once, fusion, merge by file, skills if the plan requires them,
-//! and a check of every file before it is shown.
+//! Answers a question from its plan: filters files by metadata, searches by keywords and by vectors in parallel, fuses both
+//! ranked lists, merges passages by file, runs skills if the plan requires them, and checks every file before it is shown.
 //!
-//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2` runs skills, [`fuse`] computes the score, `hits` builds
-//! hits, `answer` builds the summary, `citation` checks the current file, `index_state` reads the index state.
+//! [`Asker::ask`] runs the steps in order. `retrieve` searches, `l2` runs skills, [`fuse`] computes the scores, `hits`
+//! builds the hits, `answer` builds the summary, `citation` checks a hit against its file, `index_state` reads the roots and
+//! the warnings about unfinished indexing.
 
 mod answer;
 mod answer_events;
@@ -54,15 +55,15 @@ use crate::planner;
 pub use asker::Asker;
 pub use file_filter::resolve as resolve_filters;
 
-/// Warning for a question about mail of some period.
+/// Warning for a question that filters mail by date.
 const MAIL_DATES_WARNING: &str = "dates are compared with the date each mail was sent (mail date), or if a mail has none, \
                           with the date its file was modified";
 
-/// Capacity of the channel. When a slow reader fills it, the answer waits.
+/// Capacity of the event channel of `Asker::ask_stream`. While a slow reader keeps the channel full, the answer waits.
 const CHANNEL_CAPACITY: usize = 64;
 
 impl Asker {
-    /// Answers a question.
+    /// Answers a question: returns the plan, the hits and a summary with citations.
     ///
     /// # Errors
     /// The request is invalid, or the index cannot be read.
@@ -70,7 +71,7 @@ impl Asker {
         self.answer_request(request, true, &Events::none()).await
     }
 
-    /// Finds the hits of a question without a summary.
+    /// Returns the hits of a question, without building a summary.
     ///
     /// # Errors
     /// See [`Asker::ask`].
@@ -78,8 +79,8 @@ impl Asker {
         self.answer_request(request, false, &Events::none()).await
     }
 
-    /// Answers a question step by step. The channel closes after the whole answer or the first error. Dropping the receiver
-    /// cancels the work.
+    /// Answers a question and sends each step as an event. The channel closes after the complete answer or the first error.
+    /// Dropping the receiver cancels the work.
     pub fn ask_stream(&self, request: AskRequest) -> mpsc::Receiver<Result<AskEvent>> {
         let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
         let asker = self.clone();
@@ -99,7 +100,8 @@ impl Asker {
         let folder = self.resolve_search_folder(request.warehouse_root.as_deref()).await;
         let served = self.index.serving();
         let first = self.plan_and_search(&served, request, folder.as_ref().map(SearchFolder::path));
-        // Sends no plan and no hit before the folder is known to be allowed.
+        // Awaits both before the first event: `read_index_state` fails if the caller may not search the folder, and then
+        // neither the plan nor a hit may be sent.
         let (around, (question, mut outcome)) = tokio::try_join!(self.read_index_state(folder.as_ref()), first)?;
         events.send(|| AskEvent::Plan(Box::new(question.plan.clone()))).await;
         events.send(|| AskEvent::Hits(outcome.search_hits())).await;
@@ -123,7 +125,7 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary, answer, warnings, stats: Some(stats) })
     }
 
-    /// Plans the question, and searches the index.
+    /// Plans the question, then lists files by metadata, searches by name (if no text is indexed), or searches the index.
     async fn plan_and_search(
         &self,
         served: &ServingTable,
@@ -141,12 +143,12 @@ impl Asker {
         Ok((question, outcome))
     }
 
-    /// Returns the caller's plan, or the planner's.
+    /// Validates the request and resolves its plan (given by the caller, or made by the planner) to a `Question`.
     async fn plan(&self, mut request: AskRequest, root: Option<&Path>) -> Result<Question> {
         let limit = checked_limit(request.limit)?;
         let explain = request.explain;
         let mut warnings = Vec::new();
-        // A caller may be stricter than the configuration, never laxer.
+        // A request may ask for a stricter privacy mode than the configuration, never for a laxer one.
         let wanted = request.plan.as_ref().map(|it| it.privacy_mode).or(request.privacy_mode).unwrap_or(self.privacy);
         let wanted = request.privacy_mode.unwrap_or(wanted);
         let privacy = wanted.stricter(self.privacy);
@@ -189,7 +191,7 @@ impl Asker {
         Ok(ResponseStats {
             pipeline: if tiered { "tiered" } else { "legacy" }.into(),
             warehouse_root,
-            // Only the owner may see the path.
+            // Only a caller that may see all files gets the path of the index.
             db_path: if self.scope.is_all() { self.db_path.display().to_string() } else { String::new() },
             latency_ms: None,
             embed_model: served.embedder.as_ref().filter(|_| tiered).map(|it| it.name().to_string()),

@@ -1,5 +1,5 @@
-//! The name leg: finds files by their own names and by inner names (attachments, members of archives, sheets), with or
-//! without text. [`crate::ask::fuse`] defines the weight of a name beside text.
+//! Name search: finds files, with or without text, by their file names and by inner names (attachments, members of archives,
+//! sheets). [`crate::ask::fuse`] defines how much a name counts beside text.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,25 +20,25 @@ use crate::index::{ServingTable, blocking};
 use crate::model::{ChunkId, Contents, FileFilter, FileId, FileKind, FileRecord, FileState};
 use crate::store::FileSet;
 
-/// Most files without text that compete by name with relevant passages.
+/// Maximum number of hits that are files without text, found by name, if other hits are relevant passages.
 const MAX_FILES_WITHOUT_TEXT: usize = 3;
-/// Share of the question that names must hold for a file with text to be found by name alone.
+/// Minimum fraction of the question's words in the names of a file with text, for the file to be found by name alone.
 const MIN_NAME_SHARE: f32 = 0.3;
-/// The same share for a file without text, which has no other evidence.
+/// Minimum fraction for a file without text: higher than `MIN_NAME_SHARE`, because such a file has no other evidence.
 const MIN_NAME_SHARE_WITHOUT_TEXT: f32 = 0.5;
-/// Most inner names that a hit lists.
+/// Maximum number of inner names that a hit lists.
 const MAX_INNER_NAMES: usize = 20;
 
-/// The result of the name leg.
+/// The files that name search found.
 #[derive(Default)]
 pub(super) struct NameMatches {
     words: Vec<NameWord>,
-    /// Best first.
+    /// Matching files, best first.
     matches: Vec<NameMatch>,
 }
 
 impl NameMatches {
-    /// Returns the share of the question's words that the names of a file hold.
+    /// Returns the fraction of the question's words that the names of a file contain; `None` if the file was not found.
     pub(super) fn share(&self, file: FileId) -> Option<f32> {
         self.get(file).map(|it| it.share)
     }
@@ -47,19 +47,19 @@ impl NameMatches {
         self.matches.iter().find(|it| it.file_id == file)
     }
 
-    /// Returns the words that the names of a file hold.
+    /// Returns the words of the question that the names of a file contain.
     fn matched_words(&self, named: &NameMatch) -> Vec<String> {
         named.matched_words.iter().map(|it| self.words[*it].whole.clone()).collect()
     }
 
-    /// Returns the files with at least this share in their names, best first.
+    /// Returns the files whose names contain at least this fraction of the question's words, best first.
     fn files_above(&self, least: f32) -> Vec<FileId> {
         self.matches.iter().filter(|it| it.share >= least).map(|it| it.file_id).collect()
     }
 }
 
 impl Asker {
-    /// Searches the names of these files for the words of a question.
+    /// Searches the names of `files` for the words of a question.
     pub(super) async fn search_names(&self, question: &Question, files: &FileSet) -> Result<NameMatches> {
         let mut words = name_words(question.text().unwrap_or(&question.plan.raw_user_text));
         if words.iter().any(|it| !excerpt::is_function_word(&it.whole)) {
@@ -79,8 +79,8 @@ impl Asker {
         .await
     }
 
-    /// Adds files with text that only their names found, each with its passage nearest to the question. Raises the scores of
-    /// all files by their names.
+    /// Adds files with text that only name search found, each with its passage nearest to the question, then raises the
+    /// scores of all files by the words in their names.
     pub(super) async fn add_name_matches(
         &self,
         served: &ServingTable,
@@ -101,7 +101,7 @@ impl Asker {
         Ok(())
     }
 
-    /// Returns one passage of each of these files: the nearest, or the first read if there are no vectors.
+    /// Returns one passage of each of these files: the nearest to the question, or the first one if the file has no vectors.
     async fn nearest_passages(
         &self,
         served: &ServingTable,
@@ -114,7 +114,7 @@ impl Asker {
             None => Vec::new(),
         };
         let mut found = fuse::fuse(&[], &near, &[], &Weights::default());
-        // These ranks count only few files, so they are dropped.
+        // Drops the vector ranks: they come from a search in these few files only, not from the search in all files.
         found.iter_mut().for_each(|it| it.vector = None);
         let mut rest = files;
         rest.retain(|it| !found.iter().any(|found| found.file_id == *it));
@@ -136,8 +136,8 @@ impl Asker {
         Ok(found)
     }
 
-    /// Returns hits of files without text: those with enough of the question in their names. With a metadata filter, also files
-    /// that pass it, as far as the limit allows.
+    /// Returns hits for files without text whose names contain enough of the question. With a metadata filter, adds files
+    /// that pass the filter, as far as the limit allows.
     pub(super) async fn hits_without_text(
         &self,
         question: &Question,
@@ -159,7 +159,7 @@ impl Asker {
             if room == 0 {
                 break;
             }
-            // Files found by name may come again, so the search asks for that many more.
+            // Asks for `found.len()` more records, because the result may repeat the files found by name.
             let most = room + found.len();
             let (records, _) = blocking(move || catalog.search(&filter, most, 0)).await?;
             for record in records {
@@ -171,7 +171,7 @@ impl Asker {
         Ok(found)
     }
 
-    /// Returns hits of files with at least this share of the question in their names.
+    /// Returns hits for the files whose names contain at least this fraction of the question's words.
     pub(super) async fn hits_by_name(
         &self,
         question: &Question,
@@ -192,7 +192,7 @@ impl Asker {
         Ok(records.iter().filter_map(hit).collect())
     }
 
-    /// Adds the matched names to each hit, and for mail the sent date and the attachments.
+    /// Adds the matched names to the metadata and reasoning of each hit, and for mail the sent date and the attachments.
     pub(super) async fn annotate_names(&self, names: &NameMatches, hits: &mut [RankedHit]) -> Result<()> {
         let is_told = |it: &RankedHit| it.record.kind == FileKind::Mail || names.get(it.record.id).is_some();
         let ids: Vec<FileId> = hits.iter().filter(|it| is_told(it)).map(|it| it.record.id).collect();
@@ -227,7 +227,7 @@ fn annotate_name_match(found: &mut RankedHit, held: &[String], inside: &Contents
     }
     if !inner.is_empty() {
         let names: Vec<String> = inner.iter().map(|it| format!("`{it}`")).collect();
-        facts.push(format!("in it: {}", names.join(", ")));
+        facts.push(format!("matching inner names: {}", names.join(", ")));
         found.hit.metadata.insert("inner_names".into(), json!(inner));
     }
     found.hit.metadata.insert("name_words".into(), json!(held));

@@ -1,5 +1,5 @@
-//! Folds near-duplicates among the best files. The best file represents its copies, and the copies follow after all other
-//! files. A folder of versions then does not fill the answer, and no file is lost where there are places left.
+//! Detects near-duplicates among the best files. The best file stands for its copies, and the copies follow after all other
+//! files, so versions of one text do not fill the answer, but no file is lost if the limit leaves space for copies.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,13 +8,13 @@ use crate::ask::fuse::FusedFile;
 use crate::ask::{hit, word_runs};
 use crate::model::{ChunkId, FileId, FileRecord, StoredChunk};
 
-/// Words per shingle.
+/// Number of consecutive words that are compared as one unit (shingle).
 const SHINGLE: usize = 4;
-/// Jaccard similarity of the shingle sets from which two passages count as copies.
+/// Two passages are near-duplicates if the Jaccard similarity of their shingle sets is at least this.
 const MIN_COPY_SIMILARITY: f64 = 0.85;
 
-/// Moves files with a shown passage copied from a better file's passage behind all others. Lists them in [`FusedFile::copies`]
-/// of the better file. Does nothing if every file has a place anyway.
+/// Moves files whose shown passage is a copy of a better file's passage behind all other files, and lists their paths in
+/// [`FusedFile::copies`] of the better file. Does nothing if the limit leaves space for all files.
 pub(super) fn demote_copies(
     files: &mut Vec<FusedFile>,
     records: &HashMap<FileId, FileRecord>,
@@ -41,7 +41,7 @@ pub(super) fn demote_copies(
     files.extend(kept.into_iter().map(|(file, _)| file).chain(copies));
 }
 
-/// Returns the hashes of a text's shingles, sorted and without repeats.
+/// Returns the hashes of the shingles of a text, sorted and without duplicates.
 fn shingles(text: &str) -> Vec<u64> {
     let plain = word_runs::normalize(text);
     let hash = |word: &str| {
@@ -50,7 +50,7 @@ fn shingles(text: &str) -> Vec<u64> {
         hasher.finish()
     };
     let words: Vec<u64> = word_runs::split_words(&plain).map(hash).collect();
-    // An odd multiplier is invertible, so no bit is lost, and the rotation makes the word order count.
+    // Multiplication by an odd number loses no bits, and the rotation makes the hash depend on the word order.
     let together = |all: u64, word: &u64| all.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ word;
     let mut shingles: Vec<u64> = words.windows(SHINGLE).map(|it| it.iter().fold(0, together)).collect();
     shingles.sort_unstable();
@@ -58,7 +58,7 @@ fn shingles(text: &str) -> Vec<u64> {
     shingles
 }
 
-/// Returns whether both share enough shingles. Stops as soon as the rest cannot reach the threshold.
+/// Returns whether two sorted lists share enough shingles. Stops as soon as the remaining ones cannot reach the threshold.
 fn is_near_duplicate(a: &[u64], b: &[u64]) -> bool {
     let enough =
         |common: usize| common > 0 && common as f64 >= MIN_COPY_SIMILARITY * (a.len() + b.len() - common) as f64;

@@ -1,4 +1,4 @@
-//! Normalises numbers to one notation, so that `1,234.56` and `1 234,56` compare as the same words. Pure.
+//! Normalizes numbers to one notation, so that `1,234.56` and `1 234,56` compare as the same words. Pure functions.
 //!
 //! | written | in one notation |
 //! |---|---|
@@ -7,16 +7,16 @@
 //! | `5kg` | `5 kg` |
 //! | `+44 20 7946 0018`, `020 7946 0018`, `02079460018` | `79460018`, the last eight digits |
 //!
-//! Three digits after a single separator are thousands. That is wrong for some decimals (`1.234`), but harmless for
-//! comparison: both sides are read the same way. Dates, versions, addresses and model names stay unchanged.
+//! Three digits after a single separator are read as thousands. That is wrong for some decimals (`1.234`), but harmless for
+//! comparison: question and passage are read the same way. Dates, versions, addresses and model names stay unchanged.
 //!
-//! The keyword index holds the words as written. [`alternative_keywords`] returns the words of the other notations.
+//! The keyword index has numbers as written. [`alternative_keywords`] returns the words of a question in other notations.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
-/// Units that may directly follow a number, lower case, sorted.
+/// Units that may follow a number without a space, in lower case, sorted for binary search.
 const UNITS: &[&str] = &[
     "bar", "chf", "cl", "cm", "db", "dl", "eur", "ft", "g", "gb", "gbit", "gbp", "ghz", "gib", "gwh", "h", "ha", "hp",
     "hz", "j", "k", "kb", "kcal", "kg", "khz", "kib", "kj", "km", "kn", "kv", "kw", "kwh", "l", "lb", "lbs", "m", "ma",
@@ -24,33 +24,33 @@ const UNITS: &[&str] = &[
     "pa", "pt", "px", "rpm", "s", "t", "tb", "tib", "usd", "v", "w", "wh", "yd", "°c", "°f", "µg", "µm", "µs", "μg",
     "μm", "μs",
 ];
-/// Money and percent signs before or after a number.
+/// Currency symbols and the percent sign, which may precede or follow a number.
 const MONEY: &[char] = &['€', '$', '£', '¥', '%'];
-/// Non-breaking blanks, which join the groups of one number.
+/// Non-breaking and thin spaces, which separate the digit groups of one number.
 const NARROW_SPACES: &[char] = &['\u{a0}', '\u{202f}', '\u{2009}'];
-/// Compared digits of a telephone number: the digits before depend on the country of the call.
+/// Number of last digits by which telephone numbers are compared: the digits before depend on the caller's country.
 const PHONE_COMPARED_DIGITS: usize = 8;
-/// Digits of a telephone number; the maximum holds without a country code.
+/// Number of digits of a telephone number without a country code (9 to 12); the minimum also holds with a country code.
 const PHONE_DIGITS: RangeInclusive<usize> = 9..=12;
-/// Most digits with a country code.
+/// Maximum number of digits of a telephone number with a country code.
 const MAX_PHONE_DIGITS: usize = 15;
-/// Most groups of three digits in one number.
+/// Maximum number of digit groups after the first one that are read as one number.
 const MAX_THOUSANDS_GROUPS: usize = 12;
-/// Most words that [`alternative_keywords`] returns.
+/// Maximum number of words that [`alternative_keywords`] returns; further ones are dropped.
 const MAX_KEYWORDS: usize = 64;
-/// Shortest model name, in letters and digits, that is also searched in parts.
+/// Minimum length of a model name, in letters and digits, for its parts to be searched too.
 const MIN_MODEL_NAME_CHARS: usize = 5;
-/// Most leading letters that [`push_model_parts`] strips from a model name.
+/// Maximum number of leading letters that [`push_model_parts`] strips from a model name.
 const MAX_STRIPPED_LETTERS: usize = 4;
 
-/// A number in a text.
+/// A number that was found in a text.
 #[derive(Debug, PartialEq)]
 struct Number {
     /// Byte range in the text.
     range: Range<usize>,
     integer: String,
     fraction: Option<String>,
-    /// The unit that directly follows.
+    /// The unit that follows without a space.
     unit: Option<String>,
     is_phone: bool,
 }
@@ -68,7 +68,7 @@ impl Number {
     }
 }
 
-/// Returns a text with its numbers in one notation, in linear time.
+/// Returns a text with all numbers in one notation (see the module docs). Takes linear time.
 pub(crate) fn canonical_numbers(text: &str) -> Cow<'_, str> {
     let (mut changed, mut done) = (String::new(), 0);
     for number in parse_numbers(text) {
@@ -86,8 +86,8 @@ pub(crate) fn canonical_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
-/// Returns other spellings of the numbers and model names in a question, as words of the keyword index. Lower case, without
-/// words that the question already has.
+/// Returns other notations of the numbers and model names in a question, as words to look up in the keyword index: in lower
+/// case, without words that the question already has.
 pub(crate) fn alternative_keywords(question: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for number in parse_numbers(question) {
@@ -110,11 +110,11 @@ pub(crate) fn alternative_keywords(question: &str) -> Vec<String> {
     words
 }
 
-/// Returns the keyword queries that find every text that may hold a run of words, with numbers in one notation: one query of
-/// blank-separated words for each notation. Returns `None` if there are too many notations.
+/// Returns keyword queries that together find every text that may contain a run of normalized words: one query of words
+/// separated by spaces for each notation of the numbers. Returns `None` if there are too many notations.
 pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     let is_number = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
-    // `20240315` is a date.
+    // Eight digits that begin with 19 or 20, e.g. `20240315`, are a date rather than the end of a telephone number.
     let is_day = |it: &str| it.len() == PHONE_COMPARED_DIGITS && (it.starts_with("19") || it.starts_with("20"));
     if run.iter().any(|it| it.len() >= PHONE_COMPARED_DIGITS && is_number(it) && !is_day(it)) {
         return None;
@@ -137,11 +137,11 @@ pub(crate) fn index_words(run: &[String]) -> Option<Vec<String>> {
     Some(ways)
 }
 
-/// Adds the words of a number in other notations.
+/// Adds the words that a number has in other notations.
 fn push_spellings(number: &Number, words: &mut Vec<String>) {
     let integer = &number.integer;
     if number.is_phone {
-        // The last eight digits as two groups of four, as two of three countries write them, and as one word.
+        // Adds the last eight digits as two groups of four, which is a common notation.
         words.extend([
             integer[PHONE_COMPARED_DIGITS - 4..].to_string(),
             integer[..PHONE_COMPARED_DIGITS - 4].to_string(),
@@ -154,13 +154,13 @@ fn push_spellings(number: &Number, words: &mut Vec<String>) {
         words.extend([unit.to_lowercase(), number.fraction.as_ref().unwrap_or(integer).clone()]);
     }
     if integer.len() > 3 {
-        // A first group of one or two digits is too common to help.
+        // Skips a first group of one or two digits, which is too common to narrow the search.
         let lead = integer.len() % 3;
         words.extend((lead..integer.len()).step_by(3).map(|at| integer[at..at + 3].to_string()));
     }
 }
 
-/// Adds `WFM5799DWF` for `WF-M5799DWF` and vice versa: the whole name, and its rest after some letters.
+/// Adds the parts of a model name, e.g. for `WF-M5799DWF` the words `wfm5799dwf` and `m5799dwf`, so that both forms match.
 fn push_model_parts(token: &str, words: &mut Vec<String>) {
     let whole: String = token.chars().filter(|it| it.is_alphanumeric()).collect::<String>().to_lowercase();
     let letters = whole.chars().take_while(|it| it.is_ascii_lowercase()).count();
@@ -171,7 +171,7 @@ fn push_model_parts(token: &str, words: &mut Vec<String>) {
     }
 }
 
-/// Returns the numbers of a text, in order.
+/// Returns the numbers of a text, in the order of the text.
 fn parse_numbers(text: &str) -> Vec<Number> {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -189,7 +189,7 @@ fn parse_numbers(text: &str) -> Vec<Number> {
     found
 }
 
-/// Returns the end of the token at `from`: letters, digits and the marks that join digits.
+/// Returns the end of the token that begins at `from`: letters, digits, and separators within numbers.
 fn end_of_token(text: &str, from: usize) -> usize {
     let mut chars = text[from..].char_indices().peekable();
     while let Some((at, it)) = chars.next() {
@@ -207,7 +207,7 @@ fn digits(text: &str, from: usize) -> &str {
     &rest[..end]
 }
 
-/// Parses the number with its unit that begins at `start`.
+/// Parses the number that begins at `start`, with its fraction and unit.
 fn parse_amount(text: &str, start: usize) -> Option<Number> {
     let first = digits(text, start);
     let (mut integer, mut end) = (first.to_string(), start + first.len());
@@ -220,7 +220,7 @@ fn parse_amount(text: &str, start: usize) -> Option<Number> {
     end += fraction.map_or(0, |it| 1 + it.len());
     let unit = unit_at(&text[end..]);
     let is_address = separator == '.' && groups.len() == 3 && fraction.is_none();
-    // A plain blank joins groups only beside a fraction, unit or money: `100 200 300` are three numbers.
+    // A space joins groups only if a fraction, unit or currency symbol is beside them: `100 200 300` are three numbers.
     let is_plain = !groups.is_empty() && separator == ' ' && fraction.is_none() && !has_unit_or_money(text, start, end);
     if is_address || is_plain {
         let end = start + first.len();
@@ -241,7 +241,7 @@ impl Number {
     }
 }
 
-/// Returns the separator and the groups of three digits after the first one.
+/// Returns the separator after the first digits and the groups of three digits that follow it.
 fn thousands_groups<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec<&'t str>) {
     let mut groups = Vec::new();
     let separator = text[at..].chars().next().unwrap_or_default();
@@ -260,15 +260,15 @@ fn thousands_groups<'t>(text: &'t str, first: &str, mut at: usize) -> (char, Vec
     (separator, groups)
 }
 
-/// Returns whether money or a unit is next to a number.
+/// Returns whether a unit, currency symbol or percent sign is next to a number.
 fn has_unit_or_money(text: &str, start: usize, end: usize) -> bool {
     let behind = text[end..].trim_start_matches([' ', '\u{a0}', '\u{202f}']);
     unit_at(behind).is_some() || behind.starts_with(MONEY) || text[..start].trim_end().ends_with(MONEY)
 }
 
-/// Returns the unit at the start of a text.
+/// Returns the unit that a text begins with.
 fn unit_at(text: &str) -> Option<&str> {
-    /// Bytes of the longest unit.
+    /// Length of the longest unit in bytes.
     const LONGEST: usize = 5;
     let end = text.find(|it: char| !it.is_alphabetic() && it != '°').unwrap_or(text.len());
     let unit = &text[..end];
@@ -276,7 +276,7 @@ fn unit_at(text: &str) -> Option<&str> {
     (ends && (1..=LONGEST).contains(&end) && UNITS.binary_search(&unit.to_lowercase().as_str()).is_ok()).then_some(unit)
 }
 
-/// Parses the telephone number that begins at `start`: `+` and a country code, or `0` and at least two more digits.
+/// Parses a telephone number at `start`: `+` and a country code, or `0` and at least two more digits, then further groups.
 fn parse_phone(text: &str, start: usize) -> Option<Number> {
     let is_abroad = text[..start].ends_with('+');
     let first = digits(text, start);

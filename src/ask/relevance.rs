@@ -1,21 +1,21 @@
-//! Decides whether a passage is relevant to a question. The result triggers skills, and limits files that match by name
-//! alone. Pure.
+//! Decides whether a passage is relevant to a question. If no hit is relevant, OCR may run and more files that match only by
+//! name are shown. Pure functions.
 
 use crate::ask::hit::{Evidence, RankedHit};
 use crate::ask::question::Question;
 
-/// A passage with this share of the question's words and [`NEAR_SIMILARITY`] similarity is relevant.
+/// A passage with at least this fraction of the question's words and at least [`NEAR_SIMILARITY`] is relevant.
 const MIN_WORD_SHARE: f64 = 0.5;
-/// See [`MIN_WORD_SHARE`]. Unrelated passages stay below 0.25 with the default model.
+/// Minimum similarity for [`MIN_WORD_SHARE`]. Unrelated passages stay below 0.25 with the default model.
 const NEAR_SIMILARITY: f32 = 0.3;
-/// A passage with so many of the words and [`NEARLY_ALL_WORD_SHARE`] of them is relevant at [`FAR_SIMILARITY`] similarity: vectors of code
-/// and of long passages say little about a single sentence in them.
+/// A passage with at least this number of the question's words, [`NEARLY_ALL_WORD_SHARE`] of them, and [`FAR_SIMILARITY`] is
+/// relevant: vectors of code and of long passages say little about a single sentence in them.
 const MANY_WORDS_COUNT: usize = 4;
-/// See [`MANY_WORDS_COUNT`].
+/// Minimum fraction of the question's words for [`MANY_WORDS_COUNT`].
 const NEARLY_ALL_WORD_SHARE: f64 = 0.8;
-/// See [`MANY_WORDS_COUNT`].
+/// Minimum similarity for [`MANY_WORDS_COUNT`].
 const FAR_SIMILARITY: f32 = 0.2;
-/// A passage with this similarity is relevant without any words.
+/// A passage with at least this similarity is relevant even without a word of the question.
 const VERY_NEAR_SIMILARITY: f32 = 0.55;
 
 /// Returns whether any hit is relevant to the question.
@@ -27,7 +27,7 @@ fn is_relevant(question: &Question, evidence: &Evidence) -> bool {
     is_relevant_by(question.words.len(), evidence.words_matched, evidence.similarity)
 }
 
-/// Decides for a passage with `matched` of the question's `words`. The similarity is unknown if only the keyword leg ran.
+/// Decides for a passage with `matched` of the question's `words`. The similarity is `None` if only the keyword search ran.
 fn is_relevant_by(words: usize, matched: usize, similarity: Option<f32>) -> bool {
     let share = matched as f64 / words.max(1) as f64;
     let Some(similarity) = similarity else { return share >= MIN_WORD_SHARE };

@@ -1,58 +1,59 @@
-//! Reranks passages by the wording of the question, beyond what the legs see. Pure.
+//! Reranks the best files by how closely their passages have the wording of the question. Pure functions.
 //!
-//! The keyword leg sees single words, the vector leg none. Among the best files this module prefers passages that hold more
-//! content words of the question, hold them near each other, hold them in title or name, or hold the question verbatim:
-//! `score + (1 - score) * merit`, where
+//! Keyword search sees single words, and vector search sees none. So this module raises passages that contain more content
+//! words of the question, contain them near each other, have them in the title or file name, or contain the question
+//! verbatim: `score + (1 - score) * merit`, where
 //! `merit = 0.1 * coverage + 0.2 * nearness + 0.1 * title + 0.4 * run^4`. Each part is 0 to 1:
 //!
-//! - coverage: the share of the content words that the passage holds;
-//! - nearness: the share of the pairs of neighbouring content words that the passage holds near each other: 1 for
+//! - coverage: the fraction of the content words that the passage contains;
+//! - nearness: the fraction of the pairs of neighbouring content words that the passage has near each other: 1 for
 //!   neighbours, `1 / sqrt(d)` at a distance of `d` content words, 0 beyond 8;
-//! - title: the share of the content words in title, headings or the file's name;
-//! - run: the part of the question that the passage holds word for word, function words included.
+//! - title: the fraction of the content words in the title, headings or file name;
+//! - run: the fraction of the question that the passage contains word for word, function words included.
 //!
-//! In the shares a word weighs `ln(1 + (n - k + 0.5) / (k + 0.5))` if `k` of the `n` compared passages hold it; a pair
-//! weighs as much as the lesser of its words. A word in all passages does not discriminate, and a word in none weighs most,
-//! so that nonsense with one common word stays low. Words are equal if their first six letters are: that ranks as well as
-//! stems do (measured), and needs no stemmer for each language. Short words must be equal as a whole.
+//! In these fractions a word weighs `ln(1 + (n - k + 0.5) / (k + 0.5))` if `k` of the `n` compared passages contain it; a
+//! pair weighs as much as its lighter word. A word in all passages does not discriminate, and a word in none weighs most, so
+//! nonsense with one common word stays low. Two words are equal if their first six letters are: that ranks as well as
+//! stemming (measured), without a stemmer for each language. Words of fewer than six letters must be equal as a whole.
 
 use crate::ask::word_runs::{FirstBytes, word_key};
 use crate::ask::{excerpt, word_runs};
 
-/// Weight of each part. The maximum is flat: 0 to 0.2, 0.1 to 0.3, 0 to 0.2 and 0 to 0.5 give nDCG@10 within 0.003.
+/// Weights of the parts of a merit. The maximum of nDCG@10 is flat: 0 to 0.2 for coverage, 0.1 to 0.3 for nearness, 0 to 0.2
+/// for the title and 0 to 0.5 for the run differ by at most 0.003.
 const COVERAGE_WEIGHT: f32 = 0.1;
 const NEARNESS_WEIGHT: f32 = 0.2;
 const TITLE_WEIGHT: f32 = 0.1;
-/// Large, because a caller who types a whole sentence wants the passage with it. To the fourth power, because half a
-/// sentence is worth little.
+/// Largest of the weights, because a caller who types a whole sentence wants the passage with this sentence. The run is
+/// raised to the fourth power, because half a sentence is worth little.
 const RUN_WEIGHT: f32 = 0.4;
-/// Distance in content words from which two words no longer count as near.
+/// Maximum distance, in content words, at which two words still count as near.
 const MAX_WORD_DISTANCE: u32 = 8;
-/// Most content words of a question that count.
+/// Maximum number of content words of a question that are compared; further ones are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
 
-/// The parsed words of a question.
+/// The words of a question, prepared for the comparison with passages.
 pub(super) struct QuestionWords {
-    /// All words, for the run.
+    /// All words of the question, to find the longest run in a passage.
     question: Vec<String>,
-    /// The keys of the content words, without repeats.
+    /// The comparison keys of the content words, without duplicates.
     keys: Vec<String>,
     starts: FirstBytes,
-    /// Indices of neighbouring content words.
+    /// Pairs of neighbouring content words, as indices into `keys`.
     pairs: Vec<(usize, usize)>,
 }
 
-/// Positions of the question's words in a passage.
+/// Where a passage contains the words of the question.
 #[derive(Debug, PartialEq)]
 pub(super) struct PassageWords {
-    /// The positions of each content word, counted in content words.
+    /// For each content word of the question, its positions in the passage, counted in content words.
     places: Vec<Vec<u32>>,
     in_title: Vec<bool>,
     run: f32,
 }
 
 impl QuestionWords {
-    /// Parses a question: `typed` is the text for the run, `searched` has the content words.
+    /// Parses a question: the run is compared with `typed`, the content words come from `searched`.
     pub(super) fn parse(typed: &str, searched: &str) -> QuestionWords {
         let plain = word_runs::normalize(searched);
         let mut keys: Vec<String> = Vec::new();
@@ -71,12 +72,12 @@ impl QuestionWords {
         QuestionWords { question: word_runs::words(typed), starts: FirstBytes::from_words(&keys), keys, pairs }
     }
 
-    /// Returns the keys of the content words, without repeats.
+    /// Returns the comparison keys of the content words, without duplicates.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(String::as_str)
     }
 
-    /// Returns the index of a content word.
+    /// Returns the index of a word of a passage in `keys`; `None` if the question does not contain it.
     fn word_index(&self, word: &str) -> Option<usize> {
         if !self.starts.may_contain(word) {
             return None;
@@ -85,7 +86,7 @@ impl QuestionWords {
         self.keys.iter().position(|it| it == key)
     }
 
-    /// Reads a passage: its whole text, and its title.
+    /// Finds the words of the question in the text of a passage and in its title.
     pub(super) fn read_passage(&self, text: &str, title: &str) -> PassageWords {
         let plain = word_runs::normalize(text);
         let words: Vec<&str> = word_runs::split_words(&plain).collect();
@@ -104,7 +105,7 @@ impl QuestionWords {
         PassageWords { places, in_title, run: word_runs::shared_run_share(&self.question, &words) }
     }
 
-    /// Returns the weight of each content word among these passages.
+    /// Returns the weight of each content word: the fewer of these passages contain the word, the higher.
     pub(super) fn word_weights<'a>(&self, passages: impl Iterator<Item = &'a PassageWords>) -> Vec<f32> {
         let mut count = 0.0f32;
         let mut holding = vec![0.0f32; self.keys.len()];
@@ -117,7 +118,7 @@ impl QuestionWords {
         holding.into_iter().map(|it| ((count - it + 0.5) / (it + 0.5)).ln_1p()).collect()
     }
 
-    /// Returns the merit of a passage, 0 to 1.
+    /// Returns how closely a passage has the wording of the question, 0 to 1 (the merit of the module docs).
     pub(super) fn wording_merit(&self, weights: &[f32], passage: &PassageWords) -> f32 {
         let held = |number: &usize| !passage.places[*number].is_empty();
         let all: f32 = weights.iter().sum();
@@ -134,7 +135,7 @@ impl QuestionWords {
     }
 }
 
-/// Returns the score of a passage or file raised by its merit.
+/// Raises the score of a passage or file by its merit; the result is at most 1.
 pub(super) fn boost_score(score: f32, merit: f32) -> f32 {
     score + (1.0 - score) * merit
 }
@@ -143,7 +144,7 @@ fn ratio(some: f32, all: f32) -> f32 {
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-/// Returns the nearness of two words, given their sorted positions.
+/// Returns the nearness of two words from their sorted positions: 1 for neighbours, 0 beyond `MAX_WORD_DISTANCE`.
 fn nearness(a: &[u32], b: &[u32]) -> f32 {
     let (mut i, mut j, mut least) = (0, 0, u32::MAX);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
@@ -157,7 +158,7 @@ fn nearness(a: &[u32], b: &[u32]) -> f32 {
 mod tests {
     use super::*;
 
-    /// Returns the merits of passages with titles.
+    /// Returns the merits of passages, each given as title and text.
     fn check(question: &str, passages: &[(&str, &str)]) -> Vec<f32> {
         let wording = QuestionWords::parse(question, question);
         let readings: Vec<PassageWords> =

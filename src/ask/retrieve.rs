@@ -1,4 +1,4 @@
-//! Retrieves ranked files for a question: fuses the keyword, vector and name legs.
+//! Retrieves the files for a question: runs keyword, vector and name search, and fuses their results to ranked hits.
 
 use tokio::sync::OnceCell;
 
@@ -14,23 +14,23 @@ use crate::error::{Error, Result};
 use crate::index::ServingTable;
 use crate::store::FileSet;
 
-/// Retries of a search during which files were written: a commit takes longer than most searches.
+/// Maximum number of retries of a search if files are written meanwhile. A commit takes longer than most searches.
 pub(super) const MAX_SEARCH_RETRIES: usize = 2;
 
-/// The fused results of both legs.
+/// The fused results of keyword search and vector search.
 struct FusedLegs {
     fused: Vec<FusedFile>,
-    /// The vector of the question, if it is known.
+    /// The vector of the question; `None` if the embedding model is unavailable.
     query: Option<Vec<f32>>,
     warnings: Vec<String>,
 }
 
-/// The vector of a question, computed once.
+/// The vector of a question, computed once for all retries.
 type QueryVector = OnceCell<Result<Vec<f32>>>;
 
 impl Asker {
-    /// Searches the index. Retries if files were written during the search: their old passages are gone, and the new ones
-    /// may be the answer.
+    /// Searches the index. Searches again if files were written meanwhile: their old passages are gone, and the new ones may
+    /// be the answer.
     pub(super) async fn search_index(&self, served: &ServingTable, question: &Question) -> Result<SearchOutcome> {
         let asked = QueryVector::default();
         for _ in 0..MAX_SEARCH_RETRIES {
@@ -43,7 +43,7 @@ impl Asker {
         Ok(self.search_index_once(served, question, &asked).await?.0)
     }
 
-    /// Searches the index once. Also returns whether files were written during the search.
+    /// Searches the index once. The second value tells whether files were written during the search.
     async fn search_index_once(
         &self,
         served: &ServingTable,
@@ -63,7 +63,8 @@ impl Asker {
         let speaks = !question.plan.requires_l2 && relevance::any_relevant(question, &hits);
         let unread = self.hits_without_text(question, &names, hits.len(), speaks).await?;
         merged += unread.len();
-        // A file with the whole question in its name ranks before weaker passages, and behind a passage that holds it too.
+        // Ranks a file with the whole question in its name before weaker passages, but after a passage that also has every
+        // word.
         let best = hits.first().and_then(|it| it.evidence.as_deref());
         let says_all = best.is_some_and(|it| it.words_matched >= question.words.len());
         for found in unread {
@@ -73,13 +74,14 @@ impl Asker {
         }
         hits.truncate(question.limit);
         self.annotate_names(&names, &mut hits).await?;
-        // A threshold and terms leave out files before their passages are read, so any new version counts.
+        // With a threshold or required terms, any new version makes the result stale, because files are left out before
+        // their passages are read.
         let is_strict = question.plan.l1_threshold.is_some() || !question.terms.is_empty();
         let is_torn = is_torn || (is_strict && served.store.version() != version);
         Ok((SearchOutcome { hits, merged, warnings, vector: query, word_weights }, is_torn))
     }
 
-    /// Runs both legs in parallel, then computes the similarity of the chunks that only the keyword leg found.
+    /// Runs keyword and vector search in parallel, then adds the cosines of chunks that only the keyword search found.
     async fn run_legs(
         &self,
         served: &ServingTable,
@@ -132,7 +134,7 @@ impl Asker {
         Ok(FusedLegs { fused, query, warnings })
     }
 
-    /// Lists files by metadata alone, newest first.
+    /// Lists files by metadata, newest first, for a question without search text.
     pub(super) async fn list_files(&self, question: &Question) -> Result<SearchOutcome> {
         let (catalog, filter, limit) = (self.catalog.clone(), question.filter.clone(), question.limit);
         let (records, total) = crate::index::blocking(move || catalog.search(&filter, limit, 0)).await?;
@@ -141,7 +143,7 @@ impl Asker {
         Ok(SearchOutcome { hits, merged: usize::try_from(total).unwrap_or(usize::MAX), ..SearchOutcome::default() })
     }
 
-    /// Finds files by name alone, as long as no text is indexed.
+    /// Finds files by name only; used while no text is indexed.
     pub(super) async fn search_by_name(&self, question: &Question) -> Result<SearchOutcome> {
         let files = self.allowed_files(&question.filter).await?;
         let names = self.search_names(question, &files).await?;

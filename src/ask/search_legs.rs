@@ -1,4 +1,4 @@
-//! The keyword leg and the vector leg of a search.
+//! The two searches whose results are fused: keyword search (keyword leg) and vector search (vector leg).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::index::ServingTable;
 use crate::model::{ChunkId, FileId, LegHit};
 use crate::store::{FileSet, KeywordQuery};
 
-/// Fewest chunks from each leg. More cost time, fewer lose files that are good in one leg only.
+/// Minimum number of chunks that each search returns. More cost time; fewer lose files that are good in one search only.
 pub(super) const LEG_DEPTH: usize = 200;
-/// Further vector searches for other files if the chunks of a few long ones filled the leg.
+/// Maximum number of further vector searches in other files, if chunks of a few long files filled the result.
 const MAX_VECTOR_ROUNDS: usize = 4;
 
 impl Asker {
-    /// Repeats the vector leg until it has `limit` files or all there are, because the passages of a few long files could
-    /// fill the leg.
+    /// Repeats the vector search in files not seen yet until `limit` files are found or none is left, because the passages
+    /// of a few long files could fill the result.
     pub(super) async fn vector_leg_files(
         &self,
         served: &ServingTable,
@@ -50,8 +50,8 @@ impl Asker {
     }
 }
 
-/// Spawns the keyword leg as a task of its own: the vector leg compares millions of rows without a yield, and would block a
-/// future in the same task. Dropping the returned future ends the leg.
+/// Runs the keyword search as a separate task: the vector search compares millions of rows without yielding, and would block
+/// a future in the same task. Dropping the returned future cancels the search.
 pub(super) fn keyword_leg(
     served: &ServingTable,
     text: &str,
@@ -64,14 +64,14 @@ pub(super) fn keyword_leg(
     let mut task = JoinSet::new();
     task.spawn(async move { store.keyword_leg(&keywords, &files, depth).await });
     async move {
-        let done = task.join_next().await.ok_or_else(|| Error::internal("the keyword leg did not start"))?;
+        let done = task.join_next().await.ok_or_else(|| Error::internal("the keyword search did not start"))?;
         done.map_err(Error::internal)?
     }
 }
 
-/// Returns the keyword leg's chunks that the vector leg did not reach.
+/// Returns the chunks that the keyword search found and the vector search did not.
 pub(super) fn keyword_only_chunks(keyword: &[LegHit], vector: &[LegHit]) -> Vec<(FileId, ChunkId)> {
-    // Compares by file too: copies of a file share chunk ids.
+    // Compares the file id too, because copies of a file share chunk ids.
     let reached: HashSet<(FileId, &ChunkId)> = vector.iter().map(|it| (it.file_id, &it.chunk_id)).collect();
     keyword
         .iter()

@@ -1,7 +1,7 @@
-//! Finds files similar to a file: those with a passage near the mean of its passages.
+//! Finds files similar to a given file: files with a passage near the mean of the passages of the given file.
 //!
-//! The score is the cosine between that mean and the nearest passage of the other file, 0 to 1. Copies come first, with a
-//! score near 1.
+//! The score of a similar file is the cosine, 0 to 1, between this mean and the nearest passage of the similar file. Copies
+//! come first, with a score near 1.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::model::{
 use crate::store::FileSet;
 
 impl Asker {
-    /// Finds files similar to a file.
+    /// Returns the files that are similar to the file of the request, most similar first.
     ///
     /// # Errors
     /// The file is not indexed, a filter is invalid, or the index cannot be read.
@@ -38,7 +38,7 @@ impl Asker {
         let served = self.index.serving();
         let vectors = served.store.file_vectors(record.id).await?;
         let Some(mean) = mean_vector(&vectors) else {
-            let message = format!("`{name}` has no vectors yet: only its keywords are indexed so far");
+            let message = format!("`{name}` has no vectors yet: only its text is indexed so far");
             return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("`vic status` shows the progress"));
         };
         let plan = self.bare_plan(
@@ -67,7 +67,7 @@ impl Asker {
         Ok(AskResponse { query_plan: plan, hits, answer_summary: None, answer: None, warnings, stats: Some(stats) })
     }
 
-    /// Returns the plan of a request that is not a question.
+    /// Returns the plan for a response to a request that is not a question.
     fn bare_plan(&self, intent: &str, request: AskRequest) -> QueryPlan {
         QueryPlan {
             intent: intent.into(),
@@ -83,7 +83,7 @@ impl Asker {
         }
     }
 
-    /// Returns the files with passages near a vector, and their number. Retries if files were written meanwhile.
+    /// Returns the files with passages near a vector, and their number. Searches again if files were written meanwhile.
     async fn find_similar(
         &self,
         served: &ServingTable,
@@ -128,7 +128,7 @@ impl Asker {
         .await
     }
 
-    /// Returns the files that pass the filter, without this one.
+    /// Returns the files that pass the filter, except the given file itself.
     async fn other_files(&self, filter: &FileFilter, record: &FileRecord) -> Result<FileSet> {
         let mut ids = match self.allowed_files(filter).await? {
             FileSet::Only(ids) => ids.to_vec(),
@@ -139,7 +139,7 @@ impl Asker {
     }
 }
 
-/// Returns the normalised mean of vectors of norm 1; none if there are no vectors or they cancel out.
+/// Returns the mean of vectors of norm 1, normalized to norm 1; `None` if there are no vectors or they cancel out.
 fn mean_vector(vectors: &[Vec<f32>]) -> Option<Vec<f32>> {
     let mut sum = vec![0.0f32; vectors.first()?.len()];
     for vector in vectors {

@@ -1,4 +1,4 @@
-//! Stop words in ten languages: words that say nothing about where a passage matches. Pure.
+//! Stop words and pronouns of ten languages. Answers and summaries skip stop words when they compare words. Pure functions.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -36,14 +36,14 @@ więc z za że \
 acaba ama ancak bana bazı ben bir biz bu çok da daha de değil diye en gibi hangi hem her için ile ise kaç kadar kim mi mı mu mü \
 nasıl ne neden nerede nereye niçin o olan olarak oldu onlar onun sen şu var ve veya ya zaman";
 
-/// Pronouns that refer back to the sentence before.
+/// Pronouns of these languages: a sentence that begins with one refers to the sentence before it.
 const PRONOUNS: &str = "it he she they this these that those its his her their there then er sie es dieser diese dieses das dort il elle ils \
 elles ce cela cette ces él ella ellos ellas esto este esta eso ese esa lo esso essa questo questa quello quella lui lei ele ela eles elas isto isso \
 hij zij ze het dit dat deze die on ona ono oni ten ta to те он она оно они это этот эта bu o onlar şu";
 
 static STOP_WORD_SET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
 
-/// Words that identify a German question.
+/// Function words by which a question is recognized as German.
 const GERMAN_WORDS: &[&str] = &[
     "der", "die", "das", "wer", "wann", "wie", "wo", "warum", "welche", "welcher", "welches", "ist", "wurde", "wird",
     "nicht", "und", "für", "ein", "eine", "hat", "wir", "zu", "viele", "viel", "im", "am", "zum", "zur",
@@ -54,12 +54,12 @@ pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORD_SET.contains(word)
 }
 
-/// Returns whether a lower-case word refers to the text before it.
+/// Returns whether a lower-case word is a pronoun, which refers to the text before it.
 pub(super) fn is_pronoun(word: &str) -> bool {
     PRONOUNS.split_whitespace().any(|it| it == word)
 }
 
-/// Returns whether a question is German, where every noun has a capital.
+/// Returns whether a question is German. In German every noun has a capital, so a capital does not mean a name.
 pub(super) fn is_german(question: &str) -> bool {
     let words: Vec<String> = question.split_whitespace().map(str::to_lowercase).collect();
     let count =

@@ -1,8 +1,8 @@
-//! Filters files by required and excluded terms: `"exact phrase"`, `+word`, `-word`.
+//! Filters files by the required and excluded terms of a question: `"exact phrase"`, `+word`, `-word`.
 //!
-//! The filter runs before the best passages are chosen, so that no file is lost to a limit. The keyword index narrows the
-//! files by word stems. The remaining files are read and compared word for word, case folded. A file's passages count
-//! together, with titles and headings, and its names; a phrase must be in one of them.
+//! The filter runs before the best passages are chosen, so that a limit cannot lose a file. First the keyword index selects
+//! files by word stems; then the passages of these files are read and compared word for word, ignoring case. A term may be
+//! in any passage (with title and headings) or name of a file, but a phrase must be in one of them as a whole.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use crate::model::{FileFilter, FileId};
 use crate::planner::syntax;
 use crate::store::{FileSet, Store};
 
-/// Most terms of one question: each is a bit.
+/// Maximum number of terms in one question, because each term is a bit of a `u64`; more terms are an error.
 const MAX_TERMS: usize = 64;
 
-/// The terms of a question, each a run of words.
+/// The required and excluded terms of a question; each term is a run of normalized words.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     required: Vec<Vec<String>>,
@@ -25,10 +25,10 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Parses the terms of a question as typed.
+    /// Parses the terms of a question as the user typed it.
     ///
     /// # Errors
-    /// There are too many terms.
+    /// There are more than `MAX_TERMS` terms.
     pub(crate) fn parse(question: &str) -> Result<Terms> {
         let syntax = syntax::parse(question);
         let runs = |texts: &mut dyn Iterator<Item = &String>| -> Vec<Vec<String>> {
@@ -39,7 +39,9 @@ impl Terms {
             excluded: runs(&mut syntax.must_not.iter()),
         };
         if terms.required.len() + terms.excluded.len() > MAX_TERMS {
-            return Err(Error::invalid(format!("more than {MAX_TERMS} words with `+`, `-` or quotes in one question")));
+            return Err(Error::invalid(format!(
+                "the question has more than {MAX_TERMS} words with `+`, `-` or quotes"
+            )));
         }
         Ok(terms)
     }
@@ -49,7 +51,7 @@ impl Terms {
         self.required.is_empty() && self.excluded.is_empty()
     }
 
-    /// Describes the terms for the reasoning of a hit; empty if there are none.
+    /// Describes the terms for the reasoning of a hit; empty if the question has none.
     pub(crate) fn describe(&self) -> String {
         let quoted =
             |runs: &[Vec<String>]| runs.iter().map(|it| format!("\"{}\"", it.join(" "))).collect::<Vec<_>>().join(", ");
@@ -61,7 +63,7 @@ impl Terms {
         }
     }
 
-    /// Returns one bit for each required run in the text, and whether an excluded run is in it.
+    /// Returns a bit mask of the required terms that a text contains, and whether it contains an excluded term.
     fn match_text(&self, text: &str) -> (u64, bool) {
         let words = word_runs::words(text);
         let stands = |run: &Vec<String>| words.windows(run.len()).any(|it| it == &run[..]);
@@ -70,7 +72,7 @@ impl Terms {
     }
 }
 
-/// Returns those of the files that meet the terms.
+/// Returns those of `files` that contain all required terms and no excluded term.
 pub(crate) async fn filter_files(
     store: &dyn Store,
     catalog: &Catalog,
@@ -125,14 +127,14 @@ pub(crate) async fn filter_files(
     Ok(FileSet::Only(ids.into()))
 }
 
-/// Returns, for each of these runs, the files with it in their names.
+/// Returns, for each of these terms, the files that have the term in their names.
 async fn files_by_name(catalog: &Catalog, runs: &[Vec<String>]) -> Result<Vec<Vec<FileId>>> {
     let (catalog, runs) = (catalog.clone(), runs.to_vec());
     blocking(move || runs.iter().map(|it| catalog.with_name_phrase(it)).collect()).await
 }
 
-/// Returns those of the files that may hold a run, sorted, by the keyword index. Returns `None` if the index cannot tell: it
-/// may not have such words (`to be`), or a number may have too many notations.
+/// Returns those of `files` that the keyword index lists for a term, sorted. Returns `None` if the index cannot decide: it
+/// may lack the words (`to be`), or a number may have too many notations. The files must then be read.
 async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Result<Option<Vec<FileId>>> {
     let mut found = Vec::new();
     for words in numbers::index_words(run).unwrap_or_default() {
@@ -143,7 +145,7 @@ async fn files_with(store: &dyn Store, run: &[String], files: &FileSet) -> Resul
     Ok(Some(found).filter(|it| !it.is_empty()))
 }
 
-/// Returns the files that may hold an excluded term.
+/// Returns the files that may contain an excluded term, by the keyword index; all `files` if the index cannot decide.
 async fn files_maybe_excluded(store: &dyn Store, files: &FileSet, terms: &Terms) -> Result<FileSet> {
     let mut suspects: Vec<FileId> = Vec::new();
     for run in &terms.excluded {

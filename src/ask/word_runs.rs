@@ -1,36 +1,35 @@
-//! Normalises words for comparison, and finds the longest run of words that two texts share. Pure.
-//!
-//! `rerank` defines the weight of such a run.
+//! Normalizes words for comparison, and finds the longest run of consecutive words that a question and a passage share. Pure
+//! functions; `rerank` uses the run to score passages.
 
 use crate::ask::numbers;
 
-/// Shortest run that counts; shorter ones are chance, unless they are the whole question.
+/// Shorter runs score 0, because they are often accidental. A question of two words counts as a run of two.
 const MIN_RUN_WORDS: usize = 3;
 
-/// Returns the normalised words of a text: lower case, numbers in one notation, without apostrophes.
+/// Returns the normalized words of a text: lower case, numbers in one notation, without apostrophes.
 pub(crate) fn words(text: &str) -> Vec<String> {
     split_words(&normalize(text)).map(str::to_owned).collect()
 }
 
-/// Normalises a text for [`split_words`]. A passage has hundreds of words, and this allocates one string for all.
+/// Normalizes a text for [`split_words`]. Allocates one string for the whole text rather than one for each word.
 pub(super) fn normalize(text: &str) -> String {
     /// First byte of the curly apostrophe.
     const CURLY: u8 = 0xe2;
     let text = numbers::canonical_numbers(text);
-    // A byte search is much faster here than a search for characters.
+    // Searches bytes, which is much faster than a search for characters.
     match memchr::memchr2(b'\'', CURLY, text.as_bytes()) {
         None => text.to_lowercase(),
         Some(_) => text.replace(['\'', '\u{2019}'], "").to_lowercase(),
     }
 }
 
-/// Returns the words of a [normalised](normalize) text.
+/// Returns the words of a text that was [normalized](normalize).
 pub(super) fn split_words(plain: &str) -> impl Iterator<Item = &str> {
     plain.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 
-/// Returns the comparison key of a word: its first six letters, so that endings do not matter. A word with a digit is its
-/// own key.
+/// Returns the comparison key of a word: its first six letters, so that most endings do not matter. A word that contains a
+/// digit is its own key.
 pub(super) fn word_key(word: &str) -> &str {
     const LETTERS: usize = 6;
     if word.bytes().any(|it| it.is_ascii_digit()) {
@@ -39,12 +38,12 @@ pub(super) fn word_key(word: &str) -> &str {
     word.char_indices().nth(LETTERS).map_or(word, |(end, _)| &word[..end])
 }
 
-/// Returns the key of a word without endings: `stand` for `stands` and `standing`. Better for single sentences, but slightly
-/// worse for ranking files (measured).
+/// Returns the comparison key of a word without its ending: `stand` for `stands` and `standing`. Better than `word_key`
+/// for selecting sentences, but slightly worse for ranking files (measured).
 pub(super) fn word_stem(word: &str) -> &str {
     const LEAST: usize = 3;
-    /// Endings of English, German, French and Spanish. They are stripped until none is left, so that a word with one more
-    /// ending has the same stem.
+    /// Endings of English, German, French and Spanish. They are stripped until none is left, so that a word with several
+    /// endings has the same stem.
     const ENDINGS: [&str; 6] = ["ing", "ed", "es", "en", "e", "s"];
     if word.bytes().any(|it| it.is_ascii_digit()) {
         return word;
@@ -57,36 +56,36 @@ pub(super) fn word_stem(word: &str) -> &str {
     word_key(stem)
 }
 
-/// Set of first bytes of some words. Most words of a passage are not in the question, and this check is cheap.
+/// The first bytes of some words: a cheap check that rejects most words of a passage, since few of them are in the question.
 pub(super) struct FirstBytes([bool; 256]);
 
 impl FirstBytes {
-    /// Builds the set from the first bytes of these words.
+    /// Builds the set of the first bytes of `words`.
     pub(super) fn from_words(words: &[String]) -> FirstBytes {
         let mut starts = [false; 256];
         words.iter().filter_map(|it| it.bytes().next()).for_each(|it| starts[usize::from(it)] = true);
         FirstBytes(starts)
     }
 
-    /// Returns whether a word may be one of them.
+    /// Returns whether a word begins like one of the words that the set was built from.
     pub(super) fn may_contain(&self, word: &str) -> bool {
         word.bytes().next().is_some_and(|it| self.0[usize::from(it)])
     }
 }
 
-/// Returns the share of the question that the passage holds as one run, 0 to 1; 0 if the run is short enough for chance.
+/// Returns the length of the longest shared run as a fraction of the question, 0 to 1. A run that may be accidental: 0.
 pub(super) fn shared_run_share(question: &[String], passage: &[&str]) -> f32 {
     let run = longest_run(question, passage);
     let counts = question.len() >= 2 && run >= MIN_RUN_WORDS.min(question.len());
     if counts { run as f32 / question.len() as f32 } else { 0.0 }
 }
 
-/// Returns the length of the longest run of consecutive words in both. Time is the product of both lengths and space that of
-/// the question; a question of hundreds of words is cut.
+/// Returns the number of words in the longest run that question and passage share. Time grows with the product of both
+/// lengths, memory with the length of the question, so words of the question beyond the 64th are ignored.
 fn longest_run(question: &[String], passage: &[&str]) -> usize {
     const MOST_WORDS: usize = 64;
     let question = &question[..question.len().min(MOST_WORDS)];
-    // runs[i] is the length of the run that ends at question word i and at the passage word before the present one.
+    // runs[i + 1] is the length of the run that ends at question word i and at the last compared passage word.
     let mut runs = vec![0; question.len() + 1];
     let mut longest = 0;
     let starts = FirstBytes::from_words(question);

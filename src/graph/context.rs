@@ -1,4 +1,4 @@
-//! The state that the graph service, its sync with the index and the publication of snapshots share.
+//! State shared by the graph service, its sync with the index, and the publication of snapshots.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
@@ -13,36 +13,36 @@ use crate::graph::pending_changes::PendingChanges;
 use crate::graph::snapshot::Snapshot;
 use crate::index::Index;
 
-/// The parts of the daemon that the graph reads from.
+/// The parts of the daemon that the graph reads: files, passages, search and extraction.
 #[derive(Clone)]
 pub struct GraphInputs {
-    /// Files.
+    /// Lists the files and their versions.
     pub catalog: Catalog,
-    /// Passages.
+    /// Stores the passages of the files.
     pub index: Index,
-    /// Semantic search.
+    /// Searches passages by meaning.
     pub asker: Asker,
-    /// Texts of files.
+    /// Extracts the text of a file again.
     pub pool: Arc<WorkerPool>,
 }
 
-/// The state of one graph.
+/// The state of one graph, shared by all its services and tasks.
 pub(super) struct Shared {
     pub(super) store: GraphStore,
-    /// `None` if there are imports only.
+    /// `None` if the graph consists of imports only.
     pub(super) inputs: Option<GraphInputs>,
     pub(super) snapshot: RwLock<Arc<Snapshot>>,
     pub(super) loaded: OnceCell<()>,
-    /// Changes that are stored but not yet published. Held while stored data or the snapshot changes; see
-    /// `publish::WriteGuard`.
+    /// Changes that are stored but not yet published. Locked while stored data or the snapshot changes; see
+    /// `publish::WriteGuard`. `None` if the next snapshot must be rebuilt from the store.
     pub(super) pending: Mutex<Option<PendingChanges>>,
     /// Whether the sync with the index has started.
     pub(super) sync_started: AtomicBool,
-    /// Files not in the graph yet, as far as the sync has counted.
+    /// Number of files that are not in the graph yet, as counted by the sync.
     pub(super) files_behind: watch::Sender<usize>,
-    /// Whether the graph has held all files once.
+    /// Whether the graph has contained all files at least once.
     pub(super) is_complete: watch::Sender<bool>,
-    /// Whether a question has waited for `ready` in vain.
+    /// Whether a question has timed out while it waited for `is_complete`; later questions then do not wait.
     pub(super) wait_timed_out: AtomicBool,
     pub(super) shutdown: CancellationToken,
 }

@@ -1,4 +1,4 @@
-//! Exports a part of the graph as JSON, which [`super::import`] reads back, and as lines.
+//! Exports a part of the graph as JSON (which [`super::import`] reads back) or as lines of text.
 
 pub(in crate::graph) mod drawing;
 
@@ -15,24 +15,24 @@ use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::suggest;
 use crate::model::GraphExtent;
 
-/// Default number of hops.
+/// Maximum distance in edges from the start entities when the request sets none.
 const DEFAULT_HOPS: u32 = 2;
 
-/// The part of the graph to draw or export.
+/// A part of the graph to draw or export.
 #[derive(Debug, Default)]
 pub(crate) struct Subgraph {
-    /// Entities, sorted.
+    /// Indices of the entities, sorted.
     pub(crate) nodes: Vec<NodeIx>,
-    /// Edges between them, sorted.
+    /// Indices of the edges between these entities, sorted.
     pub(crate) edges: Vec<EdgeIx>,
-    /// Whether the limit cut entities.
+    /// Whether entities were left out because of the limit.
     pub(crate) truncated: bool,
 }
 
-/// Finds the requested part: at most `most` entities, nearest first.
+/// Finds the requested part of the graph: at most `most` entities, nearest to the start entities first.
 ///
 /// # Errors
-/// `NotFound` for an unknown start entity.
+/// `NotFound` if a start entity does not exist.
 pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> Result<Subgraph> {
     let snapshot = &view.snapshot;
     let most = request.limit.map_or(most, |it| most.min(it as usize));
@@ -74,12 +74,12 @@ pub(crate) fn select_extent(view: &View, request: &GraphExtent, most: usize) -> 
     Ok(Subgraph { nodes: found, edges, truncated })
 }
 
-/// Returns the entities with this name, key or number; at least one.
+/// Returns the visible entities with this name, key or number; at least one.
 ///
 /// # Errors
-/// `NotFound` with the nearest name.
+/// `NotFound` with the most similar name if there is none.
 pub(crate) fn find_entities(view: &View, name: &str) -> Result<Vec<NodeIx>> {
-    // Entities are cited as `Chunk#128`.
+    // Accepts the form `Chunk#128` too, in which answers cite entities.
     let digits = name.rsplit_once('#').map_or(name, |it| it.1);
     let by_number = || {
         let node = view.snapshot.node_by_id(digits.parse().ok()?).filter(|it| view.is_visible(*it))?;
@@ -97,7 +97,7 @@ pub(crate) fn find_entities(view: &View, name: &str) -> Result<Vec<NodeIx>> {
     })
 }
 
-/// Exports nodes and edges as JSON.
+/// Exports the entities and edges of a part of the graph as JSON.
 pub(crate) fn to_json(view: &View, extent: &Subgraph) -> Value {
     let snapshot = &view.snapshot;
     let nodes: Vec<Value> = extent.nodes.iter().map(|it| node_json(view, *it)).collect();
@@ -159,7 +159,7 @@ fn edge_json(view: &View, extent: &Subgraph, edge: EdgeIx) -> Value {
     value
 }
 
-/// Exports one edge per line; entities without an edge have their own line.
+/// Exports a part of the graph as text, one edge per line; an entity without an edge is a line of its own.
 pub(crate) fn to_lines(view: &View, extent: &Subgraph) -> String {
     let snapshot = &view.snapshot;
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! Syncs the graph with the index. After each catalog commit it re-reads the files with a new version and removes the nodes
-//! and edges of deleted files.
+//! Keeps the graph up to date with the index. After each catalog commit it extracts the files with a new version again, and
+//! removes the nodes and edges of deleted files.
 //!
-//! It compares the present state of the catalog with the sources of the graph, so no change is missed after a crash or a
-//! rebuilt catalog. It starts with the first question, and automatically in every later run.
+//! It compares the current state of the catalog with the sources of the graph, so no change is missed after a crash or after
+//! the catalog was rebuilt. The sync starts with the first question, and in every later run when the graph is opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use crate::machine;
 use crate::model::{Document, FileId, FileRecord, FileState, GraphPart, GraphSource, StoredChunk};
 use crate::store::FileSet;
 
-/// Key in the graph's settings table: the graph has been used.
+/// Key in the settings table of the graph, set once the graph has been used.
 pub(super) const USED_KEY: &str = "wanted";
-/// Files per batch.
+/// Number of files that are extracted and stored at once.
 const BATCH_FILES: usize = 64;
-/// Minimum time between two comparisons; a job commits many times a second.
+/// Minimum time between two comparisons of catalog and graph, because an index job commits many times per second.
 const MIN_INTERVAL: Duration = Duration::from_millis(150);
-/// Sleep after work, as a multiple of the work: during a job the graph takes a fifth of the time.
+/// Factor of the sleep after a piece of work: with 4, the graph works a fifth of the time while an index job runs.
 const SLEEP_FACTOR: u32 = 4;
-/// How often the snapshot is published during a long sync.
+/// Interval at which the snapshot is published during a long sync.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(5);
-/// Sleep after an error, most often a full disk.
+/// Sleep after an error, usually a full disk; also the maximum sleep after a sync.
 const ERROR_BACKOFF: Duration = Duration::from_secs(10);
 
-/// Starts the sync, once.
+/// Starts the sync as a task, unless it has been started before.
 pub(super) fn start_sync(shared: &Arc<Shared>) {
     if !shared.sync_started.swap(true, std::sync::atomic::Ordering::Relaxed)
         && let Some(reads) = shared.inputs.clone()
@@ -42,7 +42,7 @@ pub(super) fn start_sync(shared: &Arc<Shared>) {
     }
 }
 
-/// Stored sources of files and folders: name to path and version.
+/// The stored sources of files and folders: name to path and version.
 type StoredSources = HashMap<String, (String, String)>;
 
 async fn run(shared: Weak<Shared>, reads: GraphInputs) {
@@ -56,7 +56,7 @@ async fn run(shared: Weak<Shared>, reads: GraphInputs) {
         let rest = match catch_up(&strong, &reads, &mut known).await {
             Ok(()) => MIN_INTERVAL.max(begun.elapsed() * SLEEP_FACTOR).min(ERROR_BACKOFF),
             Err(error) => {
-                tracing::warn!("{error}; the graph is not up to date");
+                tracing::warn!("{error}; the graph is not up to date with the index, trying again");
                 known = None;
                 ERROR_BACKOFF
             }
@@ -73,11 +73,11 @@ async fn run(shared: Weak<Shared>, reads: GraphInputs) {
     }
 }
 
-/// The differences to apply.
+/// The differences between the catalog and the graph, which the sync applies.
 #[derive(Default)]
 struct Differences {
     changed: Vec<FileVersion>,
-    /// New folders with their roots.
+    /// New folders, each with the root that it is in.
     folders: BTreeMap<PathBuf, PathBuf>,
     removed: Vec<String>,
 }
@@ -89,7 +89,7 @@ async fn catch_up(shared: &Arc<Shared>, reads: &GraphInputs, known: &mut Option<
     };
     let catalog = reads.catalog.clone();
     let (purge, work, mut present) = blocking(move || {
-        // Read before the files: all files of that purge are absent from the versions then.
+        // Reads the last purge before the file versions, so the versions lack all files that this purge has removed.
         let purge = purge::last_done(&catalog)?;
         Ok((purge, compare(catalog.file_versions()?, &before), before))
     })
@@ -108,7 +108,7 @@ async fn catch_up(shared: &Arc<Shared>, reads: &GraphInputs, known: &mut Option<
     Ok(())
 }
 
-/// Applies the differences and publishes the result; returns false if the daemon shuts down first.
+/// Applies the differences and publishes the result. Returns `false` if the daemon shuts down before everything is applied.
 async fn apply(
     shared: &Arc<Shared>,
     reads: &GraphInputs,
@@ -132,7 +132,7 @@ async fn apply(
             shown = Instant::now();
         }
         shared.files_behind.send_replace(all.saturating_sub((number + 1) * BATCH_FILES));
-        // A running job has priority. A question that waits for the first build gets more CPU time.
+        // Sleeps longest while an index job runs, which has priority; least while a question waits for the first build.
         let (budget, took) = (machine::budget(), begun.elapsed());
         let rest = if !reads.index.running_jobs().is_empty() {
             took * SLEEP_FACTOR
@@ -175,7 +175,7 @@ async fn store_parts(
     shared.with_write_lock(move |mut turn| turn.store(&removed, parts)).await
 }
 
-/// Compares the files of the catalog with the sources of the graph.
+/// Compares the files in the catalog with the sources of the graph.
 fn compare(versions: Vec<FileVersion>, known: &StoredSources) -> Differences {
     let mut work = Differences::default();
     let mut present: HashMap<String, ()> = HashMap::with_capacity(versions.len());
@@ -184,7 +184,7 @@ fn compare(versions: Vec<FileVersion>, known: &StoredSources) -> Differences {
         let name = extract::file_key(file.id);
         let path = file.path.to_string_lossy();
         let is_known = known.get(&name).is_some_and(|(old, version)| {
-            // A file that waits for extraction keeps its old content in the graph until then.
+            // A file without a content yet waits for extraction, and keeps its old content in the graph until then.
             *old == path && file.content.as_ref().is_none_or(|it| *version == version_of(it))
         });
         present.insert(name, ());
@@ -202,7 +202,7 @@ fn compare(versions: Vec<FileVersion>, known: &StoredSources) -> Differences {
     present.extend(folders.keys().map(|it| (folder_name(it), ())));
     work.removed = known.keys().filter(|it| !present.contains_key(*it)).cloned().collect();
     work.removed.sort_unstable();
-    // A new root above another root changes the topmost folders.
+    // Compares the root too: a new root above another root changes the folders between both.
     let is_new = |path: &Path, root: &Path| {
         known.get(&folder_name(path)).is_none_or(|(_, version)| *version != root.to_string_lossy())
     };
@@ -223,7 +223,7 @@ fn folder_source(path: &Path, root: &Path) -> GraphSource {
     GraphSource { name: folder_name(path), path: shown(path), version: shown(root) }
 }
 
-/// Extracts the graph parts of some files.
+/// Extracts the graph parts (nodes and edges) of files.
 async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec<(GraphSource, GraphPart)>> {
     let ids: Vec<FileId> = files.iter().map(|it| it.id).collect();
     let catalog = reads.catalog.clone();
@@ -244,7 +244,7 @@ async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec
         let document = reread_document(reads, &record).await;
         let mut held = chunks.remove(&record.id).unwrap_or_default();
         held.sort_by_key(|it| it.chunk.ordinal);
-        // The version from the comparison: a later change is seen the next time.
+        // Takes the version seen by the comparison, so that the next comparison detects a later change.
         let content = contents.get(&record.id).and_then(|it| it.content.as_deref()).map(version_of);
         let source = GraphSource {
             name: extract::file_key(record.id),
@@ -259,7 +259,7 @@ async fn extract_files(reads: &GraphInputs, files: &[FileVersion]) -> Result<Vec
     Ok(parts)
 }
 
-/// Re-reads the document of a file when its passages are not enough. Returns `None` if it cannot be read.
+/// Extracts the document of a file again if the graph needs more than its passages. `None` if the file is unreadable.
 async fn reread_document(reads: &GraphInputs, record: &FileRecord) -> Option<Document> {
     if record.state != FileState::Indexed || !extract::is_reread(record.kind) {
         return None;
@@ -295,7 +295,7 @@ mod tests {
         let known = known(&first);
         let again = compare(files, &known);
         assert!(again.changed.is_empty() && again.removed.is_empty() && again.folders.is_empty());
-        // One file is saved and waits, one has moved, and its folder is gone.
+        // One file has a new version without content yet, one has moved, and its old folder is gone.
         let now = compare(vec![file(1, "/w/x.md", Some("h1 2")), file(2, "/w/y.md", None)], &known);
         assert_eq!(now.changed.iter().map(|it| it.id).collect::<Vec<_>>(), [1]);
         assert_eq!(now.removed, ["folder:/w/a"]);

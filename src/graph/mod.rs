@@ -1,11 +1,11 @@
-//! The warehouse as one typed property graph: references between files, and imported graphs.
+//! The graph of vic: a typed property graph of the references between files, and of graphs that the user imports.
 //!
-//! [`GraphService`] is the entry point. A [`Snapshot`] is immutable and in memory; `catalog` stores its sources on disk.
-//! Queries arrive as AxQL (`axql`), as `query_ir_v1` (`ir`) or as `graph_query`. This module checks, plans and runs all
-//! of them, so a language model only proposes. `extract` turns files into nodes and edges, `index_sync` syncs them
-//! with the index, and [`tools`] is the registry of tools that a model may call.
+//! [`GraphService`] is the entry point. A [`Snapshot`] is the whole graph, immutable and in memory; `catalog` stores on disk
+//! the parts that a snapshot is made from. A query arrives as AxQL (`axql`), as `query_ir_v1` (`ir`) or as `graph_query`.
+//! This module checks, plans and runs each query; a language model only writes it. `extract` turns files into nodes and
+//! edges, `index_sync` keeps them up to date with the index, and [`tools`] is the registry of tools that a model may call.
 //!
-//! The graph is built on first use. Nothing here writes to the index or to files of users.
+//! The graph is built when it is first used. This module never writes to the index or to files of users.
 
 mod context;
 mod export;

@@ -1,4 +1,4 @@
-//! Changes that are stored but not yet in a published snapshot, and the next snapshot made from them.
+//! Changes that are stored but not yet part of the published snapshot, and the next snapshot made from them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::graph::snapshot::Snapshot;
 use crate::graph::snapshot::builder::Builder;
 use crate::model::{GraphPart, GraphSource};
 
-/// Changes stored since the snapshot was made, by source number.
+/// Changes stored since the last snapshot was made, by source number.
 #[derive(Default)]
 pub(super) struct PendingChanges {
     sources: BTreeMap<i64, SourceState>,
@@ -17,19 +17,19 @@ pub(super) struct PendingChanges {
     pub(super) edges: usize,
 }
 
-/// The present state of a changed source.
+/// The current state of a source that has changed since the last snapshot.
 enum SourceState {
     /// The source was deleted.
     Deleted,
-    /// The source has this content.
+    /// The source has this content, kept in memory.
     Content(GraphSource, GraphPart),
-    /// The source is in the store and read when needed: all parts of a large import at once take more memory than their
-    /// snapshot.
+    /// The content of the source is in the store and is read when the snapshot is made. Used for imports, because all parts
+    /// of a large import at once take more memory than their snapshot.
     Stored,
 }
 
 impl PendingChanges {
-    /// Records a stored change. `parts` holds the sources' content; if empty, it is read from the store.
+    /// Records a stored change. `parts` has the content of the stored sources; if empty, it is read from the store later.
     pub(super) fn record(&mut self, replaced: Replacement, parts: Vec<(GraphSource, GraphPart)>) {
         self.edges += parts.iter().map(|(_, part)| part.edges.len()).sum::<usize>();
         self.entities.extend(replaced.entities);
@@ -44,7 +44,7 @@ impl PendingChanges {
         self.sources.is_empty()
     }
 
-    /// Builds the next snapshot.
+    /// Builds the next snapshot from `snapshot` and these changes.
     pub(super) fn apply_to(self, snapshot: Arc<Snapshot>, store: &GraphStore) -> Result<Snapshot> {
         let mut builder = Builder::extending(snapshot);
         let id = |key: &str| self.entities.get(key).copied();

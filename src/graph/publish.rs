@@ -1,5 +1,5 @@
-//! Stores changes and publishes snapshots. Both need the write lock, so no change is lost and no older snapshot replaces a
-//! newer one.
+//! Stores changes of the graph and publishes snapshots. Both need the write lock, so no change is lost and an older snapshot
+//! never replaces a newer one.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -12,46 +12,47 @@ use crate::graph::snapshot::builder::Builder;
 use crate::index::blocking;
 use crate::model::{GraphPart, GraphSource};
 
-/// Prefix of the names of imported sources.
+/// Prefix of the source names of imports: `import:NAME#PART`.
 const IMPORT_PREFIX: &str = "import:";
-/// Most unpublished edges, beside an eighth of the published ones; they are held as read.
+/// Number of unpublished edges, in addition to an eighth of the published ones, at which changes are published early. Until
+/// then they are kept in memory as they were extracted.
 const MAX_PENDING_EDGES: usize = 50_000;
 
-/// Key in the graph's settings table: the last purge of the index that was applied.
+/// Key in the settings table of the graph: the last purge of the index that was applied to the graph.
 const PURGE_KEY: &str = "purge";
 
-/// The result of an import.
+/// The result of importing a graph.
 pub(super) struct ImportOutcome {
-    /// Whether an import with that name existed.
+    /// Whether an import with this name existed before and was replaced.
     pub(super) replaced: bool,
     pub(super) nodes: usize,
     pub(super) edges: usize,
 }
 
-/// Exclusive access to the stored data and the published snapshot.
+/// The write lock: exclusive access to the stored data and the published snapshot.
 pub(super) struct WriteGuard<'a> {
     shared: &'a Shared,
-    /// `None` when the snapshot must be rebuilt from the store.
+    /// Changes to publish; `None` if the next snapshot must be rebuilt from the store.
     pending: MutexGuard<'a, Option<PendingChanges>>,
 }
 
 impl Shared {
-    /// Returns the present snapshot.
+    /// Returns the current snapshot.
     pub(super) fn current(&self) -> Arc<Snapshot> {
         self.snapshot.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Publishes the first snapshot, once.
+    /// Builds and publishes the first snapshot, once.
     pub(super) async fn load(self: &Arc<Shared>) -> Result<()> {
         self.loaded.get_or_try_init(|| self.publish()).await.map(|_| ())
     }
 
-    /// Publishes the stored data.
+    /// Publishes a snapshot of the stored data.
     pub(super) async fn publish(self: &Arc<Shared>) -> Result<()> {
         self.with_write_lock(|mut turn| turn.publish()).await
     }
 
-    /// Returns the names of the imports.
+    /// Returns the names of the imports, once for each stored part.
     pub(super) async fn imports(self: &Arc<Shared>) -> Result<Vec<String>> {
         let shared = self.clone();
         blocking(move || {
@@ -62,7 +63,7 @@ impl Shared {
         .await
     }
 
-    /// Runs `work` with the write lock. It runs to completion even if its caller is dropped.
+    /// Runs `work` while holding the write lock. `work` runs to completion even if the returned future is dropped.
     pub(super) async fn with_write_lock<T: Send + 'static>(
         self: &Arc<Shared>,
         work: impl FnOnce(WriteGuard<'_>) -> Result<T> + Send + 'static,
@@ -70,7 +71,7 @@ impl Shared {
         let shared = self.clone();
         blocking(move || {
             let waiting = shared.pending.lock().unwrap_or_else(|poisoned| {
-                // The panicked thread may have stored a change.
+                // The thread that panicked may have stored a change, so the next snapshot is rebuilt from the store.
                 shared.pending.clear_poison();
                 let mut waiting = poisoned.into_inner();
                 *waiting = None;
@@ -83,7 +84,7 @@ impl Shared {
 }
 
 impl WriteGuard<'_> {
-    /// Stores a change that is published later.
+    /// Stores changes, which are published later, or now if there are many.
     pub(super) fn store(&mut self, dropped: &[String], parts: Vec<(GraphSource, GraphPart)>) -> Result<()> {
         let replaced = self.shared.store.replace(dropped, &parts)?;
         let Some(waiting) = self.pending.as_mut() else { return Ok(()) };
@@ -94,7 +95,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Replaces an import by the parts that `fill` hands over, and publishes it.
+    /// Replaces an import by the parts that `fill` passes to its argument, and publishes the change.
     pub(super) fn import(
         &mut self,
         name: &str,
@@ -118,7 +119,7 @@ impl WriteGuard<'_> {
         Ok(ImportOutcome { replaced: !dropped.is_empty(), nodes, edges })
     }
 
-    /// Deletes an import and publishes the change. Returns whether it existed.
+    /// Deletes an import and publishes the change. Returns whether the import existed.
     pub(super) fn remove_import(&mut self, name: &str) -> Result<bool> {
         let dropped = self.part_names(name)?;
         self.store(&dropped, Vec::new())?;
@@ -126,28 +127,28 @@ impl WriteGuard<'_> {
         Ok(!dropped.is_empty())
     }
 
-    /// Adds to an import, and publishes the change.
+    /// Adds a part to an import, and publishes the change.
     pub(super) fn append(&mut self, name: &str, part: GraphPart) -> Result<()> {
         let number = self.part_names(name)?.len();
         self.store(&[], vec![(part_source(name, number), part)])?;
         self.publish()
     }
 
-    /// Returns the present snapshot.
+    /// Returns the current snapshot.
     pub(super) fn current(&self) -> Arc<Snapshot> {
         self.shared.current()
     }
 
-    /// Returns the names of the stored parts of an import.
+    /// Returns the source names of the stored parts of an import.
     fn part_names(&self, name: &str) -> Result<Vec<String>> {
         let prefix = format!("{IMPORT_PREFIX}{name}#");
         let names = self.shared.store.sources()?.into_iter().map(|it| it.name);
         Ok(names.filter(|it| it.starts_with(&prefix)).collect())
     }
 
-    /// Publishes the stored data.
+    /// Publishes a snapshot of the stored data, if anything has changed.
     pub(super) fn publish(&mut self) -> Result<()> {
-        // After an error below, `waiting` stays `None`, so the next snapshot is rebuilt from the store.
+        // If an error occurs below, `pending` stays `None`, so the next snapshot is rebuilt from the store.
         let woven = match self.pending.take() {
             Some(waiting) if waiting.is_empty() => {
                 *self.pending = Some(waiting);
@@ -167,7 +168,8 @@ impl WriteGuard<'_> {
         Ok(())
     }
 
-    /// Removes names without a statement from the store, once for each purge of the index. The flush erases them from disk.
+    /// Deletes entities that no source states from the store, once for each purge of the index. The flush then erases them
+    /// from the write-ahead log too.
     pub(super) fn apply_purge(&mut self, purge: &str) -> Result<()> {
         if self.shared.store.meta_get(PURGE_KEY)?.as_deref() == Some(purge) {
             return Ok(());
@@ -180,7 +182,7 @@ impl WriteGuard<'_> {
         store.meta_set(PURGE_KEY, purge)
     }
 
-    /// Builds a snapshot from the store.
+    /// Builds a snapshot from all stored sources.
     fn rebuild(&self) -> Result<Snapshot> {
         let store = &self.shared.store;
         let entities = store.entity_ids()?;
@@ -189,7 +191,7 @@ impl WriteGuard<'_> {
             builder.add_source(number, &source, part, |key| entities.get(key).copied())
         })?;
         let snapshot = builder.build();
-        // A few unused names cost less than a search for them each time.
+        // Deletes unused entities only if there are many: a few cost less than deleting them each time.
         if entities.len() > snapshot.nodes() + snapshot.nodes() / 4 + 1_000 {
             let stated: HashSet<u32> = snapshot.ids.iter().copied().collect();
             store.forget_unstated(&stated)?;
@@ -198,7 +200,7 @@ impl WriteGuard<'_> {
     }
 }
 
-/// Returns the source of a part of an import.
+/// Returns the source of part `number` of an import.
 fn part_source(name: &str, number: usize) -> GraphSource {
     GraphSource { name: format!("{IMPORT_PREFIX}{name}#{number}"), ..GraphSource::default() }
 }

@@ -1,4 +1,4 @@
-//! Answers graph questions: looks up their texts in the index, then runs the query.
+//! Answers graph queries: searches the index for the texts that a query mentions, then runs the query over the graph.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::index::blocking;
 use crate::model::GraphQuestion;
 
 impl GraphService {
-    /// Answers a query with `{vars, rows, truncated}`, or elaborates it without running it.
+    /// Answers a query with `{vars, rows, truncated}`, or only elaborates the query without running it.
     ///
     /// # Errors
     /// As [`GraphService::request`].
@@ -30,7 +30,7 @@ impl GraphService {
         Ok(with_notes(value, if elaborate { Vec::new() } else { cut }, self.state_note()))
     }
 
-    /// Looks up the texts of a query in the index. Returns their entities, and notes about truncated results.
+    /// Searches the index for the texts of a query. Returns the matching entities, and notes about truncated results.
     async fn texts(&self, view: &View, query: &Query) -> Result<(TextResults, Vec<String>)> {
         let (mut texts, mut cut) = (TextResults::new(), Vec::new());
         for words in answer::index_texts(query) {
@@ -42,7 +42,7 @@ impl GraphService {
     }
 }
 
-/// Adds notes to an answer, and marks it as truncated if `cut` is not empty.
+/// Adds notes to an answer, and sets `truncated` if there are notes about truncated results (`cut`).
 pub(super) fn with_notes(mut value: Value, cut: Vec<String>, note: Option<String>) -> Value {
     if !cut.is_empty() {
         value["truncated"] = json!(true);

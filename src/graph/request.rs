@@ -12,14 +12,14 @@ use crate::graph::{suggest, tools};
 use crate::index::blocking;
 use crate::model::{GraphChange, GraphFormat, GraphImport, GraphRequest};
 
-/// Name of the import that `graph apply` adds to.
+/// Name of the import that `vic graph apply` adds its changes to.
 const CHANGES_IMPORT: &str = "changes";
 
 impl GraphService {
-    /// Answers a request.
+    /// Answers a request with JSON whose form depends on the kind of request.
     ///
     /// # Errors
-    /// `InvalidArgument` for an invalid request, `NotFound` for a missing name.
+    /// `InvalidArgument` for an invalid request, `NotFound` if an entity, import or tool does not exist.
     pub async fn request(&self, request: GraphRequest) -> Result<Value> {
         match request {
             GraphRequest::Tool { name, args } => tools::call_tool(self, &name, args, self.scope.clone()).await,
@@ -37,10 +37,12 @@ impl GraphService {
     async fn import(&self, import: GraphImport) -> Result<Value> {
         let GraphImport { name, format, text } = import;
         if name.is_empty() || name.contains(['#', '\0']) || name == CHANGES_IMPORT {
-            return Err(Error::invalid(format!("`{name}` cannot be the name of an import")).field("name"));
+            return Err(
+                Error::invalid(format!("`{name}` cannot name an import: `#` and `changes` are reserved")).field("name")
+            );
         }
         let called = name.clone();
-        // Parsed while it is stored, so that a large graph is not held in memory beside its text.
+        // Stores the parts while the text is parsed, so that a large graph is not in memory besides its text.
         let fill = move |take: parts::TakePart<'_>| match format {
             GraphFormat::Json => json_format::parse_in_parts(&called, &text, take),
             GraphFormat::Text => text::parse_in_parts(&text, take),
@@ -57,7 +59,7 @@ impl GraphService {
         if !self.shared.with_write_lock(move |mut turn| turn.remove_import(&called)).await? {
             let names = self.shared.imports().await?;
             let hint = suggest::did_you_mean(name, names.iter().map(String::as_str));
-            let hint = hint.unwrap_or_else(|| "`vic graph stats` lists them".into());
+            let hint = hint.unwrap_or_else(|| "`vic graph stats` lists the imports".into());
             return Err(Error::not_found(format!("there is no import `{name}`")).hint(hint));
         }
         Ok(json!({"name": name, "forgotten": true}))
@@ -66,7 +68,7 @@ impl GraphService {
     async fn apply(&self, change: GraphChange) -> Result<Value> {
         self.view().await?;
         let scope = self.scope.clone();
-        // No other change may happen between check and write.
+        // Checks and writes within one write lock, so that no other change comes in between.
         let looked = self.shared.with_write_lock(move |mut turn| {
             let part = change_check::parse_change(CHANGES_IMPORT, &change)?;
             let refused = change_check::refused_edges(&View::new(turn.current(), &scope), &part);

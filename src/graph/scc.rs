@@ -1,4 +1,4 @@
-//! Strongly connected components of directed graphs by Tarjan's algorithm, without recursion.
+//! Strongly connected components of a directed graph, by Tarjan's algorithm without recursion.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use crate::graph::snapshot::NodeIx;
 #[derive(Clone, Copy)]
 struct NodeState {
     number: u32,
-    /// The lowest node number known to be in the same component.
+    /// The lowest number of a node that is known to be in the same component.
     low: u32,
-    /// Whether its component is incomplete.
+    /// Whether the component of the node is still incomplete.
     on_stack: bool,
 }
 
-/// A node on the current path, with its unvisited successors.
+/// A node on the current path, with the successors that are not visited yet.
 struct Frame {
     node: NodeIx,
     next: std::vec::IntoIter<NodeIx>,
@@ -28,8 +28,8 @@ struct Tarjan<F> {
     components: Vec<Vec<NodeIx>>,
 }
 
-/// Returns the strongly connected components with more than one node among all nodes reachable from `begins`. Each is
-/// sorted; components are ordered by their first nodes.
+/// Returns the strongly connected components with more than one node, among all nodes reachable from `begins`. The nodes of
+/// a component are sorted, and components are sorted by their first nodes.
 pub(crate) fn components(
     begins: impl IntoIterator<Item = NodeIx>,
     next: impl Fn(NodeIx) -> Vec<NodeIx>,
@@ -74,7 +74,7 @@ impl<F: Fn(NodeIx) -> Vec<NodeIx>> Tarjan<F> {
         }
     }
 
-    /// Finishes a node after all its successors.
+    /// Completes a node whose successors are all visited.
     fn finish(&mut self, node: NodeIx) {
         self.path.pop();
         let Some(NodeState { number, low, .. }) = self.states.get(&node).copied() else { return };
@@ -86,7 +86,7 @@ impl<F: Fn(NodeIx) -> Vec<NodeIx>> Tarjan<F> {
         }
     }
 
-    /// Takes the component with root `first` off the stack.
+    /// Takes the complete component with root `first` off the stack.
     fn pop_component(&mut self, first: NodeIx) {
         let at = self.stack.iter().rposition(|it| *it == first).unwrap_or(0);
         let mut part = self.stack.split_off(at);
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the nodes reachable from a node, including itself.
+    /// Returns the nodes reachable from a node, including the node itself.
     fn reach(edges: &[(NodeIx, NodeIx)], begin: NodeIx) -> BTreeSet<NodeIx> {
         let mut reached = BTreeSet::from([begin]);
         while let Some((_, next)) = edges.iter().find(|(from, to)| reached.contains(from) && !reached.contains(to)) {

@@ -1,8 +1,8 @@
-//! Semantic ids of the form `Name.TYPE.001`, and the types of their short codes.
+//! Semantic ids of entities, of the form `Name.TYPE.001`, and the types that their short codes stand for.
 
 use crate::graph::suggest;
 
-/// Short codes and their types; of several names of a type the first is canonical.
+/// Short codes and the types that they stand for; the first name of each type is canonical.
 const CODES: [(&str, &[&str]); 10] = [
     ("AC", &["ACTOR"]),
     ("FC", &["FCHAIN", "FUNCTIONCHAIN"]),
@@ -16,10 +16,10 @@ const CODES: [(&str, &[&str]); 10] = [
     ("UC", &["UC", "USECASE"]),
 ];
 
-/// The type of entities without a type in their id.
+/// The type of entities whose id names no type.
 pub(crate) const PLAIN_TYPE: &str = "Node";
 
-/// Returns name and type of a semantic id; any other id is a plain node with that name.
+/// Splits a semantic id into name and type. Any other id is the name of an entity of type `PLAIN_TYPE`.
 pub(crate) fn split_id(id: &str) -> (&str, &str) {
     let mut parts = id.split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -35,14 +35,14 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// Returns whether a text is a semantic id rather than a sentence with dots.
+/// Returns whether a text is a semantic id, rather than e.g. a sentence with dots.
 pub(crate) fn is_semantic_id(text: &str) -> bool {
     let is_code = |it: &str| !it.is_empty() && it.len() <= 8 && it.bytes().all(|it| it.is_ascii_uppercase());
     let code = text.split('.').nth(1).unwrap_or_default();
     split_id(text).1 != PLAIN_TYPE && is_code(code) && !text.contains(char::is_whitespace)
 }
 
-/// Returns the id that was probably meant: the same one with a known code.
+/// Returns the id that was probably meant by an id with an unknown code: the same id with the most similar code.
 pub(crate) fn suggest_id(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('.').collect();
     let &[name, code, number] = parts.as_slice() else { return None };
@@ -55,7 +55,7 @@ pub(crate) fn suggest_id(text: &str) -> Option<String> {
     Some(format!("{name}.{code}.{number}"))
 }
 
-/// Returns whether a type of the graph is the requested one, given by code or by any of its names.
+/// Returns whether a type of the graph is the requested type, which may be given by its code or by any of its names.
 pub(crate) fn type_matches(present: &str, asked: &str) -> bool {
     if present.eq_ignore_ascii_case(asked) {
         return true;

@@ -1,4 +1,4 @@
-//! The graph service: opens the graph, waits for its first build, and gives each caller the view of its scope.
+//! The graph service: opens the graph, waits for its first build, and gives each caller a view of the files it may see.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::graph::snapshot::Snapshot;
 use crate::graph::snapshot::view::View;
 use crate::model::Scope;
 
-/// How long the first question waits for the graph of the files.
+/// Maximum time that the first question waits until the graph contains all files.
 const FIRST_BUILD_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The graph service. Cheap to clone.
+/// The graph service, which answers requests to the graph for the files of one scope. Cheap to clone.
 #[derive(Clone)]
 pub struct GraphService {
     pub(super) shared: Arc<Shared>,
@@ -27,10 +27,10 @@ pub struct GraphService {
 }
 
 impl GraphService {
-    /// Opens the graph at `path`. If an earlier run used it, the sync with the index starts now.
+    /// Opens the graph at `path`. If the graph has been used in an earlier run, starts its sync with the index now.
     ///
     /// # Errors
-    /// The file cannot be created, or a newer vic wrote it.
+    /// The file cannot be created, or was written by a newer vic.
     pub fn open(path: &Path, reads: Option<GraphInputs>, shutdown: CancellationToken) -> Result<GraphService> {
         let shared = Arc::new(Shared {
             store: GraphStore::open(path)?,
@@ -50,17 +50,17 @@ impl GraphService {
         Ok(GraphService { shared, scope: Scope::All })
     }
 
-    /// Returns the path of the damaged graph that this one replaced when it was opened.
+    /// Returns the path to which a damaged graph file was moved when this graph was opened, if that happened.
     pub fn set_aside(&self) -> Option<&Path> {
         self.shared.store.quarantined()
     }
 
-    /// Returns the service restricted to a scope. Imports belong to the owner.
+    /// Returns the service limited to the files of a scope. Only the owner sees imports.
     pub fn with_scope(&self, scope: Scope) -> GraphService {
         GraphService { scope, ..self.clone() }
     }
 
-    /// Returns the present snapshot.
+    /// Returns the current snapshot.
     ///
     /// # Errors
     /// The stored data cannot be read.
@@ -69,7 +69,7 @@ impl GraphService {
         Ok(self.shared.current())
     }
 
-    /// Returns the present graph as this caller sees it.
+    /// Returns the current graph as this caller sees it. Starts the sync with the index if it does not run yet.
     pub(super) async fn view(&self) -> Result<View> {
         self.shared.load().await?;
         if self.shared.inputs.is_some() {
@@ -79,7 +79,7 @@ impl GraphService {
         Ok(View::new(self.shared.current(), &self.scope))
     }
 
-    /// Returns a note about the graph's state, if it is incomplete.
+    /// Returns a note for answers while the graph does not contain all files yet.
     pub(super) fn state_note(&self) -> Option<String> {
         let is_built = self.shared.inputs.is_none() || *self.shared.is_complete.borrow();
         let files = *self.shared.files_behind.borrow();
@@ -88,7 +88,7 @@ impl GraphService {
 }
 
 impl Shared {
-    /// Waits while the graph is built for the first time. After one wait that timed out, later questions do not wait.
+    /// Waits until the graph contains all files. After one wait that timed out, later questions do not wait.
     async fn wait_until_ready(&self) {
         if self.wait_timed_out.load(Ordering::Relaxed) {
             return;
@@ -100,7 +100,7 @@ impl Shared {
     }
 }
 
-/// Makes the note about an incomplete graph. The number of files includes those outside the scope.
+/// Returns the note about an incomplete graph. It gives the number of missing files only to callers that may see all files.
 pub(super) fn incomplete_note(scope: &Scope, files: usize) -> String {
     match scope {
         Scope::All => format!("the graph is being built: about {files} files are not in it yet"),

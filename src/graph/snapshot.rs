@@ -1,8 +1,9 @@
-//! The graph at one moment: immutable, compact, shared by all queries.
+//! The whole graph at one moment: immutable, compact, in memory, and shared by all queries.
 //!
-//! Entities and edges are numbers; texts are interned. Edges are sorted by source, relation and target (CSR), with a second
-//! index by target and one by relation. An edge takes some 30 bytes beside its evidence. [`crate::graph::snapshot::builder::Builder`] makes a
-//! snapshot, and the next one from it. So the snapshot also holds statements of the sources that only the builder needs.
+//! Entities and edges are array indices, and strings are interned. Edges are sorted by source, relation and target (CSR),
+//! with a second index by target and one by relation. An edge takes some 30 bytes besides its evidence.
+//! [`crate::graph::snapshot::builder::Builder`] makes a snapshot, and from it the next one. So a snapshot also has the
+//! statements of its sources, which only the builder needs.
 
 pub mod builder;
 pub(in crate::graph) mod interner;
@@ -19,12 +20,12 @@ use crate::graph::snapshot::interner::{Interner, Symbol};
 use crate::graph::snapshot::schema::SchemaSet;
 use crate::model::{GraphSchema, Scope};
 
-/// An entity's index in the arrays. Its public number is [`Snapshot::id`].
+/// Index of an entity in the arrays of a snapshot. The number that users see is [`Snapshot::id`].
 pub(crate) type NodeIx = u32;
-/// An edge's index in the arrays.
+/// Index of an edge in the arrays of a snapshot.
 pub(crate) type EdgeIx = u32;
 
-/// How far unused strings may outnumber used ones.
+/// Unused strings may outnumber the used ones by this many; with more, the snapshot is rebuilt from the store.
 const MAX_UNUSED_STRINGS: usize = 10_000;
 
 /// The qualified name of a type or a relation.
@@ -34,7 +35,7 @@ pub(crate) struct Label {
     pub(crate) name: Symbol,
 }
 
-/// Rows of values in CSR form: those of item `n` are `starts[n]..starts[n + 1]`.
+/// Rows of values in compressed sparse row form (CSR): row `n` is `values[starts[n]..starts[n + 1]]`.
 #[derive(Debug, Default)]
 pub(crate) struct CsrRows<T> {
     pub(crate) starts: Vec<u32>,
@@ -42,13 +43,13 @@ pub(crate) struct CsrRows<T> {
 }
 
 impl<T: Copy> CsrRows<T> {
-    /// Makes rows from sorted values; `of` holds the item of each value, in the same order.
+    /// Makes rows from values sorted by row; `of` has the row of each value, in the same order.
     pub(crate) fn from_sorted(items: usize, of: &[u32], mut values: Vec<T>) -> CsrRows<T> {
         values.shrink_to_fit();
         CsrRows { starts: row_starts(items, of.iter().copied()), values }
     }
 
-    /// Makes rows from unsorted values; the order within a row is that of the input.
+    /// Makes rows from unsorted values; within a row, values stay in the order of the input.
     pub(crate) fn from_unsorted(
         items: usize,
         values: impl Iterator<Item = T> + Clone,
@@ -78,7 +79,7 @@ impl<T: Copy> CsrRows<T> {
     }
 }
 
-/// Returns the start of each item's row, and the end of the last one.
+/// Returns the start of each row in the array of values, and the end of the last row.
 fn row_starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut starts = vec![0; items + 1];
     of.for_each(|item| starts[item as usize + 1] += 1);
@@ -88,7 +89,7 @@ fn row_starts(items: usize, of: impl Iterator<Item = u32>) -> Vec<u32> {
     starts
 }
 
-/// The evidence of an edge.
+/// The evidence of an edge: a range of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EvidenceSpan {
     pub(crate) chunk: Symbol,
@@ -96,17 +97,17 @@ pub(crate) struct EvidenceSpan {
     pub(crate) end: u32,
 }
 
-/// A source: its name, and the path that decides which scopes include it.
+/// A source of the graph (a file, folder or import): its name, and the path that decides which scopes include it.
 #[derive(Debug)]
 pub(crate) struct SourceInfo {
-    /// Its number in the store; origins are sorted by it.
+    /// Number of the source in the store; the sources of a snapshot are sorted by it.
     pub(crate) number: i64,
     pub(crate) name: String,
-    /// `None` for imports, which belong to the owner.
+    /// Path of the file or folder; `None` for imports, which only the owner sees.
     pub(crate) path: Option<PathBuf>,
 }
 
-/// One source's statement about an entity; the first of its sources counts.
+/// What one source states about an entity. Of several sources, the first one determines name and type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntityStatement {
     pub(crate) origin: u32,
@@ -115,7 +116,7 @@ pub(crate) struct EntityStatement {
     pub(crate) fact: bool,
 }
 
-/// Another name of an entity, usable as the end of an edge.
+/// An alias: another name of an entity, which edges may use for one of their ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alias {
     pub(crate) alias: Symbol,
@@ -123,7 +124,7 @@ pub(crate) struct Alias {
     pub(crate) origin: u32,
 }
 
-/// The ends of an edge as its source names them, by keys or aliases.
+/// The ends of an edge as its source names them: by the keys or aliases of entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndNames {
     pub(crate) source: Symbol,
@@ -131,29 +132,29 @@ pub(crate) struct EndNames {
     pub(crate) fact: Option<Symbol>,
 }
 
-/// An edge as stated by its source.
+/// An edge as its source states it, before its ends are resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeStatement {
     pub(crate) ends: EndNames,
     pub(crate) relation: u16,
     pub(crate) confidence: f32,
     pub(crate) origin: u32,
-    /// Its position among the edges of its source.
+    /// Position of the edge among the edges of its source.
     pub(crate) position: u32,
     pub(crate) evidence: Option<EvidenceSpan>,
     pub(crate) attributes: Box<[(Symbol, Symbol)]>,
 }
 
-/// The graph at one moment. See the module.
+/// The whole graph at one moment; see the module docs.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     pub(super) symbols: Interner,
     pub(super) schema: SchemaSet,
     pub(super) origins: Vec<Arc<SourceInfo>>,
-    // Sorted by qualified name.
+    // Types (`labels`) and relations, each sorted by qualified name.
     pub(super) labels: Vec<Label>,
     pub(super) relations: Vec<Label>,
-    // Entities.
+    // Columns of entities, sorted by id.
     pub(super) ids: Vec<u32>,
     pub(super) keys: Vec<Symbol>,
     pub(super) names: Vec<Symbol>,
@@ -161,12 +162,12 @@ pub struct Snapshot {
     pub(super) is_fact_of: Vec<bool>,
     pub(super) statements: CsrRows<EntityStatement>,
     pub(super) attributes: CsrRows<(Symbol, Symbol, u32)>,
-    // Indexes of entities.
+    // Indexes to find entities by type, name, key and attribute.
     pub(super) by_label: CsrRows<NodeIx>,
     pub(super) by_name: Vec<NodeIx>,
     pub(super) by_key: Vec<NodeIx>,
     pub(super) by_attribute: Vec<(Symbol, Symbol, NodeIx)>,
-    // Edges, sorted by source, relation, target.
+    // Columns of edges, sorted by source, relation, target.
     pub(super) outgoing: CsrRows<NodeIx>,
     pub(super) sources: Vec<NodeIx>,
     pub(super) relation_of: Vec<u16>,
@@ -174,32 +175,32 @@ pub struct Snapshot {
     pub(super) origin_of: Vec<u32>,
     pub(super) incoming: CsrRows<EdgeIx>,
     pub(super) by_relation: CsrRows<EdgeIx>,
-    // Sparse columns of edges, sorted by edge.
+    // Values that few edges have, sorted by edge.
     pub(super) evidence: Vec<(EdgeIx, EvidenceSpan)>,
     pub(super) edge_attributes: Vec<(EdgeIx, Symbol, Symbol)>,
     pub(super) fact_of_edge: Vec<(EdgeIx, NodeIx)>,
-    // Inputs of the next snapshot beside the above.
+    // Data that only the builder of the next snapshot needs.
     pub(super) schemas: Vec<(u32, Arc<GraphSchema>)>,
     pub(super) aliases: Vec<Alias>,
     pub(super) positions: Vec<u32>,
-    /// Edges with an end that is not named by its key.
+    /// Edges whose source names an end by an alias, with the ends as the source names them.
     pub(super) named_ends: Vec<(EdgeIx, EndNames)>,
-    /// Edges without a resolved end, by origin and position.
+    /// Edges with an end that no entity matches, sorted by origin and position. Queries do not see them.
     pub(super) unresolved: Vec<EdgeStatement>,
 }
 
 impl Snapshot {
-    /// Number of entities.
+    /// Returns the number of entities.
     pub fn nodes(&self) -> usize {
         self.ids.len()
     }
 
-    /// Number of edges.
+    /// Returns the number of edges.
     pub fn edges(&self) -> usize {
         self.sources.len()
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap, estimated.
     pub fn bytes(&self) -> usize {
         let words = self.ids.capacity() + self.keys.capacity() + self.names.capacity() + self.by_name.capacity();
         let words = words + self.by_key.capacity() + self.sources.capacity() + self.origin_of.capacity();
@@ -255,7 +256,7 @@ impl Snapshot {
         self.symbols.get(self.names[node as usize])
     }
 
-    /// Returns the type without its schema.
+    /// Returns the type of an entity without the name of its schema.
     pub(crate) fn type_name(&self, node: NodeIx) -> &str {
         self.symbols.get(self.labels[self.label_of[node as usize] as usize].name)
     }
@@ -264,7 +265,7 @@ impl Snapshot {
         self.is_fact_of[node as usize]
     }
 
-    /// Returns the attributes without the name, each with its origin.
+    /// Returns the attributes of an entity, except its name, each with its origin.
     pub(crate) fn attributes(&self, node: NodeIx) -> impl Iterator<Item = (&str, &str, u32)> {
         let get = |it: Symbol| self.symbols.get(it);
         self.attributes.row(node).iter().map(move |(key, value, origin)| (get(*key), get(*value), *origin))
@@ -286,13 +287,13 @@ impl Snapshot {
         self.confidences[edge as usize]
     }
 
-    /// Returns the outgoing edges of an entity.
+    /// Returns the outgoing edges of an entity, sorted by relation.
     pub(crate) fn outgoing_edges(&self, node: NodeIx) -> Range<EdgeIx> {
         let range = self.outgoing.range(node);
         range.start as EdgeIx..range.end as EdgeIx
     }
 
-    /// Returns the outgoing edges of one relation, by target.
+    /// Returns the outgoing edges of an entity that have this relation, sorted by target.
     pub(crate) fn outgoing_by_relation(&self, node: NodeIx, relation: u16) -> Range<EdgeIx> {
         let range = self.outgoing.range(node);
         let relations = &self.relation_of[range.clone()];
@@ -301,12 +302,12 @@ impl Snapshot {
         start as EdgeIx..end as EdgeIx
     }
 
-    /// Returns the incoming edges of an entity.
+    /// Returns the incoming edges of an entity, sorted by relation.
     pub(crate) fn incoming_edges(&self, node: NodeIx) -> &[EdgeIx] {
         self.incoming.row(node)
     }
 
-    /// Returns the incoming edges of one relation, by source.
+    /// Returns the incoming edges of an entity that have this relation, sorted by source.
     pub(crate) fn incoming_by_relation(&self, node: NodeIx, relation: u16) -> &[EdgeIx] {
         let edges = self.incoming.row(node);
         let start = edges.partition_point(|it| self.relation_of[*it as usize] < relation);
@@ -314,12 +315,12 @@ impl Snapshot {
         &edges[start..end]
     }
 
-    /// Returns the edges of one relation, by source.
+    /// Returns all edges of a relation, sorted by source.
     pub(crate) fn edges_of_relation(&self, relation: u16) -> &[EdgeIx] {
         self.by_relation.row(relation.into())
     }
 
-    /// Returns the entities with exactly this type.
+    /// Returns the entities with exactly this type, without those of its subtypes.
     pub(crate) fn nodes_of_type(&self, label: u16) -> &[NodeIx] {
         self.by_label.row(label.into())
     }
@@ -334,12 +335,12 @@ impl Snapshot {
         rest.map(|(_, key, value)| (self.symbols.get(*key), self.symbols.get(*value)))
     }
 
-    /// Returns the fact that an edge was derived from.
+    /// Returns the fact that an edge was derived from, if any.
     pub(crate) fn fact_of(&self, edge: EdgeIx) -> Option<NodeIx> {
         self.fact_of_edge.binary_search_by_key(&edge, |it| it.0).ok().map(|at| self.fact_of_edge[at].1)
     }
 
-    /// Returns the entities with exactly this name, sorted.
+    /// Returns the entities with exactly this name, sorted by index.
     pub(crate) fn nodes_named(&self, name: &str) -> &[NodeIx] {
         let Some(symbol) = self.symbols.find(name) else { return &[] };
         let start = self.by_name.partition_point(|it| self.names[*it as usize] < symbol);
@@ -347,14 +348,14 @@ impl Snapshot {
         &self.by_name[start..end]
     }
 
-    /// Returns the entity with this key.
+    /// Returns the entity with this key, if any.
     pub(crate) fn node_by_key(&self, key: &str) -> Option<NodeIx> {
         let symbol = self.symbols.find(key)?;
         let at = self.by_key.binary_search_by_key(&symbol, |it| self.keys[*it as usize]).ok()?;
         Some(self.by_key[at])
     }
 
-    /// Returns the values of an attribute with their entities, by value.
+    /// Returns the values of an attribute with the entities that have them, sorted by value: (key, value, entity).
     pub(crate) fn with_attribute(&self, key: &str) -> &[(Symbol, Symbol, NodeIx)] {
         let Some(symbol) = self.symbols.find(key) else { return &[] };
         let start = self.by_attribute.partition_point(|it| it.0 < symbol);
@@ -362,7 +363,7 @@ impl Snapshot {
         &self.by_attribute[start..end]
     }
 
-    /// Returns the written form of a label: `S.T` if it has a schema.
+    /// Returns a type or relation as users write it: `S.T` if it belongs to a schema `S`, else `T`.
     pub(crate) fn qualified_name(&self, label: Label) -> String {
         match (self.symbols.get(label.schema), self.symbols.get(label.name)) {
             ("", name) => name.to_string(),
@@ -370,7 +371,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the numbers of the types that a name denotes, including subtypes.
+    /// Returns the numbers of the types that a name denotes, including the subtypes of these types.
     pub(crate) fn type_numbers(&self, name: &str) -> Vec<u16> {
         let mut wanted: Vec<(String, String)> = Vec::new();
         for (schema, bare) in self.schema.types(name) {
@@ -383,13 +384,13 @@ impl Snapshot {
         matching_numbers(&self.labels, means)
     }
 
-    /// Returns the numbers of the relations that a name denotes.
+    /// Returns the numbers of the relations that a name denotes; several if schemas declare the same name.
     pub(crate) fn relation_numbers(&self, name: &str) -> Vec<u16> {
         let means = |label: &Label| name_matches(self.symbols.get(label.schema), self.symbols.get(label.name), name);
         matching_numbers(&self.relations, means)
     }
 
-    /// Returns the visibility of each origin in a scope; `None` when all are visible.
+    /// Returns for each origin whether a scope includes it; `None` if the scope includes all.
     pub(crate) fn visible_origins(&self, scope: &Scope) -> Option<Vec<bool>> {
         let covered = |it: &Arc<SourceInfo>| it.path.as_deref().is_some_and(|path| scope.covers(path));
         (!scope.is_all()).then(|| self.origins.iter().map(covered).collect())
@@ -400,7 +401,7 @@ fn matching_numbers(labels: &[Label], means: impl Fn(&Label) -> bool) -> Vec<u16
     labels.iter().enumerate().filter(|(_, label)| means(label)).map(|(number, _)| number as u16).collect()
 }
 
-/// Returns whether a name denotes a type or relation: `T` in any schema, `S.T` in that one.
+/// Returns whether a name denotes a type or relation: `T` matches in any schema, `S.T` only in schema `S`.
 fn name_matches(schema: &str, bare: &str, name: &str) -> bool {
     bare == name || (!schema.is_empty() && name.strip_prefix(schema).and_then(|it| it.strip_prefix('.')) == Some(bare))
 }

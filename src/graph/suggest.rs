@@ -1,19 +1,19 @@
-//! Suggests the known name that a wrong name was probably meant to be.
+//! Suggests the existing name that a misspelled name was probably meant to be, for the hints of errors.
 
 use crate::error::Error;
 
-/// Most candidates compared; more would take too long for an error message.
+/// Maximum number of candidates to compare; more would take too long for an error message.
 const MAX_CANDIDATES: usize = 50_000;
 
-/// Returns the candidate with the smallest edit distance to `name`, ignoring case. The limit is a third of the name's length,
-/// but at least one edit, and fewer edits than the name has characters.
+/// Returns the candidate with the smallest edit distance to `name`, ignoring case. The maximum distance is a third of the
+/// length of `name`, but at least 1, and always less than the length of `name`.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
     let most = (length / 3).max(1);
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();
-        // The last part of a qualified name counts too: `Parnt` is near to `Fam.Parent`.
+        // Compares the last part of a qualified name too, so `Parnt` is near `Fam.Parent`.
         let last = candidate.rsplit('.').next().unwrap_or(&candidate);
         strsim::damerau_levenshtein(&wanted, &candidate).min(strsim::damerau_levenshtein(&wanted, last))
     };
@@ -27,12 +27,12 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(.., it)| it)
 }
 
-/// Returns the suggestion as a sentence for a hint.
+/// Returns the suggestion as a sentence for a hint, e.g. "did you mean `Person`?".
 pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, candidates).map(|it| format!("did you mean `{it}`?"))
 }
 
-/// Sets the suggestion as hint; without a similar candidate the error keeps its hint.
+/// Replaces the hint of an error by a suggestion; without a similar candidate, the error keeps its hint.
 pub(crate) fn with_suggestion<'a>(error: Error, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Error {
     match did_you_mean(name, candidates) {
         Some(hint) => error.hint(hint),

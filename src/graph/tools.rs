@@ -1,7 +1,8 @@
-//! The tools that a language model may call over the graph and the index: one registry for MCP, gRPC, the command line and
-//! the tool loop. All tools are read-only.
+//! The tools by which a language model reads the graph and the index: one registry for MCP, gRPC, the command line and the
+//! tool loop of the assistant. All tools are read-only.
 //!
-//! Arguments are checked against the tool's schema before it runs. Results have a bounded size, and truncated ones say so.
+//! The arguments of a call are checked against the schema of the tool first. Results have a limited size, and say if they
+//! were truncated.
 
 pub(in crate::graph) mod describe;
 pub(in crate::graph) mod graph_query;
@@ -25,12 +26,12 @@ use crate::index::blocking;
 use crate::llm::Schema;
 use crate::model::{GraphExtent, GraphQuestion, GraphShape, Scope, ToolSpec};
 
-/// Largest result as JSON: some ten thousand tokens.
+/// Maximum size of a result as JSON, some ten thousand tokens. A larger result is truncated.
 const MAX_RESULT_BYTES: usize = 48 << 10;
-/// Default number of entities in a drawing.
+/// Maximum number of entities in a drawing when the call sets none.
 const DEFAULT_DRAWN: u32 = 100;
 
-/// The schema of each tool's arguments.
+/// The compiled schema of the arguments of each tool, by name of the tool.
 static SCHEMAS: LazyLock<BTreeMap<String, Result<Schema>>> =
     LazyLock::new(|| specs().into_iter().map(|it| (it.name, Schema::new(&it.parameters))).collect());
 
@@ -185,27 +186,29 @@ pub fn has_tool(name: &str) -> bool {
     SCHEMAS.contains_key(name)
 }
 
-/// Checks the arguments of a tool.
+/// Checks the arguments of a tool against its schema.
 ///
 /// # Errors
-/// `NotFound` for an unknown tool, with the nearest name; `InvalidArgument` naming every wrong argument.
+/// `NotFound` for an unknown tool, with the most similar name; `InvalidArgument` that names every wrong argument.
 pub fn check_arguments(name: &str, args: &Value) -> Result<()> {
     let Some(schema) = SCHEMAS.get(name) else {
         let tools: Vec<&str> = SCHEMAS.keys().map(String::as_str).collect();
         let error = Error::not_found(format!("there is no tool `{name}`")).hint(format!("tools: {}", tools.join(", ")));
         return Err(suggest::with_suggestion(error, name, tools));
     };
-    let schema = schema.as_ref().map_err(|error| Error::internal(format!("the schema of `{name}`: {error}")))?;
+    let schema = schema
+        .as_ref()
+        .map_err(|error| Error::internal(format!("the argument schema of the tool `{name}` is invalid: {error}")))?;
     schema.check(args).map_err(|error| {
         let place = error.field.unwrap_or_default();
         Error::invalid(format!("wrong arguments of `{name}`: {}", error.message)).field(place)
     })
 }
 
-/// Calls a tool within a scope.
+/// Calls a tool; it sees only the files of a scope.
 ///
 /// # Errors
-/// As [`check`], and errors of the tool.
+/// As `check_arguments`, and the errors of the tool.
 pub async fn call_tool(service: &GraphService, name: &str, args: Value, scope: Scope) -> Result<Value> {
     let args = if args.is_null() { json!({}) } else { args };
     check_arguments(name, &args)?;
@@ -264,7 +267,7 @@ async fn run_tool(service: &GraphService, name: &str, args: Value) -> Result<Val
     .await
 }
 
-/// Makes the query of `axql_run`. The smaller of its `limit` argument and the query's own limit applies.
+/// Makes the query of `axql_run`. The lower of the `limit` argument and the query's own limit applies.
 fn query_request(name: &str, args: &Value) -> Result<GraphQuestion> {
     let mut question = GraphQuestion { elaborate: name == "axql_elaborate", ..GraphQuestion::default() };
     let limit = args["limit"].as_u64().and_then(|it| u32::try_from(it).ok());
@@ -307,10 +310,10 @@ fn render_subgraph(view: &View, args: &Value) -> Result<Value> {
     render(view, shape, &extent)
 }
 
-/// Cuts a result that is too large: halves its largest entry until it fits.
+/// Shortens a result that is too large: halves its largest entry until the result fits.
 fn truncate(mut result: Value) -> Value {
     let mut was_cut = false;
-    // Every round halves something, so 64 rounds suffice.
+    // 64 rounds suffice, because every round halves an entry.
     for _ in 0..64 {
         if json_size(&result) <= MAX_RESULT_BYTES {
             break;

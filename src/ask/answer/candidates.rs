@@ -1,5 +1,5 @@
-//! Collects the units of the best hits as answer candidates. Scores them by words first, and then the best of them by
-//! meaning.
+//! Collects the units of the best hits as candidates for an answer, and scores them, first by words, then the best of them
+//! by the cosine of their vectors too.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,41 +13,41 @@ use crate::ask::stop_words;
 use crate::embed::Embedder;
 use crate::model::Tier;
 
-/// Hits that may provide an answer.
+/// Number of best hits whose passages may provide an answer.
 const MAX_HITS: usize = 4;
-/// Limits on units to embed and on their words in all: this step may take half of an answer's time.
+/// Maximum number of units to embed, and of words in them all: embedding may take half of the time of an answer.
 const MAX_EMBEDDED_UNITS: usize = 24;
 const MAX_EMBEDDED_WORDS: usize = 560;
-/// Words of one unit that are embedded.
+/// Maximum number of words of one unit that are embedded.
 const MAX_UNIT_WORDS: usize = 90;
-/// Bonus of a unit that holds the question verbatim; to the fourth power, because half of it is little.
+/// Bonus for the question verbatim, times the fourth power of the shared run, because half a question is worth little.
 const VERBATIM_BONUS: f32 = 4.0;
-/// Bonus of evidence that is the shown passage of its file.
+/// Bonus for evidence from a skill that is the shown passage of its file.
 const EVIDENCE_BONUS: f32 = 4.0;
-/// Most characters of a form or table in a quote.
+/// Maximum number of characters of evidence (a form or table) in a quote.
 const MAX_EVIDENCE_CHARS: usize = 300;
-/// Longest wait for the vectors of the units. After it, words alone decide.
+/// Maximum wait for the vectors of the units; after that, the order by words stays.
 const EMBED_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// A unit of a hit.
+/// A unit of a passage that may answer the question.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    /// Index of the hit.
+    /// Index of the hit that the unit is from.
     pub(super) hit: usize,
-    /// Index of the passage in the hit.
+    /// Index of the passage in the passages of the hit.
     pub(super) passage: usize,
     pub(super) unit: Unit,
-    /// The sentence before, if this one begins with a pronoun that refers to it.
+    /// Byte range of the unit before this one, if this one is a sentence that begins with a pronoun.
     before: Option<Range<usize>>,
-    /// The text of the quote.
+    /// The text of the unit as it is quoted.
     pub(super) text: String,
-    /// The content words of the question in its file or path, one bit each.
+    /// Mask of the question's content words that are in the file or its path, one bit each.
     pub(super) known_words: u64,
     pub(super) features: Features,
     pub(super) has_cosine: bool,
-    /// Added to the score: for the question verbatim, and for shown evidence from a skill.
+    /// Part of the score for containing the question verbatim, and for being shown evidence from a skill.
     pub(super) bonus: f32,
-    /// Score, comparable among the units of one question.
+    /// Sum of weighted features and bonus; comparable among the units of one question.
     pub(super) score: f32,
 }
 
@@ -63,7 +63,7 @@ struct ComparedPassage<'a> {
     is_shown_evidence: bool,
 }
 
-/// Returns all units of the best hits, best first by their words.
+/// Returns all units of the best hits, best first, scored without the cosines of units.
 pub(super) fn rank_by_words(asked: &ParsedQuestion, hits: &[RankedHit], scale: Option<CosineScale>) -> Vec<Candidate> {
     let mut compared = Vec::new();
     for (hit, found) in hits.iter().enumerate().take(MAX_HITS) {
@@ -153,28 +153,28 @@ fn add_candidates(
     }
 }
 
-/// Returns the unit before a sentence that begins with a pronoun.
+/// Returns the byte range of the unit before a sentence that begins with a pronoun; the pronoun may refer to it.
 fn sentence_before(body: &str, units: &[Unit], index: usize) -> Option<Range<usize>> {
     let first = body[units[index].range.clone()].split(|it: char| !it.is_alphabetic()).next()?.to_lowercase();
     let before = units.get(index.checked_sub(1)?)?;
     (units[index].form == UnitForm::Sentence && stop_words::is_pronoun(&first)).then(|| before.range.clone())
 }
 
-/// Returns whether a unit cannot be an answer: a question, a title, a heading, a page number, or a subject that the question
-/// does not ask for.
+/// Returns whether a unit cannot be an answer: it is a question, a title, a heading, a page number, or the subject of a mail
+/// that the question does not ask for.
 fn cannot_answer(asked: &ParsedQuestion, compared: &ComparedPassage<'_>, index: usize) -> bool {
     let (unit, text, passage) = (&compared.units[index], &compared.texts[index], compared.passage);
     let is_question = text.ends_with(['?', '\u{ff1f}', '\u{61f}']);
     let is_field_behind = compared.units.get(index + 1).is_some_and(|it| it.form == UnitForm::Field);
     let may_be_title = unit.form == UnitForm::Fragment || (unit.form == UnitForm::Field && !is_field_behind);
-    // Evidence from a skill is a single unit.
+    // Excludes evidence from a skill, which is always a single unit and not a title.
     let is_first = index == 0 && passage.chunk.ordinal == 0 && compared.units.len() > 1;
     let is_heading = passage.chunk.heading_path.iter().any(|it| it == text);
     let is_title = (is_first && may_be_title) || asked.is_unrequested_title(unit, text);
     is_question || is_title || is_heading || (unit.form == UnitForm::Fragment && value_check::is_page_number(text))
 }
 
-/// Joins the lines of evidence from a skill: the lines of a form, a table or a signature belong together.
+/// Joins the lines of evidence from a skill into one text: the lines of a form, a table or a signature belong together.
 fn evidence_text(body: &str) -> String {
     let lines = body.lines().map(|it| it.trim_matches(|it: char| it.is_whitespace() || it == '_'));
     let whole = lines.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; ");
@@ -182,7 +182,7 @@ fn evidence_text(body: &str) -> String {
     whole[..end].to_string()
 }
 
-/// Returns the quote of a unit on one line: a row with its column heads, other units verbatim.
+/// Returns a unit as a quote on one line: a table row with its column heads, other units verbatim.
 fn quote_text(body: &str, unit: &Unit) -> String {
     let text = &body[unit.range.clone()];
     let text = match unit.form {
@@ -192,7 +192,7 @@ fn quote_text(body: &str, unit: &Unit) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Embeds the best units and sorts them again. If that fails or takes too long, the order by words stays.
+/// Embeds the best units, drops the others, and sorts by the new scores. Without vectors in time, the order by words stays.
 pub(super) async fn rerank_by_meaning(
     embedder: &dyn Embedder,
     vector: &[f32],
@@ -211,13 +211,13 @@ pub(super) async fn rerank_by_meaning(
             }
             sort_by_score(candidates);
         }
-        Ok(Err(error)) => tracing::debug!("cannot embed answer units: {error}"),
-        Err(_) => tracing::debug!("embedding of answer units timed out"),
+        Ok(Err(error)) => tracing::debug!("cannot embed the units of an answer: {error}"),
+        Err(_) => tracing::debug!("embedding the units of an answer timed out"),
     }
 }
 
-/// Returns the texts of the best units, up to the limits, each after its last heading and the sentence that its pronoun
-/// refers to.
+/// Returns the texts to embed for the best units, up to the limits: each unit after its nearest heading and the sentence
+/// that its pronoun may refer to.
 fn embedded_texts(hits: &[RankedHit], candidates: &[Candidate]) -> Vec<String> {
     let mut words = 0;
     let mut texts = Vec::new();
@@ -240,6 +240,6 @@ fn embedded_texts(hits: &[RankedHit], candidates: &[Candidate]) -> Vec<String> {
 }
 
 fn sort_by_score(candidates: &mut [Candidate]) {
-    // The sort is stable: among equal scores the better hit comes first, then the earlier unit.
+    // Uses a stable sort: among equal scores the better hit comes first, then the earlier unit.
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
 }

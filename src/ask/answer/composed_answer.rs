@@ -1,20 +1,20 @@
-//! An answer in both forms, for people and for programs, and the answers that quote no passage.
+//! The answer as a summary for people and as data for programs, and the answers that quote no passage.
 
 use crate::ask::hit::RankedHit;
 use crate::ask::question::Question;
 use crate::model::{Answer, AnswerOutcome};
 
-/// Heading of quotes that are only pointers.
+/// Heading of quotes that are near the question but do not answer it.
 const POINTERS_HEADING: &str = "No single sentence answers this; these passages come nearest:";
-/// Confidence in a file that matches by name alone.
+/// Confidence of an answer that is a file which matches by name alone.
 const NAME_MATCH_CONFIDENCE: f32 = 0.5;
 
-/// An answer in both forms.
+/// An answer as a summary for people and as data for programs.
 #[derive(Default)]
 pub(crate) struct ComposedAnswer {
     /// The summary for people.
     pub(crate) summary: Option<String>,
-    /// The answer for programs; none for a list of files.
+    /// The answer for programs; `None` for a list of files.
     pub(crate) answer: Option<Answer>,
 }
 
@@ -26,7 +26,7 @@ impl ComposedAnswer {
     }
 }
 
-/// Returns the answer if no text answers, but the name of the best file holds all words of the question.
+/// Returns an answer that names the best file, if the names of the file contain all words of the question; else `None`.
 pub(super) fn answer_by_name(question: &Question, hits: &[RankedHit]) -> Option<ComposedAnswer> {
     let hit = &hits.first()?.hit;
     let held = hit.metadata.get("name_words")?.as_array()?.len();
@@ -39,7 +39,7 @@ pub(super) fn answer_by_name(question: &Question, hits: &[RankedHit]) -> Option<
         quotes: Vec::new(),
     };
     Some(ComposedAnswer {
-        summary: Some(format!("No text answers this; `{}` has the name.", hit.path)),
+        summary: Some(format!("No text answers this; the name of `{}` contains all words of the question.", hit.path)),
         answer: Some(answer),
     })
 }
@@ -53,7 +53,7 @@ pub(super) fn list_summary(found: usize, shown: usize) -> String {
     }
 }
 
-/// Formats the quotes as lines for people; none if there are no quotes.
+/// Formats the quotes as lines for people; `None` if there are no quotes.
 pub(super) fn quotes_summary(answer: &Answer) -> Option<String> {
     let quotes = answer.quotes.iter();
     let mut lines: Vec<String> = quotes.map(|it| format!("[{}] \"{}\" ({})", it.hit, it.text, it.place)).collect();
@@ -66,7 +66,7 @@ pub(super) fn quotes_summary(answer: &Answer) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Rounds a probability to three digits.
+/// Rounds a probability to three decimal places.
 pub(super) fn round_probability(probability: f32) -> f64 {
     (f64::from(probability) * 1_000.0).round() / 1_000.0
 }

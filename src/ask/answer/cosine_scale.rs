@@ -1,7 +1,7 @@
-//! Normalises the cosines of any model: 0 is typical of unrelated texts, 1 of a question and its answer.
+//! Normalizes the cosines of any embedding model: 0 is typical of unrelated texts, 1 of a question and its answer.
 //!
-//! Models differ: unrelated texts have 0.0 with one and 0.7 with another. A few pairs of questions and answers, embedded
-//! once for each model, calibrate the scale.
+//! Models differ: unrelated texts may have a cosine of 0.0 with one model and 0.7 with another. A few pairs of questions and
+//! answers, embedded once for each model, calibrate the scale.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::sync::Mutex;
 use crate::embed::{Embedder, Vector};
 use crate::error::Result;
 
-/// Longest wait of an answer for the scale of its model. The measurement still completes, for the next answer.
+/// Maximum time that an answer waits for the scale of a model. A longer measurement still completes, for the next answer.
 const SCALE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Questions, each with its answer. The answers of the other pairs are unrelated.
+/// Questions, each with its answer. A question and the answer of another pair count as unrelated.
 const CALIBRATION_PAIRS: &[(&str, &str)] = &[
     ("When does the library open on Saturdays?", "On Saturdays the library opens at ten in the morning."),
     ("Who repaired the roof of the barn?", "The roof of the barn was repaired by the carpenter from Lindale."),
@@ -26,19 +26,19 @@ const CALIBRATION_PAIRS: &[(&str, &str)] = &[
     ("What is the boiling point of ethanol?", "Ethanol boils at 78.4 degrees Celsius."),
 ];
 
-/// The range of a model's cosines.
+/// The mean cosines of a model for unrelated texts and for questions with their answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CosineScale {
     unrelated: f32,
     answering: f32,
 }
 
-/// The scale of the last used model.
+/// Cache of the scale of the model that was used last.
 #[derive(Clone, Default)]
 pub(crate) struct CosineScaleCache(Arc<Mutex<Option<(String, CosineScale)>>>);
 
 impl CosineScale {
-    /// Returns the normalised cosine; not bounded.
+    /// Returns the cosine on this scale: 0 for unrelated texts, 1 for an answer; may be below 0 or above 1.
     pub(crate) fn normalize(&self, cosine: f32) -> f32 {
         (cosine - self.unrelated) / (self.answering - self.unrelated).max(0.05)
     }
@@ -57,14 +57,14 @@ impl CosineScale {
 }
 
 impl CosineScaleCache {
-    /// Returns the scale of a model, measured once; none if the model fails or takes too long.
+    /// Returns the scale of a model, measured once; `None` if the model fails or takes longer than `SCALE_TIMEOUT`.
     pub(crate) async fn scale_of(&self, embedder: &Arc<dyn Embedder>) -> Option<CosineScale> {
         let (scales, embedder) = (self.clone(), embedder.clone());
         let measuring = tokio::spawn(async move { scales.measure_once(embedder.as_ref()).await });
         match tokio::time::timeout(SCALE_TIMEOUT, measuring).await.ok()?.ok()? {
             Ok(scale) => Some(scale),
             Err(error) => {
-                tracing::debug!("cannot measure the scale of the model: {error}");
+                tracing::debug!("cannot measure the cosine scale of the embedding model: {error}");
                 None
             }
         }

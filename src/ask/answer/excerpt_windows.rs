@@ -1,5 +1,5 @@
-//! Selects the shown part of each file: the window around the unit that answers best, over all passages of the file. The
-//! first file shows up to three windows that do not overlap. Pure.
+//! Selects the excerpt that each hit shows: the text around the unit that answers best, among all passages of the file. The
+//! first hit has up to three excerpts that do not overlap. Pure functions.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,14 @@ use crate::ask::answer::candidates::Candidate;
 use crate::ask::excerpt;
 use crate::ask::hit::{self, Passage, RankedHit};
 
-/// Most windows of the first file.
+/// Maximum number of excerpts of the first hit.
 const MAX_WINDOWS: usize = 3;
-/// Largest score distance to the best unit for a further window.
+/// Maximum score difference to the best unit for a further excerpt.
 const MAX_SCORE_GAP: f32 = 2.0;
-/// A hit with less than this part of the first hit's score is marked as weak.
+/// A hit with less than this fraction of the first hit's score gets `weak` in its metadata.
 const WEAK_SCORE_SHARE: f64 = 0.5;
 
-/// Writes the windows into the hits; `candidates` are sorted.
+/// Sets the excerpts of the hits; `candidates` must be sorted, best first.
 pub(super) fn show_windows(candidates: &[Candidate], hits: &mut [RankedHit]) {
     mark_weak(hits);
     for (number, found) in hits.iter_mut().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn show_windows(candidates: &[Candidate], hits: &mut [RankedHit]) {
     }
 }
 
-/// Updates the metadata for the shown passage. This passage was not read again in the file.
+/// Updates the metadata of a hit for another passage. Replaces `verified`, because this passage was not read again.
 fn update_passage_metadata(metadata: &mut Map<String, Value>, passage: &Passage) {
     metadata.insert("chunk_tier".into(), json!(passage.chunk.tier.name()));
     match passage.chunk.heading_path.as_slice() {
@@ -59,7 +59,7 @@ fn mark_weak(hits: &mut [RankedHit]) {
     }
 }
 
-/// Returns further windows of a file, around units that are not shown yet.
+/// Returns further excerpts of a file, around units that are not shown yet.
 fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     let Some(best) = own.first() else { return Vec::new() };
     let shown_of = |it: &Candidate| passages.get(it.passage).map_or(0..0, |passage| window_range(it, passage));
@@ -79,7 +79,7 @@ fn further_windows(own: &[&Candidate], passages: &[Passage]) -> Vec<Value> {
     windows
 }
 
-/// Returns the shown bytes of the body around a unit, within one page.
+/// Returns the byte range of the excerpt around a unit; it does not cross pages.
 fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usize> {
     let (body, at) = (passage.chunk.body(), candidate.unit.range.start);
     let page = passage.chunk.page_around(at);
@@ -87,7 +87,7 @@ fn window_range(candidate: &Candidate, passage: &Passage) -> std::ops::Range<usi
     page.start + shown.start..page.start + shown.end
 }
 
-/// Returns the window of a unit; a row comes after the heads of its table.
+/// Returns the excerpt around a unit; before a table row, the head row of the table.
 fn window_text(candidate: &Candidate, passage: &Passage) -> String {
     let body = passage.chunk.body();
     let range = window_range(candidate, passage);

@@ -1,6 +1,6 @@
-//! Computes features that say how well a unit answers a question. Pure.
+//! Computes the features of a unit (a sentence, row etc. of a passage) that tell how well it answers a question. Pure.
 //!
-//! Each feature of [`FEATURE_NAMES`] is roughly 0 to 1. `scoring` holds their weights.
+//! Each feature of [`FEATURE_NAMES`] is roughly 0 to 1. `scoring` has the weights of the features.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,23 +11,23 @@ use crate::ask::answer::{question_kind, value_check};
 use crate::ask::word_runs::{word_key, word_stem};
 use crate::ask::{stop_words, word_runs};
 
-/// Most content words of a question; each is a bit.
+/// Maximum number of content words of a question, because each is a bit of a `u64`; further words are ignored.
 const MAX_CONTENT_WORDS: usize = 64;
-/// Length in words from which a quote counts as long.
+/// Units with more words than this count as long.
 const LONG_UNIT_WORDS: f32 = 60.0;
-/// Length in words below which a unit counts as short.
+/// Units with fewer words than this count as short.
 const SHORT_UNIT_WORDS: f32 = 4.0;
 
-/// Weight of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
+/// Weight factor of a word that the kind of the question implies, such as `pay` in `how much do we pay`.
 const SAID_BY_KIND: f32 = 0.3;
 
-/// Field keys for the title of a document or a mail, lower case.
+/// Beginnings of the fields with the title of a document or the subject of a mail, in lower case.
 const TITLE_FIELD_KEYS: [&str; 2] = ["title: ", "subject: "];
 
 /// Number of features.
 pub(super) const FEATURE_COUNT: usize = 23;
 
-/// Name of each feature, in order.
+/// Name of each feature, in the order of `Features`.
 pub(super) const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "unit_cosine",
     "passage_cosine",
@@ -54,38 +54,38 @@ pub(super) const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "file_words",
 ];
 
-/// The features of one unit.
+/// The values of the features of one unit, in the order of [`FEATURE_NAMES`].
 pub(super) type Features = [f32; FEATURE_COUNT];
 
 /// A parsed question, ready for comparison with many texts.
 #[derive(Clone, Debug)]
 pub(super) struct ParsedQuestion {
-    /// The stems of the content words, without repeats.
+    /// The stems of the content words, without duplicates. Bit `i` of each mask stands for the stem `i`.
     keys: Vec<String>,
-    /// Weight of each stem, by its rarity in the corpus.
+    /// Weight of each stem: the rarer the word in the searched passages, the higher.
     weights: Vec<f32>,
-    /// Weight of each stem, by its rarity among the compared units as well.
+    /// Weight of each stem, which also grows with the rarity of the word among the compared units.
     rarity: Vec<f32>,
-    /// Indices of neighbouring content words.
+    /// Pairs of neighbouring content words, as indices into `keys`.
     pairs: Vec<(usize, usize)>,
-    /// Mask of the content words that are exact names: numbers, codes, names, months.
+    /// Mask of the content words that are exact: numbers, codes, names, months and weekdays.
     exact_names: u64,
-    /// Mask of numbers, dates and months. A text may refer to other names by `it` or `she`, but not to these.
+    /// Mask of numbers, dates and months. A text may replace other names by `it` or `she`, but not these.
     exact: u64,
-    /// Mask of the parts with digits of codes and long numbers.
+    /// Mask of those words of codes and long numbers that have digits.
     codes: u64,
-    /// Mask of months and weekdays.
+    /// Mask of the names of months and weekdays.
     calendar: u64,
-    /// All words in order.
+    /// All words of the question, in order.
     words: Vec<String>,
     /// The mail header field that the question asks for.
     mail_field: Option<&'static str>,
     kind: QuestionKind,
-    /// The thing to count, if the question asks for a count.
+    /// The thing to count, if the question asks for a number of things.
     counted: Option<String>,
 }
 
-/// The content words of a question that a text has, one bit each, and the number of other words.
+/// The words that a text shares with a question, as a bit mask of content words, and the number of its other words.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct WordMatch {
     pub(super) words: u64,
@@ -95,24 +95,25 @@ pub(super) struct WordMatch {
     calendar: bool,
 }
 
-/// The surroundings of a unit.
+/// The text around a unit, compared with the question.
 pub(super) struct UnitContext {
     /// Words in the heading of the unit and the lines above the passage.
     pub(super) above: WordMatch,
-    /// Words in the units before and after it.
+    /// Words in the units directly before and after the unit.
     pub(super) beside: WordMatch,
     pub(super) passage: WordMatch,
-    /// Words in the read parts of the file and in its path.
+    /// Words in the path of the file and in those of its passages that were read.
     pub(super) file: WordMatch,
-    /// Normalised by the model's scale; 0 if unknown.
+    /// Cosine of the passage, normalized by the scale of the embedding model; 0 if unknown.
     pub(super) passage_cosine: f32,
     pub(super) passage_score: f32,
-    /// Rank of the hit, from 0.
+    /// Rank of the hit, from 0 for the best.
     pub(super) hit: usize,
 }
 
 impl ParsedQuestion {
-    /// Parses a question: `typed` as typed, `searched` without operators. `weight` returns the weight of a word by its key.
+    /// Parses a question: `typed` is the original text, `searched` is without operators. `weight` returns the weight of a
+    /// word by its key.
     pub(super) fn parse(typed: &str, searched: &str, weight: impl Fn(&str) -> f32) -> ParsedQuestion {
         let plain = word_runs::normalize(searched);
         let (named, codes) = (naming_words(typed), question_codes(typed));
@@ -153,8 +154,8 @@ impl ParsedQuestion {
         asked
     }
 
-    /// Returns the question with its words also weighted by rarity among these units: a word in every unit discriminates
-    /// between none of them.
+    /// Returns the question with its words also weighted by rarity among `units`: a word in every unit does not discriminate
+    /// between them.
     pub(super) fn weighted_among<'h>(&self, units: impl Iterator<Item = &'h WordMatch>) -> ParsedQuestion {
         let (mut all, mut with) = (0.0_f32, vec![0.0_f32; self.keys.len()]);
         for held in units {
@@ -179,7 +180,7 @@ impl ParsedQuestion {
         Some(self.keys.len() - 1)
     }
 
-    /// Compares the question with a text.
+    /// Returns which words of the question are in a text.
     pub(super) fn match_text(&self, text: &str) -> WordMatch {
         let plain = word_runs::normalize(text);
         let mut held = WordMatch::default();
@@ -210,8 +211,8 @@ impl ParsedQuestion {
         held
     }
 
-    /// Returns the codes that a word holds in another notation: `m5799` is part of `wfm5799dwf`. Fewer than three digits are
-    /// not a code.
+    /// Returns the codes of the question that a word contains in another notation, as a mask: `m5799` is in `wfm5799dwf`.
+    /// Codes with fewer than three consecutive digits are not compared.
     fn codes_in(&self, word: &str) -> u64 {
         const FEWEST_DIGITS: usize = 3;
         if self.codes == 0 || !word.bytes().any(|it| it.is_ascii_digit()) {
@@ -224,13 +225,13 @@ impl ParsedQuestion {
         bit_indices(self.codes).filter(is_held).fold(0, |all, at| all | 1 << at)
     }
 
-    /// Returns the share of the question that a text holds verbatim, 0 to 1.
+    /// Returns the length of the longest run that a text shares with the question, as a fraction of the question, 0 to 1.
     pub(super) fn verbatim_share(&self, text: &str) -> f32 {
         let plain = word_runs::normalize(text);
         word_runs::shared_run_share(&self.words, &word_runs::split_words(&plain).collect::<Vec<_>>())
     }
 
-    /// Returns how surely a text holds a value of the wanted kind, 0 to 1.
+    /// Returns how likely a text contains a value of the kind that the question asks for, 0 to 1.
     pub(super) fn kind_match(&self, text: &str) -> f32 {
         const COUNTS_OTHERS: f32 = 0.6;
         let is_asked = |word: &str| self.words.iter().any(|it| word_stem(it) == word_stem(word));
@@ -245,24 +246,24 @@ impl ParsedQuestion {
         }
     }
 
-    /// Returns the weighted share of the content words in a mask.
+    /// Returns the weighted fraction of the question's content words that are in a mask.
     pub(super) fn word_share(&self, words: u64) -> f32 {
         weighted_share(&self.weights, words)
     }
 
-    /// Returns the weighted share of the exact names in a mask; 1 if there are none.
+    /// Returns the weighted fraction of the question's exact names that are in a mask; 1 if it has none.
     pub(super) fn exact_name_share(&self, words: u64) -> f32 {
         self.masked_share(self.exact_names, words)
     }
 
-    /// Returns the weighted share of the wanted words that are in another mask; 1 if there are none.
+    /// Returns the weighted fraction of the words in mask `wanted` that are also in mask `words`; 1 if `wanted` is empty.
     fn masked_share(&self, wanted: u64, words: u64) -> f32 {
         let all: f32 = bit_indices(wanted).map(|it| self.weights[it]).sum();
         let some: f32 = bit_indices(wanted & words).map(|it| self.weights[it]).sum();
         if all > 0.0 { some / all } else { 1.0 }
     }
 
-    /// Returns how much of a field's key, the words before its colon, the question names.
+    /// Returns the fraction of the words in the key of a field (before the colon) that the question has; 0 if not a field.
     fn field_key_match(&self, unit: &Unit, text: &str) -> f32 {
         let Some((key, _)) = text.split_once(": ").filter(|_| unit.form == UnitForm::Field) else { return 0.0 };
         let held = self.match_text(key);
@@ -270,14 +271,14 @@ impl ParsedQuestion {
         if held.others as f32 + known > 0.0 { known / (held.others as f32 + known) } else { 0.0 }
     }
 
-    /// Returns whether a unit is the title of a document or the subject of a mail, and the question asks for neither.
+    /// Returns whether a unit is the title of a document or the subject of a mail, which the question does not ask for.
     pub(super) fn is_unrequested_title(&self, unit: &Unit, text: &str) -> bool {
         let is_title =
             unit.form == UnitForm::Field && TITLE_FIELD_KEYS.iter().any(|it| text.to_lowercase().starts_with(it));
         is_title && self.field_key_match(unit, text) == 0.0 && !self.mail_field.is_some_and(|it| text.starts_with(it))
     }
 
-    /// Returns the features of a unit. The cosine is 0 until it is known.
+    /// Returns the features of a unit. Its own cosine is 0 here, and is filled in after the unit is embedded.
     pub(super) fn features(&self, unit: &Unit, text: &str, held: WordMatch, context: &UnitContext) -> Features {
         let within = held.words | context.above.words;
         let kind_held = self.kind_match(text);
@@ -318,21 +319,21 @@ impl ParsedQuestion {
         ]
     }
 
-    /// Returns whether the question has a code or long number that is not in these words. Another number cannot answer a
-    /// question about a number.
+    /// Returns whether the question has a code or long number that is not in the mask `words`. Text about another number
+    /// then cannot be the answer.
     pub(super) fn has_unknown_code(&self, words: u64) -> bool {
         self.codes & !words != 0
     }
 }
 
 impl WordMatch {
-    /// Returns the words in either of two texts.
+    /// Returns a match with the words that are in either of two texts; all else is that of `self`.
     pub(super) fn union(self, other: WordMatch) -> WordMatch {
         WordMatch { words: self.words | other.words, ..self }
     }
 }
 
-/// Returns the heading of a unit and the lines above its passage.
+/// Returns the lines above a passage, and after them the heading of a unit, if the unit has one.
 pub(super) fn heading_context(chunk_context: &str, body: &str, heading: Option<&Range<usize>>) -> String {
     heading.map_or(chunk_context.to_string(), |it| format!("{chunk_context}\n{}", &body[it.clone()]))
 }
@@ -347,8 +348,8 @@ fn bit_indices(mask: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |it| mask & (1 << it) != 0)
 }
 
-/// Returns the words with digits of a question's codes and long numbers, lower case: `9999` of `SF-2025-9999`, `gp1`,
-/// `40921`.
+/// Returns the words with digits from the codes and long numbers of a question, in lower case: `9999` of `SF-2025-9999`,
+/// `gp1`, `40921`.
 fn question_codes(typed: &str) -> HashSet<String> {
     const LONG_NUMBER: usize = 5;
     let mut codes = HashSet::new();
@@ -356,7 +357,7 @@ fn question_codes(typed: &str) -> HashSet<String> {
         let digits = token.chars().filter(char::is_ascii_digit).count();
         let letters = token.chars().filter(|it| it.is_alphabetic()).count();
         let is_amount = token.starts_with(|it: char| it.is_ascii_digit()) && letters <= 3;
-        // The file may have a date in another notation.
+        // Skips dates, because the file may have the date in another notation.
         let is_date = letters == 0 && token.contains(['-', '.', '/']);
         if !is_date && (digits >= LONG_NUMBER || (digits >= 2 && letters > 0 && !is_amount)) {
             codes.extend(word_runs::words(token).into_iter().filter(|it| it.bytes().any(|it| it.is_ascii_digit())));
@@ -365,8 +366,8 @@ fn question_codes(typed: &str) -> HashSet<String> {
     codes
 }
 
-/// Returns the naming words of a question, lower case: words with a digit, in quotes, or with a capital that does not begin
-/// a sentence. Capitals do not count in German, which capitalises all nouns, or if everything is in capitals.
+/// Returns the words of a question that name something, in lower case: words with a digit, in quotes, or with a capital that
+/// does not begin a sentence. Capitals do not count in German, where all nouns have one, or if all letters are capitals.
 fn naming_words(typed: &str) -> HashSet<String> {
     let is_german = stop_words::is_german(typed);
     let is_shouted = !typed.chars().any(char::is_lowercase);

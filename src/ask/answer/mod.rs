@@ -1,8 +1,8 @@
-//! Answers a question with quotes of the best hits and a confidence. Checks each quote against its current file. Adds a
-//! summary for people, written by a language model if there is one (`llm_summary`).
+//! Builds the answer to a question: quotes from the best hits, each checked against its current file, with a confidence, and
+//! a summary for people, which a language model writes if one is configured (`llm_summary`).
 //!
-//! `units` splits passages into units, `features` computes their features, `scoring` scores the features, `candidates` ranks
-//! the units, and `select_quotes` selects the quotes and the outcome.
+//! `units` splits passages into units (sentences, rows), `features` computes their features, `scoring` turns features into
+//! scores, `candidates` ranks the units, and `select_quotes` selects the quotes and the outcome.
 
 mod candidates;
 mod composed_answer;
@@ -35,24 +35,24 @@ use crate::model::{Anchor, Answer, AnswerOutcome, AnswerQuote, AskEvent, FileRec
 pub(super) use composed_answer::ComposedAnswer;
 pub(super) use cosine_scale::CosineScaleCache;
 
-/// Summary if there are no hits.
+/// Summary of an answer without hits.
 const NO_HITS_SUMMARY: &str = "Nothing in the indexed files answers this.";
-/// Summary if no hit answers the question.
+/// Summary if there are hits, but none of them answers the question.
 const NO_ANSWER_SUMMARY: &str = "Nothing in the indexed files answers this; the nearest passages are listed.";
-/// Most candidates in an explained answer.
+/// Maximum number of best candidates that an explained answer lists.
 const MAX_EXPLAINED_CANDIDATES: usize = 40;
 
-/// A quote before its check.
+/// A quote that is yet to be checked against its file.
 struct Quote {
     shown: AnswerQuote,
-    /// The verbatim text in the passage.
+    /// The text of the quote exactly as it is in the passage.
     text: String,
     record: FileRecord,
     anchor: Anchor,
 }
 
 impl Asker {
-    /// Answers from the hits. Leaves out quotes that are not in their files any more, and warns about them.
+    /// Builds the answer from the hits. Leaves out quotes that are no longer in their files, and warns about them.
     pub(super) async fn build_answer(
         &self,
         served: &ServingTable,
@@ -67,7 +67,7 @@ impl Asker {
         Ok(said)
     }
 
-    /// Also returns whether the summary has already been streamed.
+    /// Composes the answer. The second value tells whether its summary has already been streamed.
     async fn compose_answer(
         &self,
         served: &ServingTable,
@@ -135,7 +135,7 @@ impl Asker {
         (candidates, choice)
     }
 
-    /// Returns the model's summary of the hits. Returns `None` without a model, or if the model fails, with a warning.
+    /// Returns the summary that a language model writes. Returns `None` without a model, or with a warning if it fails.
     async fn model_summary(
         &self,
         question: &Question,
@@ -170,7 +170,7 @@ impl Asker {
         }
     }
 
-    /// Returns the quotes that are still in their files.
+    /// Returns the quotes that are still in their files, and warns if others are left out.
     async fn current_quotes(&self, quotes: Vec<Quote>, outcome: &mut SearchOutcome) -> Result<Vec<AnswerQuote>> {
         let all = quotes.len();
         let standing = crate::index::blocking_with_timeout(FILE_CHECK_TIMEOUT, move || {
@@ -189,7 +189,7 @@ impl Asker {
     }
 }
 
-/// Shows the best unit of the first hit, by words alone, for a search without an answer.
+/// Makes the first hit show its best unit, ranked by words only. For a search without an answer.
 pub(super) fn show_best_unit(question: &Question, outcome: &mut SearchOutcome) {
     let first = outcome.hits.len().min(1);
     let candidates = candidates::rank_by_words(&parse_question(question, outcome), &outcome.hits[..first], None);
@@ -201,7 +201,7 @@ fn parse_question(question: &Question, outcome: &SearchOutcome) -> ParsedQuestio
     ParsedQuestion::parse(&question.plan.raw_user_text, question.text().unwrap_or_default(), weight)
 }
 
-/// Returns the parts of a question with two parts; empty for all others.
+/// Returns both parts of a question with two parts; empty for all other questions.
 fn question_parts(question: &Question, outcome: &SearchOutcome) -> Vec<ParsedQuestion> {
     let parts = question_kind::split_question(&question.plan.raw_user_text);
     let weight = |key: &str| outcome.word_weights.get(key).copied().unwrap_or(1.0);
@@ -231,7 +231,7 @@ fn build_quotes(choice: &QuoteSelection, candidates: &[Candidate], hits: &[Ranke
 }
 
 /// Adds the best candidates with their features to the metadata of their hits, to explain the answer. `benches/answers.py`
-/// fits the weights to them.
+/// fits the weights of `scoring` to these features.
 fn explain(outcome: &mut SearchOutcome, candidates: &[Candidate]) {
     for (number, hit) in outcome.hits.iter_mut().enumerate() {
         let own = candidates.iter().take(MAX_EXPLAINED_CANDIDATES).filter(|it| it.hit == number);

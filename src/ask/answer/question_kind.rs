@@ -1,31 +1,31 @@
-//! Classifies the kind of thing that a question asks for. Pure. `value_check` checks whether a text has one.
+//! Classifies what a question asks for (a date, a person, an amount). `value_check` looks for such a value in a text. Pure.
 //!
-//! Question words and month names cover ten languages: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish,
-//! Russian and Turkish. An unrecognised question is [`QuestionKind::Other`], and any text may answer it.
+//! The question words cover ten languages: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, Russian and
+//! Turkish. An unrecognized question is [`QuestionKind::Other`], and any text may answer it.
 
 use crate::ask::stop_words;
 
-/// The kind of thing that a question asks for.
+/// What a question asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuestionKind {
-    /// A person or an organisation: a name.
+    /// The name of a person or an organization.
     Who,
     /// A date, a time of day or a year.
     When,
-    /// A place.
+    /// A location.
     Where,
-    /// A number of anything.
+    /// A number of anything (`how much`, `how big`).
     Number,
-    /// The number of things of some sort.
+    /// The number of things of some kind (`how many`).
     Count,
-    /// A number with a unit of weight; the next three are alike.
+    /// A number with a unit of weight. The next three kinds are numbers with units too.
     Weight,
     Length,
     Duration,
     Temperature,
     /// A part of a whole, such as 12 %.
     Share,
-    /// The frequency of an event.
+    /// How often something happens.
     Frequency,
     /// An amount of money.
     Money,
@@ -44,8 +44,8 @@ impl QuestionKind {
     }
 }
 
-/// Question phrases in lower case by kind. The phrase that comes first in the question decides; of two at one place the
-/// longer one.
+/// Question phrases in lower case, by kind. The phrase that comes first in a question decides; of two phrases at the same
+/// position, the longer one.
 const QUESTION_PHRASES: &[(QuestionKind, &str)] = &[
     (
         QuestionKind::Money,
@@ -127,7 +127,7 @@ const QUESTION_PHRASES: &[(QuestionKind, &str)] = &[
     ),
 ];
 
-/// Verbs of paying. With `how much` they ask for money; the line that states the sum may lack them.
+/// Verbs of paying: `how much` with one of these asks for money. The line that states the sum may not contain the verb.
 const PAYING: &str = "pay|pays|paid|paying|cost|costs|charge|charges|charged|spend|spends|spent|owe|owes|owed|earn|earns|earned|zahlen|\
      zahlt|zahle|gezahlt|bezahlen|bezahlt|kostet|kosten|gekostet|verdient|verdienen|ausgegeben|payer|paie|paient|payons|payé|coûte|\
      coûtent|coute|gagne|pagar|paga|pagamos|pagan|cuesta|cuestan|gana|pagare|paghiamo|pagano|costa|costano|guadagna|custa|custam|\
@@ -139,13 +139,13 @@ pub(super) fn is_paying(word: &str) -> bool {
     PAYING.split('|').any(|it| it == word)
 }
 
-/// Verbs that ask for a weight after `how much`.
+/// Verbs that make a question with `how much` ask for a weight.
 const WEIGHING: [&str; 9] = ["weigh", "weighs", "weighed", "wiegt", "wiegen", "pèse", "pesa", "weegt", "весит"];
 
-/// Number of leading words in which a question word is searched.
+/// Maximum number of leading words of a question in which question words are searched.
 const MAX_SCANNED_WORDS: usize = 40;
 
-/// Returns the kind that a question asks for.
+/// Returns what a question asks for.
 pub(super) fn question_kind(question: &str) -> QuestionKind {
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|it: char| !(it.is_alphanumeric() || it == '\'' || it == '-')).collect();
@@ -155,7 +155,7 @@ pub(super) fn question_kind(question: &str) -> QuestionKind {
     for (kind, phrases) in QUESTION_PHRASES {
         for phrase in phrases.split('|') {
             let Some(at) = text.find(&format!(" {phrase} ")) else { continue };
-            // An auxiliary asks for yes or no only at the start of the question.
+            // `is`, `do`, `can` etc. ask for yes or no only at the start of the question.
             if *kind == QuestionKind::YesNo && at > 0 {
                 continue;
             }
@@ -174,14 +174,14 @@ pub(super) fn question_kind(question: &str) -> QuestionKind {
     }
 }
 
-/// Verbs of writing and sending.
+/// Verbs of writing and sending: a question with one of these may ask for a header field of a mail.
 const SENDING_VERBS: &str = "wrote|write|writes|written|sent|send|sends|mailed|emailed|schrieb|geschrieben|schreibt|schickte|geschickt|gesendet|\
      sandte|envoyé|envoie|écrit|escribió|envió|mandó|scritto|mandato|inviato|escreveu|enviou|geschreven|gestuurd|schreef|\
      stuurde|napisał|napisała|wysłał|wysłała|написал|написала|отправил|отправила|прислал|yazdı|gönderdi";
 
 const RECIPIENT_PHRASES: &str = "to whom|an wen|à qui|a quién|a chi|a quem|aan wie|do kogo|кому|kime";
 
-/// Returns the mail header field that a question asks for, as it begins its line.
+/// Returns the mail header field that a question asks for, as the beginning of a line such as `From:`.
 pub(super) fn mail_field(question: &str) -> Option<&'static str> {
     let lower = question.to_lowercase();
     let words: Vec<&str> = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
@@ -203,14 +203,14 @@ pub(super) fn mail_field(question: &str) -> Option<&'static str> {
     }
 }
 
-/// Conjunctions between two questions in one.
+/// Conjunctions that may join two questions.
 const CONJUNCTIONS: &[&str] = &[" and ", " und ", " et ", " y ", " e ", " en ", " i ", " и ", " ve ", ", "];
 
-/// Returns the parts of a question with two question words, such as `who signed it and when does it end`; else the whole.
+/// Splits a question with two question words, such as `who signed it and when does it end`; other questions are one part.
 pub(super) fn split_question(question: &str) -> Vec<&str> {
     let cut = CONJUNCTIONS.iter().flat_map(|and| question.match_indices(and)).find_map(|(at, and)| {
         let rest = &question[at + and.len()..];
-        // A question may be 32 KiB of commas: checks only the next characters.
+        // Looks at the next 20 characters only, because a question may be 32 KiB of commas.
         let head: String = rest.chars().take(20).flat_map(char::to_lowercase).collect();
         let begins = QUESTION_WORDS.split('|').any(|it| head.starts_with(it));
         let before = &question[..at];
@@ -220,16 +220,16 @@ pub(super) fn split_question(question: &str) -> Vec<&str> {
     cut.map_or(vec![question], |(before, rest)| vec![before, rest])
 }
 
-/// Beginnings of the second part of a question, lower case.
+/// Question words with which the second part of a question may begin, in lower case.
 const QUESTION_WORDS: &str = "who |whom |when |where |how |what |which |why |by when |until when |at what |at which |from when |to whom |wer |wann |\
      wo |wie |was |welche|warum |bis wann |ab wann |qui |quand |où |combien |à quelle |à quel |quel|quién |cuándo |dónde |\
      cuánt|qué |a qué |chi |quando |dove |quant|che cosa |a che |quem |onde |wie |wanneer |waar |hoe|kto |kiedy |gdzie |\
      ile |кто |когда |где |сколько |kim |ne zaman |nerede |kaç ";
 
-/// Phrases that ask for an amount of the thing named after them.
+/// Phrases that ask for a quantity of the thing named after them.
 const HOW_MUCH: &str = "how much|wie viel|wieviel|quanto|quanta|cuánto|cuánta|hoeveel|ne kadar|сколько|ile";
 
-/// Returns the thing to count or measure: the content word after `how many`, or directly after `how much`, lower case.
+/// Returns the thing to count or measure, in lower case: the content word after `how many`, or directly after `how much`.
 pub(super) fn counted_word(question: &str) -> Option<String> {
     let lower = question.to_lowercase();
     let phrases = QUESTION_PHRASES.iter().find(|it| it.0 == QuestionKind::Count)?.1;

@@ -1,34 +1,34 @@
-//! Weighs the features of a unit, and estimates the confidence of an answer. Pure.
+//! Turns the features of a unit into a score, and estimates the confidence of an answer. Pure functions.
 //!
-//! A score ranks the units of one question: a weighted sum, fitted with a softmax over the units so that answering units
-//! come first. Two logistic models of the same features rate the best unit: whether its quote answers, and whether anything
-//! in the files does. `benches/answers.py fit` computes the constants from questions with known answers, and prints the
-//! quality on held-out questions.
+//! A score ranks the units of one question. It is a weighted sum of features, fitted with a softmax over the units so that
+//! answering units come first. Two logistic models of the same features rate the best unit: the probability that its quote
+//! answers the question, and that anything in the files does. `benches/answers.py fit` computes the constants from questions
+//! with known answers, and prints the quality on held-out questions.
 
 use crate::ask::answer::features::{FEATURE_COUNT, Features};
 
-/// Assumed cosine if there are no vectors: that of a typical answer.
+/// Cosine that the logistic models assume if there are no vectors: that of a typical answer.
 const TYPICAL_COSINE: f32 = 0.6;
 
-/// Weights of the score with the unit's cosine.
+/// Weights of the features in the score of a unit whose cosine is known.
 const WITH_COSINE: Features = [
     3.58, 0.00, 2.00, 0.00, 1.42, 1.69, 2.12, 0.00, 0.31, -1.50, 1.94, 0.70, -5.31, -1.65, 0.00, 1.07, 2.76, 0.39,
     0.04, 4.83, 0.60, 0.13, 0.39,
 ];
 
-/// Weights of the score by words alone.
+/// Weights of the features in the score of a unit without a cosine.
 const WITHOUT_COSINE: Features = [
     0.00, 0.37, 3.04, 1.35, 2.01, 0.63, 2.18, 0.17, 0.50, -1.50, 1.32, 0.88, -5.65, -2.07, 0.00, 1.06, 5.52, 0.19,
     0.16, 4.13, 0.00, 0.00, 0.06,
 ];
 
-/// A logistic model.
+/// A logistic regression model of the features.
 struct LogisticModel {
     bias: f32,
     weights: Features,
 }
 
-/// Probability that the quote of the best unit answers.
+/// Model of the probability that the quote of the best unit answers the question.
 const RIGHT_MODEL: LogisticModel = LogisticModel {
     bias: -8.00,
     weights: [
@@ -37,7 +37,7 @@ const RIGHT_MODEL: LogisticModel = LogisticModel {
     ],
 };
 
-/// Probability that anything in the files answers.
+/// Model of the probability that anything in the files answers the question.
 const ANSWERABLE_MODEL: LogisticModel = LogisticModel {
     bias: -6.09,
     weights: [
@@ -46,17 +46,17 @@ const ANSWERABLE_MODEL: LogisticModel = LogisticModel {
     ],
 };
 
-/// Returns the score of a unit, comparable among the units of one question. `has_cosine` says whether its cosine is known.
+/// Returns the score of a unit, comparable among the units of one question. `has_cosine` tells whether its cosine is known.
 pub(super) fn unit_score(numbers: &Features, has_cosine: bool) -> f32 {
     weighted_sum(if has_cosine { &WITH_COSINE } else { &WITHOUT_COSINE }, numbers)
 }
 
-/// Returns the probability, 0 to 1, that the quote of the best unit answers.
+/// Returns the probability, 0 to 1, that the quote of the best unit answers the question.
 pub(super) fn right_probability(numbers: &Features, has_cosine: bool) -> f32 {
     RIGHT_MODEL.probability(numbers, has_cosine)
 }
 
-/// Returns the probability, 0 to 1, that anything in the files answers, by the features of the best unit.
+/// Returns the probability, 0 to 1, that anything in the files answers the question, by the features of the best unit.
 pub(super) fn answerable_probability(numbers: &Features, has_cosine: bool) -> f32 {
     ANSWERABLE_MODEL.probability(numbers, has_cosine)
 }

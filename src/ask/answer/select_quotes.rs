@@ -1,28 +1,28 @@
-//! Chooses the units to quote, and decides how far they answer. Pure.
+//! Selects the units to quote, and decides whether the quotes answer the question. Pure functions.
 
 use crate::ask::answer::candidates::Candidate;
 use crate::ask::answer::features::ParsedQuestion;
 use crate::ask::answer::scoring;
 use crate::model::AnswerOutcome;
 
-/// Most quotes of an answer.
+/// Maximum number of quotes in an answer.
 const MAX_QUOTES: usize = 3;
-/// Most characters of all quotes together; the first quote may be longer.
+/// Maximum number of characters in all quotes together; the first quote may be longer.
 const MAX_QUOTE_CHARS: usize = 490;
-/// Largest score distance to the best for a further quote of the same hit.
+/// Maximum score difference to the best unit for a further quote from the same hit.
 const MAX_SCORE_GAP_SAME_HIT: f32 = 2.5;
-/// The same for a quote of another hit.
+/// Maximum score difference to the best unit for a further quote from another hit.
 const MAX_SCORE_GAP_OTHER_HIT: f32 = 0.7;
-/// Least probability of a right quote for `answered`; below it the quotes are only pointers.
+/// Minimum probability that the best quote is right for the outcome `answered`; below it the quotes are only pointers.
 const MIN_ANSWERED_PROBABILITY: f32 = 0.14;
-/// Least probability of an answerable question; below it nothing is quoted.
+/// Minimum probability that the files answer the question at all; below it nothing is quoted.
 const MIN_ANSWERABLE_PROBABILITY: f32 = 0.15;
 
-/// The chosen quotes.
+/// The selected quotes and the outcome of the answer.
 pub(super) struct QuoteSelection {
     pub(super) outcome: AnswerOutcome,
     pub(super) confidence: f32,
-    /// Indices of the candidates, best first.
+    /// Indices of the quoted candidates, best first.
     pub(super) quotes: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ impl QuoteSelection {
     }
 }
 
-/// Chooses among candidates, best first. `parts` holds the parts of a question with two parts, else nothing.
+/// Selects quotes from `candidates`, best first. `parts` has both parts of a question with two parts, else it is empty.
 pub(super) fn select_quotes(
     asked: &ParsedQuestion,
     parts: &[ParsedQuestion],
@@ -77,7 +77,7 @@ fn quote_indices(parts: &[ParsedQuestion], candidates: &[Candidate]) -> Vec<usiz
     chosen
 }
 
-/// Returns the candidate that answers one part of a question, from the file of the best candidate.
+/// Returns the candidate that answers one part of a question best, among those of the best candidate's file.
 fn best_of_part(part: &ParsedQuestion, candidates: &[Candidate]) -> Option<usize> {
     let merit = |candidate: &Candidate| {
         let words = part.word_share(part.match_text(&candidate.text).words);

@@ -1,35 +1,35 @@
 //! Splits a passage into units that can be quoted alone: sentences, list items, table rows, `key: value` lines. Pure.
 //!
-//! A heading is not a unit, but the context of the units below it. A row is quoted with its column heads.
+//! A heading is not a unit, but belongs to the units below it. A row is quoted with the heads of its columns.
 
 use std::ops::Range;
 
 use crate::text::trimmed_sentences;
 
-/// Separator between the cells of a row, as extractors write it.
+/// Separator between the cells of a row, as the extractors of tables write it.
 const CELL_SEPARATOR: &str = " | ";
-/// Most words of a heading inside a passage.
+/// Maximum number of words of a line that counts as a heading inside a passage.
 const MAX_HEADING_WORDS: usize = 12;
-/// Lines above and below a numbered line that decide whether it is a heading.
+/// Number of lines above and below a numbered line that are searched for other numbered lines; with one, it is no heading.
 const HEADING_CONTEXT_LINES: usize = 3;
-/// Most characters, and most words, of a key before a colon.
+/// Maximum number of characters and words before the colon of a `key: value` line.
 const MAX_KEY_CHARS: usize = 40;
 const MAX_KEY_WORDS: usize = 5;
-/// Most units of one passage.
+/// Maximum number of units of one passage; further ones are dropped.
 const MAX_UNITS: usize = 200;
 
 /// The form of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnitForm {
-    /// A sentence with its stop.
+    /// A sentence with its full stop.
     Sentence,
     /// An item of a list.
     Item,
     /// A row of a table.
     Row,
-    /// A key and its value.
+    /// A line of the form `key: value`.
     Field,
-    /// A line that is not a sentence.
+    /// A line that does not end like a sentence.
     Fragment,
 }
 
@@ -50,12 +50,12 @@ impl UnitForm {
 /// A part of a passage that can be quoted alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
-    /// Trimmed byte range of the passage.
+    /// Byte range of the unit in the passage, without surrounding spaces.
     pub(super) range: Range<usize>,
     pub(super) form: UnitForm,
-    /// The heading, or the line that ends with a colon, above it in the passage.
+    /// Byte range of the heading above the unit (or of a line that ends with a colon), if the passage has one.
     pub(super) heading: Option<Range<usize>>,
-    /// The head row of its table, if the passage has it.
+    /// Byte range of the head row of the table that the unit is a row of, if the passage has it.
     pub(super) head: Option<Range<usize>>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn whole_unit(body: &str) -> Unit {
     Unit { range: 0..body.len(), form: UnitForm::Field, heading: None, head: None }
 }
 
-/// Returns a row as text: each cell after its column head, if the table has heads.
+/// Returns a row as text, with the column head before each cell (`head: cell`) if the table has heads.
 pub(super) fn row_with_heads(head: Option<&str>, row: &str) -> String {
     let Some(head) = head else { return row.to_string() };
     let heads = cells(head);
@@ -113,7 +113,7 @@ pub(super) fn row_with_heads(head: Option<&str>, row: &str) -> String {
         .join("; ")
 }
 
-/// Returns the cells of a row. If the last cells are empty, the trimmed line ends with a bar.
+/// Returns the trimmed cells of a row. A row whose last cell is empty ends with a bar, because lines are trimmed.
 fn cells(row: &str) -> Vec<&str> {
     let (whole, last) = match row.strip_suffix(CELL_SEPARATOR.trim_end()) {
         Some(whole) => (whole, Some("")),
@@ -122,7 +122,7 @@ fn cells(row: &str) -> Vec<&str> {
     whole.split(CELL_SEPARATOR).map(str::trim).chain(last).collect()
 }
 
-/// The kind of a line.
+/// What a line of a passage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineKind {
     Blank,
@@ -167,13 +167,13 @@ impl UnitReader<'_> {
         }
         let head = self.head.clone().filter(|it| !it.is_empty());
         if is_first {
-            // An empty head: a later row of this table cannot become its head.
+            // Sets an empty head, so that no later row of this table becomes its head.
             self.head = Some(range.start..range.start);
         }
         self.units.push(Unit { range, form: UnitForm::Row, heading: self.heading.clone(), head });
     }
 
-    /// Adds the sentences of a run of lines.
+    /// Adds the sentences of consecutive lines of prose as units.
     fn prose(&mut self, range: Option<Range<usize>>) {
         let Some(range) = range else { return };
         let text = &self.body[range.clone()];
@@ -184,7 +184,7 @@ impl UnitReader<'_> {
     }
 }
 
-/// Returns the trimmed lines of a text; blank ones are empty.
+/// Returns the byte ranges of the lines of a text without surrounding spaces; blank lines give empty ranges.
 fn lines(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     text.split_inclusive('\n')
@@ -218,8 +218,8 @@ fn is_numbered(line: &str) -> bool {
         && line.len() > mark.len()
 }
 
-/// Returns whether a line is a heading: a short first line of a block without a full stop, directly above a line that begins
-/// anew.
+/// Returns whether a line is a heading: short, without a full stop at its end, and directly above a line that does not
+/// continue it. A line that ends with a colon is one too.
 fn is_heading(line: &str, next: &str) -> bool {
     if line.ends_with(':') {
         return !next.is_empty();
@@ -232,8 +232,8 @@ fn is_heading(line: &str, next: &str) -> bool {
         && line.split_whitespace().count() <= MAX_HEADING_WORDS
 }
 
-/// Returns whether a numbered line is a heading: short, without a full stop, and with no other numbered line near, as `7.
-/// Payment` above its text.
+/// Returns whether a numbered line is a heading (`7. Payment`): short, without a full stop at its end, and with no other
+/// numbered line near, as in a list.
 fn is_numbered_heading(body: &str, lines: &[Range<usize>], index: usize) -> bool {
     let text = |at: usize| &body[lines[at].clone()];
     let line = text(index);
@@ -253,7 +253,7 @@ fn is_field(line: &str) -> bool {
     is_key && key.chars().count() <= MAX_KEY_CHARS && !ends_sentence(key) && !value.trim().is_empty()
 }
 
-/// Returns whether the first row is a head: none of its cells is a number, except years, and the next row has as many cells.
+/// Returns whether a first row is a head: it has no numbers except years, and as many cells as the next row.
 fn is_head_row(first: &str, next: &str) -> bool {
     let cells = cells(first);
     let is_number = |it: &&str| {

@@ -1,4 +1,4 @@
-//! Checks whether a text has a value of the kind that a question asks for, and that the question itself does not name. Pure.
+//! Checks whether a text has a value of the kind that a question asks for, and not only values named in the question. Pure.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::ask::answer::question_kind::QuestionKind;
 use crate::ask::{stop_words, word_runs};
 
-/// Names of months and weekdays, and their usual short forms.
+/// Names and usual abbreviations of months and weekdays, and words for seasons and times of day, in several languages.
 const CALENDAR: &str = "january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|\
 jun|jul|aug|sept?|oct|nov|dec|januar|februar|märz|mai|juni|juli|oktober|dezember|jänner|janvier|février|mars|avril|juin|juillet|août|\
 septembre|octobre|novembre|décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|\
@@ -28,14 +28,14 @@ static DATE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?i){numeric}|{time}|\b(?:{CALENDAR})\b")).expect("the pattern is a constant")
 });
 
-/// Numbers in words.
+/// Number words in several languages.
 const NUMBER_WORDS: &str = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|hundred|thousand|\
 million|billion|half|dozen|twice|once|eins|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|zwanzig|hundert|tausend|deux|\
 trois|quatre|cinq|sept|huit|neuf|dix|douze|vingt|cent|mille|dos|tres|cuatro|cinco|siete|ocho|nueve|diez|due|tre|quattro|cinque|sette|\
 otto|nove|dieci|dois|três|quatro|oito|dez|twee|drie|vijf|zes|zeven|negen|tien|dwa|trzy|cztery|pięć|sześć|siedem|osiem|dziewięć|\
 dziesięć|два|две|три|четыре|пять|шесть|семь|восемь|девять|десять|iki|üç|dört|beş|altı|yedi|sekiz|dokuz|on";
 
-/// Units after a number.
+/// Units of measurement that may follow a number.
 const WEIGHTS: &str = "mg|g|kg|t|lbs?|oz|kilos?|kilogram(?:me|m|o)?s?|gramm?(?:e|o|i)?s?|tons?|tonnes?|tonnen?|pounds?|ounces?|pfund|кг|г|т";
 const LENGTHS: &str = "mm|cm|dm|m|km|mi|ft|in|yd|miles?|feet|foot|inch(?:es)?|yards?|met(?:er|re)s?|mètres?|metros?|metri|kilomet(?:er|re)s?|\
 kilómetros?|chilometri|fathoms?|meilen|м|км|см|мм|metre";
@@ -46,7 +46,7 @@ const TEMPERATURES: &str =
     "[°º]\\s*[cfk]?|degrees?|grad|celsius|fahrenheit|c|f|k|degrés|grados|gradi|graus|graden|stopni|градус\\w*|derece";
 const SHARES: &str = "%|‰|percent|per cent|prozent|pour cent|por ciento|per cento|por cento|procent\\w*|процент\\w*";
 
-/// Builds a pattern for a number with a unit after it, or before it with a mark between, as in tables: `Weight (kg): 31`.
+/// Builds a pattern for a number followed by a unit, or after a unit and punctuation as in tables: `Weight (kg): 31`.
 fn measure_pattern(units: &str) -> Regex {
     let number = format!(r"(?:\d[\d.,'\u{{a0}}\u{{202f}}]*|\b(?:{NUMBER_WORDS}))");
     let end = r"(?:[^\p{L}]|$)";
@@ -76,7 +76,7 @@ dkk|kronor|kroner|pence";
         .expect("the pattern is a constant")
 });
 
-/// A place: a preposition or a word for a place, followed by a name or by any word.
+/// A location: a preposition or a word such as `room`, followed by a capitalized name.
 static PLACE_NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b(?i:{PLACE_WORDS})\s+(?:\p{{Ll}}+\s+)?\p{{Lu}}\p{{L}}+"))
         .expect("the pattern is a constant")
@@ -90,7 +90,7 @@ im|am|auf|hinter|unter|neben|bei|nach|aus|vor|über|zwischen|gegenüber|raum|zim
 en|bajo|sobre|detrás de|cerca de|junto a|nel|nella|nello|sotto|sopra|dietro|accanto|presso|em|no|na|sob|atrás|perto de|achter|onder|boven|\
 naast|naar|bij|w|we|przy|pod|nad|za|obok|do|в|на|под|над|за|у|около|рядом с";
 
-/// Two or more capitalised words in a row, or an initial and a capitalised word.
+/// The name of a person: two or more capitalized words in a row, or an initial and a capitalized word.
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\p{Lu}[\p{L}'’-]+(?:\s+(?:de|van|von|der|di|da|of|the|&))*\s+\p{Lu}[\p{L}'’-]*\.?|\b\p{Lu}\.\s*\p{Lu}\p{L}+|@\w+")
         .expect("the pattern is a constant")
@@ -107,32 +107,32 @@ parce que|car|afin|raison|porque|debido|para que|perché|poiché|affinché|omdat
     .expect("the pattern is a constant")
 });
 
-/// The footer or header of a page: `Page 1 of 2`.
+/// The page number in the header or footer of a page: `Page 1 of 2`.
 static PAGE_NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:page|seite|pagina|página|strona|sayfa|стр|страница)\.?\s*\d+\s*(?:of|von|sur|de|di|van|z|из|/)\s*\d+\b")
         .expect("the pattern is a constant")
 });
 
-/// The number of a clause or an item.
+/// The number at the start of a clause or list item: `7.2 `, `(3) `.
 static LABEL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:[-*•§]\s*)?\(?\d{1,2}(?:\.\d{1,2})*[.)]?\s+").expect("the pattern is a constant")
 });
 
-/// Returns whether a line holds a page number.
+/// Returns whether a line contains a page number such as `Page 1 of 2`.
 pub(super) fn is_page_number(line: &str) -> bool {
     PAGE_NUMBER.is_match(line)
 }
 
-/// Returns a text without the number of its clause or item, which is not a value.
+/// Returns a text without the number of its clause or list item, because this number cannot be an answer.
 fn without_label(text: &str) -> &str {
     let label = LABEL.find(text).map_or(0, |it| it.end());
-    // `12 boats` is not an item, nor is `12.50 EUR`.
+    // Keeps the number of `12 boats` and of `12.50 EUR`: it is followed by lower case, or is an amount of money.
     let is_label = text[..label].contains(['.', ')']) && text[label..].starts_with(char::is_uppercase);
     let is_amount = || MONEY.find(text).is_some_and(|it| it.start() == 0);
     if is_label && !is_amount() { &text[label..] } else { text }
 }
 
-/// Month names that are everyday words, too.
+/// Names of months and seasons that are everyday words too, so they do not count as dates.
 const AMBIGUOUS_CALENDAR_WORDS: &[&str] = &["may", "mar", "mars", "mart", "spring", "on"];
 
 static CALENDAR_WORDS: LazyLock<HashSet<&'static str>> =
@@ -143,8 +143,8 @@ pub(super) fn is_calendar(word: &str) -> bool {
     CALENDAR_WORDS.contains(word)
 }
 
-/// Returns how surely a text has a value of the wanted kind, 0 to 1. A value of question words alone does not count:
-/// `is_asked` returns whether a lower-case word is in the question.
+/// Returns how likely a text has a value of the wanted kind, 0 to 1. Values that consist only of words of the question do
+/// not count: `is_asked` tells whether a lower-case word is in the question.
 pub(super) fn value_confidence(kind: QuestionKind, text: &str, is_asked: &dyn Fn(&str) -> bool) -> f32 {
     let text = without_label(text);
     let says = |word: &str| word.chars().count() > 1 || word.bytes().all(|it| it.is_ascii_digit());
@@ -174,10 +174,10 @@ pub(super) fn value_confidence(kind: QuestionKind, text: &str, is_asked: &dyn Fn
     }
 }
 
-/// Most words between a number and the counted word.
+/// Maximum distance, in words, between a number and the counted word.
 const MAX_WORDS_BETWEEN: usize = 3;
 
-/// Returns whether a number that is not in the question is near the counted word, compared by stems.
+/// Returns whether a text has a number near the counted word (compared by stem), other than the numbers of the question.
 pub(super) fn counts_word(counted: &str, text: &str, is_asked: &dyn Fn(&str) -> bool) -> bool {
     let plain = word_runs::normalize(text);
     let words: Vec<&str> = word_runs::split_words(&plain).collect();

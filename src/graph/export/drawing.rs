@@ -1,8 +1,8 @@
-//! Renders a part of the graph: as JSON, as lines, as Graphviz, or as a self-contained page without foreign scripts, fonts
-//! or network access.
+//! Renders a part of the graph as JSON, as lines of text, as Graphviz DOT, or as a self-contained HTML page without external
+//! scripts, fonts or network access.
 //!
-//! Names of entities come from files. In DOT they are quoted. In the page they are data (JSON with `<` escaped) that only
-//! becomes text nodes, and a content security policy forbids everything except the page's own script.
+//! Names of entities come from files, so they are untrusted. In DOT they are quoted. In the page they are JSON with `<`
+//! escaped, become text nodes only, and a content security policy forbids everything except the page's own script.
 
 use std::fmt::Write;
 
@@ -13,17 +13,17 @@ use crate::graph::export::{self, Subgraph};
 use crate::graph::snapshot::view::View;
 use crate::model::{GraphExtent, GraphShape};
 
-/// Most entities of a drawing; more is unreadable.
+/// Maximum number of entities in a drawing (DOT or HTML); with more, a drawing is unreadable.
 const MAX_DRAWN: usize = 2_000;
-/// Most entities of an export.
+/// Maximum number of entities in an export (JSON or text).
 const MAX_EXPORTED: usize = 5_000_000;
-/// Most characters of a name in a drawing.
+/// Maximum number of characters of a name in a drawing; longer names are shortened.
 const MAX_NAME_CHARS: usize = 60;
 
-/// Colours assigned to types in rotation.
+/// Colours of entities; each type has one, and types share colours if there are more types.
 const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b"];
 
-/// Renders the part of the graph that `request` names, in the form `shape`.
+/// Renders the part of the graph that `request` selects, in the format `shape`.
 pub(in crate::graph) fn render(view: &View, shape: GraphShape, request: &GraphExtent) -> Result<Value> {
     let most = match shape {
         GraphShape::Json | GraphShape::Text => MAX_EXPORTED,
@@ -40,7 +40,7 @@ pub(in crate::graph) fn render(view: &View, shape: GraphShape, request: &GraphEx
     Ok(json!({"text": text, "nodes": nodes, "edges": edges, "truncated": extent.truncated}))
 }
 
-/// Draws as Graphviz DOT.
+/// Renders a part of the graph as Graphviz DOT.
 pub(in crate::graph) fn dot(view: &View, extent: &Subgraph) -> String {
     let snapshot = &view.snapshot;
     let mut dot =
@@ -69,7 +69,7 @@ fn colour(label: u16) -> &'static str {
     COLOURS[label as usize % COLOURS.len()]
 }
 
-/// Quotes a text for DOT, where a backslash begins an escape.
+/// Quotes a text for DOT, where a backslash starts an escape sequence.
 fn quote_dot(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
@@ -85,10 +85,10 @@ fn quote_dot(text: &str) -> String {
     quoted
 }
 
-/// Draws as an HTML page.
+/// Renders a part of the graph as an HTML page.
 ///
 /// # Errors
-/// Only a defect of vic.
+/// Only because of a bug in vic: the data cannot be serialized.
 pub(in crate::graph) fn html(view: &View, extent: &Subgraph) -> Result<String> {
     let snapshot = &view.snapshot;
     let place = |node: u32| extent.nodes.binary_search(&node).unwrap_or(0);
@@ -106,12 +106,12 @@ pub(in crate::graph) fn html(view: &View, extent: &Subgraph) -> Result<String> {
         .map(|it| json!([place(snapshot.source(*it)), place(snapshot.target(*it)), snapshot.relation_name(*it)]))
         .collect();
     let data = json!({"nodes": nodes, "edges": edges, "truncated": extent.truncated});
-    // In a script only `</script` and `<!--` are special; without `<` neither can occur.
+    // Escapes `<`, so that the names cannot contain `</script` or `<!--`, the only sequences that are special in a script.
     let data = serde_json::to_string(&data).map_err(Error::internal)?.replace('<', "\\u003c");
     Ok(PAGE.replacen("__DATA__", &data, 1))
 }
 
-/// The page: a force-directed layout with zoom by wheel and pan by drag.
+/// The HTML page: a force-directed layout with zoom by wheel and pan by drag.
 const PAGE: &str = include_str!("viz.html");
 
 #[cfg(test)]

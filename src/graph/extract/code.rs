@@ -1,4 +1,4 @@
-//! Extracts the symbols that source code defines, and its imports.
+//! Extracts the symbols that source code defines, and the modules that it imports.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use crate::graph::extract::part::{PartBuilder, shared_node};
 use crate::graph::extract::relation;
 use crate::graph::extract::source_text::SourceText;
 
-/// Import statements by file extension. The first group is the imported module.
+/// Patterns of import statements by file extension. The first group is the imported module.
 static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
     const JAVASCRIPT: &[&str] = &["js", "jsx", "mjs", "cjs", "ts", "mts", "cts", "tsx"];
     const C: &[&str] = &["c", "h", "cc", "cpp", "cxx", "hpp", "hh", "hxx", "inl"];
@@ -27,7 +27,7 @@ static IMPORTS: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
     patterns.into_iter().map(compiled).collect()
 });
 
-/// Extracts symbols and imports of a text.
+/// Extracts the symbols and imports in a text.
 pub(super) fn read_code(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let record = maker.reading.record;
     if let Some(symbol) = text.anchor.symbol.as_deref().filter(|it| !it.is_empty()) {
@@ -54,7 +54,7 @@ fn first_line(text: &str) -> usize {
     text.find('\n').unwrap_or(text.len())
 }
 
-/// Adds the imported module, and the file if the import names one by path.
+/// Adds the imported module, and the imported file if the import may be a path.
 fn add_import(module: &str, text: &SourceText<'_>, range: std::ops::Range<usize>, maker: &mut PartBuilder<'_>) {
     let extension = maker.reading.record.extension.clone();
     let evidence = text.evidence_at(range);

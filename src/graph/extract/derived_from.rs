@@ -1,4 +1,4 @@
-//! Finds the source of a file: the source document beside a rendered one, and the path in the header of generated code.
+//! Finds the source of a file: the document that a PDF or HTML file was made from, or the file that its header names.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,24 +9,24 @@ use crate::graph::extract::part::{PartBuilder, path_alias};
 use crate::graph::extract::relation;
 use crate::graph::extract::source_text::SourceText;
 
-/// Formats of rendered documents.
+/// Formats that are often made from another document.
 const RENDERED_FORMATS: [&str; 4] = ["pdf", "html", "htm", "epub"];
-/// Source formats of documents, most likely first.
+/// Formats of documents from which other formats are made, most likely first.
 const SOURCE_FORMATS: [&str; 12] =
     ["docx", "odt", "tex", "md", "markdown", "rst", "adoc", "org", "ipynb", "pptx", "odp", "rtf"];
-/// A common name is only a hint.
+/// Confidence of a source with the same name; low, because the common name is only a hint.
 const NAME_CONFIDENCE: f32 = 0.7;
 const HEADER_CONFIDENCE: f32 = 0.95;
-/// Length of the file header, in bytes, that is searched for a generator's notice.
+/// Number of bytes at the start of a file that are searched for the name of its source.
 const HEADER_BYTES: usize = 2_000;
 
-/// `// source: api/v1/vic.proto`, `# Generated from grammar.g4 by ...`, `derived_from: data.csv`; the path is a group.
+/// `// source: api/v1/vic.proto`, `# Generated from grammar.g4 by ...`, `derived_from: data.csv`, with the path as a group.
 static SOURCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?im)^\W{0,6}(?:@?source:|(?:@?generated|derived|compiled)[ _]from(?: file)?:?)[ \t]+[`']?(?P<path>[\w./-]+\.\w{1,8})")
         .expect("a constant that a test compiles")
 });
 
-/// Adds possible sources with the same name in the same folder, if the file looks rendered.
+/// Adds edges to possible sources in the same folder, with the same name but a source format, if the file looks rendered.
 pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>) {
     let path = maker.reading.record.absolute();
     if RENDERED_FORMATS.contains(&maker.reading.record.extension.as_str()) {
@@ -37,7 +37,7 @@ pub(super) fn add_sources_by_name(maker: &mut PartBuilder<'_>) {
     }
 }
 
-/// Adds the source that the header of a text names: a path relative to the file's folder or to its root.
+/// Adds edges to the source that the header of a file names: a path relative to the folder of the file or to its root.
 pub(super) fn add_source_from_header(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let header = &text.text[..text.text.floor_char_boundary(HEADER_BYTES)];
     let is_first = text.anchor.byte_start.unwrap_or(0) == 0;

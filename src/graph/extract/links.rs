@@ -1,5 +1,5 @@
-//! References in a text: Markdown links, wiki links, web addresses, papers by DOI and arXiv number; and the links that a
-//! document states outside its text (HTML, mail).
+//! Extracts references from text (Markdown links, wiki links, web addresses, papers by DOI or arXiv number), and the links
+//! that a document has outside its text (HTML, mail).
 
 use std::sync::LazyLock;
 
@@ -11,22 +11,22 @@ use crate::graph::extract::source_text::{ChunkFinder, Finding, SourceText};
 use crate::graph::extract::{people, relation};
 use crate::model::{BlockKind, Document, FileKind, LinkKind, StoredChunk};
 
-/// Longest accepted link target.
+/// Maximum length of a link target in bytes; a longer one is ignored.
 const MAX_TARGET_BYTES: usize = 1_000;
 
-/// `[label](target "title")`, `[label]: target`, `<https://...>`, `[[Page#heading|label]]`, `https://...`, by group.
+/// `[label](target "title")`, `[label]: target`, `<https://...>`, `[[Page#heading|label]]`, `https://...`, each as a group.
 static LINK: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         r#"\[[^\]\n]{0,300}\]\(\s*<?(?P<inline>[^\s<>()]+(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+["'][^\n]*?["'])?\s*\)"#,
         r"(?m:^[ ]{0,3}\[[^\]\n^][^\]\n]{0,200}\]:\s*<?(?P<definition>[^\s<>]+)>?)",
-        // In table rows the bar is written `¦`, so that it does not end a cell.
+        // Accepts `¦` for the bar, because that is how it is written in the rows of extracted tables.
         r"\[\[(?P<wiki>[^\[\]\n|¦]{1,200})(?:[|¦][^\[\]\n]*)?\]\]",
         r#"(?P<bare>https?://[^\s<>"'`\[\]{}|\\^]+)"#,
     ];
     Regex::new(&parts.join("|")).expect("a constant that a test compiles")
 });
 
-/// A DOI, or an arXiv number in the current form.
+/// A DOI, or an arXiv number in its current form (`2101.00001`).
 static PAPER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?P<doi>\b10\.\d{4,9}/[-._;()/:A-Za-z0-9]+)|(?i:\barxiv(?:\.org/(?:abs|pdf)/|:\s?))(?P<arxiv>\d{4}\.\d{4,5})",
@@ -34,10 +34,10 @@ static PAPER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant that a test compiles")
 });
 
-/// Extracts the references of a text.
+/// Extracts the references in a text.
 pub(super) fn read_links(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     let is_markup = matches!(maker.reading.record.kind, FileKind::Markup | FileKind::Text | FileKind::Notebook);
-    // Links in code are examples more often than references.
+    // Skips link syntax in code, where it is more often an example than a reference.
     let is_code = matches!(text.kind, Some(BlockKind::Code));
     for found in LINK.captures_iter(text.text) {
         let Some(whole) = found.get(0) else { continue };
@@ -71,7 +71,7 @@ fn add_paper(kind: &str, number: &str, evidence: Finding, maker: &mut PartBuilde
     maker.add_node_and_edge(shared_node("Paper", format!("{kind}:{number}"), &number), relation::CITES, 0.95, evidence);
 }
 
-/// Extracts the links that the document states outside its text.
+/// Extracts the links that a document has outside its text, e.g. the targets of HTML links and the ids of mail messages.
 pub(super) fn read_document_links(document: &Document, maker: &mut PartBuilder<'_>) {
     let mut holders = ChunkFinder::new(maker.reading.chunks);
     for link in &document.links {
@@ -94,10 +94,10 @@ pub(super) fn read_document_links(document: &Document, maker: &mut PartBuilder<'
     }
 }
 
-/// Adds a wiki link: a page by name, or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. A link that starts at
-/// the root or relative to the file is a path: `[[/folder/Page]]`, `[[../Page]]`.
+/// Adds a wiki link to a page given by its name or by folders and name: `[[Page]]`, `[[folder/Page#heading]]`. A link that
+/// begins with `/`, `./` or `../` is a path instead: `[[/folder/Page]]`, `[[../Page]]`.
 fn add_wiki_link(page: &str, evidence: Finding, maker: &mut PartBuilder<'_>) {
-    // In tables the bar before a label has a backslash before it.
+    // Drops a backslash at the end, which tables have before the bar that separates the label.
     let page = page.split('#').next().unwrap_or_default().trim().trim_end_matches('\\').trim_end();
     let page = page.strip_suffix(".md").unwrap_or(page);
     let (folder, name) = page.rsplit_once('/').unwrap_or(("", page));
@@ -117,7 +117,7 @@ fn add_wiki_link(page: &str, evidence: Finding, maker: &mut PartBuilder<'_>) {
     maker.add_link_by_name(&alias, &folders.join("/"), evidence);
 }
 
-/// Adds a link to a file, a web page or a person.
+/// Adds a link to a file, a web page or a person, depending on the scheme of the target.
 fn add_target(target: &str, confidence: f32, evidence: Finding, maker: &mut PartBuilder<'_>) {
     if target.is_empty() || target.len() > MAX_TARGET_BYTES || target.starts_with('#') {
         return;
@@ -149,7 +149,7 @@ fn add_target(target: &str, confidence: f32, evidence: Finding, maker: &mut Part
     }
 }
 
-/// Returns an address without parts that may be secret: credentials, query, fragment.
+/// Returns a web address without the parts that may be secret: credentials, query and fragment.
 fn sanitized_url(scheme: &str, rest: &str) -> Option<String> {
     let rest = rest.strip_prefix("//")?.split(['?', '#']).next()?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -1,7 +1,7 @@
-//! Extracts the graph part of one file: its place, its headings and passages, and the references in its text.
+//! Extracts the graph part of one file: its folder, its headings and passages, and the references in its text.
 //!
-//! Pure: the input is the passages of the index and, for formats that are cheap to parse again, the document itself. Edges
-//! found in text name their chunk and a confidence.
+//! Pure functions: the input is the passages of the index and, for formats that are cheap to parse again, the whole
+//! document. Edges that were found in text have the chunk as evidence and a confidence.
 
 mod code;
 mod derived_from;
@@ -22,15 +22,15 @@ use crate::model::FileKind;
 pub(crate) use part::{FOLDERS_ATTRIBUTE, FolderMatch, file_key, folder_match, is_name_alias};
 pub(crate) use source_text::ExtractInput;
 
-/// Version of the extraction. Raise it with every change here, so that every file is read again.
+/// Version of the extraction. Must be raised with every change of its results, so that all files are extracted again.
 pub(crate) const VERSION: u32 = 3;
 
-/// Returns whether files of this kind are read again: formats that are cheap to parse and not fully covered by passages.
+/// Returns whether files of this kind are parsed again: that is cheap, and their passages do not contain the whole file.
 pub(crate) fn is_reread(kind: FileKind) -> bool {
     matches!(kind, FileKind::Text | FileKind::Markup | FileKind::Web | FileKind::Code | FileKind::Data | FileKind::Mail)
 }
 
-/// Returns the graph part of a file.
+/// Returns the nodes and edges of a file.
 pub(crate) fn extract_part(reading: &ExtractInput<'_>) -> crate::model::GraphPart {
     let mut maker = PartBuilder::new(reading);
     maker.add_file();
@@ -60,7 +60,7 @@ pub(crate) fn extract_part(reading: &ExtractInput<'_>) -> crate::model::GraphPar
     maker.finish()
 }
 
-/// Returns the graph part of a folder: the folder itself and its parent.
+/// Returns the node of a folder, and the edge from its parent unless the folder is a root.
 pub(crate) fn folder_part(path: &Path, root: &Path) -> crate::model::GraphPart {
     let shown = path.to_string_lossy();
     let name = path.file_name().map_or_else(|| shown.clone().into_owned(), |it| it.to_string_lossy().into_owned());

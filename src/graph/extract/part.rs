@@ -1,4 +1,4 @@
-//! Collects the nodes and edges of one file: each once, up to a limit, with the chunk that contains it.
+//! Collects the nodes and edges of one file, without duplicates and up to a limit. Edges name the chunk that contains them.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -7,16 +7,16 @@ use crate::graph::extract::relation;
 use crate::graph::extract::source_text::{ExtractInput, Finding};
 use crate::model::{FileId, GraphEdge, GraphEvidence, GraphNode, GraphPart, StoredChunk};
 
-/// Most nodes, and most edges, of one file; a list of a million links is useless in a graph.
+/// Maximum number of nodes and of edges of one file; further ones are dropped, since no graph query needs a million links.
 const MAX_ITEMS: usize = 20_000;
-/// Prefix of aliases by file name.
+/// Prefix of aliases that are file names without extension.
 const NAME_PREFIX: &str = "stem:";
-/// Attribute of an edge to files by name: the folders that qualify the name, as the end of the file's folder path.
+/// Edge attribute with the folders that a link gives before the name of a file; the file's folder path must end with them.
 pub(crate) const FOLDERS_ATTRIBUTE: &str = "within";
-/// Longest stored name, in characters.
+/// Maximum length of a stored name in characters; longer names are cut.
 const MAX_NAME_CHARS: usize = 200;
 
-/// Returns the key of a file, which renames do not change.
+/// Returns the key of a file, which stays the same if the file is renamed.
 pub(crate) fn file_key(id: FileId) -> String {
     format!("file:{id}")
 }
@@ -26,34 +26,34 @@ pub(crate) fn folder_key(path: &Path) -> String {
     format!("folder:{}", path.display())
 }
 
-/// Returns the alias of the file at a path.
+/// Returns the alias by which edges name the file at a path.
 pub(super) fn path_alias(path: &Path) -> String {
     format!("path:{}", path.display())
 }
 
-/// Returns the alias of all files with this name in a root, for wiki links.
+/// Returns the alias that all files with this name in a root share, for wiki links.
 pub(super) fn name_alias(root: &Path, stem: &str) -> String {
     format!("{NAME_PREFIX}{}:{}", root.display(), stem.trim().to_lowercase())
 }
 
-/// Returns whether an alias is a file name, which resolves to the nearest file.
+/// Returns whether an alias is made by `name_alias`; it resolves to the nearest of the files with this name.
 pub(crate) fn is_name_alias(alias: &str) -> bool {
     alias.starts_with(NAME_PREFIX)
 }
 
-/// The position of a file relative to the folders that qualify its name.
+/// How the folder of a file compares with the folders that a link gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FolderMatch {
-    /// In other folders.
+    /// The folder path of the file does not end with these folders.
     Elsewhere,
-    /// In folders that end with them.
+    /// The folder path of the file ends with these folders.
     Within,
-    /// In exactly these folders, from the root.
+    /// The folder path of the file, counted from its root, is exactly these folders.
     Exactly,
 }
 
-/// Compares the folder of a file, which has `alias` by its name, with qualifying folders. These are relative to some
-/// ancestor. Case is ignored, as in names.
+/// Compares the folder of the file at `path` with the folders that a link gives, which may be relative to any folder above.
+/// `alias` is the file's alias by name. Ignores case, as for names.
 pub(crate) fn folder_match(alias: &str, path: &Path, folders: &str) -> FolderMatch {
     let lower = |it: Option<&Path>| it.map(|it| it.to_string_lossy().to_lowercase()).unwrap_or_default();
     let (parent, wanted) = (lower(path.parent()), format!("/{}", folders.to_lowercase()));
@@ -67,7 +67,7 @@ pub(crate) fn folder_match(alias: &str, path: &Path, folders: &str) -> FolderMat
     }
 }
 
-/// Makes a node that several files may state.
+/// Makes a node that several files may have in common, such as a person or a web address.
 pub(super) fn shared_node(entity_type: &str, key: String, name: &str) -> GraphNode {
     let name = name.chars().take(MAX_NAME_CHARS).collect();
     GraphNode { key, entity_type: entity_type.into(), name, ..GraphNode::default() }
@@ -90,14 +90,14 @@ impl<'a> PartBuilder<'a> {
         PartBuilder { reading, key, path, part: GraphPart::default(), keys: HashSet::new(), edge_keys: HashSet::new() }
     }
 
-    /// Adds a node, unless one with its key exists.
+    /// Adds a node, unless a node with the same key was added before.
     pub(super) fn node(&mut self, node: GraphNode) {
         if self.part.nodes.len() < MAX_ITEMS && self.keys.insert(node.key.clone()) {
             self.part.nodes.push(node);
         }
     }
 
-    /// Adds an edge, unless one with its relation and ends exists.
+    /// Adds an edge, unless one with the same ends and relation was added before.
     pub(super) fn edge(&mut self, ends: (&str, &str), relation: &str, confidence: f32, evidence: Finding) {
         let (source, target) = (ends.0.to_string(), ends.1.to_string());
         let relation = relation.to_string();
@@ -105,7 +105,7 @@ impl<'a> PartBuilder<'a> {
     }
 
     fn add(&mut self, edge: GraphEdge) {
-        // The same name in other folders is a different end.
+        // Links to the same name count as different if they give different folders.
         let within = edge.attributes.first().map(|it| it.1.clone()).unwrap_or_default();
         let is_new = || (edge.relation.clone(), edge.source.clone(), format!("{}\0{within}", edge.target));
         if self.part.edges.len() < MAX_ITEMS && self.edge_keys.insert(is_new()) {
@@ -113,20 +113,20 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Adds a node and an edge from the file to it.
+    /// Adds a node and an edge from the file to this node.
     pub(super) fn add_node_and_edge(&mut self, node: GraphNode, relation: &str, confidence: f32, evidence: Finding) {
         let (source, target) = (self.key.clone(), node.key.clone());
         self.node(node);
         self.edge((&source, &target), relation, confidence, evidence);
     }
 
-    /// Adds an edge from the file to the present or future owner of this alias.
+    /// Adds an edge from the file to an alias; it is resolved to the entity that has this alias now or later.
     pub(super) fn add_edge_to_alias(&mut self, alias: &str, relation: &str, confidence: f32, evidence: Finding) {
         let source = self.key.clone();
         self.edge((&source, alias), relation, confidence, evidence);
     }
 
-    /// Adds a link from the file to the present or future file with this name in these folders.
+    /// Adds a link from the file to a file name, with the folders that the link gives before the name.
     pub(super) fn add_link_by_name(&mut self, alias: &str, folders: &str, evidence: Finding) {
         let attributes = (!folders.is_empty()).then(|| (FOLDERS_ATTRIBUTE.to_string(), folders.to_string()));
         self.add(GraphEdge {
@@ -144,7 +144,7 @@ impl<'a> PartBuilder<'a> {
         self.part.aliases.push((alias, self.key.clone()));
     }
 
-    /// Returns the alias of the file at a path relative to this file.
+    /// Returns the alias of the file at a path relative to this file, or relative to its root if the path begins with `/`.
     pub(super) fn relative_path_alias(&self, relative: &str) -> Option<String> {
         let folder = self.path.parent()?;
         let mut path = if relative.starts_with('/') { self.reading.record.root.clone() } else { folder.to_path_buf() };
@@ -160,7 +160,7 @@ impl<'a> PartBuilder<'a> {
         Some(path_alias(&path))
     }
 
-    /// Adds the file itself: its path, name and metadata.
+    /// Adds the node of the file with path, kind and title, its aliases, and the edge from its folder.
     pub(super) fn add_file(&mut self) {
         let record = self.reading.record;
         let text = |key: &str, value: String| (key.to_string(), value);
@@ -182,7 +182,7 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Adds an edge to the other files with the same content.
+    /// Adds an edge to the alias that all files with the same content share.
     pub(super) fn add_duplicates(&mut self) {
         let record = self.reading.record;
         if let Some(hash) = record.hash.filter(|_| record.chunks > 0) {
@@ -192,12 +192,12 @@ impl<'a> PartBuilder<'a> {
         }
     }
 
-    /// Returns the first chunk as evidence.
+    /// Returns the first chunk of the file as evidence.
     pub(super) fn first_chunk(&self) -> Finding {
         self.reading.chunks.first().map(chunk_evidence)
     }
 
-    /// Adds headings and passages.
+    /// Adds the headings and passages of the file, and the edges from each to those below it.
     pub(super) fn add_outline(&mut self) {
         let id = self.reading.record.id;
         let name = self.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
@@ -228,7 +228,7 @@ impl<'a> PartBuilder<'a> {
     }
 }
 
-/// Returns a whole chunk as evidence.
+/// Returns the range of a whole chunk as evidence.
 fn chunk_evidence(stored: &StoredChunk) -> GraphEvidence {
     let anchor = &stored.chunk.anchor;
     let number = |it: Option<u64>| it.and_then(|it| u32::try_from(it).ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Extracts authors, mentioned people and tags.
+//! Extracts the authors of a file, the people that it mentions, and its tags.
 
 use std::sync::LazyLock;
 
@@ -17,16 +17,16 @@ static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
 static TAG: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?:^|\s)#([\p{L}][\p{L}\p{N}_/-]{1,40})").expect("a constant that a test compiles"));
 
-/// Metadata keys of authors.
+/// Metadata keys whose values are authors.
 const AUTHORS: [&str; 5] = ["author", "authors", "creator", "from", "last_author"];
-/// Metadata keys of other people.
+/// Metadata keys whose values are other people.
 const RECIPIENTS: [&str; 2] = ["to", "cc"];
-/// Metadata keys of tags.
+/// Metadata keys whose values are tags.
 const TAGS: [&str; 3] = ["tags", "keywords", "categories"];
 
-/// Extracts people and tags of a text.
+/// Extracts the people and tags in a text.
 pub(super) fn read_people(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
-    // If the document was not read again, its first passage begins with the metadata.
+    // Reads metadata from the first chunk too, which begins with them if the file was not parsed again.
     let is_first = text.kind.is_none() && text.chunk.is_some_and(|it| it.chunk.ordinal == 0);
     if text.kind == Some(BlockKind::Metadata) || is_first {
         add_from_metadata(text, maker);
@@ -49,7 +49,7 @@ fn add_from_metadata(text: &SourceText<'_>, maker: &mut PartBuilder<'_>) {
     for (key, (value, range)) in text.metadata_lines() {
         let evidence = text.evidence_at(range);
         let relation = match key.as_str() {
-            // A line such as `From: Larkmouth` in another format is no mail header.
+            // Skips a line such as `From: Larkmouth` in another format than mail, where it is not a header.
             "from" | "to" | "cc" if !is_mail => continue,
             it if AUTHORS.contains(&it) => relation::AUTHORED_BY,
             it if RECIPIENTS.contains(&it) => relation::MENTIONS,
@@ -77,8 +77,8 @@ fn add_tag(tag: &str, confidence: f32, evidence: Finding, maker: &mut PartBuilde
     }
 }
 
-/// Adds a person by mail address, or by name if there is none. The display name beside an address belongs to the file, so
-/// it is an attribute and not the name of the entity.
+/// Adds a person by mail address, or by name if the address is unknown. The display name (`called`) may differ from file to
+/// file, so it is an attribute and not the name of the entity.
 pub(super) fn add_person(
     who: &str,
     called: &str,

@@ -1,4 +1,4 @@
-//! Extracts services, RPCs and messages of protocol buffer files.
+//! Extracts the services, RPCs and messages that a protocol buffer file defines.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use crate::graph::extract::part::{PartBuilder, shared_node};
 use crate::graph::extract::relation;
 use crate::graph::extract::source_text::{Finding, SourceText};
 
-/// Package, service, message and rpc, by group.
+/// A package, service, message or rpc statement, each as a group.
 static STATEMENT: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         r"(?m:^[ \t]*)package[ \t]+(?P<package>[\w.]+)[ \t]*;",
@@ -19,14 +19,14 @@ static STATEMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&parts.join("|")).expect("a constant that a test compiles")
 });
 
-/// Reads the whole file, because the body of a service may be in later texts than its head.
+/// Extracts from all texts of a file in order, because the body of a service may be in later texts than its head.
 pub(super) fn read_proto(texts: &[SourceText<'_>], maker: &mut PartBuilder<'_>) {
     let mut package = String::new();
     let mut service: Option<String> = None;
     for text in texts {
         for found in STATEMENT.captures_iter(text.text) {
             let Some(whole) = found.get(0) else { continue };
-            // Comments often mention services and calls.
+            // Skips comments, which often mention services and calls.
             if is_comment(text.text, whole.start()) {
                 continue;
             }
@@ -56,7 +56,7 @@ fn is_comment(text: &str, at: usize) -> bool {
 }
 
 fn qualified(package: &str, name: &str) -> String {
-    // A name with dots is already qualified.
+    // Keeps a name with dots, which is already qualified.
     if package.is_empty() || name.contains('.') { name.to_string() } else { format!("{package}.{name}") }
 }
 

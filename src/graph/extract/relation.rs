@@ -1,28 +1,28 @@
-//! Names of the relations of the warehouse.
+//! Names of the relations that edges between files and their contents have.
 
-/// Folder to folder and file, file to section, section to chunk.
+/// From a folder to a folder or file, from a file to a section, from a section to a chunk.
 pub(crate) const CONTAINS: &str = "contains";
-/// File to file and to URL.
+/// From a file to a file or URL that it links to.
 pub(crate) const LINKS_TO: &str = "links_to";
-/// File to paper.
+/// From a file to a paper that it cites.
 pub(crate) const CITES: &str = "cites";
-/// File to person.
+/// From a file to a person that it mentions.
 pub(crate) const MENTIONS: &str = "mentions";
-/// File to symbol, service and message.
+/// From a file to a code symbol, service or message that it defines.
 pub(crate) const DEFINES: &str = "defines";
-/// File to module and file.
+/// From a file to a module or file that it imports.
 pub(crate) const IMPORTS: &str = "imports";
-/// File to person.
+/// From a file to its author, a person.
 pub(crate) const AUTHORED_BY: &str = "authored_by";
-/// File to tag.
+/// From a file to a tag that it has.
 pub(crate) const TAGGED: &str = "tagged";
-/// File to a file with the same content.
+/// From a file to another file with the same content.
 pub(crate) const DUPLICATE_OF: &str = "duplicate_of";
-/// File to its source file.
+/// From a file to the file that it was made from.
 pub(crate) const DERIVED_FROM: &str = "derived_from";
-/// Service to RPC.
+/// From a service to an RPC of the service.
 pub(crate) const HAS_RPC: &str = "has_rpc";
-/// RPC to its request message.
+/// From an RPC to its request message.
 pub(crate) const TAKES: &str = "takes";
-/// RPC to its response message.
+/// From an RPC to its response message.
 pub(crate) const RETURNS: &str = "returns";

@@ -1,27 +1,28 @@
-//! The input of the extraction: the texts of a file, with their places and the chunks that contain them.
+//! The input of the graph extraction: the texts of a file, with their locations and the chunks that contain them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::model::{Anchor, Block, BlockKind, Chunk, Document, FileRecord, GraphEvidence, StoredChunk};
 
-/// Most occurrences of the same words checked in a passage.
+/// Maximum number of occurrences of the same words that are checked in a chunk.
 const MAX_OCCURRENCES: usize = 100;
-/// A text without a passage costs a scan of all passages. After so many, only passages near the last match are searched.
+/// Number of texts without a chunk for which all chunks are searched. After that, only `NEARBY_CHUNKS` near the last
+/// match are searched, because each full search costs a scan of all chunks.
 const MAX_FULL_SCANS: usize = 200;
 const NEARBY_CHUNKS: usize = 8;
 
-/// The input of the extraction of one file.
+/// What the graph part of one file is extracted from.
 pub(crate) struct ExtractInput<'a> {
     pub(crate) record: &'a FileRecord,
-    /// Its passages, by ordinal.
+    /// The chunks of the file, sorted by ordinal.
     pub(crate) chunks: &'a [StoredChunk],
-    /// The document, if it was read again.
+    /// The whole document, if the file was parsed again.
     pub(crate) document: Option<&'a Document>,
 }
 
 impl<'a> ExtractInput<'a> {
-    /// Returns the texts to read: those of the document if it was read again, else those of the passages.
+    /// Returns the texts to extract from: the blocks of the document if the file was parsed again, else the chunks.
     pub(super) fn texts(&self) -> Vec<SourceText<'a>> {
         match self.document {
             Some(document) => {
@@ -47,21 +48,21 @@ impl<'a> ExtractInput<'a> {
     }
 }
 
-/// The evidence of a reference.
+/// The evidence of a reference in a text, if known.
 pub(super) type Finding = Option<GraphEvidence>;
 
-/// A text of a file, with its place.
+/// A text of a file, with its location.
 pub(crate) struct SourceText<'a> {
     pub(crate) text: &'a str,
     pub(crate) kind: Option<BlockKind>,
     pub(crate) anchor: &'a Anchor,
-    /// The chunk that contains it.
+    /// The chunk that contains the text.
     pub(crate) chunk: Option<&'a StoredChunk>,
 }
 
 impl SourceText<'_> {
-    /// Returns the evidence for these bytes of the text: bytes of the file if the text is verbatim, otherwise bytes of the
-    /// chunk's text.
+    /// Returns evidence for a byte range of the text: as a range of the file if the text is verbatim, otherwise as a range
+    /// of the text of the chunk.
     pub(super) fn evidence_at(&self, range: Range<usize>) -> Finding {
         let chunk = &self.chunk?.chunk;
         let (start, end) = match self.anchor.byte_start.filter(|_| self.anchor.verbatim) {
@@ -72,7 +73,7 @@ impl SourceText<'_> {
         Some(GraphEvidence { chunk_id: chunk.id.0.clone(), start: number(start), end: number(end) })
     }
 
-    /// Returns the `key: value` lines of the file's metadata.
+    /// Returns the `key: value` lines of a metadata block, by key, each with its value and byte range.
     pub(super) fn metadata_lines(&self) -> BTreeMap<String, (String, Range<usize>)> {
         let mut facts = BTreeMap::new();
         let mut at = 0;
@@ -90,7 +91,7 @@ impl SourceText<'_> {
     }
 }
 
-/// Returns the position of these bytes in the chunk. Among equal words, those on the page of the text count.
+/// Returns the position of these words in the chunk; if they occur more than once, prefers the page of the text.
 fn position_in_chunk(text: &SourceText<'_>, chunk: &Chunk, range: &Range<usize>) -> Option<usize> {
     if text.kind.is_none() {
         return Some(chunk.body_start as usize + range.start);
@@ -102,7 +103,7 @@ fn position_in_chunk(text: &SourceText<'_>, chunk: &Chunk, range: &Range<usize>)
     here.next().or_else(|| all().next())
 }
 
-/// Finds the passages that contain the texts of a document. Texts come in order, so each search starts at the last match.
+/// Finds the chunks that contain the texts of a document. Each search starts at the last match, because texts come in order.
 pub(super) struct ChunkFinder<'a> {
     chunks: &'a [StoredChunk],
     last: usize,
@@ -114,7 +115,7 @@ impl<'a> ChunkFinder<'a> {
         ChunkFinder { chunks, last: 0, misses: 0 }
     }
 
-    /// Returns the chunk that contains a block: by byte offsets if both have them, else by its first words.
+    /// Returns the chunk that contains a block: by byte offsets if both have them, else by the first words of the block.
     fn chunk_of_block(&mut self, text: &str, anchor: &Anchor) -> Option<&'a StoredChunk> {
         let holds = |start: u64, it: &StoredChunk| {
             let (first, last) = (it.chunk.anchor.byte_start, it.chunk.anchor.byte_end);
@@ -128,11 +129,11 @@ impl<'a> ChunkFinder<'a> {
         by_bytes.or_else(|| self.find_chunk(|it| it.chunk.text.contains(begin))).or(self.chunks.first())
     }
 
-    /// Returns the first chunk that satisfies `is_so`.
+    /// Returns the first chunk that satisfies `is_so`, searching from the last match on.
     pub(super) fn find_chunk(&mut self, is_so: impl Fn(&StoredChunk) -> bool) -> Option<&'a StoredChunk> {
         let all = self.chunks.len();
         let most = if self.misses < MAX_FULL_SCANS { all } else { NEARBY_CHUNKS.min(all) };
-        // Neighbors overlap, so the previous one may contain it too.
+        // Starts one chunk before the last match: neighbouring chunks overlap, so that one may contain the text too.
         let from = self.last.saturating_sub(1);
         let found = (from..from + most).map(|it| it % all).find(|it| is_so(&self.chunks[*it]));
         match found {

@@ -8,7 +8,7 @@ fn record(path: &str, kind: FileKind) -> FileRecord {
     crate::model::samples::indexed_file("/w".as_ref(), path, kind, ContentHash([1; 32]))
 }
 
-/// The whole text as one chunk, as in the index.
+/// Returns the whole text of a document as one chunk, as the index has it.
 fn chunk(document: &Document) -> StoredChunk {
     let text = document.text();
     let anchor = crate::model::Anchor { byte_start: Some(0), byte_end: Some(1 << 20), ..Default::default() };
@@ -33,7 +33,7 @@ fn part(path: &str, kind: FileKind, text: &str) -> GraphPart {
     extract::extract_part(&ExtractInput { record: &record, chunks: &chunks, document: Some(&document) })
 }
 
-/// Targets of the edges of one relation, in the order of extraction.
+/// Returns the targets of all edges of one relation, in the order of extraction.
 fn targets(part: &GraphPart, relation: &str) -> Vec<String> {
     part.edges.iter().filter(|it| it.relation == relation).map(|it| it.target.clone()).collect()
 }

@@ -1,5 +1,5 @@
-//! Checks changes to imported graphs before they are made. An io edge that already exists, closes a cycle or reverses an
-//! existing flow is refused with the reason, and then no part of the change is made.
+//! Checks a change of the graph before it is made. If an io edge of the change already exists, closes a cycle or reverses an
+//! existing edge, it is refused with the reason, and no part of the change is made.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,20 +13,20 @@ use crate::graph::tools::io_chain::IO;
 use crate::graph::{scc, suggest};
 use crate::model::{GraphChange, GraphEdge, GraphFormat, GraphPart};
 
-/// Most refusals with a suggested node; each suggestion compares all nodes.
+/// Maximum number of refusals that suggest an existing node, because each suggestion compares all nodes.
 const MAX_HINTS: usize = 20;
-/// Most edges of one change.
+/// Maximum number of edges in one change; a larger change is an error.
 const MAX_EDGES: usize = 10_000;
-/// Most edges visited in the search for cycles: about half a second. Until then every cycle is reported; later edges on a
-/// cycle are refused without a path.
+/// Maximum number of edges visited in the search for cycles, about half a second. Until then each refusal shows its cycle;
+/// later edges on a cycle are refused without it.
 const MAX_VISITED_EDGES: usize = 5_000_000;
-/// Most nodes of a cycle in a refusal.
+/// Maximum number of nodes of a cycle that a refusal shows.
 const MAX_SHOWN_NODES: usize = 20;
 
-/// Parses a change.
+/// Parses a change from its format to a graph part.
 ///
 /// # Errors
-/// The text is not in its format; it is too large.
+/// The text does not have the format, or the change has too many edges.
 pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart> {
     let part = match change.format {
         GraphFormat::Text => text::parse(&change.text)?,
@@ -40,9 +40,8 @@ pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart
             whole
         }
         GraphFormat::Proposals => {
-            return Err(
-                Error::invalid("proposals are imported, not applied").hint("`vic graph import --form proposals`")
-            );
+            return Err(Error::invalid("proposals cannot be applied")
+                .hint("import them with `vic graph import --form proposals`"));
         }
     };
     match part.edges.len() {
@@ -51,7 +50,8 @@ pub(crate) fn parse_change(name: &str, change: &GraphChange) -> Result<GraphPart
     }
 }
 
-/// Checks each edge of a change in order, as if the previous ones were made. Returns the refused edges with reasons.
+/// Checks the edges of a change in order, each as if the accepted ones before it were made. Returns the refused edges with
+/// the reasons.
 pub(crate) fn refused_edges(view: &View, part: &GraphPart) -> Vec<Value> {
     let own: HashSet<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
     let is_known = |key: &str| own.contains(key) || view.snapshot.node_by_key(key).is_some();
@@ -76,7 +76,7 @@ pub(crate) fn refused_edges(view: &View, part: &GraphPart) -> Vec<Value> {
     refused
 }
 
-/// Makes the message for an unknown node, with a suggestion if `is_hinted`.
+/// Returns the message for a node that does not exist, with a similar node if `is_hinted`.
 fn unknown_node_message(view: &View, id: &str, is_hinted: bool) -> String {
     let keys = || view.nodes().map(|it| view.snapshot.key(it));
     match is_hinted.then(|| suggest::did_you_mean(id, keys())).flatten() {
@@ -85,27 +85,27 @@ fn unknown_node_message(view: &View, id: &str, is_hinted: bool) -> String {
     }
 }
 
-/// The io edges of the graph and of the change so far.
+/// The io edges of the graph and the accepted ones of the change.
 ///
-/// An edge closes a cycle only if its ends are in one strongly connected component of the completed change. One pass finds
-/// the components, so a path is searched only for edges to refuse.
+/// An edge closes a cycle only if both its ends are in the same strongly connected component of graph and change. One pass
+/// finds the components, so that paths are searched only within a component.
 struct IoEdges<'a> {
     view: &'a View,
     relations: Vec<u16>,
-    /// Nodes that exist only in the change, numbered after those of the graph.
+    /// Nodes that only the change has, numbered after those of the graph.
     new: HashMap<&'a str, NodeIx>,
     keys: Vec<&'a str>,
     added: HashMap<NodeIx, Vec<NodeIx>>,
-    /// The component of each node.
+    /// For each node on a cycle, the strongly connected component that it is in.
     component_of: HashMap<NodeIx, usize>,
     visits_left: usize,
 }
 
-/// The result of a path search between two nodes.
+/// The result of searching a path between two nodes.
 enum PathSearch {
     None,
     Shortest(Vec<NodeIx>),
-    /// The search used up its budget.
+    /// The search visited `MAX_VISITED_EDGES` edges without a result.
     Unknown,
 }
 
@@ -169,7 +169,7 @@ impl<'a> IoEdges<'a> {
             return true;
         }
         let joins = |relation: &u16| {
-            // Binary search by target: a node may have very many edges.
+            // Finds the target by binary search, because a node may have very many edges.
             let edges = snapshot.outgoing_by_relation(source, *relation);
             let targets = &snapshot.outgoing.values[edges.start as usize..edges.end as usize];
             let first = edges.start + targets.partition_point(|it| *it < target) as EdgeIx;
@@ -197,12 +197,12 @@ impl<'a> IoEdges<'a> {
                 Some(("circular", format!("it would close the cycle {} -> {to}", self.path_text(&way))))
             }
             PathSearch::Unknown => {
-                Some(("circular", "it is on a cycle; the search limit for cycles was reached".into()))
+                Some(("circular", "it is on a cycle, which is not shown because the search limit was reached".into()))
             }
         }
     }
 
-    /// Finds the shortest path along io edges.
+    /// Returns the shortest path along io edges from one node to another.
     fn shortest_path(&mut self, from: NodeIx, to: NodeIx) -> PathSearch {
         let Some(circle) = self.component_of.get(&from).copied() else { return PathSearch::None };
         if self.component_of.get(&to) != Some(&circle) {
@@ -237,7 +237,7 @@ impl<'a> IoEdges<'a> {
         PathSearch::None
     }
 
-    /// Joins the nodes of a path; a long path is shortened in the middle.
+    /// Returns the nodes of a path as text; the middle of a long path is left out.
     fn path_text(&self, way: &[NodeIx]) -> String {
         let names = |part: &[NodeIx]| part.iter().map(|it| self.key(*it)).collect::<Vec<&str>>().join(" -> ");
         match way.len().checked_sub(MAX_SHOWN_NODES) {
@@ -266,7 +266,7 @@ mod tests {
         edges.into_iter().map(|(from, to)| format!("N{from}.FN.001 -io-> N{to}.FN.001\n")).collect()
     }
 
-    /// Returns the issues and reasons of the refused edges.
+    /// Returns issue and reason of each refused edge.
     fn checked(before: &str, change: &str) -> Vec<(String, String)> {
         let change = GraphChange { format: GraphFormat::Text, text: change.into(), write: false };
         let text = |it: &Value| it.as_str().unwrap().to_string();
@@ -274,7 +274,7 @@ mod tests {
         refused.iter().map(|it| (text(&it["issue"]), text(&it["reason"]))).collect()
     }
 
-    /// Returns the number of edges from one node to another, by exhaustive search.
+    /// Returns the number of edges on the shortest path from one node to another, by exhaustive search.
     fn distance(edges: &BTreeSet<Ends>, from: u32, to: u32) -> Option<usize> {
         let mut reached = BTreeMap::from([(from, 0)]);
         for steps in 1..=edges.len() {

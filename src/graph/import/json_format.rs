@@ -1,4 +1,4 @@
-//! Converts JSON to graph parts: nodes, edges, facts, schemas.
+//! Imports a graph from JSON with nodes, edges, facts and schemas:
 //!
 //! ```json
 //! {"nodes": [{"id": 0, "type": "Node", "name": "a", "attributes": {"size": "3"}}],
@@ -7,10 +7,10 @@
 //!  "schemas": [{"name": "Fam", "types": [{"name": "Person"}], "relations": []}]}
 //! ```
 //!
-//! A node is referenced by its number, its key (a text as `id`), or its name if it is unique in the import. Edges may also
-//! reference entities of the graph by their keys.
+//! A node is referenced by its number, by its key (a text as `id`), or by its name if no other node of the import has this
+//! name. Edges may also reference entities that already are in the graph, by their keys.
 //!
-//! The result is handed over in parts of bounded size, so that only one of them is in memory.
+//! The result is passed on in parts of limited size, so that only one part is in memory.
 
 use crate::error::{Error, Result};
 use crate::graph::import::json_items::Importer;
@@ -18,10 +18,10 @@ use crate::graph::import::json_reader;
 use crate::graph::import::parts::TakePart;
 use crate::model::GraphPart;
 
-/// Parses the import `name` into parts of bounded size. After an error, parts already handed over are invalid.
+/// Parses the import `name` into parts of limited size. After an error, the parts already passed to `take` are invalid.
 ///
 /// # Errors
-/// `InvalidArgument` naming the problem and its place; errors of `take`.
+/// `InvalidArgument` with the problem and its location; the errors of `take`.
 pub(crate) fn parse_in_parts(name: &str, text: &str, take: TakePart<'_>) -> Result<()> {
     let head = json_reader::read_head(text)?;
     let (has_edges, has_facts) = (head.has_edges, head.has_facts);
@@ -34,7 +34,7 @@ pub(crate) fn parse_in_parts(name: &str, text: &str, take: TakePart<'_>) -> Resu
         })?;
     }
     if has_facts {
-        // After all edges, in any file order: facts create contexts and times that edges must not resolve to.
+        // Reads facts after all edges, because facts create contexts and times, which no edge may reference by name.
         json_reader::read_facts(text, |number, it| {
             importer.add_fact(number, it).map_err(|error| with_item_place(error, "facts", number))?;
             importer.hand_on_when_full()
@@ -43,7 +43,7 @@ pub(crate) fn parse_in_parts(name: &str, text: &str, take: TakePart<'_>) -> Resu
     importer.finish()
 }
 
-/// Parses a small graph at once.
+/// Parses a small graph and returns all its parts.
 ///
 /// # Errors
 /// As [`parse_in_parts`].
@@ -56,7 +56,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<GraphPart>> {
     Ok(parts)
 }
 
-/// Adds the index of an item to its error; the field within the item is kept.
+/// Adds list and index of an item to an error; if the error names a field, it becomes the end of this location.
 fn with_item_place(error: Error, list: &str, number: usize) -> Error {
     let place = match &error.field {
         Some(part) => format!("{list}[{number}].{part}"),

@@ -1,4 +1,4 @@
-//! Converts the items of a graph file to nodes and edges, and resolves references between items.
+//! Converts the items of a JSON graph file to nodes and edges, and resolves the references between items.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::graph::import::parts::{PART_ITEMS, TakePart};
 use crate::graph::semantic_id;
 use crate::model::{AT_TIME, GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphRelation, GraphSchema, IN_CONTEXT};
 
-/// Type of a context without a node of its own.
+/// Type of a context for which the file has no node.
 const CONTEXT: &str = "Context";
-/// Type of a time without a node of its own.
+/// Type of a time for which the file has no node.
 const TIME: &str = "Time";
 
-/// Collects a part, and hands it over when it is full.
+/// Collects nodes and edges in a part, and passes the part on when it is full.
 pub(super) struct Importer<'a> {
     name: &'a str,
     schemas: Vec<GraphSchema>,
     keys: HashSet<Arc<str>>,
-    /// Keys by node number.
+    /// Key of each node that has a number.
     numbers: HashMap<u32, Arc<str>>,
-    /// Keys by name; `None` when several nodes share it.
+    /// Key of the node with each name; `None` if several nodes have this name.
     names: HashMap<Arc<str>, Option<Arc<str>>>,
     part: GraphPart,
-    /// Whether a part was handed over; every graph has at least one.
+    /// Whether a part has been passed on; even an empty graph has one part.
     has_handed_over: bool,
     take: TakePart<'a>,
 }
@@ -57,7 +57,7 @@ impl<'a> Importer<'a> {
         importer
     }
 
-    /// Adds the nodes. Numbered nodes come in the order of their numbers, so that each gets its requested number.
+    /// Adds the nodes, sorted by number if they have one, so that each gets the number that it asks for.
     pub(super) fn add_nodes(&mut self, mut nodes: Vec<Node>) -> Result<()> {
         nodes.sort_by_key(|it| if let Some(Id::Number(number)) = it.id { number } else { u32::MAX });
         for node in nodes {
@@ -74,7 +74,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Hands over the remaining items.
+    /// Passes on the items that remain.
     pub(super) fn finish(mut self) -> Result<()> {
         let is_empty = self.part.edges.is_empty() && self.part.nodes.is_empty();
         if is_empty && self.has_handed_over { Ok(()) } else { self.hand_on() }
@@ -115,7 +115,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// Returns the only schema of the import that declares this type or relation.
+    /// Returns the schema of the import that declares this type or relation; empty if there is none or several.
     fn schema_of(&self, name: &str) -> String {
         let has = |it: &&GraphSchema| {
             it.types.iter().any(|it| it.name == name) || it.relations.iter().any(|it| it.name == name)
@@ -127,15 +127,14 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Resolves a reference in a field to a key.
+    /// Resolves the reference in a field to the key of a node.
     fn resolve(&self, field: &str, id: &Id) -> Result<String> {
-        let found =
-            match id {
-                Id::Number(number) => self.numbers.get(number).map(|it| it.to_string()).ok_or_else(|| {
-                    Error::invalid(format!("found the number {number}, which no node of this graph has"))
-                }),
-                Id::Text(text) => self.resolve_name(text),
-            };
+        let found = match id {
+            Id::Number(number) => self.numbers.get(number).map(|it| it.to_string()).ok_or_else(|| {
+                Error::invalid(format!("found the number {number}, but no node of this graph has this id"))
+            }),
+            Id::Text(text) => self.resolve_name(text),
+        };
         found.map_err(|error| error.field(field))
     }
 
@@ -148,8 +147,8 @@ impl<'a> Importer<'a> {
         }
         match self.names.get(text) {
             Some(Some(key)) => Ok(key.to_string()),
-            Some(None) => Err(Error::invalid(format!("several nodes are named `{text}`")).hint("use its id")),
-            // It may be an entity that already exists in the graph.
+            Some(None) => Err(Error::invalid(format!("several nodes are named `{text}`")).hint("use the node's id")),
+            // Keeps an unknown text as a key, because it may be an entity that already is in the graph.
             None => Ok(text.to_string()),
         }
     }
@@ -171,7 +170,7 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// Adds a fact node, an edge for each field, its contexts and times, and the edge between its two endpoints.
+    /// Adds a fact: a node, an edge for each field, context and time, and the edge between the two endpoints of the fact.
     pub(super) fn add_fact(&mut self, number: usize, fact: Fact) -> Result<()> {
         let relation = require_label("relation", fact.relation)?;
         let key = match &fact.id {
@@ -217,18 +216,18 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// Resolves the fields of a fact to keys.
+    /// Resolves the values of the fields of a fact to the keys of nodes.
     fn fields(&self, fields: serde_json::Map<String, Value>) -> Result<Vec<(String, String)>> {
         let read = |(field, value): (String, Value)| -> Result<(String, String)> {
             let id = Id::deserialize(&value)
-                .map_err(|_| Error::invalid(format!("field `{field}` does not name an entity: found {value}")))?;
+                .map_err(|_| Error::invalid(format!("field `{field}` is not the id or name of an entity: {value}")))?;
             let key = self.resolve(&format!("fields.{field}"), &id)?;
             Ok((field, key))
         };
         fields.into_iter().map(read).collect()
     }
 
-    /// Returns the key of a context or time, and creates it if necessary.
+    /// Returns the key of a context or time with this name; adds a node for it if the file has none.
     fn context_or_time(&mut self, described: &str, name: &str) -> Result<String> {
         if self.names.contains_key(name) {
             return self.resolve_name(name);
@@ -241,7 +240,7 @@ impl<'a> Importer<'a> {
         Ok(key)
     }
 
-    /// Returns the values of the endpoint fields: those named by the schema, else the first two.
+    /// Returns the values of the two endpoint fields: those that the schema declares, else the first two fields.
     fn endpoints(&self, schema: &str, relation: &str, fields: &[(String, String)]) -> Option<(String, String)> {
         let signature = self.schemas.iter().find(|it| it.name == schema);
         let signature = signature.and_then(|it| it.relations.iter().find(|it| it.name == relation));
@@ -256,7 +255,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// Checks that a type or relation is not empty.
+/// Returns an error if the type or relation in a field is empty.
 fn require_label(field: &str, text: String) -> Result<String> {
     match text.trim().is_empty() {
         true => Err(Error::invalid("is empty, but must name a relation").field(field)),

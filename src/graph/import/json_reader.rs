@@ -1,7 +1,7 @@
-//! Reads a graph file in several passes, one for each kind of item.
+//! Reads a graph file in JSON in several passes, one for each kind of item.
 //!
-//! A file of a million edges is held in memory only as text. Each pass builds one item at a time and skips the other kinds.
-//! A further pass costs less than the memory of all edges at once.
+//! Of a file with a million edges, only the text is in memory. Each pass builds the items of its kind one at a time and
+//! skips the other kinds. A further pass over the text costs less than the memory of all edges at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::model::GraphSchema;
 
-/// A reference to a node.
+/// A reference to a node: its number, or its key or name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Id {
@@ -50,7 +50,7 @@ pub(super) struct Edge {
     #[serde(default)]
     pub(super) attributes: BTreeMap<String, Value>,
     pub(super) evidence: Option<Evidence>,
-    /// The fact from which it was derived.
+    /// The fact that the edge was derived from.
     pub(super) fact: Option<Id>,
 }
 
@@ -79,27 +79,27 @@ pub(super) struct Fact {
     pub(super) confidence: Option<f32>,
 }
 
-/// The items read first, because all others refer to them.
+/// The nodes and schemas of a file, which are read first because all other items refer to them.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) nodes: Vec<Node>,
     pub(super) schemas: Vec<GraphSchema>,
-    /// Whether there is a list of edges, and a list of facts.
+    /// Whether the file has a list of edges, so that a pass for them is needed; `has_facts` likewise.
     pub(super) has_edges: bool,
     pub(super) has_facts: bool,
 }
 
-/// Receives an item with its index; returns whether to continue.
+/// Callback that receives an item with its index in the list, and returns whether to continue.
 type Sink<'a, T> = &'a mut dyn FnMut(usize, T) -> bool;
 
-/// Reads nodes and schemas, and validates the rest as JSON.
+/// Reads the nodes and schemas of a file; checks that the rest is valid JSON.
 pub(super) fn read_head(text: &str) -> Result<Head> {
     let mut head = Head::default();
     run_pass(text, Pass::Head(&mut head))?;
     Ok(head)
 }
 
-/// Hands over every edge, until `take` fails.
+/// Passes every edge to `take`, until `take` fails.
 pub(super) fn read_edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result<()>) -> Result<()> {
     let mut taken = Ok(());
     let mut keep = |number, edge| {
@@ -110,7 +110,7 @@ pub(super) fn read_edges(text: &str, mut take: impl FnMut(usize, Edge) -> Result
     taken.and(read)
 }
 
-/// Hands over every fact, until `take` fails.
+/// Passes every fact to `take`, until `take` fails.
 pub(super) fn read_facts(text: &str, mut take: impl FnMut(usize, Fact) -> Result<()>) -> Result<()> {
     let mut taken = Ok(());
     let mut keep = |number, fact| {
@@ -126,12 +126,12 @@ fn run_pass(text: &str, pass: Pass<'_>) -> Result<()> {
     let mut track = serde_path_to_error::Track::new();
     let read = pass.deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track));
     read.and_then(|()| json.end()).map_err(|error| match track.path().to_string() {
-        place if place == "." => Error::invalid(format!("the graph cannot be read: {error}")),
-        place => Error::invalid(format!("`{place}` of the graph cannot be read: {error}")).field(place),
+        place if place == "." => Error::invalid(format!("cannot parse the graph: {error}")),
+        place => Error::invalid(format!("cannot parse `{place}` of the graph: {error}")).field(place),
     })
 }
 
-/// The lists of a file.
+/// The keys of the lists in a file.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(field_identifier, rename_all = "lowercase")]
 enum List {
@@ -152,7 +152,7 @@ impl List {
     }
 }
 
-/// The items that one pass reads.
+/// The kind of items that a pass reads, and where it puts them.
 enum Pass<'a> {
     Head(&'a mut Head),
     Edges(Sink<'a, Edge>),
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for Pass<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object of `nodes`, `edges`, `facts` and `schemas`")
+        formatter.write_str("an object with the keys `nodes`, `edges`, `facts` and `schemas`")
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for Pass<'_> {
     }
 }
 
-/// Reads the items of a list one at a time.
+/// Reads the items of a list one at a time, and passes each to `take`.
 struct ListItems<'a, T> {
     take: Sink<'a, T>,
 }
@@ -223,7 +223,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListItems<'_, T> {
         let mut number = 0;
         while let Some(item) = list.next_element()? {
             if !(self.take)(number, item) {
-                // The caller has a better error.
+                // Stops the parser; the caller returns the error of `take` instead of this one.
                 return Err(A::Error::custom("refused"));
             }
             number += 1;
@@ -232,12 +232,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListItems<'_, T> {
     }
 }
 
-/// Converts attribute values to texts; refuses nested values.
+/// Converts the values of attributes to texts; returns an error for nested values.
 pub(super) fn text_attributes(map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>> {
     let text = |(key, value): (&String, &Value)| match value {
         Value::String(text) => Ok((key.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((key.clone(), value.to_string())),
-        _ => Err(Error::invalid(format!("attribute `{key}` is not a text, number or boolean"))),
+        _ => Err(Error::invalid(format!("attribute `{key}` is not a string, number or boolean"))),
     };
     map.iter().map(text).collect()
 }

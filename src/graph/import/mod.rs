@@ -1,4 +1,4 @@
-//! Imports graphs: JSON, lines of text, and proposals that a person has accepted. Checks changes to imported graphs.
+//! Imports graphs from JSON, from lines of text, and from proposals that the user has reviewed. Checks changes to the graph.
 
 pub(in crate::graph) mod change_check;
 pub(in crate::graph) mod json_format;

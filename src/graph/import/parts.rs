@@ -1,18 +1,18 @@
-//! The parts of an import: each is stored on its own, and only one of them is in memory.
+//! The parts that an import is split into: each is stored separately, so that only one of them is in memory.
 
 use crate::error::Result;
 use crate::model::GraphPart;
 
-/// Most edges, and most nodes, of one part, the unit of storage.
+/// Number of nodes or edges at which a part of an import is full and is stored.
 pub(super) const PART_ITEMS: usize = 20_000;
 
-/// Receives the parts of a graph in order.
+/// Callback that receives the parts of a graph in order.
 pub(crate) type TakePart<'a> = &'a mut dyn FnMut(GraphPart) -> Result<()>;
 
-/// Splits a part, with all nodes in the first piece.
+/// Splits a part by edges into parts of at most `PART_ITEMS`; the first one has all nodes.
 ///
 /// # Errors
-/// Errors of `take`.
+/// The errors of `take`.
 pub(crate) fn split_part(mut part: GraphPart, take: TakePart<'_>) -> Result<()> {
     let mut edges = std::mem::take(&mut part.edges).into_iter();
     part.edges.extend(edges.by_ref().take(PART_ITEMS));

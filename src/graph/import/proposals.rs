@@ -1,5 +1,5 @@
-//! `proposals.json`, version 1: proposed entities and relations. They enter the graph only when a person imports them, with
-//! their stated confidence.
+//! The file format `proposals.json`, version 1: proposed entities and relations. They enter the graph only when the user
+//! imports the file, and keep the stated confidence.
 
 use std::collections::BTreeMap;
 
@@ -11,107 +11,107 @@ use crate::error::{Error, Result};
 use crate::graph::import::json_reader;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart};
 
-/// The supported version.
+/// The supported version of the format; a file with another version is an error.
 pub const VERSION: u32 = 1;
 
-/// The content of the file.
+/// The content of a `proposals.json` file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposals {
-    /// [`VERSION`].
+    /// Version of the format; must be [`VERSION`].
     pub version: u32,
-    /// When it was made, RFC 3339.
+    /// Time when the file was made, in the form of RFC 3339.
     pub generated_at: String,
     /// The input from which the proposals were made.
     pub source: Source,
-    /// The schema that fits all proposals.
+    /// Name of the schema that the proposals as a whole conform to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_hint: Option<String>,
-    /// The proposals.
+    /// The proposed entities and relations.
     pub proposals: Vec<Proposal>,
 }
 
-/// The input from which proposals were made.
+/// The input that the proposals were made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// E.g. `index`, `model`.
+    /// Kind of the input, e.g. `index` or `model`.
     pub source_type: String,
-    /// Its location.
+    /// Location of the input.
     pub locator: String,
 }
 
-/// The evidence of a proposal.
+/// A reference to the passage that supports a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pointer {
-    /// The chunk.
+    /// Id of the chunk.
     pub chunk_id: String,
-    /// Its file.
+    /// Path of the file that contains the chunk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
-    /// A part of the chunk.
+    /// Id of a part of the chunk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_id: Option<String>,
 }
 
-/// One proposal.
+/// A proposal of one entity or relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The id of the proposal.
     pub proposal_id: String,
-    /// 0 to 1.
+    /// Confidence in the proposal, 0 to 1.
     pub confidence: f32,
-    /// Its evidence.
+    /// The passages that support the proposal.
     #[serde(default)]
     pub evidence: Vec<Pointer>,
-    /// The reason, for people.
+    /// The reason for the proposal, shown to the user.
     #[serde(default)]
     pub public_rationale: String,
-    /// Additional data.
+    /// Additional data of the program that made the proposal.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// The schema that fits.
+    /// Name of the schema that declares the type or relation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_hint: Option<String>,
-    /// The proposed item.
+    /// The proposed entity or relation.
     #[serde(flatten)]
     pub what: ProposedItem,
 }
 
-/// The proposed item.
+/// The entity or relation that a proposal adds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum ProposedItem {
-    /// An entity.
+    /// A proposed entity.
     Entity {
-        /// Its id in this file.
+        /// Id of the entity in this file; becomes its key in the graph.
         entity_id: String,
-        /// Its type.
+        /// Type of the entity.
         entity_type: String,
-        /// Its name.
+        /// Name of the entity.
         name: String,
-        /// Its attributes.
+        /// Attributes of the entity.
         #[serde(default, deserialize_with = "text_attributes")]
         attributes: BTreeMap<String, String>,
         /// A description for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
     },
-    /// A relation between two entities of the file or the graph.
+    /// A proposed relation between two entities of the file or the graph.
     Relation {
-        /// Its id in this file.
+        /// Id of the relation in this file.
         relation_id: String,
-        /// Its label.
+        /// Name of the relation, e.g. `links_to`.
         rel_type: String,
-        /// The source: an `entity_id`, or a key of the graph.
+        /// The source entity: an `entity_id` of this file, or the key of an entity in the graph.
         source: String,
-        /// The target.
+        /// The target entity, given like the source.
         target: String,
-        /// Its attributes.
+        /// Attributes of the relation.
         #[serde(default, deserialize_with = "text_attributes")]
         attributes: BTreeMap<String, String>,
     },
 }
 
-/// Reads attributes as texts: models also write numbers and booleans.
+/// Reads attribute values as texts, because models write numbers and booleans too.
 fn text_attributes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let map = BTreeMap::deserialize(deserializer)?;
     json_reader::text_attributes(&map)
@@ -119,15 +119,15 @@ fn text_attributes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMa
         .map_err(|error| D::Error::custom(error.message))
 }
 
-/// Parses the file.
+/// Parses a `proposals.json` file.
 ///
 /// # Errors
-/// `InvalidArgument` naming the problem and its place; another version.
+/// `InvalidArgument` with the problem and its location, also for another version.
 pub(crate) fn parse(text: &str) -> Result<Proposals> {
     let deserializer = &mut serde_json::Deserializer::from_str(text);
     let proposals: Proposals = serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let place = error.path().to_string();
-        Error::invalid(format!("`{place}` of the proposals cannot be read: {}", error.inner())).field(place)
+        Error::invalid(format!("cannot parse `{place}` of the proposals: {}", error.inner())).field(place)
     })?;
     if proposals.version != VERSION {
         return Err(Error::invalid(format!("found version {} of proposals, expected {VERSION}", proposals.version)));
@@ -139,7 +139,7 @@ pub(crate) fn parse(text: &str) -> Result<Proposals> {
     }
 }
 
-/// Converts the file to a graph part.
+/// Converts a `proposals.json` file to a graph part.
 pub(crate) fn to_graph_part(text: &str) -> Result<GraphPart> {
     let mut part = GraphPart::default();
     for proposal in parse(text)?.proposals {

@@ -5,14 +5,14 @@ use crate::graph::import::json_format::{parse, parse_in_parts};
 use crate::graph::import::parts::PART_ITEMS;
 use crate::model::GraphPart;
 
-/// A chain of `edges` edges, as JSON.
+/// Returns a chain of `edges` edges, as JSON.
 fn chain(edges: usize) -> String {
     let nodes: Vec<Value> = (0..=edges).map(|it| json!({"id": it, "name": format!("n{it}")})).collect();
     let edges: Vec<Value> = (0..edges).map(|it| json!({"source": it, "target": it + 1, "type": "next"})).collect();
     json!({"edges": edges, "nodes": nodes}).to_string()
 }
 
-/// Parses a text into one part.
+/// Parses a text and joins its parts.
 fn whole(text: &str) -> GraphPart {
     let mut whole = GraphPart::default();
     for part in parse("t", text).unwrap_or_else(|error| panic!("{text}: {error}")) {
@@ -53,7 +53,7 @@ fn lists_may_appear_in_any_order() {
     let text = |lists: [&str; 4]| format!("{{{}}}", lists.join(", "));
     let expected = whole(&text([nodes, edges, facts, schemas]));
     assert_eq!((expected.nodes.len(), expected.edges.len(), expected.schemas.len()), (4, 6, 1));
-    // The context of the fact must not be the end of an edge in another list.
+    // The context of the fact must not become the end of an edge, in any order of the lists.
     assert_eq!(expected.edges[1].target, "C");
     for lists in [[facts, edges, nodes, schemas], [schemas, facts, edges, nodes], [edges, nodes, schemas, facts]] {
         assert_eq!(whole(&text(lists)), expected, "{lists:?}");

@@ -1,8 +1,9 @@
-//! Imports the text form: one edge per line, `SourceID -io-> TargetID`. A line with only an id is a node; `#` begins a
-//! comment.
+//! Imports a graph from lines of text, one edge per line: `SourceID -io-> TargetID`. A line with only an id is a node, and a
+//! line that begins with `#` is a comment.
 //!
-//! Any other line refuses the whole text with its line number: a line of prose must not become a node. So a single node is
-//! written `Name.TYPE.001`, or in quotes as a JSON string. Quotes also protect names that would be read as something else.
+//! Any other line is an error with its line number, and nothing is imported: a line of prose must not become a node. So a
+//! single node must be a semantic id `Name.TYPE.001`, or a JSON string in quotes. An id of an edge needs quotes only if it
+//! would be read as something else.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,11 +16,11 @@ use crate::graph::import::parts::{PART_ITEMS, TakePart};
 use crate::graph::semantic_id;
 use crate::model::{GraphEdge, GraphNode, GraphPart};
 
-/// The arrow between two ids, with its relation.
+/// The arrow between two ids, with the relation in it.
 static ARROW: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"\s-("(?:[^"\\]|\\.)*"|[^\s"]\S*?)->"#).expect("a constant"));
 
-/// Parses a whole text.
+/// Parses a text into a single part.
 ///
 /// # Errors
 /// As [`parse_in_parts`].
@@ -33,10 +34,10 @@ pub(crate) fn parse(text: &str) -> Result<GraphPart> {
     Ok(whole)
 }
 
-/// Parses a text into parts of bounded size. After an error, the parts already handed over are invalid.
+/// Parses a text into parts of limited size. After an error, the parts already passed to `take` are invalid.
 ///
 /// # Errors
-/// `InvalidArgument` naming the line and what was expected; errors of `take`.
+/// `InvalidArgument` with the number of the line and the expected form; the errors of `take`.
 pub(crate) fn parse_in_parts(text: &str, take: TakePart<'_>) -> Result<()> {
     let mut part = GraphPart::default();
     let mut known = BTreeSet::new();
@@ -45,13 +46,13 @@ pub(crate) fn parse_in_parts(text: &str, take: TakePart<'_>) -> Result<()> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        // Single nodes first, because quotes may contain an arrow.
+        // Tries a single node first, because an id in quotes may contain an arrow.
         let ids = single_node_id(line).map(|it| vec![it]).or_else(|| split_edge(line).map(|it| it.to_vec()));
         let ids = ids.ok_or_else(|| line_error(number, line))?;
         if let [source, relation, target] = ids.as_slice() {
             part.edges.push(edge(source, relation, target));
         }
-        // The relation in the middle is not a node.
+        // Skips the relation between the two ids.
         for id in ids.into_iter().step_by(2) {
             if known.insert(id.clone()) {
                 part.nodes.push(node_of_id(&id));
@@ -64,7 +65,7 @@ pub(crate) fn parse_in_parts(text: &str, take: TakePart<'_>) -> Result<()> {
     take(part)
 }
 
-/// Splits a line into source, relation and target.
+/// Splits a line into source, relation and target; `None` if it is not a valid edge.
 fn split_edge(line: &str) -> Option<[String; 3]> {
     let (source, rest) = match line.starts_with('"') {
         true => split_quoted(line)?,
@@ -76,13 +77,13 @@ fn split_edge(line: &str) -> Option<[String; 3]> {
     let arrow = ARROW.captures(rest).filter(|it| it.get(0).is_some_and(|it| it.start() == 0))?;
     let relation = unquoted(&arrow[1])?;
     let target = rest[arrow[0].len()..].trim();
-    // A chain of arrows would lose the part after the second arrow.
+    // Refuses `a -x-> b -y-> c`, because the part after the second arrow would become part of the target.
     let target = if target.contains("->") && !target.starts_with('"') { None } else { unquoted(target) }?;
     let parts = [source, relation, target];
     (!parts.iter().any(String::is_empty)).then_some(parts)
 }
 
-/// Returns the id of a line with a single node.
+/// Returns the id of a line that is a single node.
 fn single_node_id(line: &str) -> Option<String> {
     match line.starts_with('"') {
         true => unquoted(line).filter(|it| !it.is_empty()),
@@ -90,7 +91,7 @@ fn single_node_id(line: &str) -> Option<String> {
     }
 }
 
-/// Removes quotes, if present; `None` if text follows the closing quote.
+/// Returns a text without its quotes, if it has any; `None` if text follows the closing quote.
 fn unquoted(text: &str) -> Option<String> {
     match text.starts_with('"') {
         true => split_quoted(text).filter(|(_, rest)| rest.is_empty()).map(|(held, _)| held),
@@ -98,14 +99,15 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the content of the quotes at the beginning, and the rest of the text.
+/// Returns the content of the quotes at the beginning of a text, and the text after them.
 fn split_quoted(text: &str) -> Option<(String, &str)> {
     let mut strings = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let held = strings.next()?.ok()?;
     Some((held, &text[strings.byte_offset()..]))
 }
 
-/// Writes an id or a relation for [`parse`]. A single node needs quotes in more cases than the end of an edge.
+/// Writes an id in the form that [`parse`] reads. A single node (`is_alone`) needs quotes in more cases than the end of an
+/// edge.
 pub(crate) fn quote_id(text: &str, is_alone: bool) -> Cow<'_, str> {
     let is_odd = text.trim() != text
         || text.is_empty()
@@ -119,7 +121,7 @@ pub(crate) fn quote_id(text: &str, is_alone: bool) -> Cow<'_, str> {
     }
 }
 
-/// Writes a relation for [`parse`].
+/// Writes a relation in the form that [`parse`] reads.
 pub(crate) fn quote_relation(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_whitespace) {
         true => Cow::Owned(serde_json::Value::from(text).to_string()),
@@ -137,7 +139,7 @@ fn line_error(number: u32, line: &str) -> Error {
     }
 }
 
-/// Makes a node with the name and type of its id.
+/// Makes a node whose name and type are those in its semantic id.
 pub(crate) fn node_of_id(id: &str) -> GraphNode {
     let (name, entity_type) = semantic_id::split_id(id);
     GraphNode { key: id.into(), entity_type: entity_type.into(), name: name.into(), ..GraphNode::default() }
@@ -157,7 +159,7 @@ fn edge(source: &str, relation: &str, target: &str) -> GraphEdge {
 mod tests {
     use super::*;
 
-    /// Checks nodes and edges of a text.
+    /// Parses a text and compares the keys of its nodes, and its edges.
     fn check(text: &str, nodes: &[&str], edges: &[[&str; 3]]) {
         let part = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let keys: Vec<&str> = part.nodes.iter().map(|it| it.key.as_str()).collect();
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn edges_comments_and_single_nodes_parse() {
         let io = ["A.FL.001", "io", "B.FN.001"];
-        // Duplicate edges are kept, so that the quality report finds them.
+        // Keeps duplicate edges, so that the quality report can list them.
         check(
             "# io\nA.FL.001 -io-> B.FN.001\n\n  C.AC.001\nA.FL.001 -io-> B.FN.001\n",
             &["A.FL.001", "B.FN.001", "C.AC.001"],

@@ -1,4 +1,4 @@
-//! Runs queries and returns JSON: `{vars, rows, truncated}`, or the elaborated query.
+//! Runs graph queries and returns their result as JSON: `{vars, rows, truncated}`, or only the elaborated query.
 
 use serde_json::{Map, Value, json};
 
@@ -11,20 +11,20 @@ use crate::graph::snapshot::{Label, NodeIx, schema};
 use crate::graph::suggest;
 use crate::model::{GraphQuestion, IN_CONTEXT};
 
-/// Parses a question in either form.
+/// Parses the query of a request, which is AxQL or `query_ir_v1`.
 ///
 /// # Errors
-/// No query or two queries; an invalid query.
+/// The request has no query or two queries, or the query is invalid.
 pub(crate) fn parse_question(question: &GraphQuestion) -> Result<Query> {
     match (&question.axql, &question.ir) {
         (Some(text), None) => axql::parse(text),
         (None, Some(value)) => ir::parse(value),
-        (None, None) => Err(Error::invalid("there is no query: neither `axql` nor `query_ir_v1`").field("query")),
-        (Some(_), Some(_)) => Err(Error::invalid("there are two queries: `axql` and `query_ir_v1`").field("query")),
+        (None, None) => Err(Error::invalid("there is no query: set `axql` or `query_ir_v1`").field("query")),
+        (Some(_), Some(_)) => Err(Error::invalid("there are two queries: omit `axql` or `query_ir_v1`").field("query")),
     }
 }
 
-/// Returns the texts of a query that the index has to look up.
+/// Returns the texts of a query that must be searched in the index, because only the index has the text of chunks.
 pub(crate) fn index_texts(query: &Query) -> Vec<String> {
     let text = |atom: &Atom| match atom {
         Atom::FullText { key, query, .. } if key == TEXT_ATTRIBUTE => Some(query.clone()),
@@ -36,10 +36,10 @@ pub(crate) fn index_texts(query: &Query) -> Vec<String> {
     texts
 }
 
-/// Runs a query after type inference.
+/// Runs a query after type inference; `texts` has the entities that the index found for its texts.
 ///
 /// # Errors
-/// An unknown name or type; an unknown context.
+/// The query has an unknown name, type or context.
 pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain: bool) -> Result<Value> {
     let query = typecheck::infer_types(&view.snapshot, query)?;
     let contexts = resolve_contexts(&view, &query)?;
@@ -67,8 +67,8 @@ pub(crate) fn run_query(view: View, query: &Query, texts: &TextResults, explain:
     Ok(value)
 }
 
-/// Returns notes about types and relations that the graph lacks. With a schema they are errors; without one a query may
-/// precede its data. A caller with a restricted scope gets no notes.
+/// Returns notes about types and relations of a query that the graph lacks. With a schema they are errors instead; without
+/// one, a query may be written before its data exists. A caller that sees only a part of the graph gets no notes.
 fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
     let snapshot = &view.snapshot;
     if !view.is_whole() || !snapshot.schema.is_empty() {
@@ -89,7 +89,7 @@ fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
         }
     }
     types.retain(|it| snapshot.type_numbers(it).is_empty());
-    // Facts without two ends have the type of their relation but no edge of it.
+    // Gives no note about a relation that is the type of facts: facts without two endpoints have no edge of their relation.
     relations.retain(|it| snapshot.relation_numbers(it).is_empty() && snapshot.type_numbers(it).is_empty());
     let told = |what: &str, mut names: Vec<&str>, known: &[Label]| {
         names.sort_unstable();
@@ -104,7 +104,7 @@ fn unknown_name_notes(view: &View, query: &Query) -> Vec<String> {
     [told("type", types, &snapshot.labels), told("relation", relations, &snapshot.relations)].concat()
 }
 
-/// Returns an entity as shown in a row.
+/// Returns an entity as a cell of a row: its number, type and name.
 pub(crate) fn entity_cell(view: &View, node: NodeIx) -> Value {
     let snapshot = &view.snapshot;
     json!({"id": snapshot.id(node), "entity_type": snapshot.type_name(node), "name": snapshot.name(node)})
@@ -128,7 +128,7 @@ fn resolve_contexts(view: &View, query: &Query) -> Result<Vec<NodeIx>> {
     Ok(contexts)
 }
 
-/// Returns the names of the targets of a relation of facts: contexts or times.
+/// Returns the names of all contexts or times of facts: the targets of this relation, sorted.
 pub(crate) fn context_names(view: &View, relation: &str) -> Vec<String> {
     let snapshot = &view.snapshot;
     let edges = snapshot.relation_numbers(relation).into_iter().flat_map(|it| snapshot.edges_of_relation(it));
@@ -140,15 +140,15 @@ pub(crate) fn context_names(view: &View, relation: &str) -> Vec<String> {
     names
 }
 
-/// Returns the elaborated query in both forms, without running it.
+/// Returns the elaborated query as AxQL and as `query_ir_v1`, without running it.
 ///
 /// # Errors
-/// As [`rows`].
+/// As `run_query`.
 pub(crate) fn elaborate_only(view: &View, query: &Query) -> Result<Value> {
     let query = typecheck::infer_types(&view.snapshot, query)?;
     resolve_contexts(view, &query)?;
     let mut value = json!({"axql": query.to_string()});
-    // A limit above that of the IR only costs the IR form.
+    // A limit that is too high for `query_ir_v1` leaves out this form only.
     match ir::write(&query) {
         Ok(form) => value["query_ir_v1"] = form,
         Err(error) => value["notes"] = json!([error.message]),
@@ -156,7 +156,7 @@ pub(crate) fn elaborate_only(view: &View, query: &Query) -> Result<Value> {
     Ok(value)
 }
 
-/// Returns `S.R(a: T, b: U)  (source_field=a, target_field=b)` for every relation of the schemas.
+/// Returns the signature `S.R(a: T, b: U)  (source_field=a, target_field=b)` of every relation of the schemas.
 pub(crate) fn signatures(schema: &schema::SchemaSet) -> Vec<String> {
     let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
     each.map(|(schema, relation)| {
@@ -169,7 +169,7 @@ pub(crate) fn signatures(schema: &schema::SchemaSet) -> Vec<String> {
     .collect()
 }
 
-/// Returns `S.R: symmetric; key(a, b)` for every relation with constraints.
+/// Returns the constraints of every relation that has any, in the form `S.R: symmetric; key(a, b)`.
 pub(crate) fn constraints(schema: &schema::SchemaSet) -> Vec<String> {
     let each = schema.all().iter().flat_map(|it| it.relations.iter().map(move |relation| (it, relation)));
     let with = each.filter(|(_, relation)| !relation.constraints.is_empty());

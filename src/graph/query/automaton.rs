@@ -1,6 +1,6 @@
-//! A regular path as a Glushkov automaton: one state for each relation occurrence, and the start.
+//! The path of a query as a Glushkov automaton: one state for each relation in the path, and a start state.
 //!
-//! A walk terminates on every graph: it visits each pair of entity and state once, at its least distance.
+//! A walk terminates on every graph, because it visits each pair of entity and state once, at the shortest distance.
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,23 @@ use crate::graph::query::axql::Path;
 use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
-/// A set of states. [`crate::graph::query::axql`] allows 64 relations in a path; the start is one more state.
+/// A set of states, one bit each. AxQL allows 64 relations in a path, and the start is one more state.
 type StateSet = u128;
 
-/// A compiled path that can be walked in both directions.
+/// A compiled path. It can be walked forward from its start or backward from its end.
 #[derive(Debug)]
 pub(crate) struct Automaton {
-    /// Relations of each state except the start; a transition into the state takes an edge of one of them.
+    /// Relations of each state (none for the start): an edge of one of them leads into the state.
     labels: Vec<Vec<u16>>,
-    /// Successors of each state; the start is 0.
+    /// Successors of each state; state 0 is the start.
     next: Vec<StateSet>,
-    /// Accepting states.
+    /// States in which a path may end.
     accepting: StateSet,
-    /// Most edges, for a path with repetition.
+    /// Maximum number of edges of a path with repetition; `None` if unlimited.
     max_edges: Option<u32>,
 }
 
-/// A path under construction: whether it may be empty, its first and last states.
+/// A part of a path during compilation: whether it may be empty, its first and its last states.
 struct Fragment {
     empty: bool,
     first: StateSet,
@@ -32,7 +32,7 @@ struct Fragment {
 }
 
 impl Automaton {
-    /// Compiles a path; `relations` returns the relation numbers of a label, possibly none.
+    /// Compiles a path. `relations` returns the numbers of the relations with a name; without any, no edge matches.
     pub(crate) fn new(path: &Path, max_hops: Option<u32>, relations: &mut dyn FnMut(&str) -> Vec<u16>) -> Automaton {
         let mut automaton = Automaton { labels: vec![Vec::new()], next: vec![0], accepting: 0, max_edges: None };
         let piece = automaton.compile(path, relations);
@@ -86,17 +86,17 @@ impl Automaton {
         }
     }
 
-    /// Returns whether the path may be empty.
+    /// Returns whether the path may have no edge at all.
     pub(crate) fn may_be_empty(&self) -> bool {
         self.accepting & 1 == 1
     }
 
-    /// Returns the relations if the path is a single edge.
+    /// Returns the numbers of the relation if the path is a single edge.
     pub(crate) fn single_edge(&self) -> Option<&[u16]> {
         (self.labels.len() == 2 && self.next[1] == 0 && !self.may_be_empty()).then(|| self.labels[1].as_slice())
     }
 
-    /// Returns the relations that the path may begin with.
+    /// Returns the relations that the first edge of the path may have.
     pub(crate) fn first_relations(&self) -> Vec<u16> {
         let mut first: Vec<u16> = states_in(self.next[0]).flat_map(|it| self.labels[it].iter().copied()).collect();
         first.sort_unstable();
@@ -104,13 +104,13 @@ impl Automaton {
         first
     }
 
-    /// Returns whether the automaton has a cycle, so that paths may be longer than its number of states.
+    /// Returns whether the automaton has a cycle, so that a path may have more edges than the automaton has states.
     pub(crate) fn repeats(&self) -> bool {
         (1..self.next.len()).any(|state| states_in(self.next[state]).any(|next| next <= state))
     }
 
     /// Returns the entities at the other end of the paths that begin (`forward`) or end at an entity, sorted. Each visited
-    /// edge counts down `budget`; returns `None` when it is used up.
+    /// edge reduces `budget`; returns `None` when it is used up.
     pub(crate) fn walk(&self, view: &View, from: NodeIx, forward: bool, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let walk = Walk {
             automaton: self,
@@ -121,7 +121,7 @@ impl Automaton {
         walk.run(from, budget)
     }
 
-    /// Returns the predecessors of each state.
+    /// Returns the predecessors of each state, for walking backward.
     fn predecessors(&self) -> Vec<StateSet> {
         let mut back = vec![0; self.next.len()];
         for (state, next) in self.next.iter().enumerate() {
@@ -150,7 +150,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Runs the walk. Backward, a state stands for the next edge: it is entered at the end of that edge.
+    /// Runs the walk. Backward, a state stands for the edge to take next; forward, for the edge that was taken last.
     fn run(&self, from: NodeIx, budget: &mut u64) -> Option<Vec<NodeIx>> {
         let automaton = self.automaton;
         let mut found = Vec::new();
@@ -160,7 +160,7 @@ impl Walk<'_> {
         let mut seen: std::collections::HashMap<NodeIx, StateSet> = std::collections::HashMap::new();
         let mut queue: VecDeque<(NodeIx, usize, u32)> = VecDeque::new();
         let begin = if self.forward { automaton.next[0] } else { automaton.accepting & !1 };
-        // Forward, the walk starts at the start state; backward, at all accepting states.
+        // Begins after the start state when walking forward, and with all accepting states when walking backward.
         let mut open: Vec<(NodeIx, StateSet, u32)> = vec![(from, begin, 0)];
         loop {
             while let Some((node, states, distance)) = open.pop() {
@@ -189,7 +189,7 @@ impl Walk<'_> {
         Some(found)
     }
 
-    /// Returns whether a path may end after the edge of this state; backward, whether it may begin with it.
+    /// Returns whether a path may end after the edge of this state; when walking backward, whether it may begin with it.
     fn is_accepting(&self, state: usize) -> bool {
         let done = if self.forward { self.automaton.accepting } else { self.automaton.next[0] };
         done & (1 << state) != 0

@@ -1,4 +1,4 @@
-//! Executes plans: nested loops over the steps, with caches for results that do not depend on the binding.
+//! Executes query plans by nested loops over their steps. Results that do not depend on the binding are cached.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use crate::graph::query::plan::{self, Plan, Slot, Step, TextResults};
 use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
-/// Most edges and entities visited for one query: about a second.
+/// Maximum number of edges and entities visited for one query, about a second. Then the search is aborted.
 const VISIT_BUDGET: u64 = 10_000_000;
-/// Most cached path ends and entities for one query.
+/// Maximum number of entities in the caches of one query; further results are not cached.
 const MAX_CACHED: usize = 4_000_000;
-/// Adjacent numbers visited at the cost of one random access.
+/// Number of adjacent array items that cost as much as one random access.
 const ADJACENT_FACTOR: usize = 8;
 
-/// The result of a query.
+/// The result of executing a query.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Rows in the order of entity indexes.
+    /// The rows as entity indices, sorted.
     pub(crate) rows: Vec<Vec<NodeIx>>,
-    /// Whether there are more rows.
+    /// Whether there are more rows than the limit.
     pub(crate) truncated: bool,
     /// Whether the search was aborted because its budget was used up.
     pub(crate) exhausted: bool,
-    /// A description of each disjunct's plan.
+    /// For each disjunct, the descriptions of the steps of its plan.
     pub(crate) plans: Vec<Vec<String>>,
 }
 
-/// Runs a query. The view already applies the query's contexts and confidence.
+/// Runs a query. The caller must have applied the contexts and the confidence of the query to the view.
 ///
 /// # Errors
-/// A name is unknown to the schema.
+/// The query has a type or relation that is unknown to the schema.
 pub(crate) fn execute(view: &View, query: &Query, texts: &TextResults) -> Result<Answer> {
     execute_within_budget(view, query, texts, VISIT_BUDGET)
 }
@@ -73,14 +73,14 @@ fn execute_within_budget(view: &View, query: &Query, texts: &TextResults, mut bu
     Ok(answer)
 }
 
-/// How a loop continues.
+/// How the loop over the entities of a step continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
-    /// With the next entity.
+    /// Continue with the next entity.
     Continue,
-    /// All remaining steps match: the row is a result.
+    /// All remaining steps match, so the current binding gives a row.
     Matched,
-    /// The limit is reached, or the budget is used up.
+    /// Stop all loops: the limit is reached, or the budget is used up.
     Stop,
 }
 
@@ -91,11 +91,11 @@ struct Execution<'a> {
     rows: HashSet<Vec<NodeIx>>,
     limit: usize,
     budget: u64,
-    /// Whether every selected slot is bound.
+    /// Whether all selected slots are bound, so that the first match of the remaining steps suffices.
     selection_bound: bool,
-    /// Cache: entities that match a step in any binding; for a path, its possible starts.
+    /// Cache: by step, the entities that match it in any binding; for a path, the entities where it may start.
     step_matches: HashMap<usize, Arc<Vec<NodeIx>>>,
-    /// Cache: ends of paths by step, direction and start.
+    /// Cache: the ends of paths, by step, direction (`true` is forward) and start.
     path_ends: HashMap<(usize, bool, NodeIx), Arc<Vec<NodeIx>>>,
     cached: usize,
 }
@@ -142,7 +142,7 @@ impl Execution<'_> {
         if self.rows.len() > self.limit { Flow::Stop } else { Flow::Continue }
     }
 
-    /// Binds a slot to each entity in turn.
+    /// Binds a slot to each entity in turn, and runs the next step for each.
     fn bind_each(&mut self, number: usize, slot: Slot, nodes: &[NodeIx]) -> Flow {
         for node in nodes {
             self.binding[slot] = Some(*node);
@@ -156,7 +156,7 @@ impl Execution<'_> {
         Flow::Continue
     }
 
-    /// Runs a step with one slot.
+    /// Runs a step that concerns one slot: checks the entity in it, or binds it to each matching one.
     fn run_single(&mut self, number: usize, step: &Step) -> Flow {
         let slot = step.bound_slots()[0];
         if let Some(node) = self.binding[slot] {
@@ -171,7 +171,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Returns the entities that match a step in any binding, cached; `None` when the budget is used up.
+    /// Returns the entities that match a step in any binding, from the cache if possible; `None` if the budget is used up.
     fn matches_of(&mut self, number: usize) -> Option<Arc<Vec<NodeIx>>> {
         if let Some(found) = self.step_matches.get(&number) {
             return Some(found.clone());
@@ -196,7 +196,7 @@ impl Execution<'_> {
         Some(found)
     }
 
-    /// Returns the cost to find all matches of a step: one per text; adjacent numbers are cheaper.
+    /// Returns the cost of finding all matches of a step: one for each text, less for adjacent array items.
     fn scan_cost(&self, step: &Step) -> u64 {
         let snapshot = &self.view.snapshot;
         let edges = |relations: &[u16]| relations.iter().map(|it| snapshot.edges_of_relation(*it).len()).sum::<usize>();
@@ -233,7 +233,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Returns every entity that matches a step, sorted.
+    /// Returns all visible entities that match a step, sorted.
     fn all_matches(&self, step: &Step) -> Vec<NodeIx> {
         let snapshot = &self.view.snapshot;
         let mut nodes: Vec<NodeIx> = match step {
@@ -263,14 +263,14 @@ impl Execution<'_> {
             (Some(from), None) => self.bind_ends(number, from, true, right),
             (None, Some(to)) => self.bind_ends(number, to, false, left),
             (None, None) => {
-                // Later passes over the same starts use the cache, and would cost nothing otherwise.
+                // Charges each start in later passes too: they use the cache, and would cost nothing otherwise.
                 let is_again = self.step_matches.contains_key(&number);
                 let Some(begins) = self.matches_of(number) else { return Flow::Stop };
                 for from in begins.iter() {
                     if is_again && !self.spend(1) {
                         return Flow::Stop;
                     }
-                    // For a path from a variable to itself only loops match.
+                    // Binds the left slot first: if it is also the right one, only paths back to the start match.
                     self.binding[left] = Some(*from);
                     let flow = self.run_path(number, left, right);
                     self.binding[left] = None;
@@ -296,7 +296,7 @@ impl Execution<'_> {
         };
         let snapshot = &self.view.snapshot;
         let joins = |relation: &u16| {
-            // Searches from the end with fewer edges.
+            // Searches from the entity that has fewer edges of this relation.
             if snapshot.outgoing_by_relation(from, *relation).len()
                 <= snapshot.incoming_by_relation(to, *relation).len()
             {
@@ -308,7 +308,7 @@ impl Execution<'_> {
         Some(relations.iter().any(joins))
     }
 
-    /// Returns the other ends of the paths that begin or end at an entity; `None` when the budget is used up.
+    /// Returns the other ends of the paths that begin (`forward`) or end at an entity; `None` if the budget is used up.
     fn walk_path(&mut self, number: usize, from: NodeIx, forward: bool) -> Option<Arc<Vec<NodeIx>>> {
         if let Some(known) = self.path_ends.get(&(number, forward, from)) {
             return Some(known.clone());
@@ -327,7 +327,7 @@ impl Execution<'_> {
         Some(ends)
     }
 
-    /// Returns the possible starts of a path, sorted.
+    /// Returns the entities where a path may start, sorted.
     fn path_starts(&self, automaton: &Automaton) -> Vec<NodeIx> {
         if automaton.may_be_empty() {
             return self.view.nodes().collect();
@@ -350,7 +350,7 @@ mod tests {
     use crate::graph::query::axql;
     use crate::graph::tests::graph;
 
-    /// Forty files, and three thousand other entities, a tenth of them with a link to the next one.
+    /// Returns a graph of forty files and three thousand other entities; a tenth of these link to the next one.
     fn view() -> View {
         let node =
             |it: usize| json!({"id": it, "type": if it < 40 { "File" } else { "Other" }, "name": format!("n {it}")});
@@ -360,7 +360,7 @@ mod tests {
         graph(&json!({"nodes": nodes, "edges": edges}))
     }
 
-    /// Returns the number of rows, and whether the search was aborted, for this budget.
+    /// Returns the number of rows with this budget, and whether the search was aborted.
     fn check(view: &View, text: &str, budget: u64) -> (usize, bool) {
         let answer = execute_within_budget(view, &axql::parse(text).unwrap(), &TextResults::new(), budget).unwrap();
         (answer.rows.len(), answer.exhausted)

@@ -1,7 +1,7 @@
-//! `query_ir_v1`, queries as JSON. [`parse`] and [`write()`] are inverses on the syntax tree shared with AxQL.
+//! `query_ir_v1`, the JSON form of graph queries. [`parse`] and [`write()`] are inverses on the syntax tree that AxQL uses.
 //!
-//! Parsed by hand instead of by derived types: errors for an unknown kind or field name the nearest known one and the place
-//! in the JSON.
+//! The JSON is parsed by hand rather than by derived types, so that an error for an unknown kind or field can name the
+//! most similar known one and the location in the JSON.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use crate::error::{Error, Result};
 use crate::graph::query::axql::{self, Atom, MAX_DISTANCE, MAX_HOPS, Query, Term, check};
 use crate::graph::suggest;
 
-/// Largest limit of the IR.
+/// Highest `limit` in a `query_ir_v1`; lower than that of AxQL.
 pub const MAX_LIMIT: u32 = 200;
 
 const FIELDS: [&str; 9] =
     ["version", "select", "select_vars", "where", "where_atoms", "disjuncts", "limit", "max_hops", "min_confidence"];
 
-/// Parses a query.
+/// Parses a query from its JSON form.
 ///
 /// # Errors
-/// `InvalidArgument` with the place as the field, e.g. `where[1].path`.
+/// `InvalidArgument` with the location in the JSON as the field, e.g. `where[1].path`.
 pub fn parse(value: &Value) -> Result<Query> {
     let place = JsonPath("query_ir_v1".into());
     let map = place.object(value)?;
@@ -53,7 +53,7 @@ pub fn parse(value: &Value) -> Result<Query> {
 
 fn parse_select(place: &JsonPath, map: &Map<String, Value>, query: &Query) -> Result<Vec<String>> {
     let Some((name, value)) = place.one_of(map, &["select", "select_vars"])? else {
-        // Without a selection all variables are selected.
+        // Without a selection, selects all variables.
         return Ok(query.variables().into_iter().map(|(name, _)| name).collect());
     };
     let place = place.field(name);
@@ -173,7 +173,7 @@ fn parse_relations(place: &JsonPath, map: &Map<String, Value>) -> Result<Vec<Str
     map.get("rels").filter(|it| !it.is_null()).map_or(Ok(Vec::new()), |value| place.field("rels").texts(value))
 }
 
-/// Reads an object, or an array of `[key, value]` for repeated keys.
+/// Parses the pairs in a field: an object, or an array of `[key, value]` if keys are repeated.
 fn parse_pairs(place: &JsonPath, map: &Map<String, Value>, key: &'static str) -> Result<Vec<(String, String)>> {
     let place = place.field(key);
     let text = |key: &str, value: &Value| {
@@ -263,7 +263,7 @@ fn is_variable(name: &str) -> bool {
         && characters.all(|it| it.is_alphanumeric() || it == '_')
 }
 
-/// A place in the JSON.
+/// A location in the JSON, e.g. `query_ir_v1.where[1].path`.
 struct JsonPath(String);
 
 impl JsonPath {
@@ -315,7 +315,7 @@ impl JsonPath {
             .ok_or_else(|| self.field(key).unexpected(value, &format!("a whole number from {least} to {most}")))
     }
 
-    /// Returns the one of these fields that exists; two aliases of one field are refused.
+    /// Returns the field of these names that exists. The names are aliases, so two of them at once are an error.
     fn one_of<'a, 'n>(&self, map: &'a Map<String, Value>, names: &[&'n str]) -> Result<Option<(&'n str, &'a Value)>> {
         let found: Vec<(&'n str, &Value)> = names.iter().filter_map(|name| Some((*name, map.get(*name)?))).collect();
         match found.as_slice() {
@@ -332,13 +332,13 @@ impl JsonPath {
     }
 }
 
-/// Writes a query.
+/// Writes a query in its JSON form.
 ///
 /// # Errors
-/// `InvalidArgument` if its limit exceeds that of the IR.
+/// `InvalidArgument` if the limit of the query exceeds `MAX_LIMIT`.
 pub fn write(query: &Query) -> Result<Value> {
     if query.limit.is_some_and(|it| it > MAX_LIMIT) {
-        return Err(Error::invalid(format!("`limit` is at most {MAX_LIMIT} in query_ir_v1")).field("limit"));
+        return Err(Error::invalid(format!("`limit` must be at most {MAX_LIMIT} in query_ir_v1")).field("limit"));
     }
     let mut map = Map::new();
     map.insert("version".into(), json!(1));
@@ -363,7 +363,7 @@ pub fn write(query: &Query) -> Result<Value> {
     Ok(Value::Object(map))
 }
 
-/// Converts through the shortest decimal form, without the extra digits of the wider float.
+/// Converts a number to JSON as the shortest decimal that denotes it, e.g. 0.9 rather than 0.8999999761581421.
 pub(crate) fn shortest_decimal(number: f32) -> Value {
     json!(number.to_string().parse::<f64>().unwrap_or_else(|_| number.into()))
 }

@@ -1,4 +1,4 @@
-//! Graph queries: AxQL and `query_ir_v1` to a plan, its type check and execution.
+//! Graph queries: parses AxQL and `query_ir_v1`, checks their types, plans and executes them.
 
 pub(in crate::graph) mod answer;
 pub(in crate::graph) mod automaton;

@@ -1,4 +1,4 @@
-//! Compiles a conjunction of atoms to steps: resolves names and orders the steps so that intermediate results stay small.
+//! Compiles a conjunction of atoms to a plan: resolves names, and orders the steps so that intermediate results stay small.
 
 use std::collections::HashMap;
 
@@ -10,53 +10,53 @@ use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 use crate::graph::suggest;
 
-/// Estimated growth of a path with repetition over a single edge, for the order of steps.
+/// Estimated number of results of a path with repetition, relative to a single edge; used to order steps.
 const REPETITION_FACTOR: f64 = 20.0;
-/// Estimated share of entities that pass a text condition.
+/// Estimated fraction of entities that meet a text condition; used to order steps.
 const MATCH_SHARE: f64 = 0.1;
 
-/// Results of the index for `fts` over chunk texts, by query text.
+/// Entities of the chunks that the index found for `fts` conditions on `text`, by query text.
 pub(crate) type TextResults = HashMap<String, Vec<NodeIx>>;
 
-/// The attribute of chunks that only the index holds, not the graph.
+/// The attribute with the text of a chunk, which is in the index but not in the graph.
 pub(crate) const TEXT_ATTRIBUTE: &str = "text";
 
-/// The index of a variable or constant in a binding.
+/// Index of a variable, wildcard or constant in a binding of entities.
 pub(crate) type Slot = usize;
 
-/// One condition.
+/// One condition of a plan on the entities in one or two slots.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// The slot is one of these sorted entities.
+    /// The entity in the slot is one of these, which are sorted.
     OneOf(Slot, Vec<NodeIx>),
-    /// The slot has one of these types; `true` requires a fact.
+    /// The entity in the slot has one of these types; `true` requires that it is a fact.
     HasType(Slot, Vec<u16>, bool),
-    /// The slot has a matching value of an attribute.
+    /// The entity in the slot has a matching value of an attribute.
     AttributeMatches(Slot, String, TextMatch),
-    /// The slot has an outgoing edge of each relation, each given by all its numbers.
+    /// The entity in the slot has an outgoing edge of each relation; a relation may have several numbers.
     HasOutgoing(Slot, Vec<Vec<u16>>),
-    /// A path connects the two slots.
+    /// A path leads from the entity in the first slot to the one in the second slot.
     Path(Slot, Slot, Automaton),
 }
 
-/// The ordered steps of a disjunct.
+/// The ordered steps for one disjunct of a query.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
-    /// A description of each step with its estimated number of entities.
+    /// A description of each step with its estimated number of results, for `explain`.
     pub(crate) descriptions: Vec<String>,
     /// Number of slots.
     pub(crate) slots: usize,
-    /// Selected slots.
+    /// Slots of the selected variables, in the order of the query.
     pub(crate) select: Vec<Slot>,
-    /// From this step on all selected slots are bound, so only the existence of a match matters.
+    /// Index of the first step at which all selected slots are bound. From there on, only the existence of a match matters.
     pub(crate) selection_bound_at: usize,
 }
 
-/// Plans one disjunct. Name lookups count down `budget`; when it is used up, names resolve to nothing.
+/// Plans one disjunct. Name lookups are charged to `budget`; once it is used up, names resolve to no entity.
 ///
 /// # Errors
-/// `InvalidArgument` for a name unknown to the schema, with the nearest known name.
+/// `InvalidArgument` for a type or relation that is unknown to the schema, with the most similar known one.
 pub(crate) fn plan_disjunct(
     view: &View,
     query: &Query,
@@ -79,7 +79,7 @@ struct Compiler<'a> {
     query: &'a Query,
     texts: &'a TextResults,
     budget: &'a mut u64,
-    /// The term of each slot; `None` for a wildcard.
+    /// The variable or constant of each slot; `None` for a wildcard.
     slots: Vec<Option<Term>>,
     steps: Vec<Step>,
 }
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         Ok(slot)
     }
 
-    /// Resolves a name. One without an exact match is compared with all names.
+    /// Resolves a name to entities. Without an exact match, compares all names ignoring case, at a higher cost.
     fn resolve_name(&mut self, name: &str) -> Vec<NodeIx> {
         let snapshot = &self.view.snapshot;
         let is_known = !snapshot.nodes_named(name).is_empty() || snapshot.node_by_key(name).is_some();
@@ -153,7 +153,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles all conditions on one entity with a single slot, because each `_` is a different entity.
+    /// Compiles all conditions on one entity with a single slot, because each `_` would get a slot of its own.
     fn compile_shape(
         &mut self,
         term: &Term,
@@ -241,7 +241,7 @@ impl Compiler<'_> {
         self.steps.push(Step::HasType(slot, labels, true));
         for (field, term) in fields {
             let value = self.slot(term)?;
-            // Type inference has already checked field names against their relation.
+            // Does not check the field name again, because type inference has checked it against the relation.
             let automaton =
                 Automaton::new(&Path::Label(field.clone()), None, &mut |it| self.view.snapshot.relation_numbers(it));
             self.steps.push(Step::Path(slot, value, automaton));
@@ -269,12 +269,12 @@ impl Step {
         }
     }
 
-    /// Estimates the number of entities for each binding so far; 0 for a cheap check.
+    /// Estimates the number of results for each binding so far; 0 for a cheap check of bound slots.
     fn estimate(&self, view: &View, bound: &[bool]) -> f64 {
         let snapshot = &view.snapshot;
         let nodes = (snapshot.nodes() as f64).max(1.0);
         if self.bound_slots().iter().all(|it| bound[*it]) {
-            // Cheap checks precede walks.
+            // Orders cheap checks before path searches.
             return if matches!(self, Step::Path(_, _, automaton) if automaton.single_edge().is_none()) {
                 0.5
             } else {
@@ -305,12 +305,12 @@ impl Step {
     fn describe(&self, slots: &[Option<Term>]) -> String {
         let name = |slot: &Slot| slots[*slot].as_ref().map_or_else(|| format!("_{slot}"), Term::to_string);
         match self {
-            Step::OneOf(slot, among) => format!("{} is one of {}", name(slot), among.len()),
+            Step::OneOf(slot, among) => format!("{} is one of {} entities", name(slot), among.len()),
             Step::HasType(slot, labels, fact) => {
-                format!("{} is a {} of {} types", name(slot), if *fact { "fact" } else { "node" }, labels.len())
+                format!("{} is a {} of one of {} types", name(slot), if *fact { "fact" } else { "node" }, labels.len())
             }
             Step::AttributeMatches(slot, key, test) => format!("{}.{key} {}", name(slot), test.describe()),
-            Step::HasOutgoing(slot, relations) => format!("{} has {} relations", name(slot), relations.len()),
+            Step::HasOutgoing(slot, relations) => format!("{} has edges of {} relations", name(slot), relations.len()),
             Step::Path(left, right, automaton) if automaton.single_edge().is_some() => {
                 format!("{} has an edge to {}", name(left), name(right))
             }
@@ -319,7 +319,7 @@ impl Step {
     }
 }
 
-/// Orders the steps greedily by estimated result size.
+/// Orders the steps greedily: next is always the step with the lowest estimate. Also returns their descriptions.
 fn order_steps(view: &View, mut steps: Vec<Step>, slots: &[Option<Term>]) -> (Vec<Step>, Vec<String>) {
     let mut bound = vec![false; slots.len()];
     let (mut ordered, mut words) = (Vec::new(), Vec::new());

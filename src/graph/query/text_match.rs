@@ -1,13 +1,13 @@
-//! Matches attribute texts: substring, words, edit distance.
+//! Conditions on the text of an attribute: substring, words, edit distance.
 
-/// A condition on one value.
+/// A condition on the value of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum TextMatch {
-    /// Contains this lower-case text.
+    /// The value contains this lower-case text.
     Contains(String),
-    /// Contains each of these lower-case words.
+    /// The value contains each of these lower-case words.
     AllWords(Vec<String>),
-    /// Within this edit distance of this lower-case text.
+    /// The value is within this edit distance of this lower-case text.
     EditDistance(String, u32),
 }
 
@@ -24,7 +24,7 @@ impl TextMatch {
         TextMatch::EditDistance(needle.to_lowercase(), most)
     }
 
-    /// Returns whether a value matches. A query without words matches nothing.
+    /// Returns whether a value meets the condition, ignoring case. A query without words matches nothing.
     pub(crate) fn matches(&self, value: &str) -> bool {
         match self {
             TextMatch::Contains(needle) => value.to_lowercase().contains(needle),
@@ -49,7 +49,7 @@ impl TextMatch {
     }
 }
 
-/// Returns the words of a text in lower case: runs of letters and digits.
+/// Returns the words of a text (runs of letters and digits) in lower case.
 pub(crate) fn lowercase_words(text: &str) -> impl Iterator<Item = String> {
     text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).map(str::to_lowercase)
 }

@@ -1,4 +1,4 @@
-//! Type inference and checking: adds the types that the schema implies, and reports contradictions.
+//! Type inference for queries: adds the types that the schema implies, and reports contradictions.
 
 use crate::error::{Error, Result};
 use crate::graph::query::axql::{Atom, Path, Query, Term};
@@ -6,7 +6,7 @@ use crate::graph::snapshot::Snapshot;
 use crate::graph::suggest;
 use crate::model::GraphRelation;
 
-/// A type that a variable must have, and the reason.
+/// A type that a variable must have, and what requires it.
 struct TypeClaim {
     variable: String,
     schema: String,
@@ -14,11 +14,11 @@ struct TypeClaim {
     because: String,
 }
 
-/// Returns the query with the types that its relations imply.
+/// Returns the query with the types that its relations and facts imply for its variables.
 ///
 /// # Errors
-/// `InvalidArgument` for a variable that would need two types without a common entity, and for a field that its relation
-/// does not have.
+/// `InvalidArgument` if a variable would need two types that no entity can have at once, or if a fact has a field that its
+/// relation does not have.
 pub(crate) fn infer_types(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     let mut query = query.clone();
     if snapshot.schema.is_empty() {
@@ -41,7 +41,7 @@ pub(crate) fn infer_types(snapshot: &Snapshot, query: &Query) -> Result<Query> {
     Ok(query)
 }
 
-/// Returns whether a type is already stated without its schema.
+/// Returns whether the query already states an implied type, without the name of its schema.
 fn is_stated(atoms: &[Atom], implied: &Atom) -> bool {
     let Atom::Type { term: wanted, type_name: full } = implied else { return false };
     atoms.iter().any(|it| {
@@ -84,7 +84,7 @@ fn stated_type(snapshot: &Snapshot, term: &Term, name: &str) -> Vec<TypeClaim> {
     }
 }
 
-/// Returns the relation with this name, if exactly one schema declares it and no edge outside that schema has its name.
+/// Returns the relation with this name, if exactly one schema declares it and all edges with this name belong to it.
 fn unique_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str, &'a GraphRelation)> {
     let relations = snapshot.schema.relations(name);
     let [(schema, relation)] = relations.as_slice() else { return None };
@@ -94,7 +94,7 @@ fn unique_relation<'a>(snapshot: &'a Snapshot, name: &'a str) -> Option<(&'a str
 
 fn type_claim(snapshot: &Snapshot, term: &Term, (schema, type_name): (&str, &str), because: &str) -> Option<TypeClaim> {
     let Term::Var(variable) = term else { return None };
-    // A field type that no schema declares implies nothing.
+    // A field type that its schema does not declare implies no type.
     let known = snapshot.schema.types(type_name).into_iter().any(|(it, _)| it == schema);
     known.then(|| TypeClaim {
         variable: variable.clone(),

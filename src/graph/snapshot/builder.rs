@@ -1,19 +1,19 @@
-//! Builds a [`Snapshot`]: the first from all sources, later ones from the present snapshot and the changed sources.
+//! Builds a [`Snapshot`]: the first one from all sources, later ones from the previous snapshot and the changed sources.
 //!
-//! Both use the same code, since the first snapshot extends an empty one. The builder drops the statements of changed and
-//! deleted sources, adds the new ones, and copies everything else in order without reading its sources. The result does not
-//! depend on the history:
+//! Both cases use the same code, because the first snapshot extends an empty one. The builder drops the statements of
+//! changed and deleted sources, adds the new ones, and copies everything else in order without reading its sources. The
+//! result does not depend on the history of changes:
 //!
-//! - sources are ordered by their numbers in the store, entities by theirs, types and relations by name, and edges with the
-//!   same ends and relation by source, then by position in it;
-//! - an entity keeps the statements of all its sources, because the first one counts and may go;
-//! - an edge keeps the names of its ends where they are not the keys of the resolved entities, and an edge without a
-//!   resolved end is kept apart. A name resolves differently only after an entity with that key, an alias with that name,
-//!   or an entity of such an alias came or went. Only edges with such names are resolved again;
-//! - schemas are kept with their sources, because the first of a name counts.
+//! - sources are ordered by their numbers in the store, entities by their ids, types and relations by name, and edges with
+//!   the same ends and relation by source, then by position in the source;
+//! - an entity keeps the statements of all its sources, because the first one counts and may be dropped later;
+//! - an edge keeps the names of its ends if they are not the keys of the resolved entities, and an edge with an unresolved
+//!   end is kept in a separate list. A name can resolve differently only after an entity with this key, an alias with this
+//!   name, or an entity with such an alias was added or dropped. Only edges with such names are resolved again;
+//! - schemas are kept with their sources, because of several schemas with the same name the first one counts.
 //!
-//! Only string numbers differ, and no visible result may depend on their order. Strings are never removed;
-//! [`Snapshot::has_excess_strings`] reports when so many are unused that a full rebuild is better.
+//! Only the numbers of strings depend on the history, so no visible result may depend on their order. Strings are never
+//! removed; [`Snapshot::has_excess_strings`] reports when so many are unused that a full rebuild is better.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::graph::snapshot::interner::{InternerBuilder, Symbol};
 use crate::graph::snapshot::{Alias, EdgeStatement, EndNames, EvidenceSpan, Label, Snapshot, SourceInfo};
 use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSchema, GraphSource};
 
-/// Types and relations have 16-bit numbers.
+/// Maximum number of types and of relations, because they have 16-bit numbers. More are an error.
 const MAX_LABELS: usize = u16::MAX as usize;
 
-/// Collects changes of a snapshot.
+/// Collects the changes that lead from one snapshot to the next.
 #[derive(Default)]
 pub struct Builder {
     pub(in crate::graph) old: Arc<Snapshot>,
@@ -36,21 +36,21 @@ pub struct Builder {
     pub(in crate::graph) changes: Changes,
 }
 
-/// The present statements of the changed sources. Origins are indexes into `origins`.
+/// The new statements of the changed sources. Origins are indices into `origins`.
 #[derive(Default)]
 pub(in crate::graph) struct Changes {
-    /// Sources with outdated statements.
+    /// Numbers of the sources whose old statements are dropped.
     pub(in crate::graph) outdated: HashSet<i64>,
     pub(in crate::graph) origins: Vec<Arc<SourceInfo>>,
     pub(in crate::graph) schemas: Vec<(u32, Arc<GraphSchema>)>,
     pub(in crate::graph) entities: Vec<NewEntity>,
-    /// Attributes, grouped by entity.
+    /// Attributes (key and value) of all entities, grouped by entity.
     pub(in crate::graph) attributes: Vec<(Symbol, Symbol)>,
     pub(in crate::graph) aliases: Vec<Alias>,
     pub(in crate::graph) edges: Vec<EdgeStatement>,
 }
 
-/// An entity as stated by one source.
+/// An entity as one changed source states it.
 pub(in crate::graph) struct NewEntity {
     pub(in crate::graph) id: u32,
     pub(in crate::graph) origin: u32,
@@ -58,11 +58,11 @@ pub(in crate::graph) struct NewEntity {
     pub(in crate::graph) name: Symbol,
     pub(in crate::graph) label: u16,
     pub(in crate::graph) fact: bool,
-    /// Its attributes, as a range of [`Changes::attributes`].
+    /// The attributes of the entity, as a range of [`Changes::attributes`].
     pub(in crate::graph) attributes: (usize, usize),
 }
 
-/// Labels by number: those of the old snapshot, then new ones.
+/// Types or relations by number: first those of the old snapshot, then new ones.
 #[derive(Default)]
 pub(in crate::graph) struct Labels {
     pub(in crate::graph) all: Vec<Label>,
@@ -80,7 +80,8 @@ impl Labels {
         }
         if self.all.len() == MAX_LABELS {
             let message = format!("the graph has more than {MAX_LABELS} types or relations");
-            return Err(Error::new(ErrorCode::ResourceExhausted, message).hint("use attributes for values"));
+            return Err(Error::new(ErrorCode::ResourceExhausted, message)
+                .hint("store values as attributes, not as types or relations"));
         }
         let number = self.all.len() as u16;
         self.all.push(label);
@@ -90,7 +91,7 @@ impl Labels {
 }
 
 impl Builder {
-    /// Starts from a snapshot.
+    /// Starts from an existing snapshot.
     pub fn extending(old: Arc<Snapshot>) -> Builder {
         Builder {
             symbols: InternerBuilder::extending(&old.symbols),
@@ -101,16 +102,16 @@ impl Builder {
         }
     }
 
-    /// Drops the statements of a source.
+    /// Drops all statements of a source.
     pub fn drop_source(&mut self, number: i64) {
         self.changes.outdated.insert(number);
     }
 
-    /// Replaces the statements of a source. Sources must come in the order of their numbers; `id` returns the public number
-    /// of a key.
+    /// Replaces all statements of a source. Sources must be added in the order of their numbers; `id` returns the id of the
+    /// entity with a key.
     ///
     /// # Errors
-    /// Too many types or relations.
+    /// The graph has too many types or relations.
     pub fn add_source(
         &mut self,
         number: i64,
@@ -123,7 +124,7 @@ impl Builder {
         let path = (!source.path.is_empty()).then(|| source.path.clone().into());
         self.changes.origins.push(Arc::new(SourceInfo { number, name: source.name.clone(), path }));
         for node in part.nodes {
-            // Every key got a number when its part was stored.
+            // All keys have an id, because storing the part assigned one to each.
             if let Some(id) = id(&node.key) {
                 self.add_entity(&node, id, origin)?;
             }

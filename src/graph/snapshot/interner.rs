@@ -1,60 +1,60 @@
-//! Interned strings: one copy of each, identified by a number.
+//! Interned strings: each distinct string is stored once and identified by a number, its symbol.
 
 use std::collections::HashMap;
 
-/// The number of a string.
+/// The number of an interned string.
 pub(crate) type Symbol = u32;
 
-/// Immutable interned strings: some 12 bytes each beside their text.
+/// Immutable table of interned strings; each takes some 12 bytes besides its text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interner {
     text: String,
-    /// End of each string. The texts of a large warehouse exceed 4 GiB.
+    /// End of each string in `text`; `usize`, because the texts of many files may exceed 4 GiB.
     ends: Vec<usize>,
-    /// Symbols in the order of their texts.
+    /// All symbols, sorted by their texts.
     sorted: Vec<Symbol>,
 }
 
 impl Interner {
-    /// Returns a string.
+    /// Returns the text of a symbol.
     pub(crate) fn get(&self, symbol: Symbol) -> &str {
         let index = symbol as usize;
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.text[start..self.ends[index]]
     }
 
-    /// Returns the number of a known string.
+    /// Returns the symbol of a text, if the text is in the table.
     pub(crate) fn find(&self, text: &str) -> Option<Symbol> {
         self.sorted.binary_search_by(|it| self.get(*it).cmp(text)).ok().map(|at| self.sorted[at])
     }
 
-    /// Number of strings.
+    /// Returns the number of strings.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.text.capacity() + self.ends.capacity() * size_of::<usize>() + self.sorted.capacity() * size_of::<Symbol>()
     }
 }
 
-/// Collects strings.
+/// Collects the strings of a new table.
 #[derive(Debug, Default)]
 pub(crate) struct InternerBuilder {
-    /// The previous strings, then new ones; `sorted` covers only the previous ones.
+    /// The existing strings, then the new ones; `sorted` covers only the existing ones until `build`.
     symbols: Interner,
-    /// Strings added or looked up so far.
+    /// Symbols of the strings that were added or looked up so far.
     numbers: HashMap<Box<str>, Symbol>,
 }
 
 impl InternerBuilder {
-    /// Starts with existing strings, which keep their numbers.
+    /// Starts with the strings of an existing table, which keep their symbols.
     pub(crate) fn extending(symbols: &Interner) -> InternerBuilder {
         InternerBuilder { symbols: symbols.clone(), numbers: HashMap::new() }
     }
 
-    /// Returns the number of a string, new or known.
+    /// Returns the symbol of a string; adds the string if it is new.
     pub(crate) fn add(&mut self, text: &str) -> Symbol {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -68,7 +68,7 @@ impl InternerBuilder {
         number
     }
 
-    /// Returns the collected strings.
+    /// Returns the table of all strings.
     pub(crate) fn build(self) -> Interner {
         let mut symbols = self.symbols;
         drop(self.numbers);
@@ -77,7 +77,7 @@ impl InternerBuilder {
         let mut sorted = Vec::with_capacity(symbols.ends.len());
         let mut rest = symbols.sorted.as_slice();
         for symbol in new {
-            // New strings are few among many: binary search finds their places, and the ranges between are copied.
+            // Few strings are new, so finds the position of each by binary search, and copies the range before it.
             let (before, after) = rest.split_at(rest.partition_point(|it| symbols.get(*it) < symbols.get(symbol)));
             sorted.extend_from_slice(before);
             sorted.push(symbol);

@@ -1,4 +1,4 @@
-//! Merges the previous snapshot with the statements of changed sources; see [`crate::graph::snapshot::builder`] for the rules.
+//! Merges the previous snapshot with the changes of its sources; see [`crate::graph::snapshot::builder`] for the rules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::graph::snapshot::{
     Alias, CsrRows, EdgeIx, EdgeStatement, EndNames, EntityStatement, Label, NodeIx, Snapshot, SourceInfo,
 };
 
-/// Replaces the number of a deleted item.
+/// Stands for the new number of an item that the next snapshot does not have.
 pub(in crate::graph) const DELETED: u32 = u32::MAX;
 
-/// An edge with resolved ends.
+/// An edge whose ends are resolved to entities.
 struct ResolvedEdge {
     source: NodeIx,
     target: NodeIx,
@@ -22,29 +22,29 @@ struct ResolvedEdge {
     statement: EdgeStatement,
 }
 
-/// Maps numbers of the old snapshot and of the changes to those of the next one.
+/// Builds the next snapshot, and maps the numbers of the old snapshot and of the changes to those of the next one.
 struct Merger {
     old: Arc<Snapshot>,
-    /// New numbers of old origins.
+    /// For each origin of the old snapshot, its number in the next one.
     origins: Vec<u32>,
     labels: Vec<u16>,
     relations: Vec<u16>,
-    /// New numbers of old entities.
+    /// For each entity of the old snapshot, its index in the next one.
     nodes: Vec<NodeIx>,
-    /// By symbol: names that may resolve differently now.
+    /// For each symbol, whether it is the key or alias of a changed entity, so that an edge may resolve it differently now.
     touched: Vec<bool>,
     next: Snapshot,
 }
 
 impl Builder {
-    /// Builds the snapshot.
+    /// Builds the next snapshot from the old one and the changes.
     pub fn build(self) -> Snapshot {
         let Builder { old, symbols, labels, relations, changes: mut said } = self;
         let symbols = symbols.build();
         let (all, kept, new) = merge_origins(&old, &said.outdated, std::mem::take(&mut said.origins));
         said.renumber(&new);
         said.entities.sort_by_key(|it| (it.id, it.origin));
-        // A repeated statement of one source about an entity is ignored.
+        // Takes the first statement of a source about an entity, and ignores repetitions.
         let first = said.entities.chunk_by(|one, other| (one.id, one.origin) == (other.id, other.origin));
         let stated = first.map(|it| it[0].label);
         let lives = |origin: u32| kept[origin as usize] != DELETED;
@@ -68,7 +68,7 @@ impl Builder {
 }
 
 impl Changes {
-    /// Replaces origin numbers by their positions among all origins.
+    /// Replaces the origin numbers by the positions that these origins have in the next snapshot.
     fn renumber(&mut self, places: &[u32]) {
         let place = |origin: &mut u32| *origin = places[*origin as usize];
         self.entities.iter_mut().for_each(|it| place(&mut it.origin));
@@ -78,7 +78,7 @@ impl Changes {
     }
 }
 
-/// Merges old and new origins by number. Returns them with the new positions of the old and of the new ones.
+/// Merges old and new origins, sorted by number. Also returns the new position of each old origin and of each new one.
 fn merge_origins(
     old: &Snapshot,
     gone: &HashSet<i64>,
@@ -105,7 +105,7 @@ fn merge_origins(
     (all, kept, added)
 }
 
-/// Returns the used labels by name, and the new number of each label.
+/// Returns the used labels, sorted by name, and for each label its new number.
 fn used_in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Interner) -> (Vec<Label>, Vec<u16>) {
     let mut is_used = vec![false; labels.all.len()];
     used.for_each(|it| is_used[it as usize] = true);
@@ -122,7 +122,7 @@ fn used_in_order(labels: Labels, used: impl Iterator<Item = u16>, symbols: &Inte
     (order.iter().map(|it| labels.all[*it as usize]).collect(), numbers)
 }
 
-/// Merges two sorted sequences; equal items of the first come first.
+/// Merges two sorted sequences. Of equal items, those of the first sequence come first.
 fn merge_sorted<T, K: Ord>(
     one: impl Iterator<Item = T>,
     other: impl Iterator<Item = T>,
@@ -136,7 +136,7 @@ fn merge_sorted<T, K: Ord>(
     })
 }
 
-/// Rows of the collected entities, with the entity of each row.
+/// Statements and attributes of the entities merged so far, each with the entity that it belongs to.
 #[derive(Default)]
 struct CollectedRows {
     holder_of: Vec<NodeIx>,
@@ -157,7 +157,7 @@ impl Merger {
         self.next.schemas = all;
     }
 
-    /// Merges the statements about entities by number, and those about each entity by origin.
+    /// Merges old and new statements about entities, ordered by the id of the entity, then by origin.
     fn merge_entities(&mut self, said: &[NewEntity], attributes: &[(Symbol, Symbol)]) {
         let mut groups = said.chunk_by(|one, other| one.id == other.id).peekable();
         let mut collected = CollectedRows::default();
@@ -177,7 +177,7 @@ impl Merger {
         self.next.index_nodes();
     }
 
-    /// Adds an entity with its remaining and new statements, if it has any.
+    /// Adds an entity with its remaining old statements and its new ones; skips an entity without any.
     fn merge_entity(
         &mut self,
         known: Option<NodeIx>,
@@ -224,7 +224,7 @@ impl Merger {
         next.is_fact_of.push(holder.fact);
     }
 
-    /// Merges the attributes of an entity in the order of their texts.
+    /// Merges the old and new attributes of an entity, sorted by the texts of key and value.
     fn merge_attributes(
         &self,
         known: Option<NodeIx>,
@@ -300,7 +300,7 @@ impl Merger {
         self.copy_edges(&old, new, order);
     }
 
-    /// Copies the edges with unchanged ends, merged with new ones.
+    /// Copies the edges whose ends are unchanged, merged with the newly resolved ones.
     fn copy_edges<K: Ord>(&mut self, old: &Snapshot, new: Vec<ResolvedEdge>, order: impl Fn(&ResolvedEdge) -> K) {
         let mut next = std::mem::take(&mut self.next);
         let place = |it: NodeIx| self.nodes[it as usize];
@@ -327,14 +327,14 @@ impl Merger {
         touched(named.source) || touched(named.target) || named.fact.is_some_and(touched)
     }
 
-    /// Translates a statement of the old snapshot to new numbers; `None` if its source was dropped.
+    /// Translates a statement of the old snapshot to the numbers of the next one; `None` if its source was dropped.
     fn renumber(&self, said: EdgeStatement) -> Option<EdgeStatement> {
         let origin = self.new_origin(said.origin)?;
         Some(EdgeStatement { origin, relation: self.relations[said.relation as usize], ..said })
     }
 }
 
-/// As `dedup_by_key`, applied to the items from `first` on, where equal items are adjacent.
+/// Like `dedup_by_key`, but for the items from index `first` on; items with equal keys must be adjacent.
 fn dedup_tail<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl Fn(&T) -> K) {
     let mut end = first;
     for at in first..all.len() {
@@ -346,11 +346,11 @@ fn dedup_tail<T: Copy, K: PartialEq>(all: &mut Vec<T>, first: usize, key: impl F
     all.truncate(end);
 }
 
-/// Iterates over the edges of a snapshot as stated by their sources, in order.
+/// Iterator over the edges of a snapshot as their sources state them, in the order of the snapshot.
 struct EdgeStatements<'a> {
     snapshot: &'a Snapshot,
     next: EdgeIx,
-    // Remaining entries of the sparse columns.
+    // Entries of edges not visited yet, in each of the lists that have entries for few edges only.
     evidence: &'a [(EdgeIx, crate::graph::snapshot::EvidenceSpan)],
     attributes: &'a [(EdgeIx, Symbol, Symbol)],
     derived: &'a [(EdgeIx, NodeIx)],
@@ -396,7 +396,7 @@ impl Iterator for EdgeStatements<'_> {
     }
 }
 
-/// Splits the matching prefix off a list.
+/// Splits the leading items that pass off a list, and returns them.
 fn split_prefix<'a, T>(list: &mut &'a [T], passes: impl Fn(&T) -> bool) -> &'a [T] {
     let (taken, rest) = list.split_at(list.iter().take_while(|it| passes(it)).count());
     *list = rest;
@@ -420,7 +420,7 @@ impl Snapshot {
         self.by_attribute.dedup();
     }
 
-    /// Reserves memory for edges and returns a buffer for their targets.
+    /// Reserves memory for this many edges, and returns a buffer for their targets.
     fn reserve_edges(&mut self, edges: usize) -> Vec<NodeIx> {
         self.sources.reserve_exact(edges);
         self.relation_of.reserve_exact(edges);
@@ -430,7 +430,7 @@ impl Snapshot {
         Vec::with_capacity(edges)
     }
 
-    /// Adds the next edge in order.
+    /// Adds the next edge; edges must come in the order of the snapshot.
     fn push_edge(&mut self, edge: ResolvedEdge, targets: &mut Vec<NodeIx>) {
         let ResolvedEdge { source, target, fact, statement: said } = edge;
         let number = self.sources.len() as EdgeIx;

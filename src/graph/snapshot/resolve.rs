@@ -1,4 +1,4 @@
-//! Resolves the ends of edges to entities, by keys or aliases.
+//! Resolves the ends of edges, which sources give as keys or aliases, to the entities of a snapshot.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,21 +7,21 @@ use crate::graph::extract::{FOLDERS_ATTRIBUTE, FolderMatch, folder_match, is_nam
 use crate::graph::snapshot::interner::Symbol;
 use crate::graph::snapshot::{Alias, EdgeStatement, NodeIx, Snapshot, SourceInfo};
 
-/// Resolves ends in a snapshot that has its entities and aliases.
+/// Resolver of edge ends in a snapshot that already has all its entities and aliases.
 pub(in crate::graph) struct EndResolver<'a> {
     snapshot: &'a Snapshot,
-    /// Entity by key symbol.
+    /// For each symbol, the entity with this key.
     node_by_key: Vec<Option<NodeIx>>,
-    /// Cache: the first entity of an alias.
+    /// Cache: for each alias, the first entity that has it.
     first_by_alias: HashMap<Symbol, Option<NodeIx>>,
-    /// Cache: the nearest files of a name, and of a name within folders.
+    /// Cache: for each name, with or without qualifying folders, the nearest files with this name.
     nearest_by_name: HashMap<(Symbol, Option<Symbol>), NearestFiles<'a>>,
 }
 
-/// Distance of a file below a folder: depth, whether it is not a note, path, entity.
+/// Sort key of a file below a folder, best first: number of path components, whether it is not a note, path, entity.
 type Rank<'a> = (usize, bool, &'a Path, NodeIx);
 
-/// The nearest file below each folder.
+/// For each folder, the nearest file below it.
 type NearestFiles<'a> = HashMap<&'a Path, Rank<'a>>;
 
 impl<'a> EndResolver<'a> {
@@ -33,15 +33,15 @@ impl<'a> EndResolver<'a> {
         EndResolver { snapshot, node_by_key, first_by_alias: HashMap::new(), nearest_by_name: HashMap::new() }
     }
 
-    /// Returns source, target and fact of an edge; `None` if an end is unresolved.
+    /// Returns source, target and fact of an edge; `None` if one of its ends matches no entity.
     pub(in crate::graph) fn resolve(&mut self, said: &EdgeStatement) -> Option<(NodeIx, NodeIx, Option<NodeIx>)> {
         let (source, target) = (self.resolve_name(said.ends.source, said)?, self.resolve_name(said.ends.target, said)?);
-        // A file with a unique content or name is its own alias.
+        // Drops a link from a file to itself by alias: a file with a unique content or name has that alias too.
         let loops = source == target && self.node_by_key[said.ends.target as usize].is_none();
         (!loops).then(|| (source, target, said.ends.fact.and_then(|it| self.resolve_name(it, said))))
     }
 
-    /// Returns the entity with this key; else the nearest file of a name, or the first entity with the alias.
+    /// Returns the entity with this key; without one, the nearest file with this name, or the first entity with this alias.
     fn resolve_name(&mut self, key: Symbol, said: &EdgeStatement) -> Option<NodeIx> {
         if let Some(node) = self.node_by_key[key as usize] {
             return Some(node);
@@ -63,7 +63,8 @@ impl<'a> EndResolver<'a> {
         found
     }
 
-    /// Returns the file with the fewest folders between it and `folder`; ties prefer a note, then the first path.
+    /// Returns the file with the fewest folders between it and `folder`. Among equally near files, notes come first, then
+    /// the first path.
     fn nearest_file(&mut self, alias: Symbol, within: Option<Symbol>, folder: &Path) -> Option<NodeIx> {
         let (snapshot, keyed) = (self.snapshot, &self.node_by_key);
         let beneath = self.nearest_by_name.entry((alias, within)).or_insert_with(|| {
@@ -77,7 +78,7 @@ impl<'a> EndResolver<'a> {
             }
             beneath
         });
-        // For each ancestor folder, the distance is the way up to it plus the way down.
+        // Takes the shortest way: for each folder above, the distance is the way up to it plus the way down to the file.
         let depth = folder.components().count();
         let ways = folder.ancestors().filter_map(|above| {
             let (below, other, path, node) = *beneath.get(above)?;
@@ -88,12 +89,12 @@ impl<'a> EndResolver<'a> {
     }
 }
 
-/// Returns the folders that a name was qualified with.
+/// Returns the folders that an edge gives before the name of its target, if any.
 fn qualifying_folders(snapshot: &Snapshot, said: &EdgeStatement) -> Option<Symbol> {
     said.attributes.iter().find(|it| snapshot.symbols.get(it.0) == FOLDERS_ATTRIBUTE).map(|it| it.1)
 }
 
-/// Returns the files of a name. With folders, only files in them; exact matches from the root exclude others.
+/// Returns the files with a name. With qualifying folders, only files in them; if some match from the root, only those.
 fn files_named<'a>(
     snapshot: &'a Snapshot,
     keyed: &[Option<NodeIx>],
@@ -129,12 +130,12 @@ mod tests {
     use crate::graph::snapshot::builder::Builder;
     use crate::model::{GraphEdge, GraphNode, GraphPart, GraphSource};
 
-    /// Checks the files that a link in `from` resolves to, if all of `named` have its name.
+    /// Checks which files a link in `from` resolves to, if all files of `named` have the name of its target.
     fn check(from: &str, named: &[&str], expected: &[&str]) {
         check_within("", from, named, expected);
     }
 
-    /// As [`check`], for a link qualified with folders.
+    /// As [`check`], for a link that gives folders before the name.
     fn check_within(folders: &str, from: &str, named: &[&str], expected: &[&str]) {
         let mut builder = Builder::default();
         for (path, number) in named.iter().chain([&from]).zip(0..) {
@@ -185,7 +186,7 @@ mod tests {
         check_within("X/B", "/w/b/n.md", &files, &["/w/x/b/1.md"]);
         check_within("c", "/w/b/n.md", &files, &[]);
         check_within("xb", "/w/b/n.md", &["/w/x/b/1.md"], &[]);
-        // A path from the root precedes nearer files; otherwise the nearest file counts.
+        // A path that matches from the root precedes nearer files; otherwise the nearest file counts.
         check_within("b", "/w/x/n.md", &files, &["/w/b/1.md"]);
         check_within("b", "/w/y/n.md", &["/w/x/b/1.md", "/w/y/b/1.md"], &["/w/y/b/1.md"]);
     }

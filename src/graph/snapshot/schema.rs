@@ -1,18 +1,18 @@
-//! The meaning of types and relations, as declared by schemas.
+//! Type hierarchy and relations of the graph, as declared by the schemas of imports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::model::{GraphRelation, GraphSchema};
 
-/// The schemas of a snapshot.
+/// All schemas of a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaSet {
     schemas: Vec<Arc<GraphSchema>>,
 }
 
 impl SchemaSet {
-    /// Combines schemas; the first of each name counts.
+    /// Combines schemas. Of several schemas with the same name, the first one counts.
     pub(crate) fn new(schemas: impl IntoIterator<Item = Arc<GraphSchema>>) -> SchemaSet {
         let mut kept: Vec<Arc<GraphSchema>> = Vec::new();
         for schema in schemas {
@@ -23,7 +23,7 @@ impl SchemaSet {
         SchemaSet { schemas: kept }
     }
 
-    /// Returns whether there is no schema.
+    /// Returns whether no schema is declared.
     pub(crate) fn is_empty(&self) -> bool {
         self.schemas.is_empty()
     }
@@ -33,7 +33,7 @@ impl SchemaSet {
         &self.schemas
     }
 
-    /// Returns schema and bare name of every type that a name denotes: `S.T` in that schema, `T` in all schemas.
+    /// Returns schema and unqualified name of every type that a name denotes: `S.T` in schema `S` only, `T` in all schemas.
     pub(crate) fn types<'a>(&'a self, name: &'a str) -> Vec<(&'a str, &'a str)> {
         let within = |schema: &'a Arc<GraphSchema>| {
             let bare = unqualified_name(schema, name);
@@ -55,11 +55,11 @@ impl SchemaSet {
         self.schemas.iter().flat_map(within).collect()
     }
 
-    /// Returns a type of a schema with all its subtypes.
+    /// Returns the names of a type of a schema and of all its direct and indirect subtypes.
     pub(crate) fn subtypes(&self, schema: &str, name: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::from([name.to_string()]);
         let Some(schema) = self.schemas.iter().find(|it| it.name == schema) else { return found };
-        // Terminates on a cycle of supertypes too: no type is added twice.
+        // Adds each type only once, so the loop also terminates if supertypes form a cycle.
         loop {
             let next: Vec<String> = schema
                 .types
@@ -74,14 +74,15 @@ impl SchemaSet {
         }
     }
 
-    /// Returns whether an entity can have both types of one schema: they share a subtype, or one is unknown.
+    /// Returns whether an entity can have both types of a schema, because one type has a subtype (or itself) that is also a
+    /// subtype of the other.
     pub(crate) fn share_subtype(&self, schema: &str, one: &str, other: &str) -> bool {
         let one = self.subtypes(schema, one);
         self.subtypes(schema, other).iter().any(|it| one.contains(it))
     }
 }
 
-/// Returns a name without the prefix of this schema.
+/// Returns a name without the prefix `S.` of schema `S`; other names are returned unchanged.
 fn unqualified_name<'a>(schema: &GraphSchema, name: &'a str) -> &'a str {
     name.strip_prefix(schema.name.as_str()).and_then(|it| it.strip_prefix('.')).unwrap_or(name)
 }

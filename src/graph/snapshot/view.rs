@@ -1,34 +1,34 @@
-//! A snapshot restricted to a scope, to contexts and to a minimum confidence. Everything outside is hidden.
+//! A snapshot limited to a scope, to contexts and to a minimum confidence. Callers do not see anything else.
 
 use std::sync::Arc;
 
 use crate::graph::snapshot::{EdgeIx, NodeIx, Snapshot};
 use crate::model::{IN_CONTEXT, Scope};
 
-/// A restricted snapshot. Cheap to clone.
+/// A limited snapshot. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// Visibility by origin; `None` when all origins are visible.
+    /// For each origin, whether it is visible; `None` if all origins are.
     visible_origins: Option<Arc<Vec<bool>>>,
-    /// Hidden facts by entity; `None` when all facts are visible.
+    /// For each entity, whether it is a hidden fact; `None` if all facts are visible.
     hidden_facts: Option<Arc<Vec<bool>>>,
     min_confidence: f32,
 }
 
 impl View {
-    /// Restricts a snapshot to a scope.
+    /// Limits a snapshot to the statements of the sources in a scope.
     pub(crate) fn new(snapshot: Arc<Snapshot>, scope: &Scope) -> View {
         let visible_origins = snapshot.visible_origins(scope).map(Arc::new);
         View { snapshot, visible_origins, hidden_facts: None, min_confidence: 0.0 }
     }
 
-    /// Also hides edges with less confidence.
+    /// Also hides the edges below a minimum confidence.
     pub(crate) fn with_min_confidence(self, confidence: Option<f32>) -> View {
         View { min_confidence: confidence.unwrap_or(0.0), ..self }
     }
 
-    /// Also hides the facts that hold in none of these contexts.
+    /// Also hides the facts that hold in none of these contexts, and the edges derived from them.
     pub(crate) fn with_contexts(self, contexts: &[NodeIx]) -> View {
         let snapshot = &self.snapshot;
         let mut closed = snapshot.is_fact_of.clone();
@@ -42,24 +42,24 @@ impl View {
         View { hidden_facts: Some(Arc::new(closed)), ..self }
     }
 
-    /// Returns whether everything is visible, except for edges below the minimum confidence.
+    /// Returns whether all entities and origins are visible; edges below the minimum confidence may still be hidden.
     pub(crate) fn is_whole(&self) -> bool {
         self.visible_origins.is_none() && self.hidden_facts.is_none()
     }
 
-    /// Returns whether statements of an origin are visible.
+    /// Returns whether the statements of an origin are visible.
     pub(crate) fn is_origin_visible(&self, origin: u32) -> bool {
         self.visible_origins.as_ref().is_none_or(|open| open[origin as usize])
     }
 
-    /// Returns whether an entity is visible.
+    /// Returns whether an entity is visible: a visible origin states it, and it is not a hidden fact.
     pub(crate) fn is_visible(&self, node: NodeIx) -> bool {
         let stated = || self.snapshot.statements.row(node).iter().any(|it| self.is_origin_visible(it.origin));
         let holds = self.hidden_facts.as_ref().is_none_or(|closed| !closed[node as usize]);
         holds && (self.visible_origins.is_none() || stated())
     }
 
-    /// Returns whether an edge is visible, regardless of its ends.
+    /// Returns whether an edge is visible, without a check of its ends.
     pub(crate) fn is_edge_visible(&self, edge: EdgeIx) -> bool {
         let holds = || {
             let closed = self.hidden_facts.as_ref()?;
@@ -80,17 +80,17 @@ impl View {
         self.visible_edges(self.snapshot.incoming_edges(node).iter().copied(), Snapshot::source)
     }
 
-    /// As [`View::outgoing`], of one relation.
+    /// As [`View::outgoing`], but only edges of one relation.
     pub(crate) fn outgoing_by_relation(&self, node: NodeIx, relation: u16) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
         self.visible_edges(self.snapshot.outgoing_by_relation(node, relation), Snapshot::target)
     }
 
-    /// As [`View::incoming`], of one relation.
+    /// As [`View::incoming`], but only edges of one relation.
     pub(crate) fn incoming_by_relation(&self, node: NodeIx, relation: u16) -> impl Iterator<Item = (EdgeIx, NodeIx)> {
         self.visible_edges(self.snapshot.incoming_by_relation(node, relation).iter().copied(), Snapshot::source)
     }
 
-    /// Keeps the visible edges, with the requested end.
+    /// Keeps the visible edges whose entity at the other end, which `end` returns, is visible too.
     fn visible_edges<'a>(
         &'a self,
         edges: impl Iterator<Item = EdgeIx> + 'a,
@@ -100,7 +100,7 @@ impl View {
         ends.filter(move |(_, node)| self.is_visible(*node))
     }
 
-    /// Returns the visible attributes of an entity without its name; each once.
+    /// Returns the visible attributes of an entity except its name, without duplicates.
     pub(crate) fn attributes(&self, node: NodeIx) -> Vec<(&str, &str)> {
         let mut pairs: Vec<(&str, &str)> = self
             .snapshot
@@ -113,7 +113,7 @@ impl View {
         pairs
     }
 
-    /// Returns the values of an attribute, including `name`.
+    /// Returns the visible values of an attribute of an entity; `name` counts as an attribute too.
     pub(crate) fn values<'a>(&'a self, node: NodeIx, key: &'a str) -> impl Iterator<Item = &'a str> {
         let name = (key == "name").then(|| self.snapshot.name(node));
         let attributes = self.snapshot.attributes(node);
@@ -123,13 +123,13 @@ impl View {
         name.into_iter().chain(others)
     }
 
-    /// Returns every visible entity, by number.
+    /// Returns all visible entities, sorted by index.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIx> {
         (0..self.snapshot.nodes() as NodeIx).filter(move |it| self.is_visible(*it))
     }
 
-    /// Resolves a name: entities with exactly this name, else the one with this key, else those with this name ignoring
-    /// case. Sorted.
+    /// Returns the visible entities with exactly this name; if there is none, the one with this key; else those with this
+    /// name ignoring case. Sorted by index.
     pub(crate) fn resolve_name(&self, name: &str) -> Vec<NodeIx> {
         let seen =
             |nodes: Vec<NodeIx>| -> Vec<NodeIx> { nodes.into_iter().filter(|it| self.is_visible(*it)).collect() };
@@ -145,7 +145,7 @@ impl View {
         self.with_matching_value("name", |value| value.to_lowercase() == folded)
     }
 
-    /// Returns the entities with a matching value of this attribute, sorted. Tests each distinct value once.
+    /// Returns the visible entities with a value of this attribute that passes, sorted. Tests each distinct value once.
     pub(crate) fn with_matching_value(&self, key: &str, passes: impl Fn(&str) -> bool) -> Vec<NodeIx> {
         let snapshot = &self.snapshot;
         let mut last = None;
@@ -173,7 +173,7 @@ impl View {
         found
     }
 
-    /// Returns the entities with exactly this value of an attribute, sorted.
+    /// Returns the visible entities with exactly this value of an attribute, sorted by index.
     pub(crate) fn with_exact_value(&self, key: &str, value: &str) -> Vec<NodeIx> {
         let snapshot = &self.snapshot;
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Every documented example of `graph_query`, and the refusals of `graph apply`.
+//! Runs every documented example of the tool `graph_query`, and tests which changes `graph apply` refuses.
 
 use serde_json::{Value, json};
 

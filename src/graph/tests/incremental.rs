@@ -1,4 +1,4 @@
-//! After any sequence of changes the graph equals its final state, and a rebuild from the store.
+//! After any sequence of changes, the graph must equal a graph built from the final state, and a rebuild from the store.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::graph::tools::{describe, graph_query};
 use crate::graph::{GraphService, export};
 use crate::model::{GraphExtent, GraphFormat, GraphImport, GraphRequest, Scope};
 
-/// Source, relation, target.
+/// An edge: source, relation, target.
 type Line = (u8, u8, u8);
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// Creates an import, or replaces the one with its name.
+    /// Creates the import with this name, or replaces it.
     Import(u8, Vec<Line>),
-    /// Deletes an import, if it exists.
+    /// Deletes the import with this name, if it exists.
     Forget(u8),
-    /// Restarts the service.
+    /// Restarts the graph service.
     Restart,
 }
 
@@ -47,13 +47,13 @@ fn view(runtime: &Runtime, service: &GraphService) -> View {
     View::new(runtime.block_on(service.snapshot()).unwrap(), &Scope::All)
 }
 
-/// The whole content of a snapshot.
+/// Returns the whole content of a snapshot as JSON.
 fn content(view: &View) -> Value {
     let extent = export::select_extent(view, &GraphExtent::default(), 1_000).unwrap();
     json!({"graph": export::to_json(view, &extent), "summary": describe::summary(view)})
 }
 
-/// Its edges as sorted lines.
+/// Returns the edges of a view as sorted lines.
 fn lines(view: &View) -> Vec<String> {
     let edges = graph_query::run(view, json!({"queryType": "edges"})).unwrap()["edges"].clone();
     let text = |edge: &Value, field: &str| edge[field].as_str().unwrap().to_string();

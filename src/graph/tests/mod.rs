@@ -18,7 +18,7 @@ use crate::graph::snapshot::builder::Builder;
 use crate::graph::snapshot::view::View;
 use crate::model::{GraphPart, GraphSource, Scope};
 
-/// Builds a view of these parts, one source each, numbered from 0 in their order.
+/// Returns a view of a graph with one source for each part, numbered from 0.
 pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
     let mut numbers: HashMap<String, u32> = HashMap::new();
     for node in parts.iter().flat_map(|it| &it.nodes) {
@@ -33,22 +33,22 @@ pub(super) fn view_of(parts: Vec<GraphPart>) -> View {
     View::new(Arc::new(builder.build()), &Scope::All)
 }
 
-/// The graph of a JSON text.
+/// Returns the graph of an import in JSON form.
 pub(super) fn graph(value: &Value) -> View {
     view_of(json_format::parse("t", &value.to_string()).unwrap())
 }
 
-/// The graph of lines in text form.
+/// Returns the graph of an import in text form.
 pub(super) fn text_graph(text: &str) -> View {
     view_of(vec![text::parse(text).unwrap()])
 }
 
-/// The answer to a query.
+/// Runs a query in AxQL and returns its result.
 pub(super) fn query_json(view: &View, text: &str) -> Result<Value> {
     answer::run_query(view.clone(), &axql::parse(text)?, &TextResults::new(), false)
 }
 
-/// Names in the rows of a query, cells joined by a space.
+/// Returns the names in the rows of a query, the cells of a row joined by a space.
 pub(super) fn row_names(view: &View, text: &str) -> Vec<String> {
     let value = query_json(view, text).unwrap_or_else(|error| panic!("{text}: {error} {:?}", error.hint));
     let vars: Vec<String> = value["vars"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().into()).collect();

@@ -1,4 +1,4 @@
-//! Compares the executor with a brute-force evaluator on random graphs with types, facts and contexts.
+//! Compares query execution with a brute-force evaluator, on random graphs with types, facts and contexts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,13 +13,13 @@ use crate::graph::query::{answer, axql, ir};
 use crate::graph::snapshot::view::View;
 use crate::graph::tests::graph;
 
-/// Entities are numbered from 0; contexts and facts follow.
+/// Number of plain entities; they are numbered from 0, followed by contexts and facts.
 const ENTITIES: u32 = 5;
 const CONTEXTS: [&str; 2] = ["W0", "W1"];
-/// Values of the attribute `k`.
+/// Values that the attribute `k` of an entity may have.
 const VALUES: [&str; 4] = ["red apple", "Red", "green apple-pie", "rad"];
 
-/// A fact `R(f, g)`: the values of its fields, its context, and whether it has high confidence.
+/// A fact `R(f, g)`: values of both fields, index of its context, and whether it has high confidence.
 type Fact = (u32, u32, Option<usize>, bool);
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ struct Scene {
     values: Vec<Option<usize>>,
     edges: Vec<(u32, u8, u32, bool)>,
     facts: Vec<Fact>,
-    /// Whether the schema declares `T1` as a subtype of `T0` and `T2`.
+    /// Whether the graph has a schema that declares `T1` as a subtype of `T0` and `T2`.
     has_schema: bool,
 }
 
@@ -46,7 +46,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         .prop_map(|(types, values, edges, facts, has_schema)| Scene { types, values, edges, facts, has_schema })
 }
 
-/// The confidence of a sure or an unsure edge.
+/// Returns the confidence of an edge that is sure or not sure.
 fn confidence(sure: bool) -> f32 {
     if sure { 0.9 } else { 0.2 }
 }
@@ -124,22 +124,22 @@ impl Scene {
     }
 }
 
-/// The results of the index for these texts.
+/// Returns the entities that the index is assumed to find for each text.
 fn texts() -> TextResults {
     TextResults::from([("alpha".into(), vec![0, 2]), ("beta".into(), vec![1, 2, 3])])
 }
 
-/// Start, end, and the length if it is bounded.
+/// Start and end of paths, with their length if the length is limited (otherwise 0).
 type Paths = BTreeSet<(u32, u32, u32)>;
 
-/// A scene under the filters of a query.
+/// Evaluates a query on a scene by trying all entities; applies the contexts and the confidence of the query.
 struct BruteForce<'a> {
     scene: &'a Scene,
     query: &'a Query,
     nodes: Vec<u32>,
-    /// Edges by relation.
+    /// The visible edges (source, target) by relation.
     edges: HashMap<String, BTreeSet<(u32, u32)>>,
-    /// Pairs connected by a path, by its text.
+    /// The pairs of entities that a path connects, by the text of the path.
     paths: HashMap<String, BTreeSet<(u32, u32)>>,
 }
 
@@ -182,7 +182,7 @@ impl<'a> BruteForce<'a> {
         self.edges.get(relation).cloned().unwrap_or_default()
     }
 
-    /// Returns the pairs of a path. Lengths are counted only under a bound, which keeps the set finite.
+    /// Returns the pairs of entities that a path connects. Counts lengths only if they are limited, so the set stays finite.
     fn path_pairs(&self, path: &Path, most: Option<u32>) -> Paths {
         let same = || self.nodes.iter().map(|it| (*it, *it, 0)).collect::<Paths>();
         let then = |one: &Paths, other: &Paths| {
@@ -216,7 +216,7 @@ impl<'a> BruteForce<'a> {
         }
     }
 
-    /// Returns the entities that a term may denote. Within a conjunction, equal constants denote the same entity.
+    /// Returns the entities that a term may denote. In one conjunction, equal constants denote the same entity.
     fn denotes(&self, term: &Term) -> Vec<u32> {
         let those = |fits: &dyn Fn(u32) -> bool| self.nodes.iter().copied().filter(|it| fits(*it)).collect::<Vec<_>>();
         match term {
@@ -233,7 +233,7 @@ impl<'a> BruteForce<'a> {
     }
 
     fn holds(&self, atom: &Atom, bound: &[(Term, u32)]) -> bool {
-        // Each wildcard denotes any entity.
+        // A wildcard may denote any entity, independently of other wildcards.
         let means = |term: &Term, node: u32| {
             *term == Term::Wildcard || bound.iter().any(|(it, value)| it == term && *value == node)
         };
@@ -285,7 +285,7 @@ impl<'a> BruteForce<'a> {
         }
     }
 
-    /// Returns the rows of the query by trying every entity for each term.
+    /// Returns the rows of the query, found by trying every entity for each term.
     fn rows(&self) -> BTreeSet<Vec<u32>> {
         let mut rows = BTreeSet::new();
         for atoms in &self.query.disjuncts {
@@ -321,7 +321,7 @@ fn lower_chars(text: &str) -> Vec<char> {
     text.to_lowercase().chars().collect()
 }
 
-/// Returns whether `one` is within `most` edits of `other`, by exhaustive search.
+/// Returns whether the texts are within `most` edits of each other, by exhaustive search.
 fn within_edits(one: &[char], other: &[char], most: u32) -> bool {
     match (one, other) {
         ([], rest) | (rest, []) => rest.len() <= most as usize,
@@ -369,7 +369,7 @@ fn type_name() -> impl Strategy<Value = String> {
     prop_oneof![4 => "T[0-2]", 1 => Just("R".to_string()), 1 => Just("Context".to_string())]
 }
 
-/// Substrings, whole texts, and texts with small errors.
+/// Generates substrings of values, whole values, and values with small errors.
 fn words() -> impl Strategy<Value = String> {
     prop::sample::select(["red", "APPLE", "apple red", "pie green", "ed", "rod", "node 1", "nod", "t"].as_slice())
         .prop_map(String::from)
@@ -432,11 +432,11 @@ fn query() -> impl Strategy<Value = Query> {
     })
 }
 
-/// The rows of an answer by number, and whether there are more.
+/// Runs a query. Returns the rows as entity numbers, and whether there are more.
 fn answer_rows(view: &View, query: &Query) -> Result<(Vec<Vec<u64>>, bool), TestCaseError> {
     let value = answer::run_query(view.clone(), query, &texts(), false)
         .map_err(|error| TestCaseError::fail(format!("{query}: {error}")))?;
-    // Unknown names may be noted; no search may be aborted.
+    // Notes may report unknown names, but no search may be aborted.
     let mut notes = value["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
     prop_assert!(notes.all(|it| it.starts_with("the graph has no ")), "{}", value);
     let cell = |row: &Value, name: &str| row[name]["id"].as_u64().unwrap();
@@ -452,7 +452,7 @@ fn expected(scene: &Scene, query: &Query) -> Vec<Vec<u64>> {
 proptest! {
     #[test]
     fn rows_match_brute_force_evaluation(scene in scene(), query in query()) {
-        // Both forms are the same query.
+        // Prints the query and parses it again, which must give the same rows.
         let query = axql::parse(&query.to_string()).unwrap();
         let (rows, truncated) = answer_rows(&scene.view(), &query)?;
         prop_assert!(!truncated);

@@ -1,4 +1,4 @@
-//! Runs the examples of queries, tools and proposals from the reference and the protocol document unchanged.
+//! Runs the examples of queries, tools and proposals in the reference and the protocol document, unchanged.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::graph::snapshot::view::View;
 use crate::graph::tests::{graph, query_json, row_names};
 use crate::graph::tools::{self, graph_query};
 
-/// A cycle of three nodes, some people and an office, and a census fact.
+/// Returns the graph of the examples: a cycle of three nodes, some people, an office, and a fact from a census.
 fn example() -> View {
     let node = |id: u32, kind: &str, name: &str| json!({"id": id, "type": kind, "name": name});
     let edge = |source: u32, kind: &str, target: u32| json!({"source": source, "type": kind, "target": target});
@@ -32,12 +32,12 @@ fn example() -> View {
     }))
 }
 
-/// Names in the rows of a one-atom query in JSON form.
+/// Returns the names in the rows of a query in JSON form with one atom.
 fn atom_names(view: &View, atom: &Value) -> Vec<String> {
     ir_names(view, &json!({"version": 1, "select": ["?x"], "where": [atom]}))
 }
 
-/// Names in the rows of a query in JSON form.
+/// Returns the names in the rows of a query in JSON form.
 fn ir_names(view: &View, value: &Value) -> Vec<String> {
     let query = ir::parse(value).unwrap_or_else(|error| panic!("{value}: {error}"));
     let rows = answer::run_query(view.clone(), &query, &TextResults::new(), false).unwrap()["rows"].clone();
@@ -76,7 +76,7 @@ fn both_query_forms_give_same_rows() {
     let by_ir = answer::run_query(view.clone(), &ir::parse(&typed).unwrap(), &TextResults::new(), false).unwrap();
     let by_text = query_json(&view, "select ?x where ?x is Node, ?x.name = \"b\" limit 20").unwrap();
     assert_eq!((&by_ir, &by_text), (&rows, &rows));
-    // The example answer comes from these rows.
+    // Checks the rows from which the documented answer is made.
     let reached = query_json(&view, "select ?x ?y where ?x -rel_0-> ?y, ?y.name = \"b\"").unwrap();
     let row = json!({"?x": { "id": 0, "entity_type": "Node", "name": "a" }, "?y": { "id": 1, "entity_type": "Node", "name": "b" }});
     assert_eq!(reached, json!({"vars": ["?x", "?y"], "rows": [row], "truncated": false}));

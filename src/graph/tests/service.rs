@@ -1,4 +1,4 @@
-//! The service over imports alone: import, removal, changes and restarts.
+//! Tests the graph service with imports only: import, removal, changes and restarts.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -1,4 +1,4 @@
-//! A snapshot merged from the previous one and changes equals one built from all sources.
+//! A snapshot merged from the previous one and changes must equal a snapshot built from all sources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::graph::snapshot::{EdgeIx, EdgeStatement, Label, NodeIx, Snapshot};
 use crate::graph::tools::describe;
 use crate::model::{GraphEdge, GraphEvidence, GraphNode, GraphPart, GraphSchema, GraphSource, GraphType, Scope};
 
-/// The stored sources, as in the catalog.
+/// The stored sources of a graph, like those in the catalog.
 #[derive(Default)]
 struct StoredSources {
     sources: BTreeMap<i64, (GraphSource, GraphPart)>,
@@ -21,11 +21,11 @@ struct StoredSources {
     last: i64,
 }
 
-/// Changes of several sources at once: a part replaces or adds a source, `None` drops it.
+/// Changes of several sources at once: a part adds the source or replaces its content, `None` drops it.
 type Change = Vec<(usize, Option<GraphPart>)>;
 
 impl StoredSources {
-    /// Applies a change and returns the numbers of the changed sources.
+    /// Applies a change and returns the numbers of the sources that it concerns.
     fn change(&mut self, change: &[(usize, Option<GraphPart>)]) -> Vec<i64> {
         let mut about = Vec::new();
         for (which, part) in change {
@@ -38,7 +38,7 @@ impl StoredSources {
                 (known, Some(part)) => {
                     let number = known.unwrap_or(self.last + 1);
                     self.last = self.last.max(number);
-                    // Files with one name in several folders, and imports.
+                    // Two of three sources are files with the same name in several folders; the third is an import.
                     let path = if which % 3 == 2 { String::new() } else { format!("/w/d{}/e/f{which}.md", which % 2) };
                     let source = GraphSource { name: format!("import:s{number}#0"), path, ..GraphSource::default() };
                     for node in &part.nodes {
@@ -73,7 +73,7 @@ impl StoredSources {
     }
 }
 
-/// Keys and aliases share their names, so that any name may be a key, an alias or unresolved.
+/// Generates names for keys and aliases alike, so that a name may be a key, an alias or unresolved.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![3 => (0u8..6).prop_map(|it| format!("n{it}")), 2 => (0u8..3).prop_map(|it| format!("stem:{it}"))]
 }
@@ -100,7 +100,7 @@ fn edge() -> impl Strategy<Value = GraphEdge> {
         start: it.into(),
         end: 9,
     }));
-    // Qualifying folders; some of them exist.
+    // Generates qualifying folders; only some of them exist.
     let within = prop::option::of((0u8..3).prop_map(|it| ("within".to_string(), format!("d{it}/e"))));
     let attributes = (pairs(), within).prop_map(|(pairs, within)| pairs.into_iter().chain(within).collect());
     (name(), 0u8..3, name(), attributes, prop::option::of(name()), evidence).prop_map(
@@ -136,7 +136,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop::collection::vec((0usize..6, prop_oneof![3 => part().prop_map(Some), 2 => Just(None)]), 1..4)
 }
 
-/// The content of a snapshot without string numbers, the only permitted difference.
+/// Returns the content of a snapshot without the numbers of strings, which alone may differ.
 fn content(snapshot: &Snapshot) -> Value {
     let text = |it: Symbol| snapshot.symbols.get(it);
     let label = |it: &Label| (text(it.schema).to_string(), text(it.name).to_string());
@@ -222,7 +222,7 @@ proptest! {
     }
 }
 
-/// A part of entities, aliases (alias, key) and edges (source, target).
+/// Returns a part with these entities, aliases (alias, key) and edges (source, target).
 fn part_with(entities: &[&str], aliases: &[(&str, &str)], edges: &[(&str, &str)]) -> GraphPart {
     let node = |it: &&str| GraphNode {
         key: (*it).into(),
@@ -245,7 +245,7 @@ fn part_with(entities: &[&str], aliases: &[(&str, &str)], edges: &[(&str, &str)]
     }
 }
 
-/// The edges after each change.
+/// Applies the changes and returns the edges after each.
 fn edges_after(changes: Vec<Change>) -> Vec<Vec<String>> {
     check(&changes);
     let mut stored = StoredSources::default();

@@ -1,4 +1,4 @@
-//! Describes the graph: its counts, an entity with its edges, a type, a relation.
+//! The tools that describe the graph: a summary with counts, an entity with its edges, a type, a relation.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::suggest;
 use crate::model::{AT_TIME, IN_CONTEXT};
 
-/// Most edges shown of an entity, in each direction.
+/// Maximum number of edges shown of an entity, in each direction.
 const MAX_EDGES: usize = 50;
-/// Examples of a type or a relation.
+/// Maximum number of examples of a type or a relation.
 const EXAMPLES: usize = 5;
-/// Largest edit distance of a name.
+/// Maximum edit distance of a name that counts as a typo.
 const MAX_EDITS: u32 = 2;
 
-/// Returns the counts of the graph.
+/// Returns the types, relations, schemas, contexts, times and imports of the graph, with counts.
 pub(crate) fn summary(view: &View) -> Value {
     let snapshot = &view.snapshot;
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn visible_edges(view: &View, relation: u16) -> impl Iterator<Item = EdgeIx> {
     snapshot.edges_of_relation(relation).iter().copied().filter(seen)
 }
 
-/// Finds entities by name: exact matches, then substrings, then typos.
+/// Finds entities by name: first exact matches, then names that contain the text, then names with typos.
 pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, limit: usize) -> Value {
     let labels = type_name.map(|it| view.snapshot.type_numbers(it));
     let fits =
@@ -99,17 +99,17 @@ pub(crate) fn find_by_name(view: &View, name: &str, type_name: Option<&str>, lim
     json!({"entities": found.iter().take(limit).map(entity).collect::<Vec<_>>(), "truncated": truncated})
 }
 
-/// Describes an entity with its attributes and edges.
+/// Describes an entity with its attributes and the first `MAX_EDGES` edges in each direction.
 ///
 /// # Errors
-/// `NotFound` with the nearest name; `InvalidArgument` when several entities match.
+/// `NotFound` with the most similar name; `InvalidArgument` if several entities match.
 pub(crate) fn describe_entity(view: &View, named: &str) -> Result<Value> {
     let found = find_entities(view, named)?;
     let [node] = found.as_slice() else {
         let one = |it: &NodeIx| format!("{} ({})", view.snapshot.id(*it), view.snapshot.type_name(*it));
         let some: Vec<String> = found.iter().take(EXAMPLES).map(one).collect();
         let message = format!("{} entities are named `{named}`", found.len());
-        return Err(Error::invalid(message).hint(format!("use the number of one: {}", some.join(", "))));
+        return Err(Error::invalid(message).hint(format!("use a number instead of the name: {}", some.join(", "))));
     };
     let mut value = answer::entity_cell(view, *node);
     value["key"] = json!(view.snapshot.key(*node));
@@ -139,10 +139,10 @@ fn edge_json(view: &View, edge: EdgeIx, end: NodeIx) -> Value {
     value
 }
 
-/// Describes a type: its count, examples, relations and attributes.
+/// Describes a type: the number of its entities, examples, relations and attributes.
 ///
 /// # Errors
-/// `NotFound` with the nearest type.
+/// `NotFound` with the most similar type.
 pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
     let labels = snapshot.type_numbers(name);
@@ -155,7 +155,7 @@ pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
         labels.iter().flat_map(|it| snapshot.nodes_of_type(*it)).copied().filter(|it| view.is_visible(*it)).collect();
     let mut relations: BTreeMap<&str, usize> = BTreeMap::new();
     let mut keys: BTreeMap<&str, usize> = BTreeMap::new();
-    // A sample of a thousand is representative.
+    // Counts relations and attributes of the first thousand entities only, which is a sufficient sample.
     for node in nodes.iter().take(1_000) {
         view.outgoing(*node).for_each(|(edge, _)| *relations.entry(snapshot.relation_name(edge)).or_default() += 1);
         view.attributes(*node).into_iter().for_each(|(key, _)| *keys.entry(key).or_default() += 1);
@@ -173,10 +173,10 @@ pub(crate) fn describe_type(view: &View, name: &str) -> Result<Value> {
     }))
 }
 
-/// Describes a relation: its count, the types it connects, and its schema.
+/// Describes a relation: the number of its edges, the types that it connects, and its signature in the schemas.
 ///
 /// # Errors
-/// `NotFound` with the nearest relation.
+/// `NotFound` with the most similar relation.
 pub(crate) fn describe_relation(view: &View, name: &str) -> Result<Value> {
     let snapshot = &view.snapshot;
     let numbers = snapshot.relation_numbers(name);

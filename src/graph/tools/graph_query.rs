@@ -1,6 +1,7 @@
-//! The `graph_query` tool for models that change a graph: edges, nodes, existence of an edge, io chains.
+//! The `graph_query` tool, for models that change a graph: lists edges or nodes, checks whether an edge exists, reports io
+//! chains.
 //!
-//! Entities are named by their keys: semantic ids such as `ReviewFeedback.FL.001`, where the graph has them.
+//! Requests and results name entities by their keys, which are semantic ids such as `ReviewFeedback.FL.001` if possible.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,10 +13,10 @@ use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::graph::suggest;
 use crate::graph::tools::io_chain;
 
-/// Most edges or nodes of an answer; `count` covers all.
+/// Maximum number of edges or nodes in a result; `count` is the number of all matching ones.
 const MAX_ITEMS: usize = 500;
 
-/// The arguments.
+/// The arguments of the tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Request {
@@ -46,7 +47,7 @@ struct Filters {
 }
 
 impl Filters {
-    /// Refuses an empty filter: an empty result would mislead the model.
+    /// Returns an error if a filter is an empty text: nothing would match, and the empty result would mislead the model.
     fn reject_empty(&self) -> Result<()> {
         let all = [
             ("sourceType", &self.source_type),
@@ -66,7 +67,7 @@ impl Filters {
     }
 }
 
-/// Returns the published schema of the arguments.
+/// Returns the JSON schema of the arguments, which is published to models.
 pub(crate) fn schema() -> Value {
     json!({
         "type": "object",
@@ -98,10 +99,10 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Runs a query.
+/// Runs the query that the arguments describe.
 ///
 /// # Errors
-/// `InvalidArgument` for a missing filter; `NotFound` for an unknown function chain.
+/// `InvalidArgument` for a missing or empty filter; `NotFound` for an unknown function chain.
 pub(crate) fn run(view: &View, args: Value) -> Result<Value> {
     let Request { query_type, filters } = serde_path_to_error::deserialize(args).map_err(|error| {
         let place = error.path().to_string();
@@ -125,7 +126,7 @@ fn required<'a>(value: Option<&'a str>, field: &str, query: &str) -> Result<&'a 
     })
 }
 
-/// Returns the entity with a semantic id.
+/// Returns the entity with a semantic id, or else with this name.
 pub(crate) fn node_by_id(view: &View, id: &str) -> Result<NodeIx> {
     let found = view
         .snapshot
@@ -138,7 +139,7 @@ pub(crate) fn node_by_id(view: &View, id: &str) -> Result<NodeIx> {
     })
 }
 
-/// Makes an answer with at most [`MAX_ITEMS`] items, marked as truncated when there are more.
+/// Returns a result with at most [`MAX_ITEMS`] items; sets `truncated` if `count` is higher.
 fn list_answer(name: &str, count: usize, items: Vec<Value>) -> Value {
     let cut = count > items.len();
     let mut answer = json!({"count": count, name: items});
@@ -171,7 +172,7 @@ fn edges(view: &View, filters: &Filters) -> Value {
     list_answer("edges", found.len(), found.iter().take(MAX_ITEMS).map(shown).collect())
 }
 
-/// Returns the edges that may match, from the most selective filter.
+/// Returns the edges that may match, preselected by the most selective filter.
 fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
     let snapshot = &view.snapshot;
     let relations = filters.edge_type.as_ref().map(|it| snapshot.relation_numbers(it));
@@ -183,7 +184,7 @@ fn candidates(view: &View, filters: &Filters) -> Vec<EdgeIx> {
             let leaving = source.into_iter().flat_map(|it| snapshot.outgoing_edges(it)).filter(related);
             leaving.filter(|it| Some(snapshot.target(*it)) == target).collect()
         }
-        // An id alone selects the edges at either end.
+        // Without a target id, an id selects the edges that begin or end at its node.
         (Some(node), None) => {
             let leaving = node.into_iter().flat_map(|it| snapshot.outgoing_edges(it));
             let reaching = node.into_iter().flat_map(|it| snapshot.incoming_edges(it).iter().copied());
@@ -237,7 +238,7 @@ fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
     let snapshot = &view.snapshot;
     let source = required(filters.semantic_id.as_deref(), "semanticId", "check_edge")?;
     let target = required(filters.target_id.as_deref(), "targetId", "check_edge")?;
-    // An unknown end means that the edge does not exist.
+    // If an end does not exist, neither does the edge.
     let (Some(from), Some(to)) = (snapshot.node_by_key(source), snapshot.node_by_key(target)) else {
         return Ok(json!({"exists": false}));
     };
@@ -254,11 +255,11 @@ fn check_edge(view: &View, filters: &Filters) -> Result<Value> {
     })
 }
 
-/// Returns an id of an edge that depends only on its ends and relation.
+/// Returns an id of an edge that depends only on the keys of its ends and on its relation.
 fn edge_uuid(source: &str, relation: &str, target: &str) -> String {
     let hash = blake3::hash(format!("{source}\0{relation}\0{target}").as_bytes());
     let hex: String = hash.to_hex().chars().take(32).collect();
-    // UUID version 8: custom hash.
+    // Sets the version digit to 8 (custom hash) and the variant digit to 8.
     format!("{}-{}-8{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
 }
 

@@ -1,4 +1,4 @@
-//! The io chain of a function chain: actor, flow, function, flow, ... along `io` edges, with its issues.
+//! The io chain of a function chain: its steps along `io` edges (actor, flow, function, flow, ...), and their problems.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,17 +9,17 @@ use crate::graph::semantic_id::type_matches;
 use crate::graph::snapshot::NodeIx;
 use crate::graph::snapshot::view::View;
 
-/// The relation between flows and the entities that read and write them.
+/// The relation from an entity to a flow that it writes, and from a flow to an entity that reads it.
 pub(crate) const IO: &str = "io";
-/// The relation between a chain and its members.
+/// The relation from a function chain to its members.
 const COMPOSE: &str = "compose";
-/// Most steps of an answer.
+/// Maximum number of steps in a report; a report with more is truncated.
 const MAX_STEPS: usize = 500;
 
-/// The `io` edges of a graph or a part of it, with multiplicity.
+/// The `io` edges of a graph or of a part of it; counts how often each edge occurs.
 #[derive(Debug, Default)]
 pub(crate) struct IoGraph {
-    /// Targets by source, with their number of edges.
+    /// For each source, its targets with the number of edges to each.
     pub(crate) targets_by_source: BTreeMap<NodeIx, BTreeMap<NodeIx, usize>>,
     sources_by_target: BTreeMap<NodeIx, BTreeSet<NodeIx>>,
 }
@@ -47,7 +47,7 @@ impl IoGraph {
     }
 }
 
-/// Reports the steps and issues of a chain.
+/// Reports the steps of a function chain and their problems.
 pub(crate) fn report_chain(view: &View, chain: NodeIx) -> Value {
     let wires = io_graph_of(view, chain);
     let steps = list_steps(view, &wires);
@@ -59,8 +59,8 @@ pub(crate) fn report_chain(view: &View, chain: NodeIx) -> Value {
     report
 }
 
-/// Collects the io edges of a chain's members. If a chain lists only functions, their flows and the other ends of those
-/// flows are included.
+/// Collects the io edges of the members of a function chain. Includes flows next to its members and the other ends of these
+/// flows, because a chain may list only functions.
 fn io_graph_of(view: &View, chain: NodeIx) -> IoGraph {
     let compose = view.snapshot.relation_numbers(COMPOSE);
     let mut members = BTreeSet::from([chain]);
@@ -85,7 +85,7 @@ fn io_graph_of(view: &View, chain: NodeIx) -> IoGraph {
             view.incoming_by_relation(*flow, *relation).for_each(|(_, source)| wires.add(source, *flow));
         }
     }
-    // Direct edges from function to function belong to it as well.
+    // Adds the edges that lead from function to function without a flow, too.
     for node in members.iter().filter(|it| !is_flow(view, **it)) {
         for relation in &io {
             let direct = view.outgoing_by_relation(*node, *relation).filter(|(_, target)| !is_flow(view, *target));
@@ -103,7 +103,7 @@ fn is_actor(view: &View, node: NodeIx) -> bool {
     type_matches(view.snapshot.type_name(node), "ACTOR")
 }
 
-/// Lists every step from one entity through a flow to another: actors first, then in the order of reachability.
+/// Lists the steps from one entity through a flow to another one: first those of actors, then in the order of reachability.
 fn list_steps(view: &View, wires: &IoGraph) -> Vec<Value> {
     let reached = order_sources(view, wires);
     let mut steps = Vec::new();
@@ -125,7 +125,7 @@ fn list_steps(view: &View, wires: &IoGraph) -> Vec<Value> {
     steps
 }
 
-/// Orders the sources of flows: breadth first from the actors, then from sources without input, then the rest.
+/// Orders the entities by a breadth-first search from the actors, then from entities without input, then from the others.
 fn order_sources(view: &View, wires: &IoGraph) -> Vec<NodeIx> {
     let nodes: Vec<NodeIx> = wires.nodes().into_iter().filter(|it| !is_flow(view, *it)).collect();
     let rank = |node: &NodeIx| {
@@ -153,8 +153,8 @@ fn order_sources(view: &View, wires: &IoGraph) -> Vec<NodeIx> {
     reached
 }
 
-/// Makes one step. `func` is the target; the origin is `actor`, or `source` for a function, since keys of a JSON object are
-/// unique.
+/// Makes the JSON of one step. The entity where the step begins has the key `actor` or, if it is not an actor, `source`. The
+/// one where it ends has `func`, or `actor` if that key is free and it is an actor: keys of a JSON object are unique.
 fn step_json(view: &View, number: usize, source: NodeIx, flow: Option<NodeIx>, target: Option<NodeIx>) -> Value {
     let key = |it: NodeIx| json!(view.snapshot.key(it));
     let mut step = Map::new();
@@ -203,8 +203,8 @@ fn find_issues(view: &View, wires: &IoGraph) -> Vec<Value> {
     issues
 }
 
-/// Returns the strongly connected components with more than the two ends of one flow, each sorted. Bidirectional flows
-/// alone do not make a cycle.
+/// Returns the cycles: strongly connected components of more than one node, each sorted. Leaves out edges in both directions
+/// between two nodes, because a bidirectional flow alone is not a cycle.
 fn cycles(wires: &IoGraph) -> Vec<Vec<NodeIx>> {
     let one_way = |node: NodeIx| wires.targets(node).filter(|it| !wires.has_edge(*it, node)).collect::<Vec<NodeIx>>();
     scc::components(wires.nodes(), one_way)

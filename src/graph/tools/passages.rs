@@ -1,4 +1,4 @@
-//! Passages of the index as seen by the graph: chunks by words, and their texts.
+//! Passages of the index for graph queries and tools: finds chunks by words or meaning, and returns their text and location.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -20,17 +20,17 @@ use crate::model::{
 use crate::store::{FileSet, KeywordQuery};
 use crate::text::sentences;
 
-/// Keyword hits fetched to find the chunks that contain every word.
+/// Number of keyword hits that are fetched and then searched for chunks that contain every word.
 const KEYWORD_DEPTH: usize = 2_000;
-/// Retries of a search when files change during it.
+/// Maximum number of retries of a search if files change during it.
 const MAX_RETRIES: usize = 2;
-/// Most characters of a text in a list.
+/// Maximum number of characters of each text in a list.
 const EXCERPT_CHARS: usize = 1_000;
-/// Most chunks with a cited place in the evidence of an entity's edges.
+/// Maximum number of chunks of evidence that get a location, for one entity.
 const MAX_EVIDENCE: usize = 20;
-/// Most quoted texts.
+/// Maximum number of texts quoted as evidence, for one entity.
 const MAX_QUOTES: usize = 40;
-/// Most characters of each quote.
+/// Maximum number of characters of each quoted text.
 const QUOTE_CHARS: usize = 300;
 
 fn index_inputs(service: &GraphService) -> Result<&GraphInputs> {
@@ -49,7 +49,7 @@ async fn files_in_scope(reads: &GraphInputs, scope: &Scope) -> Result<FileSet> {
     Ok(FileSet::Only(Arc::new(blocking(move || catalog.select(&filter)).await?)))
 }
 
-/// Returns the best chunks that contain all words, best first, and whether there may be more.
+/// Returns the best chunks that contain all words, best first, and whether there may be more of them.
 async fn search_words(
     service: &GraphService,
     words: &str,
@@ -65,7 +65,7 @@ async fn search_words(
         let hits = store.keyword_leg(&query, &files, KEYWORD_DEPTH).await?;
         let ids: Vec<(FileId, ChunkId)> = hits.iter().map(|it| (it.file_id, it.chunk_id.clone())).collect();
         let chunks = store.chunks(&ids).await?;
-        // Chunks of files that changed meanwhile no longer exist.
+        // Fewer chunks than hits: files have changed meanwhile and their chunks no longer exist, so searches again.
         if chunks.len() == ids.len() || anew == MAX_RETRIES {
             return Ok(keep_matching(&ids, chunks, words, limit));
         }
@@ -73,7 +73,7 @@ async fn search_words(
     }
 }
 
-/// Keeps the hits that contain all words, best first, and returns whether there may be more.
+/// Keeps the chunks that contain all words, best first. The second value tells whether there may be more.
 fn keep_matching(
     ids: &[(FileId, ChunkId)],
     chunks: Vec<StoredChunk>,
@@ -87,7 +87,7 @@ fn keep_matching(
     (held.take(limit).collect(), ids.len() >= KEYWORD_DEPTH)
 }
 
-/// Returns the entities of the chunks that contain all words, and a note when there may be more.
+/// Returns the entities of the chunks that contain all words, and a note if there may be more of them.
 pub(crate) async fn matching_nodes(
     service: &GraphService,
     view: &View,
@@ -114,7 +114,7 @@ fn chunk_node(view: &View, stored: &StoredChunk) -> Option<NodeIx> {
     view.snapshot.node_by_key(&key).filter(|it| view.is_visible(*it))
 }
 
-/// Lists chunks by words, in the format of the tool.
+/// Returns the chunks that contain all words, as the result of the tool `fts_chunks`.
 pub(crate) async fn list_chunks(service: &GraphService, view: &View, words: &str, limit: usize) -> Result<Value> {
     let (mut found, is_cut) = search_words(service, words, &service.scope, limit + 1).await?;
     let truncated = is_cut || found.len() > limit;
@@ -155,7 +155,7 @@ fn chunk_json(view: &View, stored: &StoredChunk, record: Option<&FileRecord>, mo
     value
 }
 
-/// Returns the shown text of a passage over several pages, split by page.
+/// Returns the first `most` characters of a passage that spans several pages, split by page.
 fn page_texts(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
     let body = chunk.body();
     let end = body.char_indices().nth(most).map_or(body.len(), |it| it.0);
@@ -170,7 +170,7 @@ fn page_texts(chunk: &Chunk, most: usize, path: &str, absolute: &str) -> Value {
     Value::Array(pages)
 }
 
-/// Adds citation, absolute path and anchor of a passage, e.g. `notes/bees.md, lines 3-4`.
+/// Adds the citation of a passage (e.g. `notes/bees.md, lines 3-4`), its absolute path and its anchor.
 fn add_citation(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) {
     let place = anchor.place();
     value["citation"] = if place.is_empty() { json!(path) } else { json!(format!("{path}, {place}")) };
@@ -178,7 +178,7 @@ fn add_citation(value: &mut Value, path: &str, absolute: &str, anchor: &Anchor) 
     value["anchor"] = json!(anchor);
 }
 
-/// Returns one chunk with its text, by `Chunk#128`, its number, or its id in the index.
+/// Returns a chunk with its text. `named` is `Chunk#128`, the number alone, or the id of the chunk in the index.
 pub(crate) async fn chunk_text(service: &GraphService, view: &View, named: &str, most: usize) -> Result<Value> {
     let unknown =
         || Error::not_found(format!("there is no chunk `{named}`")).hint("`fts_chunks` finds chunks by words");
@@ -193,14 +193,14 @@ pub(crate) async fn chunk_text(service: &GraphService, view: &View, named: &str,
     Ok(chunk_json(view, stored, records.get(&file), most))
 }
 
-/// Returns the file and chunk id of a chunk entity.
+/// Returns the file id and the chunk id that an entity of type `Chunk` stands for.
 fn stored_chunk_id(view: &View, node: NodeIx) -> Option<(FileId, ChunkId)> {
     let (file, _) = view.snapshot.key(node).strip_prefix("chunk:")?.split_once('#')?;
     Some((file.parse().ok()?, ChunkId(view.values(node, "chunk_id").next()?.into())))
 }
 
-/// Adds file and place to the evidence of an entity's edges, and quotes the first texts, each once, so that an answer can
-/// cite them. Covers the first [`MAX_EVIDENCE`] chunks.
+/// Adds file and location to the evidence of an entity's edges, and quotes each distinct text once, so that an answer can
+/// cite it. Covers the first [`MAX_EVIDENCE`] chunks.
 pub(crate) async fn add_evidence(service: &GraphService, view: &View, entity: &mut Value) -> Result<()> {
     let Some(reads) = service.shared.inputs.as_ref() else { return Ok(()) };
     let mut chunks: Vec<(FileId, ChunkId)> = Vec::new();
@@ -237,8 +237,8 @@ pub(crate) async fn add_evidence(service: &GraphService, view: &View, entity: &m
     Ok(())
 }
 
-/// Returns the place of evidence in a passage and its text range, from the start of its sentence to the end of its page.
-/// Evidence that covers the whole passage gives the passage.
+/// Returns the location of evidence in a passage, and the range of its text from the start of the sentence to the end of the
+/// page. For evidence that is the whole passage, returns the whole passage.
 fn evidence_span(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
     let number = |name: &str| evidence[name].as_u64().unwrap_or(0);
     let (text, body) = (&chunk.text, chunk.body_start as usize);
@@ -256,7 +256,7 @@ fn evidence_span(chunk: &Chunk, evidence: &Value) -> (Anchor, Range<usize>) {
     (anchor, before.map_or(found.start, |it| page.start + it.start)..page.end)
 }
 
-/// Searches the files semantically.
+/// Searches the files by meaning and by words, as the tool `semantic_search`.
 pub(crate) async fn semantic_search(service: &GraphService, query: &str, limit: u32) -> Result<Value> {
     let asker = index_inputs(service)?.asker.with_scope(service.scope.clone());
     let request = AskRequest { query: query.into(), limit: Some(limit), ..AskRequest::default() };
@@ -282,7 +282,7 @@ mod tests {
     use crate::graph::tests::graph;
     use crate::model::{EncodedPieces, Tier};
 
-    /// Answers a query for passages with `honey` when the index has `hits` hits and the first one matches.
+    /// Runs a query for passages with `honey`, as if the index had `hits` hits and only the first one matched.
     fn check(hits: usize) -> Value {
         let view = graph(&json!({"nodes": [{"id": 0, "key": "chunk:1#0", "type": "Chunk", "name": "bees.md#0"}]}));
         let ids: Vec<(FileId, ChunkId)> = (0..hits).map(|it| (1, ChunkId(format!("c{it}")))).collect();

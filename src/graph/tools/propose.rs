@@ -1,4 +1,4 @@
-//! Makes proposals of relations for people to review and import. Writes nothing.
+//! The tool `propose_relation_proposals`: makes proposals of relations, which people review and import. Stores nothing.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::graph::export::find_entities;
 use crate::graph::import::proposals::{Pointer, Proposal, Proposals, ProposedItem, Source, VERSION};
 use crate::graph::snapshot::view::View;
 
-/// Most relations of one call.
+/// Maximum number of relations in one call.
 pub(crate) const MAX_RELATIONS: usize = 200;
 
 /// A relation in the arguments of the tool.
@@ -30,10 +30,10 @@ fn default_confidence() -> f32 {
     0.5
 }
 
-/// Makes proposals of relations between entities of the graph. Existing relations are skipped and listed.
+/// Makes proposals of relations between entities of the graph. Lists relations that already exist separately.
 ///
 /// # Errors
-/// An unknown entity, with the nearest name; a confidence out of range.
+/// An entity does not exist (with the most similar name) or is ambiguous; a confidence is out of range.
 pub(crate) fn propose_relations(view: &View, wanted: &Value) -> Result<Value> {
     let wanted: Vec<RelationArgs> = serde_path_to_error::deserialize(wanted).map_err(|error| {
         let place = format!("relations.{}", error.path());

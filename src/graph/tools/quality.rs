@@ -1,5 +1,5 @@
-//! Reports problems of the graph: duplicate edges, entities without an edge, low confidence, violated constraints of the
-//! schema.
+//! The tool `quality_report`: reports problems of the graph, such as duplicate edges, entities without an edge, edges with
+//! low confidence, and violated constraints of the schema.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use crate::graph::snapshot::view::View;
 use crate::graph::snapshot::{EdgeIx, NodeIx};
 use crate::model::GraphRelation;
 
-/// Edges with less confidence are reported.
+/// Edges with a confidence below this are reported.
 const LOW_CONFIDENCE: f32 = 0.5;
-/// Examples of each issue.
+/// Maximum number of examples of each kind of problem.
 const EXAMPLES: usize = 10;
 
-/// Returns the problems by kind, each with its count and some examples.
+/// Returns the problems of the graph by kind, each with its count and some examples.
 pub(crate) fn quality_report(view: &View) -> Value {
     let snapshot = &view.snapshot;
     let mut issues = Issues::default();
@@ -25,7 +25,7 @@ pub(crate) fn quality_report(view: &View) -> Value {
         for (edge, target) in view.outgoing(node) {
             has_edge = true;
             let this = (snapshot.relation_of[edge as usize], target);
-            // Edges are sorted by relation and target.
+            // Compares with the previous edge only, because edges are sorted by relation and target.
             if last.replace(this) == Some(this) {
                 issues.add("duplicate_edge", || edge_json(view, edge));
             }
@@ -72,7 +72,7 @@ fn edge_json(view: &View, edge: EdgeIx) -> Value {
     json!({"source": entity_cell(view, source), "relation": snapshot.relation_name(edge), "target": entity_cell(view, target)})
 }
 
-/// Checks the constraints of a relation against its edges and facts.
+/// Checks the edges and facts of a relation against the constraints that its schema declares.
 fn check_constraints(view: &View, name: &str, relation: &GraphRelation, issues: &mut Issues) {
     let snapshot = &view.snapshot;
     let numbers = snapshot.relation_numbers(name);
@@ -112,7 +112,7 @@ fn check_constraints(view: &View, name: &str, relation: &GraphRelation, issues: 
     }
 }
 
-/// Reports facts of a relation with equal values in all fields of a key.
+/// Reports facts of a relation that have the same values as another one in all fields of a key.
 fn check_key(view: &View, name: &str, fields: &[&str], issues: &mut Issues) {
     let snapshot = &view.snapshot;
     let mut seen: HashSet<Vec<Vec<NodeIx>>> = HashSet::new();

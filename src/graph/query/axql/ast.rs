@@ -1,54 +1,54 @@
-//! The syntax tree of a query, common to AxQL and `query_ir_v1`.
+//! The syntax tree of a graph query, shared by AxQL and `query_ir_v1`.
 
 use std::collections::BTreeMap;
 
-/// Rows of an answer when the query sets no limit.
+/// Maximum number of rows in a result when the query sets no limit.
 pub const DEFAULT_LIMIT: u32 = 100;
-/// Most rows of an answer.
+/// Highest limit of rows that a query may set.
 pub const MAX_LIMIT: u32 = 10_000;
-/// Largest distance of `fuzzy`.
+/// Highest edit distance that `fuzzy` may have.
 pub const MAX_DISTANCE: u32 = 16;
-/// Largest `max_hops`.
+/// Highest `max_hops` that a query may set.
 pub const MAX_HOPS: u32 = 1_000;
 
-/// A query: the union of its disjuncts, without duplicate rows.
+/// A query. Its result is the union of the rows of its disjuncts, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// Variables of a row, without their `?`.
+    /// Names of the selected variables, without `?`; each is a column of the result.
     pub select: Vec<String>,
-    /// Conjunctions of atoms; at least one, each with at least one atom.
+    /// Alternatives, each a conjunction of atoms; there is at least one, and each has at least one atom.
     pub disjuncts: Vec<Vec<Atom>>,
-    /// Contexts in which facts must hold; empty means all.
+    /// Names of contexts; facts must hold in one of them. Empty means that all facts count.
     pub contexts: Vec<String>,
-    /// Most edges of a path with repetition.
+    /// Maximum number of edges of a path with repetition.
     pub max_hops: Option<u32>,
-    /// Minimum confidence of edges that are followed.
+    /// Edges below this confidence are not followed.
     pub min_confidence: Option<f32>,
-    /// Most rows.
+    /// Maximum number of rows in the result.
     pub limit: Option<u32>,
 }
 
-/// An expression that denotes an entity.
+/// An expression in a query that denotes an entity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
-    /// `?x`, without the `?`.
+    /// A variable `?x`, without the `?`.
     Var(String),
-    /// `_`: any entity, a different one at each occurrence.
+    /// The wildcard `_`: any entity; two wildcards may denote different entities.
     Wildcard,
-    /// An entity by its number.
+    /// The entity with this number.
     Id(u32),
     /// Entities with this name.
     Name(String),
-    /// Entities with this attribute.
+    /// Entities with this value of an attribute.
     Entity {
-        /// Key.
+        /// Key of the attribute.
         key: String,
-        /// Value.
+        /// Value of the attribute.
         value: String,
     },
 }
 
-/// A regular path over relations.
+/// A regular expression over relations, which the edges of a path match.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Path {
     /// One edge of this relation.
@@ -57,16 +57,16 @@ pub enum Path {
     Sequence(Vec<Path>),
     /// One of at least two alternatives.
     Either(Vec<Path>),
-    /// Any number of times, including zero.
+    /// The inner path any number of times, including zero.
     Star(Box<Path>),
-    /// At least once.
+    /// The inner path at least once.
     Plus(Box<Path>),
-    /// At most once.
+    /// The inner path at most once.
     Optional(Box<Path>),
 }
 
 impl Path {
-    /// Returns whether the path contains a repetition.
+    /// Returns whether the path contains a repetition (`*` or `+`).
     pub fn repeats(&self) -> bool {
         match self {
             Path::Label(_) => false,
@@ -76,7 +76,7 @@ impl Path {
         }
     }
 
-    /// Returns every relation of the path, in order.
+    /// Returns the names of all relations in the path, in order.
     pub fn labels(&self) -> Vec<&str> {
         match self {
             Path::Label(label) => vec![label],
@@ -86,101 +86,101 @@ impl Path {
     }
 }
 
-/// One condition.
+/// One condition of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Atom {
-    /// An entity has this type or a subtype.
+    /// The entity has this type or a subtype.
     Type {
         /// The entity.
         term: Term,
-        /// `T` or `S.T`.
+        /// Name of the type: `T`, or `S.T` for the type of schema `S`.
         type_name: String,
     },
-    /// A path connects two entities.
+    /// A path leads from one entity to another.
     Edge {
         /// The start of the path.
         left: Term,
-        /// The path.
+        /// The relations of the edges along the path.
         path: Path,
         /// The end of the path.
         right: Term,
     },
-    /// An attribute has this value.
+    /// The entity has this value of an attribute.
     Equals {
         /// The entity.
         term: Term,
-        /// Key.
+        /// Key of the attribute.
         key: String,
-        /// Value.
+        /// Value of the attribute.
         value: String,
     },
-    /// An attribute contains this text, ignoring case.
+    /// The entity has an attribute that contains this text, ignoring case.
     Contains {
         /// The entity.
         term: Term,
-        /// Key.
+        /// Key of the attribute.
         key: String,
-        /// The text.
+        /// The text to find.
         needle: String,
     },
-    /// An attribute contains all of these words.
+    /// The entity has an attribute that contains all of these words.
     FullText {
         /// The entity.
         term: Term,
-        /// Key.
+        /// Key of the attribute.
         key: String,
-        /// The words.
+        /// The words to find, separated by spaces.
         query: String,
     },
-    /// An attribute is within this edit distance of the text, ignoring case.
+    /// The entity has an attribute within this edit distance of a text, ignoring case.
     Fuzzy {
         /// The entity.
         term: Term,
-        /// Key.
+        /// Key of the attribute.
         key: String,
-        /// The text.
+        /// The text to compare with.
         needle: String,
-        /// Largest number of inserted, deleted and replaced characters.
+        /// Maximum number of inserted, deleted and replaced characters.
         max_distance: u32,
     },
-    /// An entity has an outgoing edge of each relation.
+    /// The entity has an outgoing edge of each of these relations.
     HasOutgoing {
         /// The entity.
         term: Term,
-        /// The relations.
+        /// Names of the relations.
         relations: Vec<String>,
     },
-    /// An entity has all of these attributes.
+    /// The entity has all of these attributes.
     Attributes {
         /// The entity.
         term: Term,
-        /// Keys and values.
+        /// Keys and values of the attributes.
         pairs: Vec<(String, String)>,
     },
-    /// An entity has this type, outgoing edges of these relations, and these attributes.
+    /// The entity has this type, outgoing edges of these relations, and these attributes.
     Shape {
         /// The entity.
         term: Term,
-        /// The type.
+        /// Name of the type; `None` for any type.
         type_name: Option<String>,
-        /// The relations.
+        /// Names of the relations.
         relations: Vec<String>,
-        /// Keys and values.
+        /// Keys and values of the attributes.
         attributes: Vec<(String, String)>,
     },
-    /// A fact of a relation has these fields.
+    /// There is a fact of this relation with these values of fields.
     Fact {
-        /// The fact entity itself.
+        /// The entity of the fact itself; `None` if the query does not use it.
         fact: Option<Term>,
-        /// `R` or `S.R`.
+        /// Name of the relation: `R`, or `S.R` for the relation of schema `S`.
         relation: String,
-        /// Names and values of the fields.
+        /// Names of fields, each with the entity that is its value.
         fields: Vec<(String, Term)>,
     },
 }
 
 impl Atom {
-    /// Returns the terms of the atom, in order.
+    /// Returns the terms of the atom, in the order of the text.
     pub fn terms(&self) -> Vec<&Term> {
         match self {
             Atom::Edge { left, right, .. } => vec![left, right],
@@ -198,7 +198,7 @@ impl Atom {
 }
 
 impl Query {
-    /// Returns every variable of the atoms in order of first appearance, with the number of disjuncts that contain it.
+    /// Returns all variables of the atoms in order of first appearance, each with the number of disjuncts that contain it.
     pub fn variables(&self) -> Vec<(String, usize)> {
         let mut order: Vec<String> = Vec::new();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,17 +1,17 @@
-//! Parses the atoms of a query and their paths.
+//! Parser of AxQL for the atoms of a query and the paths in them.
 
 use crate::error::Result;
 use crate::graph::query::axql::ast::{Atom, MAX_DISTANCE, Path, Term};
 use crate::graph::query::axql::lexer::Kind;
 use crate::graph::query::axql::parser::Parser;
 
-/// Deepest nesting of parentheses in a path. Real queries stay far below, and every level costs stack.
+/// Maximum nesting of parentheses in a path. Real queries have much less, and every level takes stack memory.
 const MAX_NESTING: usize = 32;
 
-/// Words before `(` that are functions, not relations.
+/// Words that are functions if `(` follows; any other word before `(` is a relation.
 pub(super) const FUNCTIONS: [&str; 6] = ["attr", "contains", "fts", "fuzzy", "has", "attrs"];
 
-/// Expected at the beginning of an atom.
+/// What errors say is expected at the beginning of an atom.
 const EXPECTED_ATOM: &str =
     "an atom: a term (`?x`, `_`, a number, a name), a function such as `attr(` or a relation such as `R(`";
 
@@ -41,7 +41,7 @@ impl Parser {
         }
     }
 
-    /// Parses the rest of an atom after its term.
+    /// Parses the part of an atom that follows its first term.
     fn atom_with_term(&mut self, term: Term) -> Result<Atom> {
         if self.eat_punctuation(":") || self.eat_word("is") {
             return Ok(Atom::Type { term, type_name: self.name("the name of a type")? });
@@ -74,7 +74,7 @@ impl Parser {
         Err(self.expected_one_of("`:`, `is`, `has`, `-PATH->`, `.key =`, `= R(...)` or `{`", &["is", "has"]))
     }
 
-    /// Parses a term; `what` names it in the error.
+    /// Parses a term; `what` describes the term in the error.
     fn term(&mut self, what: &str) -> Result<Term> {
         match self.peek().clone() {
             Kind::Var(name) => {
@@ -105,7 +105,7 @@ impl Parser {
         }
     }
 
-    /// Skips a word and the parenthesis after it.
+    /// Skips a function name and the parenthesis after it.
     fn skip_call_start(&mut self) {
         self.advance();
         self.advance();
@@ -203,7 +203,7 @@ impl Parser {
         Ok(Atom::Fact { fact, relation, fields })
     }
 
-    /// Parses a path. `a|b` binds weakest, then `a/b`, then the suffixes `*`, `+` and `?`.
+    /// Parses a path. `a|b` has the lowest precedence, then `a/b`, then the suffixes `*`, `+` and `?`.
     pub(super) fn path(&mut self, depth: usize) -> Result<Path> {
         let mut parts = vec![self.path_sequence(depth)?];
         while self.eat_punctuation("|") {

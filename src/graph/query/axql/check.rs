@@ -1,26 +1,26 @@
-//! Checks a query independently of its form.
+//! Checks of a parsed query that apply to both AxQL and `query_ir_v1`.
 
 use crate::error::{Error, Result};
 use crate::graph::query::axql::ast::{Atom, MAX_DISTANCE, MAX_HOPS, MAX_LIMIT, Query, Term};
 
-/// Most disjuncts, and most atoms of one.
+/// Maximum number of disjuncts in a query.
 pub(crate) const MAX_DISJUNCTS: usize = 16;
-/// As [`MAX_DISJUNCTS`], for the atoms of one disjunct.
+/// Maximum number of atoms in one disjunct.
 pub(crate) const MAX_ATOMS: usize = 64;
-/// Most relations in one path; each is a state of its automaton.
+/// Maximum number of relations in one path, because each is a state of its automaton.
 const MAX_LABELS: usize = 64;
-/// Most relations, attributes or fields in one atom.
+/// Maximum number of relations, of attributes and of fields in one atom.
 const MAX_PARTS: usize = 64;
-/// Most conditions of one disjunct: atoms, their parts and their constants. Each is a step of the plan, which is chosen
-/// among all others, and one level of recursion at execution.
+/// Maximum number of conditions in one disjunct: atoms, their parts and their constants. Each is a step of the plan:
+/// planning compares each step with all others, and execution recurses once per step.
 const MAX_STEPS: usize = 256;
-/// Most selected variables, and most contexts.
+/// Maximum number of selected variables and of contexts in a query.
 const MAX_NAMES: usize = 256;
 
-/// Checks sizes, and that every disjunct binds every selected variable.
+/// Checks the sizes and names of a query, and that every disjunct binds every selected variable.
 ///
 /// # Errors
-/// `InvalidArgument` naming the problem.
+/// `InvalidArgument` that names the problem.
 pub(crate) fn check_query(query: &Query) -> Result<()> {
     check_sizes(query)?;
     if query.limit.is_some_and(|it| !(1..=MAX_LIMIT).contains(&it)) {
@@ -36,10 +36,10 @@ pub(crate) fn check_query(query: &Query) -> Result<()> {
     check_selected(query)
 }
 
-/// Checks sizes only. Later steps take quadratic time in them.
+/// Checks only the sizes of a query. Runs first, because later steps take time quadratic in these sizes.
 ///
 /// # Errors
-/// `InvalidArgument` naming the exceeded limit.
+/// `InvalidArgument` that names the exceeded limit.
 pub(crate) fn check_sizes(query: &Query) -> Result<()> {
     if query.disjuncts.is_empty() || query.disjuncts.iter().any(Vec::is_empty) {
         return Err(Error::invalid("a query needs at least one atom after `where` and after each `or`"));
@@ -79,7 +79,7 @@ fn check_parts(atom: &Atom) -> Result<()> {
     }
 }
 
-/// Returns the number of conditions of an atom.
+/// Returns the number of conditions that an atom becomes: its parts and its constants.
 fn condition_count(atom: &Atom) -> usize {
     let parts = match atom {
         Atom::Attributes { pairs, .. } => pairs.len(),
@@ -115,12 +115,12 @@ fn check_atom(atom: &Atom) -> Result<()> {
         Atom::Edge { path, .. } => {
             let labels = path.labels();
             if labels.len() > MAX_LABELS {
-                return Err(Error::invalid(format!("a path has at most {MAX_LABELS} relations")));
+                return Err(Error::invalid(format!("a path may have at most {MAX_LABELS} relations")));
             }
             labels.into_iter().try_for_each(|it| check_name("relation", it))
         }
         Atom::Fuzzy { max_distance, .. } if *max_distance > MAX_DISTANCE => {
-            Err(Error::invalid(format!("the distance of `fuzzy` is at most {MAX_DISTANCE}")))
+            Err(Error::invalid(format!("the distance of `fuzzy` must be at most {MAX_DISTANCE}")))
         }
         Atom::HasOutgoing { relations, .. } if relations.is_empty() => Err(Error::invalid("`has` needs a relation")),
         Atom::HasOutgoing { relations, .. } => relations.iter().try_for_each(|it| check_name("relation", it)),
@@ -144,5 +144,5 @@ fn check_atom(atom: &Atom) -> Result<()> {
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {
-    if name.is_empty() { Err(Error::invalid(format!("a {what} without a name"))) } else { Ok(()) }
+    if name.is_empty() { Err(Error::invalid(format!("a {what} must have a name"))) } else { Ok(()) }
 }

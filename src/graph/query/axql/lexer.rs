@@ -1,28 +1,28 @@
-//! Splits text into tokens with their positions.
+//! Lexer of AxQL: splits the text of a query into tokens with their positions.
 
 use crate::error::{Error, Result};
 
-/// Longest query. Queries written by people or models have some thousand characters.
+/// Maximum length of a query in bytes. Queries written by people or models have some thousand.
 const MAX_BYTES: usize = 64 << 10;
 
 /// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// `select`, `Person`, `Fam.Parent`, `Submit.FN.001`.
+    /// A name or keyword: `select`, `Person`, `Fam.Parent`, `Submit.FN.001`.
     Word(String),
-    /// `?x`, without the `?`.
+    /// A variable `?x`, without the `?`.
     Var(String),
-    /// A quoted string with resolved escapes.
+    /// The content of a quoted string, with escapes resolved.
     QuotedString(String),
-    /// A number as written.
+    /// A number as it is written in the query.
     Number(String),
-    /// Punctuation; `->` is one token.
+    /// A punctuation mark; `->` is a single token.
     Punctuation(&'static str),
     /// The end of the query.
     End,
 }
 
-/// A token and its position, in characters from 1.
+/// A token and its position in the query, in characters from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -30,7 +30,7 @@ pub(super) struct Token {
 }
 
 impl Kind {
-    /// Returns the token as shown in errors.
+    /// Returns the token as errors show it.
     pub(super) fn describe(&self) -> String {
         match self {
             Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
@@ -42,14 +42,14 @@ impl Kind {
     }
 }
 
-/// Longest first, so that `->` is not read as `-`.
+/// Punctuation marks, longest first, so that `->` is not read as `-`.
 const PUNCTUATION: [&str; 20] =
     ["->", "(", ")", "[", "]", "{", "}", ",", ":", "=", "/", "|", "*", "+", "?", "-", ".", ";", "<", ">"];
 
-/// Splits a query into tokens; the last one is [`Kind::End`].
+/// Splits a query into tokens; the last token is always [`Kind::End`].
 ///
 /// # Errors
-/// An invalid character, or a string without end.
+/// The query is too long, or has an invalid character or a string without closing quote.
 pub(super) fn tokens(query: &str) -> Result<Vec<Token>> {
     if query.len() > MAX_BYTES {
         return Err(Error::invalid(format!("a query has at most {MAX_BYTES} bytes, this one has {}", query.len())));
@@ -128,7 +128,7 @@ impl Lexer {
         self.characters[start..self.at].iter().collect()
     }
 
-    /// Reads a word, including parts after dots: schema names and semantic ids.
+    /// Reads a word with the parts after its dots, as in schema names and semantic ids.
     fn word(&mut self) -> String {
         let mut word = self.take_while(is_word_char);
         while self.peek(0) == Some('.') && self.peek(1).is_some_and(is_word_char) {

@@ -1,6 +1,6 @@
-//! AxQL, the text form of queries: `select ?x where ?x is Person, ?x -knows-> ?y in Census max_hops 3 limit 20`.
+//! AxQL, the text form of graph queries: `select ?x where ?x is Person, ?x -knows-> ?y in Census max_hops 3 limit 20`.
 //!
-//! [`parse`] reads it, `Display` of [`Query`] prints it. Both are pure; the planner resolves names.
+//! [`parse`] parses a query, and `Display` of [`Query`] prints it. Neither resolves names; the planner does.
 //!
 //! ```text
 //! query   = "select" ?var+ "where" atoms ("or" atoms)* clause*
@@ -12,7 +12,7 @@
 //! path    = a/b | a|b | a* | a+ | a? | (a)
 //! ```
 //!
-//! A path without repetition is followed to its end; a path with repetition has at most `max_hops` edges.
+//! `max_hops` limits only paths with repetition (`*`, `+`); other paths are as long as they are written.
 
 mod ast;
 mod atoms;

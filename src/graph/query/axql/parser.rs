@@ -1,4 +1,4 @@
-//! Parses the clauses around the atoms. Every error gives the position, what was found and what was expected.
+//! Parser of AxQL for everything except atoms. Each error has the position, the token found there, and what was expected.
 
 use crate::error::{Error, Result};
 use crate::graph::query::axql::ast::{MAX_HOPS, MAX_LIMIT, Path, Query};
@@ -6,13 +6,13 @@ use crate::graph::query::axql::check;
 use crate::graph::query::axql::lexer::{Kind, Token, tokens};
 use crate::graph::suggest;
 
-/// Reserved words; as names they must be quoted.
+/// Reserved words; used as names, they must be in quotes.
 pub(super) const KEYWORDS: [&str; 9] = ["select", "where", "or", "in", "max_hops", "min_conf", "limit", "is", "has"];
 
-/// Words that begin a clause after the atoms.
+/// Words that begin a clause, which follows the atoms.
 const CLAUSES: [&str; 4] = ["in", "max_hops", "min_conf", "limit"];
 
-/// Parses an AxQL query.
+/// Parses a query in AxQL.
 ///
 /// # Errors
 /// `InvalidArgument` with the position, what was found and what was expected, and a hint if a known word is similar.
@@ -34,7 +34,7 @@ fn parse_query(text: &str) -> Result<Query> {
     Ok(query)
 }
 
-/// Parses a path on its own, for `query_ir_v1`.
+/// Parses a text that is only a path, for `query_ir_v1`.
 ///
 /// # Errors
 /// As [`parse`].
@@ -48,7 +48,7 @@ pub(crate) fn parse_path(text: &str) -> Result<Path> {
     }
 }
 
-/// Reads tokens from left to right.
+/// The tokens of a query and the position of the parser in them.
 pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
@@ -59,7 +59,7 @@ impl Parser {
         self.peek_at(0)
     }
 
-    /// Returns the token `distance` positions ahead.
+    /// Returns the token `distance` positions ahead, without consuming it.
     pub(super) fn peek_at(&self, distance: usize) -> &Kind {
         &self.tokens[(self.at + distance).min(self.tokens.len() - 1)].kind
     }
@@ -72,13 +72,13 @@ impl Parser {
         kind
     }
 
-    /// Makes the error for an unexpected token at this position.
+    /// Returns the error for an unexpected token at the current position; `what` is what was expected.
     pub(super) fn expected(&self, what: &str) -> Error {
         let token = &self.tokens[self.at];
         Error::invalid(format!("position {}: found {}, expected {what}", token.position, token.kind.describe()))
     }
 
-    /// As [`Parser::expected`], with a hint if one of `words` is similar.
+    /// As [`Parser::expected`], with a hint if the found word is similar to one of `words`.
     pub(super) fn expected_one_of(&self, what: &str, words: &[&str]) -> Error {
         let error = self.expected(what);
         match self.peek() {
@@ -115,7 +115,7 @@ impl Parser {
         if self.eat_word(word) { Ok(()) } else { Err(self.expected_one_of(&format!("`{word}`"), &[word])) }
     }
 
-    /// Parses a name, bare or quoted.
+    /// Parses a name, with or without quotes.
     pub(super) fn name(&mut self, what: &str) -> Result<String> {
         match self.peek() {
             Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) && word != "_" => (),
@@ -139,7 +139,7 @@ impl Parser {
         }
     }
 
-    /// Parses a whole number up to `most`.
+    /// Parses a whole number that is at most `most`.
     pub(super) fn whole_number(&mut self, what: &str, most: u32) -> Result<u32> {
         let bounded = format!("{what}, a whole number up to {most}");
         let Kind::Number(digits) = self.peek() else { return Err(self.expected(&bounded)) };

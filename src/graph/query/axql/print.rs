@@ -1,4 +1,4 @@
-//! Prints a [`Query`] in canonical form, which [`crate::graph::query::axql::parse`] reads back as the same query.
+//! Prints a [`Query`] as AxQL in a canonical form, which [`crate::graph::query::axql::parse`] parses to the same query.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -80,7 +80,7 @@ impl Display for Atom {
                 if let Some(fact) = fact {
                     write!(f, "{fact} = ")?;
                 }
-                // A relation with the name of a function would be parsed as that function.
+                // Quotes a relation with the name of a function, which would otherwise be parsed as that function.
                 match fact.is_none() && (FUNCTIONS.contains(&relation.as_str()) || is_term_function(relation)) {
                     true => write!(f, "{}(", Quoted(relation))?,
                     false => write!(f, "{}(", Name(relation))?,
@@ -146,12 +146,12 @@ fn write_joined(f: &mut Formatter<'_>, parts: &[Path], mark: &str, bracket: fn(&
 fn write_repeated(f: &mut Formatter<'_>, inner: &Path, mark: char) -> fmt::Result {
     match inner {
         Path::Sequence(_) | Path::Either(_) => write!(f, "({inner}){mark}"),
-        // `?` before a name would begin a variable, but another mark or the end follows here.
+        // Needs no parentheses: `?` begins a variable only before a name, and none follows here.
         Path::Label(_) | Path::Star(_) | Path::Plus(_) | Path::Optional(_) => write!(f, "{inner}{mark}"),
     }
 }
 
-/// A name: bare if it is a word, otherwise quoted.
+/// Prints a name: without quotes if it is a word, otherwise in quotes.
 struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {
@@ -165,7 +165,7 @@ impl Display for Name<'_> {
     }
 }
 
-/// A quoted text.
+/// Prints a text in quotes, with escapes.
 struct Quoted<'a>(&'a str);
 
 impl Display for Quoted<'_> {

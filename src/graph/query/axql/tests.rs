@@ -113,7 +113,7 @@ fn deep_and_long_queries_are_refused_without_overflow() {
     }
 }
 
-/// The IR of one disjunct with these atoms.
+/// Returns a query in JSON form with one disjunct of these atoms.
 fn form(atoms: Vec<serde_json::Value>) -> serde_json::Value {
     serde_json::json!({"version": 1, "select": ["?x"], "where": atoms})
 }
@@ -155,7 +155,7 @@ fn atom_lists_and_disjunct_conditions_are_bounded() {
     ir::parse(&form(many(4))).unwrap();
     let error = ir::parse(&form(many(5))).unwrap_err();
     assert!(error.message.starts_with("a disjunct has at most 256 conditions") && error.message.ends_with("not 320"));
-    // The largest number of simple atoms stays below the limit.
+    // The largest number of atoms without parts is below the limit of conditions.
     let edge = |it: usize| json!({"kind": "edge", "left": format!("?v{it}"), "path": "r", "right": it});
     let all: Vec<_> = (0..64).map(edge).collect();
     assert_eq!(ir::parse(&json!({"version": 1, "where": all})).unwrap().select.len(), 64);
@@ -317,7 +317,7 @@ fn atom() -> impl Strategy<Value = Atom> {
 
 fn query() -> impl Strategy<Value = Query> {
     let disjunct = prop::collection::vec(atom(), 0..4).prop_map(|mut atoms| {
-        // Every disjunct has to bind every selected variable.
+        // Adds an atom with `?x`, because every disjunct must bind every selected variable.
         atoms.push(Atom::Type { term: Term::Var("x".into()), type_name: "T".into() });
         atoms
     });
