@@ -2,7 +2,7 @@
 //!
 //! The arena of a single session doubles as it grows and never shrinks: OCR of a page took 600 MiB instead of 430. Without
 //! an arena, each tensor is allocated from the system, and a page takes three times as long. This arena allocates one
-//! large chunk at a time, of which only used pages take memory. It can release the chunk at the end of a run if no
+//! large chunk at a time; only its used pages take memory. It can release the chunk at the end of a run if no
 //! long-lived data lies in it: see [`shrink_after_run`].
 
 use std::sync::{Mutex, PoisonError};

@@ -28,7 +28,7 @@ use crate::model::{ContentHash, FileId, FoundFile, RootId};
 const EMPTY_ROOT_PROBLEM: &str = "the folder is empty now, but was not before: nothing was removed from the index; mount the \
      volume, or run `vic index --accept-losses` with its path if its files are really gone";
 
-/// Up to this many files may vanish from a root between two walks, whatever fraction of it they are, so that a small
+/// Up to this many files may vanish from a root between two walks, even if it has no more, so that a small
 /// folder can be tidied up. Ignored files do not count.
 const MAX_UNCONFIRMED_LOSS: usize = 10;
 

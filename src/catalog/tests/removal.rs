@@ -1,4 +1,4 @@
-//! Tests of which vanished files are deleted from the catalog, and which are kept.
+//! Tests: which vanished files are deleted from the catalog, and which are kept.
 
 use super::*;
 

@@ -37,7 +37,7 @@ const MAX_WORDS: usize = 32;
 const COMMON_MATCHES: usize = 1_000;
 /// The matches of a word are counted up to this number.
 const MAX_COUNTED: usize = 5_000;
-/// The search for a word stops after this many matches, most of which may lie outside the allowed files.
+/// The search for a word stops after this many matches; most may lie outside the allowed files.
 const MAX_SKIPPED: usize = 200_000;
 /// Up to this many allowed files, their names are compared one by one instead of searching the index.
 const MAX_COMPARED: usize = 2_000;
