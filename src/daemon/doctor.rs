@@ -170,7 +170,7 @@ impl Doctor<'_> {
         ];
         for (name, path, open) in databases {
             match catalog::check_database(&path) {
-                Ok(()) => self.record_outcome(name, Ok(if path.exists() { "intact" } else { "not created yet" }.into())),
+                Ok(()) => self.record_outcome(name, Ok(if path.exists() { "intact" } else { "not created" }.into())),
                 Err(problem) if problem.code == ErrorCode::DataLoss => {
                     self.record_repair(name, problem, || {
                         open(&path)?;
@@ -238,13 +238,13 @@ impl Doctor<'_> {
         }
         let catalog = match opened {
             Ok(Some(catalog)) => catalog,
-            Ok(None) => return self.record_outcome("index", Ok("not created yet".into())),
+            Ok(None) => return self.record_outcome("index", Ok("not created".into())),
             Err(error) => return self.record_outcome("index", Err(error)),
         };
         self.check_roots(&catalog);
         match serving_table(&catalog) {
             Ok(Some((fingerprint, dimension))) => self.check_store(&catalog, &fingerprint, dimension).await,
-            Ok(None) => self.record_outcome("index", Ok("not created yet".into())),
+            Ok(None) => self.record_outcome("index", Ok("not created".into())),
             Err(error) => self.record_outcome("index", Err(error)),
         }
     }
