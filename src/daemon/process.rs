@@ -70,7 +70,7 @@ pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
     is_ready.recv().map_err(|_| Error::internal("cannot listen for signals"))
 }
 
-/// Makes all new files of this process accessible to their owner only, whatever the permissions of their directory.
+/// Makes all new files of this process accessible to their owner only, even in a directory that other users may enter.
 pub fn set_private_umask() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
