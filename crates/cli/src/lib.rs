@@ -1,9 +1,8 @@
-//! The command line.
+//! The command line `vic`.
 //!
-//! One file per subcommand, each with its arguments and a `run` function; only [`output`] prints. All work goes to `vicd`
-//! through [`vic_protocol::client`], which starts it if none runs. No model and no store is opened here, so that a command
-//! starts in milliseconds. Commands that need the engine in their own process, such as `vic bench`, run as `vicd command`,
-//! see [`engine`].
+//! One file per subcommand, with its arguments and a `run` function; only [`output`] prints. All work is done by `vicd`,
+//! which [`vic_protocol::client`] starts if none runs. Models and store are not opened here, so that a command starts in
+//! milliseconds. `vicd_command` runs the commands that need them, such as `vic bench`, in the process `vicd command`.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +47,7 @@ mod view;
 
 use output::Printer;
 
-/// Finds things in your files: indexes them on this machine and answers questions with the places that prove it.
+/// Finds things in your files: indexes them on this machine and answers questions with the passages that prove it.
 #[derive(Debug, Parser)]
 #[command(name = "vic", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
@@ -64,11 +63,11 @@ enum Command {
     Similar(similar::Args),
     /// Finds lines of the indexed text by a regular expression
     Grep(grep::Args),
-    /// Filters, groups and sums the rows of a table exactly, with the rows as proof
+    /// Filters, groups and sums the rows of a table exactly, with the rows as evidence
     Table(table::Args),
-    /// Runs a verb of the corpus contract for agents: `vic corpus help` lists the verbs
+    /// Runs a verb of the corpus API: `vic corpus help` lists the verbs
     Corpus(corpus::Args),
-    /// Creates, lists, shows and deletes views of documents
+    /// Creates, lists, shows and deletes views (sets of documents)
     View(view::Args),
     /// Queries, draws, imports and exports the graph of relations between files
     Graph(graph::Args),
@@ -78,11 +77,11 @@ enum Command {
     Files(files::Args),
     /// Prints the extracted text of a file
     Read(read::Args),
-    /// Shows how many files are indexed, and lists problems
+    /// Shows how many files are indexed, and current problems
     Status(status::Args),
-    /// Waits until all earlier changes are searchable
+    /// Waits until all earlier changes on disk are searchable
     Sync(sync::Args),
-    /// Pauses the reading of files, for a while or until `vic resume`
+    /// Pauses reading files, for a duration or until `vic resume`
     Pause(pause::Args),
     /// Ends a pause
     Resume(pause::ResumeArgs),
@@ -97,43 +96,44 @@ enum Command {
     Doctor(doctor::Args),
     /// Starts, stops and inspects the daemon
     Daemon(daemon::Args),
-    /// Shows the address of the HTTP bridge, and starts the daemon if none runs
+    /// Shows the address of the HTTP API, and starts the daemon if none runs
     Bridge(bridge::Args),
-    /// Makes, lists and revokes keys for other people, each limited to some folders
+    /// Creates, lists and revokes keys for other people, each limited to some folders
     Keys(keys::Args),
     /// Answers questions with language models that search and query step by step
     Llm(llm::Args),
-    /// Proposes entities and relations, lets a model add to them, and makes a graph of the accepted ones
+    /// Proposes entities and relations, has a model add more, and makes a graph of the accepted ones
     #[command(disable_help_flag = true)]
     Discover(vicd_command::Args),
-    /// Reads commands line by line, with history and completion
+    /// Runs commands line by line, with history and completion
     Repl(repl::Args),
     /// Serves the Model Context Protocol over standard input and output
     #[command(disable_help_flag = true)]
     Mcp(vicd_command::Args),
     /// Lists requests to other machines, sent or refused
     Audit(audit::Args),
-    /// Shows the settings
+    /// Shows the settings with their values and origins
     Config(config::Args),
     /// Prints the JSON Schema of a published type
     #[command(disable_help_flag = true)]
     Schema(vicd_command::Args),
-    /// Indexes a sample warehouse and asks a few questions through every tier
+    /// Indexes a sample folder and asks a few questions through every tier
     Demo(demo::Args),
-    /// Benchmarks parts of vic on this machine
+    /// Measures parts of vic on this machine
     #[command(disable_help_flag = true)]
     Bench(vicd_command::Args),
-    /// Writes questions with their plans as training data for a planner
+    /// Writes questions with their query plans, to train a planner
     #[command(disable_help_flag = true)]
     SyntheticPlans(vicd_command::Args),
-    /// Prints a completion script
+    /// Prints a completion script for a shell
     Completions {
-        /// The shell
+        /// The shell to complete commands in
         shell: clap_complete::Shell,
     },
 }
 
-/// Runs the command line of this process and returns its exit code, see [`vic_protocol::error::ErrorCode::exit_code`].
+/// Runs the command of this process's arguments and returns its exit code, see
+/// [`vic_protocol::error::ErrorCode::exit_code`].
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -144,7 +144,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
     match &command {
-        // These work without a valid configuration.
+        // Handles these commands first, because they work without a valid configuration.
         Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
         Command::Schema(args) => return vicd_command::run_in_vicd("schema", args, printer),
@@ -154,12 +154,12 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         _ => (),
     }
     let config = Config::load()?;
-    // One thread is enough to wait for the daemon, and starts faster than a pool.
+    // A single thread is enough to wait for the daemon, and starts faster than a thread pool.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     runtime.block_on(dispatch(command, &config, printer))
 }
 
-/// Runs a command that needs a configuration.
+/// Runs a command that needs a valid configuration.
 async fn dispatch(command: Command, config: &Config, printer: &mut Printer) -> Result<()> {
     match command {
         Command::Ask(args) => ask::run(args, config, printer).await,

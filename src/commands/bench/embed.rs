@@ -109,8 +109,11 @@ fn parse_threads(count: &str) -> Result<usize, String> {
 /// Runs the benchmark and prints the report, or stores or removes tuned settings.
 pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     if args.untune {
-        let done =
-            if config::remove_tuned(&config.data_dir)? { "removed the tuned setting" } else { "there is no tuned setting" };
+        let done = if config::remove_tuned(&config.data_dir)? {
+            "removed the tuned setting"
+        } else {
+            "there is no tuned setting"
+        };
         return printer.line(done);
     }
     let earlier = args.output.earlier()?;
