@@ -95,7 +95,9 @@ pub(crate) fn index(request: &IndexRequest) -> Result<()> {
     paths.iter().try_for_each(|it| path("paths", it))?;
     if paths.len() > MAX_PATHS || paths.iter().map(String::len).sum::<usize>() > MAX_PATHS_BYTES {
         let text = format!("one job takes at most {MAX_PATHS} paths, of {MAX_PATHS_BYTES} bytes in total");
-        return Err(Error::invalid(text).field("paths").hint("give the folder that contains them, or start several jobs"));
+        return Err(Error::invalid(text)
+            .field("paths")
+            .hint("give the folder that contains them, or start several jobs"));
     }
     Ok(())
 }
