@@ -1,7 +1,7 @@
-//! The process that reads files of unknown origin: jailed, and started by the daemon only.
+//! The worker process `vic-worker`: parses files of unknown origin in a sandbox. Only the daemon starts it.
 //!
-//! It uses the system allocator, unlike the daemon. A worker holds one large buffer after the other under a memory limit. The
-//! system allocator grows such a buffer in place; jemalloc copies it, and an archive that inflates to 150 MiB no longer fits.
+//! Uses the system allocator; the daemon uses jemalloc. Under the memory limit of a worker, the system allocator grows a
+//! large buffer in place; jemalloc copies it, so that an archive that inflates to 150 MiB would exceed the limit.
 
 #![forbid(unsafe_code)]
 
@@ -9,13 +9,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Runs before any thread starts: ONNX Runtime reads the environment when it loads.
+    // Must run before any thread starts, because ONNX Runtime reads the environment variables when it is loaded.
     vic::embed::disable_telemetry();
     vic_system::malloc::return_memory_early();
     match vic::extract::run_worker(vic::skills::HANDLERS) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The daemon reads this line when the worker ends early.
+            // If the worker exits early, the daemon reads this line from standard error and reports it.
             writeln!(std::io::stderr(), "error: {error}").ok();
             ExitCode::FAILURE
         }

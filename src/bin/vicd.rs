@@ -1,4 +1,5 @@
-//! The daemon. `vicd` runs it, `vicd doctor` checks the data directory.
+//! The program `vicd`: without arguments the daemon; `vicd doctor` checks the data directory; `vicd command` runs a
+//! command of `vic`.
 
 #![forbid(unsafe_code)]
 
@@ -10,16 +11,16 @@ use std::time::Duration;
 use vic::config::Config;
 use vic::error::{Error, ErrorCode, Result};
 
-/// Other platforms use the system allocator everywhere.
+/// The allocator of the daemon is jemalloc on Linux with glibc, and the system allocator on other platforms.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: vic_system::allocator::Jemalloc = vic_system::allocator::Jemalloc;
 
-/// How long threads that read or compute may take to end after all data is on disk.
+/// How long the exit waits for threads that still read or compute, after all data is on disk; they are then abandoned.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    // Runs before any thread starts: ONNX Runtime reads the environment when it loads.
+    // Must run before any thread starts, because ONNX Runtime reads the environment variables when it is loaded.
     vic::embed::disable_telemetry();
     vic::store::limit_library();
     vic_system::malloc::return_memory_early();
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
             Some("doctor") => doctor(std::env::args().nth(2).as_deref()),
             None => run(),
             Some(other) => Err(Error::invalid(format!("unknown argument `{other}`"))
-                .hint("vicd takes none; settings are VIC_* variables")),
+                .hint("vicd takes no arguments; set VIC_* variables")),
         };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,7 +56,8 @@ fn run() -> Result<()> {
     for stranger in vic::config::unknown_variables() {
         tracing::warn!("{stranger} is not a setting of vic and is ignored; `vic config show` lists the settings");
     }
-    // The background thread returns free memory even when no allocation happens any more.
+    // Makes jemalloc return freed memory from a background thread, because an idle daemon allocates nothing that would
+    // trigger it.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
         tracing::warn!(%error, "cannot start the allocator's background thread; freed memory returns late");
@@ -64,12 +66,12 @@ fn run() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(vic::daemon::run(config, worker));
-    // A short limit suffices: the remaining work has no consumer.
+    // A short timeout suffices, because no caller waits for the results of the threads that still run.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
 }
 
-/// Returns the path of `vic-worker`, which is installed beside this program.
+/// Returns the path of the program `vic-worker`, which is installed in the same folder as `vicd`.
 fn worker_program() -> Result<PathBuf> {
     let worker = std::env::current_exe().map_err(Error::internal)?.with_file_name("vic-worker");
     if worker.is_file() {
@@ -79,7 +81,7 @@ fn worker_program() -> Result<PathBuf> {
         .hint("install vicd and vic-worker into the same folder; `make build` makes both"))
 }
 
-/// Prints the report as JSON, for `vic doctor`.
+/// Checks the data directory, repairs it with `--fix`, and prints the report as JSON, which `vic doctor` displays.
 fn doctor(option: Option<&str>) -> Result<()> {
     let fix = match option {
         None => false,
@@ -94,7 +96,7 @@ fn doctor(option: Option<&str>) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").map_err(Error::internal)
 }
 
-/// The process that starts the daemon reads its final error here.
+/// Writes a line to standard error, where the process that started the daemon reads its final error.
 fn write_stderr_line(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
 }

@@ -1,4 +1,4 @@
-//! `vic corpus help` and `vic corpus schema`: requests and responses of the verbs, from the registry. Needs no daemon.
+//! `vic corpus help` and `vic corpus schema`: print help and JSON Schemas of the corpus verbs. Need no daemon.
 
 use vic_cli::output::Printer;
 use vic_cli::text::escape_controls_in_json;
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     words: Vec<String>,
 }
 
-/// Prints help or schemas.
+/// Prints the help or the JSON Schema that the words ask for.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     let asks_for_help = args.words.iter().any(|it| matches!(it.as_str(), "--help" | "-h"));
     let (first, rest) = (args.words[0].as_str(), &args.words[1..]);

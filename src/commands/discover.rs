@@ -1,5 +1,5 @@
-//! `vic discover`: extracts proposed entities and relations from files, has a model add more, and promotes accepted
-//! proposals to a graph. Each step writes a file for review; only the last one changes the graph.
+//! `vic discover`: extracts proposals for entities and relations from files, has a model add more, and puts accepted
+//! proposals into a graph. Each step writes a file for review; only the last one changes the graph.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use vic_cli::llm::{OverArgs, TimeArgs};
 use vic_cli::output::{Printer, print_note};
 use vic_cli::{graph, text, value_parsers};
 
-/// Files per request.
+/// Number of files per request to list files.
 const PAGE_SIZE: u32 = 500;
-/// Upper limit of evidence texts shown to a model.
+/// Maximum number of evidence texts that are sent to a model.
 const MAX_EVIDENCE_CHUNKS: usize = 400;
 
 /// Arguments of `vic discover`.
@@ -30,27 +30,27 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Writes the proposals of the indexed files: documents, sections, people, links
+    /// Extracts proposals from the indexed files: documents, sections, people, links
     Proposals {
         /// Only files below this folder
         #[arg(long)]
         root: Option<PathBuf>,
-        /// Read at most this many files
+        /// Maximum number of files to read
         #[arg(long, default_value_t = 1_000)]
         max_files: u64,
-        /// The file to write
+        /// File to write the proposals to
         #[arg(long)]
         out: PathBuf,
     },
     /// Has a model add entities, relations and routes to a file of proposals
     #[command(visible_alias = "augment-proposals")]
     Augment {
-        /// The file of proposals
+        /// File with the proposals
         proposals: PathBuf,
-        /// The file to write
+        /// File to write the extended proposals to
         #[arg(long)]
         out: PathBuf,
-        /// Add at most this many proposals
+        /// Maximum number of proposals to add
         #[arg(long, default_value_t = 2_000)]
         max_new_proposals: u32,
         #[command(flatten)]
@@ -58,26 +58,26 @@ enum Command {
         #[command(flatten)]
         time: TimeArgs,
     },
-    /// Takes the accepted proposals into the graph; with --out, into a file instead
+    /// Adds the accepted proposals to the graph; with --out, writes them to a file instead
     Promote {
-        /// The file of proposals
+        /// File with the proposals
         proposals: PathBuf,
-        /// The file to write, for `vic graph import`
+        /// File to write the accepted proposals to, for `vic graph import`
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Name of the source in the graph, replacing a source of that name; default: the file's name
+        /// Name of the source in the graph; replaces a source with that name; default: the file's name
         #[arg(long, conflicts_with = "out")]
         name: Option<String>,
         /// Only proposals of at least this confidence, 0 to 1
         #[arg(long, default_value_t = 0.5)]
         min_confidence: f64,
-        /// Only the proposal with this proposal_id; may be repeated
+        /// Only the proposal with this proposal_id; may be given several times
         #[arg(long = "only", value_name = "ID")]
         only: Vec<String>,
     },
 }
 
-/// Runs the subcommand.
+/// Runs the selected step.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Proposals { root, max_files, out } => {
@@ -148,7 +148,7 @@ async fn write_proposals(
     printer.line(&format!("{} of {}", text::plural(count, "proposal"), text::plural(read.min(most), "file")))
 }
 
-/// Reads the evidence texts of the proposals again; skips unreadable ones.
+/// Reads the texts that the proposals cite as evidence; skips those that cannot be read.
 async fn read_evidence(client: &Client, file: &Value) -> Vec<(String, String)> {
     let proposals = file["proposals"].as_array().into_iter().flatten();
     let cited = proposals.filter_map(|it| it["evidence"].as_array()).flatten();

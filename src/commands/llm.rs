@@ -1,4 +1,4 @@
-//! `vic llm use` and `vic llm model`: stores the choice of a backend in the data directory. Needs no daemon.
+//! `vic llm use` and `vic llm model`: store the chosen backend or model in the data directory. Need no daemon.
 
 use vic_cli::llm::BackendArgs;
 use vic_cli::output::Printer;
@@ -23,12 +23,12 @@ pub(crate) struct ModelArgs {
     name: String,
 }
 
-/// Chooses a backend and stores the choice.
+/// Stores the choice of a model backend.
 pub(crate) fn use_backend(args: UseArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     store_choice(to_override(args.backend)?, config, printer)
 }
 
-/// Chooses another model of the backend and stores the choice.
+/// Stores the choice of another model of the current backend.
 pub(crate) fn use_model(args: ModelArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     store_choice(Override { model: Some(args.name), ..Override::default() }, config, printer)
 }
@@ -45,11 +45,11 @@ fn to_override(backend: BackendArgs) -> Result<Override> {
     })
 }
 
-/// Stores a choice. Needs no daemon.
+/// Stores a change of the chosen backend in the data directory, where the daemon reads it.
 fn store_choice(over: Override, config: &Config, printer: &mut Printer) -> Result<()> {
     directory::create_checked(config)?;
     let choice = match over.backend {
-        // An unreadable earlier choice is replaced.
+        // An earlier choice that cannot be read is replaced by the configured backend.
         Some(_) => {
             BackendChoice::load(config).unwrap_or_else(|_| BackendChoice::configured(config)).with_overrides(&over)?
         }
@@ -69,7 +69,7 @@ fn store_choice(over: Override, config: &Config, printer: &mut Printer) -> Resul
     printer.line(&text::escape_controls(&format!("{}: {what}{with}", choice.backend.name())))
 }
 
-/// The command line as typed, with the current directory that it refers to.
+/// Returns the command line as typed, with the current directory that its relative paths refer to.
 fn command_line(program: String, args: Vec<String>) -> Result<CommandLine> {
     let folder = std::env::current_dir().io_context("find", std::path::Path::new("."))?;
     Ok(CommandLine { program, args, folder })

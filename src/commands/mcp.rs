@@ -1,5 +1,5 @@
-//! `vic mcp`: the Model Context Protocol over standard input and output, for a client that starts it. A thin proxy: all
-//! calls go to the daemon, which is started if necessary. Standard output carries only the protocol.
+//! `vic mcp`: serves the Model Context Protocol over standard input and output to the client that starts it. Passes all
+//! calls on to the daemon, which is started if necessary. Standard output carries only the protocol.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::serve::mcp;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// Serves until the client disconnects.
+/// Serves the protocol until the client disconnects.
 pub(crate) async fn run(_: Args, config: &Config) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     mcp::stdio(Arc::new(client)).await

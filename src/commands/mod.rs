@@ -1,5 +1,5 @@
-//! Commands of `vic` that need the engine in their own process. `vic` passes their arguments to `vicd command`; output
-//! and exit codes are those of `vic`.
+//! Commands of `vic` that need models or the store in their own process. `vic` runs `vicd command` with their arguments;
+//! output and exit codes are the same as those of `vic` commands.
 
 mod bench;
 mod corpus;
@@ -19,31 +19,31 @@ use vic_cli::output::{self, Printer};
 use crate::config::Config;
 use crate::error::{Error, Result};
 
-/// Named `vic`, because the user typed `vic`.
+/// The commands. The program is named `vic` in help and usage errors, because that is what the user typed.
 #[derive(Debug, Parser)]
 #[command(name = "vic", bin_name = "vic", disable_help_subcommand = true)]
 enum Command {
     /// Measures parts of vic on this machine
     Bench(bench::Args),
-    /// Prints help and schemas of the verbs
+    /// Prints help and JSON Schemas of the corpus verbs
     Corpus(corpus::Args),
-    /// Proposes entities and relations, has a model add to them, and makes a graph of the accepted ones
+    /// Proposes entities and relations, has a model add more, and makes a graph of the accepted ones
     Discover(discover::Args),
     /// Chooses a backend for language models
     LlmUse(llm::UseArgs),
-    /// Chooses a model of the backend
+    /// Chooses a model of the current backend
     LlmModel(llm::ModelArgs),
     /// Serves the Model Context Protocol over standard input and output
     Mcp(mcp::Args),
-    /// Lists, fetches and verifies embedding models
+    /// Lists, downloads and verifies embedding models
     Models(models::Args),
     /// Prints the JSON Schema of a published type
     Schema(schema::Args),
-    /// Writes questions with their plans, to train a planner on
+    /// Writes questions with their query plans, to train a planner
     SyntheticPlans(synthetic_plans::Args),
 }
 
-/// Runs a command and returns its exit code. `arguments` start with the name of the command.
+/// Runs a command and returns its exit code. The first of the `arguments` is the name of the command.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     end_with_parent();
     let command = match Command::try_parse_from(std::iter::once("vic".into()).chain(arguments)) {
@@ -53,7 +53,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     output::run_and_exit(|printer| run(command, printer))
 }
 
-/// Ends this process when `vic` ends, so that a killed `vic bench` leaves no measurement behind.
+/// Lets the system end this process when `vic` ends, so that a killed `vic bench` does not continue to measure.
 fn end_with_parent() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)) {
@@ -63,13 +63,13 @@ fn end_with_parent() {
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
     match &command {
-        // These work without a readable configuration.
+        // Handles these commands first, because they work even if the configuration cannot be read.
         Command::Schema(args) => return schema::run(args, printer),
         Command::Corpus(args) => return corpus::run(args, printer),
         _ => (),
     }
     let config = Config::load()?;
-    // One thread is enough to wait for the daemon; benchmarks start their own.
+    // A single thread is enough to wait for the daemon; benchmarks start their own threads.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     runtime.block_on(dispatch(command, &config, printer))
 }

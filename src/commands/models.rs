@@ -1,4 +1,4 @@
-//! `vic models`: models and runtime libraries on this machine. The only command that downloads, and only on request.
+//! `vic models`: lists, downloads and verifies models and runtime libraries. No other command downloads anything.
 
 use std::sync::Mutex;
 
@@ -18,30 +18,30 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Lists the models of the catalog and whether they are here
+    /// Lists the known models, and whether they are on this machine
     List {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Downloads a model or a library, and checks its files
+    /// Downloads a model or library, and verifies its files
     Pull {
-        /// Its name; default: the configured model and the libraries that vic needs
+        /// Name of the model or library; default: the configured model and the libraries that vic needs
         name: Option<String>,
     },
-    /// Checks the files against their checksums
+    /// Verifies the files by their checksums
     Verify {
-        /// Its name; default: everything that is here
+        /// Name of the model or library; default: all that are on this machine
         name: Option<String>,
-        /// Prints nothing on success
+        /// Prints nothing if all files match
         #[arg(long, short)]
         quiet: bool,
     },
 }
 
-/// Libraries and models that a daemon with default settings loads, besides its embedding model.
+/// Libraries and models that a daemon with default settings loads, besides the embedding model.
 const DEFAULT_PARTS: [&str; 3] = ["onnxruntime", "pdfium", "ppocr"];
 
-/// Runs the subcommand.
+/// Runs the selected step.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let store = ModelStore::new(config.model_dirs.clone());
     match args.command {
@@ -59,7 +59,8 @@ fn names_to_pull(name: Option<String>, config: &Config) -> Vec<String> {
         Some(name) => vec![name],
         None => {
             let mut names: Vec<String> = DEFAULT_PARTS.into_iter().map(String::from).collect();
-            // OCR runs on the CPU, also where the embedding model uses a GPU.
+            // Adds the library of the configured device to that of the CPU, which OCR uses even if the embedding model
+            // uses a GPU.
             let library = config.embed.device.runtime_library();
             if !DEFAULT_PARTS.contains(&library) {
                 names.push(library.into());
@@ -85,12 +86,12 @@ fn model_line(model: &ModelInfo) -> String {
     format!("{state:8} {:24} {dimension}{size}, {}", model.name, model.licence)
 }
 
-/// Downloads models, with a line per file.
+/// Downloads models, and prints a line for each file.
 async fn pull_models(store: &ModelStore, names: Vec<String>, printer: &mut Printer) -> Result<()> {
     for name in names {
         printer.line(&format!("fetching {name}"))?;
         printer.flush()?;
-        // Files are downloaded one after the other: prints a line when one starts.
+        // Prints a line when the download of a file starts; files are downloaded one after another.
         let last = Mutex::new(String::new());
         let lines = Mutex::new(Vec::new());
         store

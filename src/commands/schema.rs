@@ -7,18 +7,18 @@ use crate::error::{Error, Result};
 use crate::serve::schema;
 use vic_cli::output::Printer;
 
-/// All schemas of the contract: requests and responses of its verbs.
+/// Name under which all schemas of the corpus API are printed: requests and responses of its verbs.
 const CONTRACT: &str = "corpus";
 
 /// Arguments of `vic schema`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The type; `corpus` is every request and response of the contract
+    /// Name of the type; `corpus` prints the requests and responses of all corpus verbs
     #[arg(value_parser = PossibleValuesParser::new(schema::names().chain([CONTRACT]).collect::<Vec<_>>()))]
     name: String,
 }
 
-/// Prints the schema.
+/// Prints the JSON Schema of the type.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     if args.name == CONTRACT {
         return printer.json(&corpus::api::schema::all_schemas());

@@ -1,4 +1,4 @@
-//! `vic synthetic-plans`: writes questions with their plans, to train a planner. Needs no daemon.
+//! `vic synthetic-plans`: writes questions with their query plans, to train a planner. Needs no daemon.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,27 @@ use crate::error::{Error, IoContext, Result};
 use crate::planner;
 use vic_cli::output::Printer;
 
-/// Default output file, if its folder exists.
+/// Output file if neither an option nor the configuration names one; used only if its folder exists.
 const DEFAULT_FILE: &str = "training/synthetic_plans.jsonl";
 
-/// Arguments of `vic synthetic-plans`. A line is `{"question": "...", "plan": {...}}`.
+/// Arguments of `vic synthetic-plans`. Each line of the output is `{"question": "...", "plan": {...}}`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File to write; default VIC_SYNTHETIC_JSONL, else training/synthetic_plans.jsonl if ./training exists
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Number of lines
+    /// Number of lines to write
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// Seed; the same seed and day give the same lines
+    /// Random seed; the same seed and day give the same lines
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// The reference day of `last week` and the like; default today
+    /// The day that `last week` and the like refer to; default: today
     #[arg(long, value_name = "YYYY-MM-DD")]
     today: Option<NaiveDate>,
 }
 
-/// Writes the file.
+/// Writes the questions and plans to the file.
 pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let path = match args.out.or_else(|| config.synthetic_jsonl.clone()) {
         Some(path) => path,
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
     let today = args.today.unwrap_or_else(|| Local::now().date_naive());
     let examples = planner::synthetic_plans(args.count as usize, args.seed, today)?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Writes a temporary file first, so that an existing file is replaced atomically.
+    // Writes a temporary file and renames it, so that an existing file is replaced atomically.
     let mut file = tempfile::NamedTempFile::new_in(folder).io_context("write", &path)?;
     let mut writer = std::io::BufWriter::new(file.as_file_mut());
     for example in &examples {

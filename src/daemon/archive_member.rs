@@ -1,4 +1,4 @@
-//! Interprets a path to read: a file, or an archive member as `archive.zip!/member`.
+//! Interprets a path from a read request as a file, or as an archive member in the form `archive.zip!/member`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,28 +6,29 @@ use std::path::{Path, PathBuf};
 
 use crate::model::MEMBER_SEPARATOR;
 
-/// Most `!/` separators tried in one name, e.g. an archive below folders with names that end in `!`. Each costs a lookup.
+/// At most this many `!/` separators in one path are tried as the end of an archive's name, because each try costs a
+/// lookup. Several occur if folders have names that end in `!`.
 const MAX_SEPARATORS: usize = 8;
 
-/// A file, and the archive member in it.
+/// Path of a file, and the name of the archive member in it, if any.
 pub(super) type FileAndMember = (PathBuf, Option<String>);
 
-/// Returns the possible readings of a name in lookup order: first a plain file, because a folder name may end in `!`. Then
-/// a member of the outermost archive, because members of inner archives are named from there.
+/// Returns the possible interpretations of a path in lookup order: first a plain file, because a folder name may end in
+/// `!`; then a member of the outermost archive, because member names start there even for nested archives.
 pub(super) fn candidates(name: &Path) -> impl Iterator<Item = FileAndMember> {
     let bytes = name.as_os_str().as_bytes();
     let places = memchr::memmem::find_iter(bytes, MEMBER_SEPARATOR).take(MAX_SEPARATORS);
     std::iter::once((name.to_path_buf(), None)).chain(places.filter_map(|at| split_at_separator(bytes, at)))
 }
 
-/// Returns the reading of a name that matches no known file: a member of the first archive.
+/// Returns the interpretation of a path that matches no known file: a member of the first archive named in it.
 pub(super) fn default_candidate(name: &Path) -> FileAndMember {
     let bytes = name.as_os_str().as_bytes();
     let split = memchr::memmem::find(bytes, MEMBER_SEPARATOR.as_bytes()).and_then(|at| split_at_separator(bytes, at));
     split.unwrap_or_else(|| (name.to_path_buf(), None))
 }
 
-/// Splits at byte `at`; `None` unless the member name is UTF-8.
+/// Splits a path into archive and member at the separator at byte `at`. Returns `None` if the member name is not UTF-8.
 fn split_at_separator(name: &[u8], at: usize) -> Option<FileAndMember> {
     let member = std::str::from_utf8(&name[at + MEMBER_SEPARATOR.len()..]).ok()?;
     Some((PathBuf::from(OsStr::from_bytes(&name[..at])), Some(member.to_string())))

@@ -1,4 +1,4 @@
-//! Opens the databases of a data directory and reports damage.
+//! Opens the databases of a data directory when the daemon starts, and reports damaged ones.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::egress;
 use crate::error::Result;
 use crate::index::Index;
 
-/// Limit of cached skill results: the text of some hundred thousand scanned pages.
+/// Maximum size of the cache of skill results (OCR text etc.): enough for some hundred thousand scanned pages.
 const EVIDENCE_BYTES: u64 = 512 << 20;
 
-/// The databases of a data directory.
+/// The open databases of a data directory.
 pub(super) struct Databases {
     pub(super) catalog: Catalog,
     pub(super) jobs: JobLog,
     pub(super) audit: Arc<AuditLog>,
     pub(super) evidence: Arc<EvidenceCache>,
     pub(super) book: Arc<CorpusStore>,
-    /// The recovery of a damaged catalog, if there was one.
+    /// What was recovered from a damaged catalog; `None` if it was intact.
     pub(super) rescue: Option<Recovery>,
 }
 
 impl Databases {
-    /// Opens or creates each database. From here on the network gate writes to its log.
+    /// Opens or creates each database. From then on, outgoing requests are written to the audit log.
     ///
     /// # Errors
     /// A database cannot be read or written, or was written by a newer vic.
@@ -36,10 +36,11 @@ impl Databases {
         process::private_dir(config.job_db_path.parent().unwrap_or(&config.data_dir))?;
         let jobs = JobLog::open(&config.job_db_path)?;
         if let Err(error) = jobs.cancel_interrupted() {
-            // For example a full disk. The next start ends them.
+            // Not fatal, e.g. on a full disk: the next start marks these jobs as interrupted.
             warn!(%error, "cannot mark the jobs of the last run as interrupted");
         }
-        // The first open detects damage.
+        // Opens the audit log twice. Only the first open can find it damaged, so that one is kept in `audit` for the
+        // report.
         let audit = Arc::new(AuditLog::open(&config.audit_path())?);
         egress::set_audit_log(AuditLog::open(&config.audit_path())?);
         Ok(Databases {
@@ -53,7 +54,7 @@ impl Databases {
     }
 }
 
-/// Reports a damaged catalog through the index.
+/// Reports in the status that a damaged catalog was moved aside and its files are read again.
 pub(super) fn report_catalog_recovery(rescue: Option<Recovery>, index: &Index) {
     if let Some(Recovery { set_aside, roots }) = rescue {
         let (kept, roots) = (set_aside.display(), roots.len());
@@ -63,7 +64,7 @@ pub(super) fn report_catalog_recovery(rescue: Option<Recovery>, index: &Index) {
     }
 }
 
-/// Reports a damaged database with content that cannot be rebuilt from files.
+/// Reports in the status that a damaged database was moved aside, with content that cannot be rebuilt from files.
 pub(super) fn report_loss(index: &Index, what: &str, set_aside: Option<&Path>) {
     if let Some(kept) = set_aside {
         index.note_damage(

@@ -1,7 +1,7 @@
-//! Checks everything in the data directory, and with `fix` repairs it. For use when no daemon runs or none can start; next
-//! to a running daemon it only reads.
+//! `vic doctor`: checks everything in the data directory, and repairs it if `fix` is set. Repairs need the data lock;
+//! while a daemon runs, `doctor` only reads.
 //!
-//! Deletes only unfinished files of vic itself; renames damaged ones.
+//! Deletes only unfinished files of vic itself; damaged files are renamed and kept.
 
 mod roots;
 
@@ -21,16 +21,17 @@ use crate::index::{DiskSpace, is_building, serving_table};
 use crate::model::{Check, DoctorReport, FileId, Health};
 use crate::store::{Inspection, LanceStore, Store};
 
-/// Name prefixes of files that a killed start may leave.
+/// Prefixes of the names of temporary files that remain if the daemon is killed while starting.
 const UNFINISHED_PREFIXES: [&str; 2] = [".vic-probe", ".tmp"];
 
-/// A daemon marks a file well within this time after it stored it.
+/// Delay before the second check while a daemon runs, which within this time marks a stored file as indexed in the
+/// catalog.
 const RECHECK_DELAY: Duration = Duration::from_secs(2);
 
-/// Checks everything; with `fix` also repairs.
+/// Checks the data directory and everything in it, and repairs problems if `fix` is set.
 ///
 /// # Errors
-/// `fix` is set while a daemon runs; the directory is not one of vic's, or has a newer format.
+/// `fix` is set while a daemon runs; the directory does not belong to vic, or has a newer format.
 pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
     directory::check_directory(config)?;
     let mut doctor = Doctor { config, fix, has_lock: false, checks: Vec::new() };
@@ -55,7 +56,8 @@ pub async fn doctor(config: &Config, fix: bool) -> Result<DoctorReport> {
     Ok(DoctorReport { data_dir: config.data_dir.display().to_string(), checks: doctor.checks })
 }
 
-/// Files that the catalog lists but the store lacks, and files that the store has but should not.
+/// Differences between catalog and store: `lost` files have chunks in the catalog that the store lacks; `orphans` have
+/// chunks in the store but should have none.
 #[derive(Debug, Default, PartialEq)]
 struct Disagreement {
     lost: Vec<FileId>,
@@ -68,7 +70,7 @@ impl Disagreement {
         Ok(Disagreement { lost, orphans: catalog.orphaned_files(&found.rows)? })
     }
 
-    /// Keeps the files that a later check reports too.
+    /// Keeps only the files that `later`, a second comparison, reports too.
     fn confirmed_by(mut self, later: &Disagreement) -> Disagreement {
         let [lost, orphans] = [&later.lost, &later.orphans].map(|it| it.iter().collect::<HashSet<_>>());
         self.lost.retain(|it| lost.contains(it));
@@ -81,7 +83,7 @@ impl Disagreement {
 struct Doctor<'a> {
     config: &'a Config,
     fix: bool,
-    /// Whether no daemon runs.
+    /// Whether this process holds the data lock, i.e. no daemon runs.
     has_lock: bool,
     checks: Vec<Check>,
 }
@@ -109,7 +111,7 @@ impl Doctor<'_> {
         Ok("enough free space to index".into())
     }
 
-    /// Checks that vic's files are accessible only to the owner.
+    /// Checks that vic's files are accessible only to their owner.
     fn check_permissions(&mut self) {
         let owner = rustix::process::geteuid().as_raw();
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(2).into_iter();
@@ -117,7 +119,7 @@ impl Doctor<'_> {
         for entry in entries {
             match entry.map(|it| (it.depth(), it.path().to_path_buf(), it.metadata())) {
                 Ok((_, path, Ok(metadata))) if metadata.uid() != owner => foreign.push(path),
-                // Without access to the topmost folder, other users reach none below it.
+                // Subfolders are not checked, because other users cannot reach them without access to the topmost folder.
                 Ok((depth, path, Ok(metadata))) if metadata.is_file() || (metadata.is_dir() && depth == 0) => {
                     if metadata.mode() & 0o077 != 0 {
                         open.push((path, metadata.mode() & 0o700));
@@ -128,7 +130,7 @@ impl Doctor<'_> {
                 Err(error) => unreadable.extend(error.path().map(Path::to_path_buf)),
             }
         }
-        // Models may be used by all users who may enter the directory.
+        // Ignores model files, because all users who may enter the model directory may use the models.
         open.retain(|it| !self.config.model_dirs.iter().any(|dir| it.0.starts_with(dir)));
         if let Some(first) = unreadable.first().or(foreign.first()) {
             let error = Error::new(
@@ -146,7 +148,7 @@ impl Doctor<'_> {
         self.record_repair("permissions", problem, || restrict_to_owner(&open));
     }
 
-    /// Checks the integrity of every database. Opening a damaged one moves it aside.
+    /// Checks the integrity of each database. With `fix`, a damaged one is moved aside and recreated.
     fn check_databases(&mut self) {
         let config = self.config;
         type Open = fn(&Path) -> Result<()>;
@@ -166,7 +168,7 @@ impl Doctor<'_> {
                 Err(problem) if problem.code == ErrorCode::DataLoss => {
                     self.record_repair(name, problem, || {
                         open(&path)?;
-                        // Opening detects only damage at the beginning of a file.
+                        // Checks the whole file, because opening the database detects only damage at its beginning.
                         if catalog::check_database(&path).is_err_and(|it| it.code == ErrorCode::DataLoss) {
                             catalog::quarantine_database(&path)?;
                             open(&path)?;
@@ -179,7 +181,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Checks that the key table can be parsed: if not, no key grants access. Only its author can repair it.
+    /// Checks that the key table can be parsed; if it cannot, no key grants access. It is not repaired: its author must
+    /// do that.
     fn check_keys(&self) -> Result<String> {
         if self.config.key_path().exists() {
             keys::read_owner_key(&self.config.key_path())?;
@@ -190,7 +193,7 @@ impl Doctor<'_> {
         })
     }
 
-    /// Verifies the checksums of the models in use.
+    /// Verifies the checksums of the models that the configuration uses.
     fn check_models(&mut self) {
         let models = ModelStore::new(self.config.model_dirs.clone());
         let mut names = vec!["pdfium", "ppocr"];
@@ -206,7 +209,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Checks the store, the store against the catalog, and the catalog against the roots.
+    /// Checks the store itself, compares the store with the catalog, and the catalog with the files of the roots.
     async fn check_index(&mut self) {
         let path = self.config.catalog_path();
         let is_there = path.metadata().is_ok_and(|it| it.len() > 0);
@@ -244,7 +247,7 @@ impl Doctor<'_> {
         let dir = &self.config.db_path;
         let inspected = match LanceStore::inspect(dir, fingerprint, dimension).await {
             Err(problem) if problem.code == ErrorCode::DataLoss && self.fix => {
-                // Opening repairs: it goes back to an intact version or creates a new table.
+                // Opening the store repairs it: it reverts to an intact version or creates a new table.
                 match LanceStore::open(dir, fingerprint, dimension).await {
                     Ok(_) => {
                         let kept = "repaired; the unreadable part is kept beside it";
@@ -272,11 +275,12 @@ impl Doctor<'_> {
         }
     }
 
-    /// Compares the store with the catalog. A starting daemon does this too.
+    /// Compares the chunks in the store with those that the catalog lists, as a starting daemon does.
     async fn check_agreement(&mut self, catalog: &Catalog, fingerprint: &str, dimension: usize, found: &Inspection) {
         match is_building(catalog) {
             Ok(false) => (),
-            // The catalog describes the other index, and a repair would undo the work so far.
+            // While a new index is built, the catalog describes that one, and a repair of the serving index would undo
+            // the work so far.
             Ok(true) => {
                 let finding =
                     "not compared: another model's index is being built; this one serves until that is complete";
@@ -318,8 +322,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Returns the differences between store and catalog. A running daemon may store a file between the two reads, so then
-    /// only differences seen twice count.
+    /// Returns the differences between store and catalog. While a daemon runs, it may store a file between reading the
+    /// catalog and reading the store, so that only differences that are found twice count.
     async fn disagreement(
         &self,
         catalog: &Catalog,
@@ -343,7 +347,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// Removes unfinished files of vic; the user decides about files that were moved aside.
+    /// With `fix`, removes unfinished files of vic. Damaged files that were moved aside are only reported, for the user
+    /// to decide.
     fn check_leftovers(&mut self) {
         let entries = walkdir::WalkDir::new(&self.config.data_dir).max_depth(4).into_iter().flatten();
         let (mut half_done, mut kept) = (Vec::new(), Vec::new());
@@ -386,7 +391,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Records a problem, or the result of its repair.
+    /// Records the problem, or with `fix` the result of repairing it with `mend`.
     fn record_repair(&mut self, name: &str, problem: Error, mend: impl FnOnce() -> Result<String>) {
         if !self.fix {
             return self.record_outcome(name, Err(problem));

@@ -1,5 +1,5 @@
-//! The files through which clients find this daemon: the Unix socket, and the file with the TCP address. Created at start,
-//! removed at the end unless they belong to another daemon by then.
+//! The files through which clients find the running daemon: the Unix socket, and a file with the TCP address. They are
+//! created at start and removed at exit, unless another daemon has replaced them by then.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,15 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::daemon::process;
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// A file created by this daemon.
+/// A socket or address file that this daemon created.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Device, inode and change time: a file system reuses the inode of a deleted file.
+/// Identifies a file by device, inode and change time; the latter because a file system reuses the inode of a deleted
+/// file.
 type Identity = (u64, u64, i64, i64);
 
 fn file_identity(of: &std::fs::Metadata) -> Identity {
@@ -29,20 +30,21 @@ impl OwnFile {
         Ok(OwnFile { path: path.into(), identity: file_identity(&found) })
     }
 
-    /// Removes the file if it is still the one that was created.
+    /// Removes the file, unless another daemon has replaced it since it was created.
     pub(crate) fn remove(&self) {
         let ours = self.path.symlink_metadata().is_ok_and(|it| file_identity(&it) == self.identity);
         if ours {
-            // A missing file is fine; any other error shows when the path is used next.
+            // Ignores errors: the file may already be missing, and any other problem shows when the path is used next.
             let _missing = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Binds the Unix socket at `path`.
+/// Binds the Unix socket at `path` and makes it private; a stale socket is replaced.
 ///
 /// # Errors
-/// [`ErrorCode::Locked`] if another daemon answers there, [`ErrorCode::FailedPrecondition`] if the path is no socket.
+/// [`ErrorCode::Locked`] if another daemon answers at the socket, [`ErrorCode::FailedPrecondition`] if the path is not a
+/// socket.
 pub(crate) async fn bind(path: &Path) -> Result<(UnixListener, OwnFile)> {
     remove_stale(path).await?;
     let listener = UnixListener::bind(path).map_err(|error| {
@@ -52,8 +54,8 @@ pub(crate) async fn bind(path: &Path) -> Result<(UnixListener, OwnFile)> {
     Ok((listener, OwnFile::record(path)?))
 }
 
-/// Removes the socket of a killed daemon. The data lock is ours, but a lock file can be deleted, and then a daemon may
-/// still run here.
+/// Removes the socket that a killed daemon left. Fails if a daemon answers at it: although this process holds the data
+/// lock, another daemon may run if the lock file was deleted.
 pub(crate) async fn remove_stale(path: &Path) -> Result<()> {
     let kind = match path.symlink_metadata() {
         Ok(found) => found.file_type(),
@@ -67,7 +69,7 @@ pub(crate) async fn remove_stale(path: &Path) -> Result<()> {
         )
         .hint("`vic daemon stop` ends it"));
     }
-    // Removes a link itself, never its target.
+    // Refuses other files. A symbolic link is removed itself, never its target.
     if !kind.is_socket() && !kind.is_symlink() {
         return Err(Error::new(ErrorCode::FailedPrecondition, format!("`{}` is not a socket", path.display()))
             .hint("move it aside"));
@@ -75,7 +77,7 @@ pub(crate) async fn remove_stale(path: &Path) -> Result<()> {
     std::fs::remove_file(path).io_context("remove", path)
 }
 
-/// Removes the TCP address of a killed daemon: the file means that a daemon is ready to answer.
+/// Removes the TCP address that a killed daemon left, because clients take the file as a sign that a daemon is ready.
 pub(crate) fn remove_stale_address(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).io_context("remove", path),
@@ -83,9 +85,9 @@ pub(crate) fn remove_stale_address(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes the TCP address into its file.
+/// Writes the TCP address into its file, from which clients read it.
 pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
-    // A new file each time, so that an earlier daemon does not take it for its own.
+    // Creates a new file each time, so that an earlier daemon does not regard it as its own and remove it at exit.
     let _missing = std::fs::remove_file(path);
     std::fs::write(path, format!("{address}\n")).io_context("write", path)?;
     OwnFile::record(path)
@@ -95,7 +97,8 @@ pub(crate) fn write_address(path: &Path, address: &str) -> Result<OwnFile> {
 mod tests {
     use super::*;
 
-    /// Waits for the next tick of the file system clock, which has a resolution of some milliseconds.
+    /// Waits until file timestamps differ from earlier ones, as the clock of the file system has a resolution of some
+    /// milliseconds.
     fn next_moment() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

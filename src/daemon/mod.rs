@@ -1,4 +1,5 @@
-//! Turns a configuration into a running process: directories, lock, parts, listeners, signals.
+//! Starts and runs the daemon process from a configuration: checks directories, takes the lock, opens the parts, binds
+//! the listeners, and handles signals.
 
 mod doctor;
 mod archive_member;
@@ -43,24 +44,24 @@ pub use crate::daemon::process::{Memory, set_private_umask, start_logging};
 use crate::daemon::service::{Daemon, DaemonFacts};
 pub use crate::data_dir::lock::holder_pid;
 
-/// How long shutdown waits for the commit in progress.
+/// How long shutdown waits for a commit in progress; the daemon then exits without it.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Runs until a signal or a request ends it. `program` is started with the argument `worker` for extraction.
+/// Runs the daemon until a signal or a shutdown request. `program` is the worker program that extracts text from files.
 ///
 /// # Errors
-/// Another daemon holds the data directory; it is damaged or belongs to another program; the model is missing; the address
-/// is in use.
+/// Another daemon holds the data directory; the directory is damaged or belongs to another program; the model is missing;
+/// the TCP address is in use.
 pub async fn run(config: Config, program: PathBuf) -> Result<()> {
     let shutdown = CancellationToken::new();
     process::shut_down_on_signal(&shutdown)?;
     run_until(config, program, shutdown).await
 }
 
-/// As [`run`], but ends with `shutdown` and ignores signals.
+/// Runs the daemon like [`run`], but until `shutdown` is cancelled; ignores signals.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as for [`run`].
 pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationToken) -> Result<()> {
     let mut lock = claim_data_directory(&config)?;
     endpoint_files::remove_stale_address(&config.address_path())?;
@@ -85,7 +86,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     info!(pid = std::process::id(), tcp = %listen, data = %config.data_dir.display(), "vicd is ready");
     let outcome = serve_until_shutdown(daemon, listeners, access, &config, &lock).await;
     if let Err(error) = catalog.clear_tries() {
-        warn!(%error, "cannot clear the read attempts; the next start may suspect the files that were being read");
+        warn!(%error, "cannot reset the read attempts; the interrupted reads count as failed attempts of their files");
     }
     socket.remove();
     address.remove();
@@ -93,7 +94,7 @@ pub async fn run_until(config: Config, program: PathBuf, shutdown: CancellationT
     outcome
 }
 
-/// Opens every part and connects it to the parts it uses.
+/// Opens every part of the daemon (index, asker, graph, assistant etc.) and passes each the parts that it uses.
 async fn assemble(
     config: &Config,
     program: PathBuf,
@@ -157,7 +158,7 @@ async fn assemble(
     })
 }
 
-/// Opens the graph and the assistant that queries it.
+/// Opens the graph, and the assistant whose tools query the graph.
 fn open_graph_and_assistant(
     config: &Config,
     reads: GraphInputs,
@@ -183,7 +184,7 @@ fn daemon_facts(config: &Config, listen: SocketAddr, access: &AccessConfig) -> D
     }
 }
 
-/// Checks and locks the data directory for this process.
+/// Checks that the data directory belongs to vic, makes it private, and locks it for this process.
 fn claim_data_directory(config: &Config) -> Result<DataLock> {
     crate::data_dir::directory::check_directory(config)?;
     process::private_dir(&config.data_dir)?;
@@ -193,7 +194,7 @@ fn claim_data_directory(config: &Config) -> Result<DataLock> {
     Ok(lock)
 }
 
-/// Serves until shutdown, then waits for the commit in progress.
+/// Serves requests until shutdown or loss of the data lock, then waits for a commit in progress.
 async fn serve_until_shutdown(
     daemon: Arc<Daemon>,
     listeners: Listeners,
@@ -224,7 +225,7 @@ async fn serve_until_shutdown(
     held.and(outcome)
 }
 
-/// Opens the skills, with the vision model if one is configured.
+/// Opens the skills (OCR, layout), with the vision model if one is configured.
 fn open_skills(
     config: &Config,
     pool: Arc<WorkerPool>,
@@ -239,26 +240,26 @@ fn open_skills(
     })
 }
 
-/// Makes the worker pools of extraction and of skills.
+/// Creates two pools of worker processes: one for extraction, one for skills.
 fn worker_pools(config: &Config, program: PathBuf, models: &ModelStore) -> (Arc<WorkerPool>, Arc<WorkerPool>) {
     let tools = Tools { pdfium: models.library("pdfium").ok(), ocr: None };
-    // One more than a job uses: just-saved files and `vic read` do not wait for the large files of a job.
+    // One worker more than a job uses, so that just-saved files and `vic read` do not wait for the large files of a job.
     let workers = config.workers + 1;
     let extraction = PoolSettings { workers, limits: config.limits.clone(), tools, skills: false };
     let skills = WorkerPool::new(program.clone(), crate::skills::pool_settings(models, &config.limits));
     (Arc::new(WorkerPool::new(program, extraction)), Arc::new(skills))
 }
 
-/// Returns the memory limit of each part.
+/// Returns the memory limits of the store, the index and the worker pools, for the status.
 fn memory_caps(pool: &WorkerPool, skills: &WorkerPool) -> Vec<MemoryCap> {
     let mut caps = crate::store::memory_caps();
     caps.extend(crate::index::memory_caps());
     caps.push(pool.memory_cap("processes that read files"));
-    caps.push(skills.memory_cap("processes that read pictures and pages"));
+    caps.push(skills.memory_cap("processes that run OCR and page layout"));
     caps
 }
 
-/// Opens both listeners.
+/// Binds the Unix socket and the TCP address.
 async fn bind_listeners(config: &Config) -> Result<(Listeners, OwnFile)> {
     let (unix, socket) = endpoint_files::bind(&config.socket_path()).await?;
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {

@@ -1,5 +1,5 @@
-//! Reports at start, all at once, every setting that conflicts with the privacy mode and every environment variable that
-//! vic ignores, instead of at the first blocked request.
+//! When the daemon starts, reports all settings that conflict with the privacy mode at once, instead of one by one at the
+//! first blocked request; warns of environment variables that vic ignores.
 
 use tracing::warn;
 
@@ -7,17 +7,18 @@ use crate::config::{Config, EmbedBackend, LlmBackend};
 use crate::egress::{self, Purpose};
 use crate::error::{Error, ErrorCode, Result};
 
-/// Refuses settings that can never work together, and warns of variables without effect.
+/// Returns an error if servers are configured whose use the privacy mode forbids; warns of environment variables that
+/// have no effect.
 ///
 /// # Errors
-/// `PermissionDenied`, naming every conflict.
+/// `PermissionDenied`, with all conflicting settings.
 pub(super) fn check_settings(config: &Config) -> Result<()> {
     let mut conflicts: Vec<(&str, Error)> = Vec::new();
     let forbidden = |purpose: &Purpose| !purpose.may_leave(config.privacy_mode);
     for (variable, url, purpose) in configured_servers(config).into_iter().filter(|(.., it)| forbidden(it)) {
         match egress::check_allowed(url, config.privacy_mode, purpose) {
             Err(error) if error.code == ErrorCode::PermissionDenied => conflicts.push((variable, error)),
-            // A server that is down now may come up later.
+            // Other errors are no conflict: a server that cannot be reached now may be available later.
             Ok(()) | Err(_) => (),
         }
     }
@@ -34,8 +35,8 @@ pub(super) fn check_settings(config: &Config) -> Result<()> {
     })
 }
 
-/// Returns the configured servers. The vision server is left out: few questions use it, and it has a default address. The
-/// gate refuses its requests.
+/// Returns the configured servers, with the variable that sets each. The vision server is not checked: few questions use
+/// it, and it has a default address. If its use is forbidden, its requests are refused.
 fn configured_servers(config: &Config) -> Vec<(&'static str, &str, Purpose)> {
     const OLLAMA: &str = "VIC_OLLAMA_BASE_URL";
     const OPENAI: &str = "VIC_OPENAI_BASE_URL";

@@ -1,4 +1,4 @@
-//! The process environment: signals, permissions, limits, memory figures.
+//! The environment of the daemon's process: signals, permissions, resource limits, memory figures, logging.
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -9,26 +9,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// File descriptors that LanceDB and SQLite may need together; a table of many fragments needs some thousands.
+/// Wanted limit of open files: a store table of many fragments needs some thousands of descriptors, SQLite a few.
 const OPEN_FILES: u64 = 16_384;
 
-/// The mode bit of world-writable folders such as `/tmp`.
+/// Sticky bit in the mode of folders that all users may write to, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// How long the daemon may run after shutdown was requested: below 10 seconds with all overhead.
+/// The process exits at the latest this long after the shutdown request: below 10 seconds with all overhead.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(9_300);
 
 /// Resident memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// Now, in MiB.
+    /// Current resident memory in MiB.
     pub rss_mib: f64,
-    /// Peak so far, in MiB.
+    /// Peak resident memory in MiB since the process started.
     pub peak_mib: f64,
 }
 
 impl Memory {
-    /// Reads the figures of this process; zeros if the system does not report them.
+    /// Returns the figures of this process; both are zero if `/proc` does not report them.
     pub fn of_this_process() -> Memory {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mib = |key: &str| {
@@ -39,8 +39,9 @@ impl Memory {
     }
 }
 
-/// Shuts the daemon down in order on SIGTERM and SIGINT, immediately on the second signal, and in any case [`SHUTDOWN_LIMIT`] after
-/// the shutdown request. Runs on its own thread, so it responds while all other threads are busy.
+/// Shuts the daemon down in order on SIGTERM and SIGINT, immediately on the second signal, and in any case
+/// [`SHUTDOWN_LIMIT`] after the shutdown request. Runs on its own thread, so that it responds while all other threads are
+/// busy.
 pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
     let (shutdown, (ready, is_ready)) = (shutdown.clone(), std::sync::mpsc::channel());
     let watch = move || {
@@ -60,7 +61,7 @@ pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
                 _ = interrupt.recv() => tracing::warn!("exiting immediately on the second signal"),
                 () = tokio::time::sleep(SHUTDOWN_LIMIT) => tracing::warn!("exiting with unfinished work; the next start resumes it"),
             }
-            // All data on disk survives it, as it survives a kill.
+            // Exits without cleanup. Nothing is lost, because data that is on disk also survives a kill.
             vic_system::process::exit_now()
         })
     };
@@ -69,26 +70,26 @@ pub(crate) fn shut_down_on_signal(shutdown: &CancellationToken) -> Result<()> {
     is_ready.recv().map_err(|_| Error::internal("cannot listen for signals"))
 }
 
-/// Makes every new file of this process readable by its owner only; permissions of the directory do not matter.
+/// Makes all new files of this process accessible to their owner only, even in a directory that other users may enter.
 pub fn set_private_umask() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
-/// Creates a directory that only its owner may enter; an existing one must be writable.
+/// Creates a directory that only its owner may enter. A directory that exists must be writable.
 pub(crate) fn private_dir(path: &Path) -> Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).io_context("create", path)?;
     let probe = tempfile::Builder::new().prefix(".vic-probe").tempfile_in(path);
     probe.map(drop).map_err(|error| {
-        // `tempfile` wraps the error and names its own path; ours is clearer.
+        // Builds a new error, because the one of `tempfile` is wrapped and names the probe file instead of the directory.
         let plain = error.raw_os_error().map_or(error.kind().into(), std::io::Error::from_raw_os_error);
         Error::io("write to", path, &plain)
     })
 }
 
-/// Removes access for other users from the data directory: with write access they could replace our socket.
+/// Removes the access of other users to the data directory, because with write access they could replace the socket.
 ///
 /// # Errors
-/// The directory is shared by all users on purpose, or belongs to another user.
+/// The sticky bit shows that the directory is shared by all users on purpose, or it belongs to another user.
 pub(crate) fn restrict_dir(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let mode = path.metadata().io_context("read", path)?.mode();
@@ -96,41 +97,41 @@ pub(crate) fn restrict_dir(path: &Path) -> Result<()> {
         return Ok(());
     }
     if mode & STICKY != 0 {
-        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is a folder for all users", path.display()))
-            .hint("set VIC_DATA_DIR to a folder of its own, e.g. one below it"));
+        return Err(Error::new(ErrorCode::PermissionDenied, format!("`{}` is shared by all users", path.display()))
+            .hint("set VIC_DATA_DIR to a private folder, e.g. one below the shared folder"));
     }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).io_context("protect", path)
 }
 
-/// Removes access for other users from a file.
+/// Removes the access of other users to a file.
 pub(crate) fn make_private(path: &Path) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).io_context("protect", path)
 }
 
-/// Raises the limit of open files up to the hard limit.
+/// Raises the limit of open files to [`OPEN_FILES`], or to the hard limit if that is lower.
 pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
     if limit.current.is_some_and(|now| now < wanted) {
-        // A lower limit makes large tables slow, not wrong.
+        // Ignores an error, because a low limit makes queries on large tables slow but not wrong.
         setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).ok();
     }
 }
 
-/// Disables core dumps: the memory holds text of documents, and the key.
+/// Disables core dumps, because the memory holds texts of documents and the owner's key.
 pub(crate) fn disable_core_dumps() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Core).maximum;
     if let Err(error) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum }) {
-        tracing::warn!("core files cannot be switched off: {error}");
+        tracing::warn!("cannot disable core dumps: {error}");
     }
 }
 
-/// Writes log lines to standard error, which the starting process redirects to the log file.
+/// Starts logging to standard error, which the process that started the daemon redirects to the log file.
 ///
 /// # Errors
-/// The level is not a valid filter.
+/// The log level is not a valid filter.
 pub fn start_logging(level: &str) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(directives(level)).map_err(|error| {
         Error::new(ErrorCode::InvalidArgument, format!("cannot parse VIC_LOG_LEVEL `{level}`: {error}"))
@@ -140,19 +141,19 @@ pub fn start_logging(level: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the filter of a level. Libraries log warnings at most: at finer levels HTTP libraries log headers, and with them
-/// keys.
+/// Returns the log filter for a level. Libraries log at most warnings, because at finer levels HTTP libraries log
+/// headers, which contain keys.
 fn directives(level: &str) -> String {
     let is_level = ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
     match level {
         "off" | "error" => level.to_string(),
         _ if is_level => format!("warn,vic={level},vicd={level}"),
-        // A user-written filter is taken as it is.
+        // The user wrote a filter instead of a level: only the three noisiest libraries are limited.
         _ => format!("{level},lance=warn,lancedb=warn,datafusion=warn"),
     }
 }
 
-/// Makes a panic print its location, and its message only if that is a literal of the program: a formatted message may
+/// Makes a panic print its location, and its message only if that is a string literal, because a formatted message may
 /// quote a document.
 pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// The message with which the child process of this test panics.
+    /// Environment variable with the message with which the child process of this test panics.
     const PANICS_WITH: &str = "VIC_TESTS_PANIC_WITH";
 
     #[expect(clippy::disallowed_methods, reason = "how this test configures its child process")]
@@ -185,7 +186,7 @@ mod tests {
             assert!(panics.into_iter().all(|it| it.join().is_err()));
             return;
         }
-        // A panic hook affects the whole process, and the test reads the output, so it runs in a child process.
+        // Runs in a child process, because a panic hook affects the whole process and the test reads the output.
         let (_, module) = module_path!().split_once("::").unwrap();
         let name = format!("{module}::panic_hook_omits_formatted_messages");
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());

@@ -1,4 +1,4 @@
-//! Restricts jobs and status to the scope of a caller; facts about other files are removed.
+//! Restricts jobs and status to the scope of a caller (the folders of its key), by removing facts about other files.
 
 use tokio::sync::watch;
 
@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::index;
 use crate::model::{IndexRequest, JobSnapshot, JobState, Scope, Status, Upkeep, WatchReport, display_path, parse_path};
 
-/// Jobs read to find those of the scope.
+/// Maximum number of latest jobs that are searched for those in the scope.
 pub(super) const MAX_JOBS: u32 = 1_000;
 
-/// Restricts a request to the scope and resolves its links. Without a path it covers the folders of the scope. A path
-/// outside the scope gets the same error as a missing folder.
+/// Restricts an index request to the scope and resolves the links in its paths. A request without paths gets the folders
+/// of the scope. A path outside the scope fails with the same error as a missing folder.
 pub(super) async fn restrict_request(scope: &Scope, mut request: IndexRequest) -> Result<IndexRequest> {
     for path in &mut request.paths {
         let found = index::resolve(&parse_path(path)).await.ok().filter(|it| scope.covers(it));
         match found.map(|it| display_path(&it).into_owned()) {
-            // Indexes the checked path, even if the link is changed in between.
+            // Stores the resolved path, so that the checked folder is indexed even if a link is changed in the meantime.
             Some(found) => *path = found,
-            // The job reports what is wrong with it.
+            // Keeps an invalid path of the owner, because the job reports what is wrong with it.
             None if scope.is_all() => (),
             None => {
                 let sentence = format!("there is no folder `{path}`");
@@ -27,7 +27,7 @@ pub(super) async fn restrict_request(scope: &Scope, mut request: IndexRequest) -
     }
     if let (Scope::Folders(folders), true) = (scope, request.paths.is_empty()) {
         if folders.is_empty() {
-            // For the index, no path means every root.
+            // Must fail, because a request without paths would index all roots.
             return Err(Error::not_found("there is no folder to index").hint("the status lists the folders"));
         }
         request.paths = folders.iter().map(|it| display_path(it).into_owned()).collect();
@@ -35,7 +35,7 @@ pub(super) async fn restrict_request(scope: &Scope, mut request: IndexRequest) -
     Ok(request)
 }
 
-/// Returns the job if all its folders are in the scope.
+/// Returns the job if all its folders are in the scope, otherwise the same error as for an unknown job.
 pub(super) fn visible_job(scope: &Scope, job: Result<JobSnapshot>, job_id: &str) -> Result<JobSnapshot> {
     match job {
         Ok(job) if is_visible(scope, &job) => Ok(mask_job(scope, job)),
@@ -44,18 +44,19 @@ pub(super) fn visible_job(scope: &Scope, job: Result<JobSnapshot>, job_id: &str)
     }
 }
 
-/// Returns the jobs with all folders in the scope.
+/// Returns the jobs whose folders are all in the scope.
 pub(super) fn visible_jobs(scope: &Scope, jobs: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
     jobs.into_iter().filter(|it| is_visible(scope, it)).map(|it| mask_job(scope, it)).collect()
 }
 
-/// Uses the paths that [`request`] resolved, so a list of a thousand jobs needs no disk access.
+/// Compares the paths that [`restrict_request`] resolved, so that listing a thousand jobs needs no disk access.
 fn is_visible(scope: &Scope, job: &JobSnapshot) -> bool {
     let paths = &job.request.paths;
     scope.is_all() || (!paths.is_empty() && paths.iter().all(|it| scope.covers(&parse_path(it))))
 }
 
-/// Removes facts about other files: a run indexes all pending files of every root, and its counts include them.
+/// Removes counts and errors from a job, because they include files outside the scope: a job indexes all pending files of
+/// all roots.
 pub(super) fn mask_job(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
     if scope.is_all() {
         return job;
@@ -76,17 +77,17 @@ pub(super) fn mask_job(scope: &Scope, job: JobSnapshot) -> JobSnapshot {
     }
 }
 
-/// Replaces the error of a job. The cause may concern any file, or where the owner keeps the index.
+/// Returns a general error in place of the job's own, which may name any file or the folder of the index.
 fn masked_error(state: JobState) -> String {
     match state {
         JobState::Failed => "the job failed; the daemon's owner sees why with `vic jobs`".into(),
         JobState::Queued | JobState::Running | JobState::Completed | JobState::Cancelled => {
-            "the job ended before it was done".into()
+            "the job ended before it was complete".into()
         }
     }
 }
 
-/// Follows a job; each snapshot is masked.
+/// Returns a watch on the masked snapshots of a job.
 pub(super) fn masked_watch(scope: &Scope, mut job: watch::Receiver<JobSnapshot>) -> watch::Receiver<JobSnapshot> {
     if scope.is_all() {
         return job;
@@ -96,7 +97,7 @@ pub(super) fn masked_watch(scope: &Scope, mut job: watch::Receiver<JobSnapshot>)
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                // A paused job may not change for days.
+                // Ends this task when the client stops watching, because a paused job may not change for days.
                 () = sender.closed() => return,
                 changed = job.changed() => if changed.is_err() { return },
             }
@@ -106,8 +107,8 @@ pub(super) fn masked_watch(scope: &Scope, mut job: watch::Receiver<JobSnapshot>)
     receiver
 }
 
-/// Removes owner-only facts from the status: the data directory, its size, maintenance and watching. The polled roots of
-/// the scope remain, because they tell how soon a change is found.
+/// Removes from the status what only the owner may see: data directory, size of the store, maintenance, and watcher
+/// state. The polled roots in the scope are kept, because they tell how soon a change is found.
 pub(super) fn restrict_status(scope: &Scope, status: Status) -> Status {
     if scope.is_all() {
         return status;

@@ -1,4 +1,4 @@
-//! The services of a running daemon as plain Rust. Every protocol adapts this.
+//! The services of a running daemon as plain Rust methods, which gRPC, HTTP and MCP adapt.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -35,7 +35,7 @@ use crate::model::{
 use crate::serve::Service;
 use crate::table;
 
-/// Facts that are constant while the daemon runs.
+/// Facts about the daemon that do not change while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonFacts {
     pub(crate) listen: SocketAddr,
@@ -43,17 +43,17 @@ pub(crate) struct DaemonFacts {
     pub(crate) privacy: PrivacyMode,
     pub(crate) auth_enabled: bool,
     pub(crate) memory_caps: Vec<MemoryCap>,
-    /// Warnings about settings, for the owner.
+    /// Warnings about the settings; shown only to the owner.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A running daemon with the scope of one caller. Cheap to clone.
+/// A running daemon, restricted to the scope of one caller. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Daemon {
     pub(crate) facts: DaemonFacts,
-    /// The files the caller may see; `asker` has the same scope.
+    /// The files that the caller may see; `asker`, `contract` and `graph` are restricted to the same scope.
     pub(crate) scope: Scope,
-    /// The caller.
+    /// The caller: the owner, or the holder of a key.
     pub(crate) holder: Principal,
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
@@ -132,7 +132,8 @@ impl Service for Daemon {
     }
 
     async fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
-        // Jobs outside the scope are removed before the list is truncated.
+        // Reads more jobs than requested for a restricted caller, because jobs outside the scope are removed before the
+        // list is truncated.
         let most = if self.scope.is_all() { limit } else { scoped_view::MAX_JOBS };
         let mut jobs = scoped_view::visible_jobs(&self.scope, self.index.jobs(most)?);
         jobs.truncate(limit as usize);
@@ -167,7 +168,7 @@ impl Service for Daemon {
             tokio::try_join!(self.index.coverage(&self.scope), self.index.chunks(&self.scope), self.roots())
         });
         let (coverage, chunks, roots) = known?;
-        // A status request for diagnosis gets the reason.
+        // Keeps the error for `degraded`, because the status serves for diagnosis.
         let unseen = store.as_ref().err().map(|it| format!("cannot read the index: {}", it.message_with_hint()));
         let store = store.unwrap_or_default();
         let mut degraded = Vec::new();
@@ -176,7 +177,7 @@ impl Service for Daemon {
             degraded.extend(self.index.degraded());
             degraded.extend(unseen);
             let told = store.upkeep_error.map(|error| format!("upkeep of the index failed: {error}"));
-            // The index may have reported it already, with a hint.
+            // Omits the problem if the index has already reported it, then with a hint.
             let is_new = |it: &String| !degraded.iter().any(|known: &String| known.starts_with(it));
             degraded.extend(told.filter(is_new).into_iter().collect::<Vec<_>>());
         }
@@ -192,7 +193,8 @@ impl Service for Daemon {
             privacy_mode: self.facts.privacy,
             embed_model: self.embedder.name().into(),
             dimension: self.embedder.dimension() as u32,
-            // Of what the caller may see. A file that is being replaced has no chunks for a moment.
+            // Refers to the files in the caller's scope. Indexed files also count, because a file being replaced has no
+            // chunks for a moment.
             index_ready: chunks > 0 || coverage.indexed > 0,
             chunks,
             store_bytes: store.bytes,
@@ -288,7 +290,8 @@ impl Service for Daemon {
 }
 
 impl Daemon {
-    /// Resolves a name: the first reading that is a known file, and the place in it that the name gives.
+    /// Resolves a path from a read request that may end with a location (`lease.pdf, page 3`). Returns the first
+    /// interpretation that is a known file: its path, archive member, and location.
     async fn resolve_name(&self, name: &str) -> Result<(PathBuf, Option<String>, Place)> {
         for (text, place) in split_path_and_place(name) {
             if let Some((path, member)) = self.find_known(&parse_path(text)).await? {
@@ -303,7 +306,7 @@ impl Daemon {
         Ok((path, member, Place::default()))
     }
 
-    /// Finds the known file, with its member, at a path; a relative path is below a root.
+    /// Returns the known file at a path, and the archive member in it; a relative path is looked up below each root.
     async fn find_known(&self, path: &Path) -> Result<Option<FileAndMember>> {
         if path.is_absolute() {
             return Ok(self.first_known_candidate(path).await);
@@ -330,7 +333,7 @@ impl Daemon {
         None
     }
 
-    /// Makes relative paths absolute, as hits print them below a root: paths of known files and of folders.
+    /// Makes relative paths absolute. They are the paths of known files or folders below a root, as hits print them.
     async fn make_absolute(&self, names: Vec<&mut String>) -> Result<()> {
         for name in names {
             let path = parse_path(name);
@@ -353,7 +356,7 @@ impl Daemon {
             .ok_or_else(|| not_below_root_error(&display_path(path)))
     }
 
-    /// Opens a file for reading and returns its content hash. The file must be in a root and not a secret.
+    /// Opens a file for reading and returns its content hash. Fails if the file is not below a root, or is a secret file.
     async fn open_indexed(&self, path: &Path) -> Result<(File, ContentHash)> {
         let (catalog, scope, named) = (self.catalog.clone(), self.scope.clone(), path);
         let path = named.to_path_buf();
@@ -384,10 +387,10 @@ impl Daemon {
     }
 }
 
-/// Largest text file with lines shown from the raw file.
+/// A text file larger than this is not read whole; a request for lines then gets the lines of the extracted text.
 const MAX_RAW_BYTES: u64 = 16 << 20;
 
-/// Returns the content of a file if it is UTF-8 text.
+/// Returns the content of a file of at most [`MAX_RAW_BYTES`] if it is UTF-8 text.
 async fn raw_text(file: &File) -> Option<String> {
     let file = file.try_clone().ok()?;
     let read = move || {
@@ -404,7 +407,7 @@ fn not_below_root_error(name: &str) -> Error {
         .hint("`vic files` lists the files; use an absolute path for other files")
 }
 
-/// Returns the problem of a root, with its path.
+/// Returns the problem of a root, prefixed with its path if the problem does not contain it.
 fn root_problem(root: &Root) -> String {
     let path = display_path(&root.path);
     if root.problem.contains(&*path) { root.problem.clone() } else { format!("`{path}`: {}", root.problem) }

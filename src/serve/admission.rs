@@ -1,5 +1,6 @@
-//! Admission control, and the other state shared by all callers: metrics, keys and certificate. A request that finds no
-//! free place and a full queue is rejected at once, so that accepted requests are answered soon.
+//! Admission control: limits the number of concurrent requests. A request that finds no free slot and a full queue is
+//! rejected at once, so that accepted requests are answered soon. Also holds the other state shared by all callers:
+//! metrics, keys and certificate.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,56 +17,57 @@ use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::metrics::{Metrics, RejectionReason};
 use crate::serve::transport::certificate::Certificate;
 
-/// Maximum number of waiting requests.
+/// Maximum number of requests that wait for a slot; further ones are rejected.
 const MAX_WAITING: usize = 16;
 
-/// Concurrent list requests per question place: lists wait for the disk more than they compute.
+/// Number of concurrent list requests per slot for questions; higher, because lists mostly wait for the disk.
 const LISTS_PER_QUESTION: usize = 4;
 
-/// Maximum number of waiting list requests. Each takes milliseconds, and a program may issue many at once. Without a limit
+/// Maximum number of waiting list requests. Each takes milliseconds, and a program may send many at once. Without a limit
 /// they would fill the queue of the blocking thread pool, which questions and reads need too.
 const MAX_LISTS_WAITING: usize = 256;
 
-/// Duration of overload after the last rejection. During overload, the queue holds at most as many requests as there are
-/// places. A longer queue would not increase throughput, only latency.
+/// An overload lasts this long after the last rejection. During an overload, at most as many requests may wait as there
+/// are slots, because a longer queue would increase only the latency, not the throughput.
 const OVERLOAD_DURATION: Duration = Duration::from_secs(1);
 
-/// Maximum time in the queue.
+/// Maximum time that a request waits for a slot; it is then rejected.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Buffered events of a streamed answer for a slow reader.
+/// Number of events of a streamed answer that are buffered for a slow client.
 const MAX_BUFFERED_EVENTS: usize = 8;
 
-/// Maximum time that an event waits for a reader. Without it, a few stalled readers would occupy all places.
+/// Maximum time that an event waits for a client to read it; the answer then ends with an error. Otherwise a few clients
+/// that do not read would occupy all slots.
 const MAX_STALL: Duration = Duration::from_secs(30);
 
-/// Limits on concurrent work, with metrics.
+/// Limits on the number of concurrent requests of each kind, with metrics.
 pub(crate) struct Admission {
-    /// Queries of the index.
+    /// Limit for queries of the index.
     pub(crate) questions: ConcurrencyLimit,
-    /// Reading a file or embedding texts for a caller.
+    /// Limit for reading files and embedding texts for callers.
     pub(crate) readings: ConcurrencyLimit,
-    /// Listing files, jobs, folders or counts.
+    /// Limit for lists of files, jobs, folders or counts.
     pub(crate) lists: ConcurrencyLimit,
     pub(crate) metrics: Metrics,
-    /// Keys of the TCP port; none without authentication.
+    /// Keys of the TCP port; `None` without authentication.
     pub(crate) keys: Option<Arc<Authenticator>>,
-    /// Certificate of the TCP port; none without TLS.
+    /// Certificate of the TCP port; `None` without TLS.
     pub(crate) certificate: Option<Arc<Certificate>>,
-    /// Raises the scheduling priority of the daemon's session while a place is taken.
+    /// Raises the scheduling priority of the daemon's session while a question or a read is running.
     pub(crate) session: Arc<AutogroupPriority>,
-    /// How long a reader may leave events unread.
+    /// Maximum time that a client may leave events unread.
     pub(crate) stall: Duration,
 }
 
-/// A place in use, with raised priority.
+/// A slot in use by a request; the daemon's session has a raised priority until the slot is dropped.
 struct PrioritizedPermit {
     _seat: Permit,
     _ahead: RaisedPriority,
 }
 
 impl Admission {
-    /// Creates limits for this number of concurrent questions, and as many reads.
+    /// Creates limits for `places` concurrent questions and as many concurrent reads.
     pub(crate) fn new(places: usize) -> Admission {
         let kind = || ConcurrencyLimit::new(places, MAX_WAITING, MAX_WAIT);
         Admission {
@@ -80,7 +82,7 @@ impl Admission {
         }
     }
 
-    /// Runs a question once it is admitted.
+    /// Runs a question as soon as a slot is free.
     pub(crate) async fn run_question<T>(&self, holder: &Principal, work: impl Future<Output = Result<T>>) -> Result<T> {
         let asked = self.metrics.start_question();
         let outcome = async {
@@ -93,19 +95,20 @@ impl Admission {
         outcome
     }
 
-    /// Runs a read or an embedding once it is admitted.
+    /// Runs a read or an embedding as soon as a slot is free.
     pub(crate) async fn run_read<T>(&self, holder: &Principal, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _place = self.admit_with_priority(&self.readings, holder).await?;
         work.await
     }
 
-    /// Runs a list request once it is admitted. Lists are too cheap to raise the priority of the session.
+    /// Runs a list request as soon as a slot is free. Does not raise the priority of the session, because lists are too
+    /// cheap.
     pub(crate) async fn run_list<T>(&self, holder: &Principal, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _seat = self.admit(&self.lists, holder).await?;
         work.await
     }
 
-    /// Like [`Admission::run_question`], for a streamed answer: it keeps its place until the last event.
+    /// Runs a streamed question like [`Admission::run_question`]; the slot is held until the last event is sent.
     pub(crate) async fn run_streamed_question(
         self: &Arc<Admission>,
         holder: &Principal,
@@ -120,7 +123,8 @@ impl Admission {
             begun.await.inspect_err(|error| self.metrics.start_question().finish(Some(error.code)))?;
         let desk = self.clone();
         let (sender, receiver) = mpsc::channel(MAX_BUFFERED_EVENTS + 1);
-        // Reserves a slot for the error: on a full channel, the reader would not learn why the answer ends.
+        // Reserves a slot of the channel for the final error, because a full channel could not report why the answer
+        // ended.
         let farewell = sender.clone().try_reserve_owned().map_err(Error::internal)?;
         tokio::spawn(async move {
             let asked = desk.metrics.start_question();
@@ -147,13 +151,13 @@ impl Admission {
     }
 }
 
-/// How forwarding of an answer ended.
+/// How forwarding the events of an answer ended.
 enum ForwardOutcome {
-    /// All events were forwarded; the code of the last one if it is an error.
+    /// All events were forwarded. Contains the code of the last event if that is an error.
     Completed(Option<ErrorCode>),
-    /// The reader disconnected.
+    /// The client disconnected.
     Disconnected,
-    /// The reader is connected but does not read.
+    /// The client is connected but did not read events in time.
     Stalled,
 }
 
@@ -180,11 +184,12 @@ async fn forward_events(
 
 fn stalled_error(stall: Duration) -> Error {
     let text = format!("the client did not read the answer for {} seconds", stall.as_secs());
-    Error::new(ErrorCode::DeadlineExceeded, text).hint("read the steps as they come, or ask without a stream")
+    Error::new(ErrorCode::DeadlineExceeded, text).hint("read the events as they arrive, or ask without a stream")
 }
 
-/// Concurrency limit with a short queue. A key gets at most half of places and queue together, and never the last place,
-/// so that a key that floods requests or reads slowly cannot block others. The owner may use all places.
+/// A limit on concurrent requests, with a short queue. One key gets at most half of all slots and queue positions, and
+/// never the last slot, so that a key that floods requests or reads slowly cannot block other keys. The owner may use all
+/// slots.
 pub(crate) struct ConcurrencyLimit {
     free: Arc<Semaphore>,
     capacity: usize,
@@ -192,19 +197,19 @@ pub(crate) struct ConcurrencyLimit {
     queue: Mutex<WaitQueue>,
     max_wait: Duration,
     shares: Arc<FairSlots>,
-    /// Per-key limit for each key with active requests.
+    /// A limit for each key that has active requests.
     per_key: Mutex<HashMap<Principal, Weak<Semaphore>>>,
 }
 
-/// State of the queue.
+/// State of the queue of waiting requests.
 #[derive(Default)]
 struct WaitQueue {
     waiting: usize,
-    /// Time of the last rejection because the queue was full.
+    /// When a request was last rejected because the queue was full.
     refused: Option<Instant>,
 }
 
-/// Permit for one place.
+/// A slot in use by a request; dropping it frees the slot.
 #[derive(Debug)]
 struct Permit {
     _share: Slot,
@@ -225,7 +230,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Returns the number of places in use.
+    /// Returns the number of slots in use.
     pub(crate) fn in_use(&self) -> usize {
         self.capacity - self.free.available_permits().min(self.capacity)
     }
@@ -236,7 +241,7 @@ impl ConcurrencyLimit {
     }
 
     async fn acquire(&self, holder: &Principal) -> Result<Permit> {
-        let share = self.shares.acquire(holder, "requests are at work or wait")?;
+        let share = self.shares.acquire(holder, "requests are running or waiting")?;
         let own = self.key_limit(holder);
         let at_once = match &own {
             Some(own) => own.clone().try_acquire_owned().map(Some),
@@ -260,7 +265,7 @@ impl ConcurrencyLimit {
         Ok(Permit { _share: share, _own: own, _permit: permit })
     }
 
-    /// Returns the limit of a key: all places but one. `None` for the owner, who has no limit.
+    /// Returns the limit of a key: all slots but one. `None` for the owner, who has no limit.
     fn key_limit(&self, holder: &Principal) -> Option<Arc<Semaphore>> {
         if *holder == Principal::Owner {
             return None;
@@ -293,12 +298,12 @@ impl ConcurrencyLimit {
 
     fn busy_error(&self) -> Error {
         let (all, waiting) = (self.capacity, self.waiting());
-        Error::new(ErrorCode::ResourceExhausted, format!("busy: {all} requests are at work and {waiting} wait"))
+        Error::new(ErrorCode::ResourceExhausted, format!("busy: {all} requests are running and {waiting} are waiting"))
             .hint("try again in a second")
     }
 }
 
-/// A slot in the queue.
+/// The position of a waiting request in the queue.
 struct QueueSlot<'a>(&'a ConcurrencyLimit);
 
 impl Drop for QueueSlot<'_> {
@@ -337,9 +342,9 @@ mod tests {
         let error = desk.run_question(&OWNER, async { Ok(()) }).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);
         assert!(begun.elapsed() < Duration::from_secs(5) && error.hint.is_some(), "{error}");
-        // Reads have a limit of their own.
+        // Reads have a separate limit, so that one is admitted.
         desk.run_read(&OWNER, async { Ok(()) }).await.unwrap();
-        // Cancelled requests free their places.
+        // Cancelling the requests must free their slots.
         for task in &tasks {
             task.abort();
         }
@@ -356,14 +361,14 @@ mod tests {
         let desk = Arc::new(Admission::new(2));
         let [ada, bo] = ["ada", "bo"].map(|it| Principal::Key(it.into()));
         let tasks = start_endless_questions(&desk, &ada, 100).await;
-        // One of the two places, and half of places and queue together.
+        // The key got one of the two slots, and in total half of all slots and queue positions.
         assert_eq!((desk.questions.in_use(), desk.questions.waiting()), (1, (2 + MAX_WAITING) / 2 - 1));
         let error = desk.run_question(&ada, async { Ok(()) }).await.unwrap_err();
         assert!(error.code == ErrorCode::ResourceExhausted && error.message.contains("this key"), "{error}");
         for other in [&bo, &OWNER] {
             desk.run_question(other, async { Ok(()) }).await.unwrap();
         }
-        // Each kind of place has its own limit.
+        // Reads have a separate limit, so that the key may still read.
         desk.run_read(&ada, async { Ok(()) }).await.unwrap();
         for task in tasks {
             task.abort();
@@ -410,7 +415,7 @@ mod tests {
         drop(sender);
         assert!(steps.recv().await.is_none());
         desk.run_question(&OWNER, async { Ok(()) }).await.unwrap();
-        // A disconnected reader frees its place too.
+        // A client that has disconnected must free its slot too.
         let (_sender, receiver) = mpsc::channel(1);
         drop(desk.run_streamed_question(&OWNER, async { Ok(receiver) }).await.unwrap());
         desk.run_question(&OWNER, async { Ok(()) }).await.unwrap();

@@ -1,4 +1,4 @@
-//! The real client before the real server over a fake service.
+//! Tests of the gRPC client against the server, which serves a fake service.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::proto::wire;
 use crate::serve::fake::FakeService;
 use crate::serve::{AccessConfig, Listeners, run};
 
-/// A fake service behind the real server, and the real client connected to it.
+/// A server over a fake service, with a client that is connected to it.
 struct Fixture {
     service: Arc<FakeService>,
     client: Client,
@@ -64,7 +64,7 @@ fn question(query: &str) -> AskRequest {
     AskRequest { query: query.into(), limit: Some(5), ..AskRequest::default() }
 }
 
-/// A stub on the TCP port with this host name.
+/// Connects a generated gRPC client to the TCP port under this host name.
 async fn tcp_stub(fixture: &Fixture, host: &str) -> wire::vic_client::VicClient<Channel> {
     let address = fixture.tcp;
     let connector = tower::service_fn(move |_: Uri| async move { TcpStream::connect(address).await.map(TokioIo::new) });
@@ -72,7 +72,7 @@ async fn tcp_stub(fixture: &Fixture, host: &str) -> wire::vic_client::VicClient<
     wire::vic_client::VicClient::new(endpoint.connect_with_connector(connector).await.unwrap())
 }
 
-/// Adds the fixture's key to a request.
+/// Adds the key of the fixture's daemon to a request.
 fn with_key<T>(fixture: &Fixture, message: T) -> tonic::Request<T> {
     let key = std::fs::read_to_string(fixture.config.key_path()).unwrap();
     let mut request = tonic::Request::new(message);
@@ -245,7 +245,7 @@ async fn shutdown_finishes_requests_and_ends_streams() {
     stream.next().await.unwrap().unwrap();
     let client = it.client.clone();
     let asked = tokio::spawn(async move { client.ask(question("slow")).await });
-    // The answer takes 300 ms, so the request is in flight before the shutdown.
+    // Waits until the request is in flight, but not answered, which takes 300 ms.
     tokio::time::sleep(Duration::from_millis(100)).await;
     it.client.shutdown().await.unwrap();
     assert!(it.shutdown.is_cancelled());

@@ -1,4 +1,4 @@
-//! A [`Service`] for tests: returns fixed answers and records requests.
+//! A [`Service`] for tests: returns fixed answers, and records the requests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,25 +18,25 @@ use crate::model::{
 };
 use crate::serve::Service;
 
-/// The fake service.
+/// A service with fixed answers.
 pub(crate) struct FakeService {
-    /// The last question.
+    /// The last question that was asked.
     pub(crate) last_question: Mutex<Option<AskRequest>>,
-    /// Number of calls of [`Service::ask`], for which a model may write an answer.
+    /// Number of calls of [`Service::ask`], in which a model may write an answer.
     pub(crate) ask_calls: AtomicU32,
-    /// The last file list request.
+    /// The last request for a list of files: filter, limit and offset.
     pub(crate) last_file_list: Mutex<Option<(FileFilter, u32, u64)>>,
-    /// The one job, `job-1`.
+    /// Sends the snapshots of the only job, `job-1`.
     pub(crate) job: watch::Sender<JobSnapshot>,
-    /// Cancelled by [`Service::shutdown`].
+    /// Token that [`Service::shutdown`] cancels.
     pub(crate) shutdown: CancellationToken,
-    /// The last scope given to [`Service::scoped`].
+    /// The last scope that [`Service::scoped`] was called with.
     pub(crate) last_scope: Arc<Mutex<Option<Scope>>>,
-    /// All corpus calls, in any scope.
+    /// All calls of the corpus API, in any scope.
     pub(crate) corpus_calls: Arc<Mutex<Vec<CorpusRequest>>>,
-    /// Number of status calls.
+    /// Number of calls of [`Service::status`].
     pub(crate) status_calls: AtomicU32,
-    /// Delay of answers and lists.
+    /// Delay before answers and lists are returned.
     pub(crate) latency: Duration,
 }
 
@@ -58,7 +58,7 @@ impl FakeService {
 
 #[async_trait::async_trait]
 impl Service for FakeService {
-    /// Only records the scope.
+    /// Records the scope, and returns a service that is not restricted.
     fn scoped(&self, scope: Scope, _holder: Principal) -> Arc<dyn Service> {
         *self.last_scope.lock().unwrap() = Some(scope);
         let (narrowed, verbs, shutdown) = (self.last_scope.clone(), self.corpus_calls.clone(), self.shutdown.clone());
@@ -123,7 +123,7 @@ impl Service for FakeService {
         Ok(table(&request.path))
     }
 
-    /// Echoes the call. Every job is running.
+    /// Returns verb and fields of the call as the reply. The state of each job is `running`.
     async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
         self.corpus_calls.lock().unwrap().push(call.clone());
         let refused = (call.verb == "search").then_some(ErrorCode::InvalidArgument);

@@ -1,27 +1,27 @@
-//! Counters of requests since the start of the daemon.
+//! Counters of requests since the daemon started, for `GET /metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::ErrorCode;
 
-/// Upper bounds of the latency histogram, in seconds.
+/// Upper bounds of the buckets of the latency histogram, in seconds.
 pub(super) const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionReason {
-    /// A web page, or a host that is not this server.
+    /// The request came from a web page, or its host is not this server.
     HostOrOrigin,
-    /// Missing or invalid key.
+    /// The key is missing or invalid.
     Key,
-    /// Rate limit of an address.
+    /// The client's address exceeded a rate limit.
     Rate,
-    /// Admission control.
+    /// Admission control found no free slot.
     Busy,
-    /// Body too large.
+    /// The body is too large.
     Size,
-    /// Unsupported media type.
+    /// The media type of the body is not supported.
     MediaType,
 }
 
@@ -36,21 +36,23 @@ impl RejectionReason {
     ];
 }
 
-/// Counters of requests.
+/// Counters of questions and of rejected requests.
 #[derive(Default)]
 pub(crate) struct Metrics {
     pub(super) answered: AtomicU64,
-    /// Indexed as [`ErrorCode::ALL`].
+    /// Failed questions by error code, in the order of [`ErrorCode::ALL`].
     pub(super) failed: [AtomicU64; ErrorCode::ALL.len()],
-    /// Indexed as [`LATENCY_BUCKETS`]; slower questions are only in the total.
+    /// Questions by latency, in the order of [`LATENCY_BUCKETS`]. Questions slower than the last bound are only in the
+    /// total.
     pub(super) buckets: [AtomicU64; LATENCY_BUCKETS.len()],
     pub(super) microseconds: AtomicU64,
-    /// Indexed as [`RejectionReason::ALL`].
+    /// Rejected requests by reason, in the order of [`RejectionReason::ALL`].
     pub(super) refused: [AtomicU64; RejectionReason::ALL.len()],
 }
 
 impl Metrics {
-    /// Starts to count a question. It counts as cancelled if dropped before [`QuestionTimer::finish`].
+    /// Starts to measure a question. If the timer is dropped before [`QuestionTimer::finish`], the question counts as
+    /// cancelled.
     pub(crate) fn start_question(&self) -> QuestionTimer<'_> {
         QuestionTimer { metrics: self, begun: Instant::now(), failure: Some(ErrorCode::Cancelled) }
     }
@@ -74,7 +76,7 @@ impl Metrics {
     }
 }
 
-/// A running question.
+/// Measures a running question.
 pub(crate) struct QuestionTimer<'a> {
     metrics: &'a Metrics,
     begun: Instant,
@@ -82,7 +84,7 @@ pub(crate) struct QuestionTimer<'a> {
 }
 
 impl QuestionTimer<'_> {
-    /// Records the outcome.
+    /// Counts the question as failed with this code, or as answered if `None`.
     pub(crate) fn finish(mut self, failure: Option<ErrorCode>) {
         self.failure = failure;
     }

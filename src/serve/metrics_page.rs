@@ -1,4 +1,4 @@
-//! The text form of the metrics for Prometheus.
+//! Formats the metrics as text for Prometheus.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::model::Status;
 use crate::serve::admission::Admission;
 use crate::serve::metrics::{LATENCY_BUCKETS, Metrics, RejectionReason};
 
-/// Formats all metrics in version 0.0.4 of the text format.
+/// Formats all metrics in version 0.0.4 of the Prometheus text format.
 pub(crate) fn format_metrics(status: &Status, tokens: u64, desk: &Admission) -> String {
     let mut page = MetricsPage(String::new());
     page.index(status, tokens);
@@ -20,7 +20,7 @@ pub(crate) fn format_metrics(status: &Status, tokens: u64, desk: &Admission) -> 
 struct MetricsPage(String);
 
 impl MetricsPage {
-    /// Writes one metric with its values; the labels of a value are `name="value"` or empty.
+    /// Writes one metric with its values. The labels of a value have the form `name="value"`, or are empty.
     fn metric<V: Display>(
         &mut self,
         name: &str,

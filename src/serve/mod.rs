@@ -1,13 +1,13 @@
-//! gRPC, HTTP and MCP servers.
+//! The gRPC, HTTP and MCP servers of the daemon.
 //!
 //! [`Service`] is the whole API of the daemon in plain Rust. [`run`] serves it on a Unix socket (gRPC, for the command
-//! line) and on one TCP port (gRPC, HTTP and MCP, for apps). The adapters only check sizes; the service does the rest.
-//! Wire types are private to this module and to [`crate::client`].
+//! line) and on one TCP port (gRPC, HTTP and MCP, for apps). The protocol adapters only check sizes; the service does
+//! everything else. Wire types are used only in this module and in [`crate::client`].
 //!
-//! Only the user of the daemon may use the Unix socket. On TCP, requests need a key, and requests of web pages are
-//! rejected. Order of processing: `transport::listener` accepts the connection, `transport::connection` serves it,
-//! `http::auth` checks host, origin and key and creates the `auth::authorized_service`. It restricts the services to the
-//! scope of the caller and passes requests through `admission`.
+//! Only the user who runs the daemon may use the Unix socket. On TCP, requests need a key, and requests of web pages are
+//! rejected. A request is processed in this order: `transport::listener` accepts the connection, `transport::connection`
+//! serves it, `http::auth` checks host, origin and key and creates the `auth::authorized_service`, which restricts the
+//! services to the scope of the caller and passes requests through `admission`.
 
 mod admission;
 mod auth;

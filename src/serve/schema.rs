@@ -1,4 +1,4 @@
-//! The published API types as JSON Schema (draft 2020-12), by name.
+//! The published API types as JSON Schema (draft 2020-12), by type name; `vic schema` prints them.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -8,7 +8,7 @@ use crate::model::{
     QueryPlan, ReadRequest, Reading, ResponseStats, SearchHit, SimilarRequest, Status, TableRequest, TableResponse,
 };
 
-/// A published type: its name, and the generator of its schema.
+/// A published type: its name, and the function that generates its schema.
 type Published = (&'static str, fn(&mut SchemaGenerator) -> Schema);
 
 const PUBLISHED: &[Published] = &[
@@ -36,12 +36,12 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.root_schema_for::<T>()
 }
 
-/// Returns every name that [`schema`] accepts.
+/// Returns all names that [`schema`] accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PUBLISHED.iter().map(|(name, _)| *name)
 }
 
-/// Returns the self-contained schema with this name.
+/// Returns the self-contained schema of the type with this name.
 pub fn schema(name: &str) -> Option<serde_json::Value> {
     let (_, make) = PUBLISHED.iter().find(|(it, _)| *it == name)?;
     Some(make(&mut SchemaSettings::draft2020_12().into_generator()).to_value())
@@ -54,7 +54,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::model::samples;
 
-    /// Collects violations of a schema. Supports the keywords that our schemas use; panics on any other.
+    /// Collects the violations of a schema. Supports the keywords that the published schemas use; panics on any other
+    /// keyword.
     pub(crate) fn collect_violations(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
         let Value::Object(rules) = schema else {
             return if schema == &Value::Bool(false) {

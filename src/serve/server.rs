@@ -1,4 +1,4 @@
-//! Serves the API on the Unix socket and on the TCP port until the daemon shuts down.
+//! Serves the API on the Unix socket and the TCP port until the daemon shuts down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,28 +27,29 @@ use crate::serve::service::Service;
 use crate::serve::transport::connection::{self, Port};
 use crate::serve::transport::listener::Listener;
 
-/// Maximum size of a health or reflection request, in bytes. It holds a service name.
+/// Maximum size of a health or reflection request in bytes; enough for the service name that it contains.
 const MAX_SERVICE_NAME_REQUEST: usize = 1 << 10;
 
-/// Time that running requests have to finish after a shutdown request.
+/// After a shutdown request, requests that still run may take this long to finish.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(7);
 
-/// Minimum number of concurrent questions, even on one core: a question sometimes waits for the disk.
+/// Minimum number of concurrent questions, even on one core, because a question sometimes waits for the disk.
 const MIN_CONCURRENT_QUESTIONS: usize = 2;
 
-/// The listening sockets. The caller binds them, so that an address in use is reported before anything is loaded.
+/// The listening sockets. The caller of [`run`] binds them, so that an address in use is reported before models and index
+/// are loaded.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For programs of the same user.
+    /// Unix socket for programs of the same user.
     pub unix: UnixListener,
-    /// For apps.
+    /// TCP socket for apps.
     pub tcp: TcpListener,
 }
 
-/// Serves until `shutdown` is cancelled, then gives running requests at most 7 seconds to finish.
+/// Serves requests until `shutdown` is cancelled, then gives running requests at most 7 seconds to finish.
 ///
 /// # Errors
-/// `Internal` when the server cannot be set up. A failing request or connection never ends it.
+/// `Internal` if the server cannot be set up. A failing request or connection never stops the server.
 pub async fn run(
     service: Arc<dyn Service>,
     listeners: Listeners,
@@ -91,8 +92,9 @@ fn local_router(routes: Routes, owner: AuthorizedService) -> Router {
     routes.prepare().into_axum_router().layer(Extension(owner)).layer(from_fn(reject_web_pages))
 }
 
-/// Rejects web pages on the Unix socket. Browsers cannot reach it directly, but can if it is forwarded to a port
-/// (`ssh -L`, `socat`). The host is not checked, because clients of the socket may use any name.
+/// Rejects requests of web pages on the Unix socket. Browsers cannot reach the socket directly, but they can if it is
+/// forwarded to a port (`ssh -L`, `socat`). The `Host` header is not checked, because clients of the socket may use any
+/// name.
 async fn reject_web_pages(request: Request, next: Next) -> Response {
     match origin_guard::is_from_web_page(request.headers()) {
         true => {
@@ -113,7 +115,7 @@ pub(in crate::serve) async fn grpc_routes(shutdown: CancellationToken) -> Result
         .max_decoding_message_size(MAX_GRAPH)
         .max_encoding_message_size(MAX_RESPONSE);
     let (reporter, health) = tonic_health::server::health_reporter();
-    // These services take a service name only, and health needs no key.
+    // A low limit suffices, because these services receive only a service name; health checks need no key.
     let health = health.max_decoding_message_size(MAX_SERVICE_NAME_REQUEST);
     reporter.set_serving::<wire::vic_server::VicServer<grpc::vic::Adapter>>().await;
     let reflection = tonic_reflection::server::Builder::configure()

@@ -1,5 +1,5 @@
-//! Streams of changing state: events of an answer, snapshots of a job. Every stream ends when the daemon shuts down,
-//! because the shutdown would otherwise wait for it.
+//! Streams the events of an answer and the snapshots of a job. Every stream ends when the daemon shuts down, because the
+//! shutdown would otherwise wait for its client.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::model::{AskEvent, JobSnapshot};
 use crate::serve::Service;
 
-/// Minimum interval between two snapshots in the stream of a job.
+/// Minimum interval between two snapshots of a job in a stream.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Streams the events of an answer. On shutdown, the last item is an error. Dropping the stream cancels the work.
+/// Streams the events of an answer. If the daemon shuts down, the last item is an error. Dropping the stream cancels the
+/// work.
 pub(crate) fn answer_stream(
     receiver: mpsc::Receiver<Result<AskEvent>>,
     shutdown: CancellationToken,
@@ -37,7 +38,7 @@ pub(crate) fn answer_stream(
     .boxed()
 }
 
-/// Streams the snapshots of a job to its end. A job that ended long ago has only its last snapshot.
+/// Streams the snapshots of a job until it ends. For a job that ended long ago, the stream has only the final snapshot.
 pub(crate) async fn job_stream(
     service: &dyn Service,
     job_id: &str,
@@ -53,15 +54,15 @@ pub(crate) async fn job_stream(
     }
 }
 
-/// State of a job's stream.
+/// State of a job's stream, between two snapshots.
 enum ProgressState {
     Begin(watch::Receiver<JobSnapshot>),
-    /// With the last snapshot sent.
+    /// Holds the last snapshot that was sent.
     Sent(watch::Receiver<JobSnapshot>, Box<JobSnapshot>),
     End,
 }
 
-/// Streams the snapshots of a job up to the final one. On shutdown, the last item is an error.
+/// Streams the snapshots of a job up to the final one. If the daemon shuts down, the last item is an error.
 fn progress_stream(
     receiver: watch::Receiver<JobSnapshot>,
     shutdown: CancellationToken,
@@ -94,8 +95,8 @@ fn progress_stream(
     .boxed()
 }
 
-/// Waits at least the interval for a snapshot that differs from the last one; returns at once when the job ends. Returns
-/// `None` if no more snapshots follow.
+/// Waits at least [`PROGRESS_INTERVAL`], and until the snapshot differs from `last`; returns at once when the job ends.
+/// Returns `None` if no more snapshots follow.
 async fn next_snapshot(receiver: &mut watch::Receiver<JobSnapshot>, last: &JobSnapshot) -> Option<JobSnapshot> {
     let ended = receiver.wait_for(|it| it.state.is_final());
     if let Ok(Ok(snapshot)) = tokio::time::timeout(PROGRESS_INTERVAL, ended).await {

@@ -1,4 +1,5 @@
-//! Size and range checks that every protocol applies before it calls a service. Each error names its field.
+//! Checks of sizes and ranges that the gRPC, HTTP and MCP adapters apply before they call a service. Each error names the
+//! invalid field.
 
 use std::path::PathBuf;
 
@@ -10,16 +11,17 @@ use crate::model::{
 };
 use crate::{ask, planner};
 
-/// Maximum size of a question, in bytes: far beyond what a person types, small enough to parse and embed at once.
+/// Maximum size of a question or another text field, in bytes: far longer than typed questions, but quick to parse and
+/// embed.
 pub(crate) const MAX_QUERY: usize = 32 << 10;
 
-/// Maximum number of hits of one question, as documented in the API.
+/// Maximum number of hits of one question; documented in the API.
 const MAX_HITS: u32 = 1_000;
 
-/// Maximum number of lines of one grep, as documented in the API.
+/// Maximum number of matching lines of one grep; documented in the API.
 const MAX_LINES: u32 = 10_000;
 
-/// Checks a question.
+/// Checks a request to answer a question.
 pub(crate) fn ask(request: &AskRequest) -> Result<()> {
     text("query", &request.query)?;
     check_range("limit", request.limit, MAX_HITS)?;
@@ -27,7 +29,7 @@ pub(crate) fn ask(request: &AskRequest) -> Result<()> {
     request.plan.as_ref().map_or(Ok(()), check_plan)
 }
 
-/// Fields of filters and of a plan with restricted values.
+/// Names of the fields of filters and query plans whose values can be invalid.
 const FILTER_FIELDS: &[&str] =
     &["extensions", "path_glob", "modified_after", "modified_before", "min_size", "max_size", "owner"];
 const PLAN_FIELDS: &[&str] = &["intent", "l1_query_text", "l1_threshold", "l2_skills", "l2_top_k", "raw_user_text"];
@@ -43,7 +45,7 @@ fn check_filters(filters: &L0Filters) -> Result<()> {
     planner::validate_filters(filters).map_err(|error| set_quoted_field("filters", FILTER_FIELDS, error))
 }
 
-/// Sets the error's field to the one that the librarian's message quotes.
+/// Sets the field of an error by the planner to the first of `fields` that its message quotes.
 fn set_quoted_field(parent: &str, fields: &[&str], error: Error) -> Error {
     let quoted = error.message.split('`').skip(1).step_by(2).find(|it| fields.contains(it));
     match (&error.field, quoted) {
@@ -55,14 +57,14 @@ fn set_quoted_field(parent: &str, fields: &[&str], error: Error) -> Error {
     }
 }
 
-/// Checks a search for similar files.
+/// Checks a request for similar files.
 pub(crate) fn similar(request: &SimilarRequest) -> Result<()> {
     path("path", &request.path)?;
     check_filters(&request.filters)?;
     check_range("limit", request.limit, MAX_HITS)
 }
 
-/// Checks a search for lines.
+/// Checks a grep request.
 pub(crate) fn grep(request: &GrepRequest) -> Result<()> {
     if request.pattern.is_empty() {
         return Err(Error::invalid("the pattern is empty").field("pattern"));
@@ -82,25 +84,28 @@ pub(crate) fn table(request: &TableRequest) -> Result<()> {
     check_range("limit", request.limit, MAX_HITS)
 }
 
-/// Maximum number of paths of one job, and their total size: a list of jobs includes the paths of each.
+/// Maximum number of paths of one index job, and maximum total size of these paths in bytes. Limited, because a list of
+/// jobs contains the paths of each job.
 const MAX_PATHS: usize = 1_000;
 const MAX_PATHS_BYTES: usize = 64 << 10;
 
-/// Checks an index request.
+/// Checks a request to start an index job.
 pub(crate) fn index(request: &IndexRequest) -> Result<()> {
     let paths = &request.paths;
     paths.iter().try_for_each(|it| path("paths", it))?;
     if paths.len() > MAX_PATHS || paths.iter().map(String::len).sum::<usize>() > MAX_PATHS_BYTES {
-        let text = format!("more than {MAX_PATHS} paths, or {MAX_PATHS_BYTES} bytes of them, for one job");
-        return Err(Error::invalid(text).field("paths").hint("name the folder they lie in, or begin several jobs"));
+        let text = format!("one job takes at most {MAX_PATHS} paths, of {MAX_PATHS_BYTES} bytes in total");
+        return Err(Error::invalid(text)
+            .field("paths")
+            .hint("give the folder that contains them, or start several jobs"));
     }
     Ok(())
 }
 
-/// Maximum timeout of a sync, in seconds; use a job to wait longer.
+/// Maximum timeout of a sync in seconds; a client that wants to wait longer watches a job instead.
 const MAX_WAIT: u32 = 3_600;
 
-/// Maximum length of a pause, in seconds: a year. Longer pauses need no end.
+/// Maximum length of a pause in seconds: a year. For a longer pause, a client omits the length.
 const MAX_PAUSE: u64 = 366 * 24 * 3_600;
 
 /// Checks a sync request.
@@ -109,7 +114,7 @@ pub(crate) fn sync(request: &SyncRequest) -> Result<()> {
     check_range("timeout_seconds", request.timeout_seconds, MAX_WAIT)
 }
 
-/// Checks a pause.
+/// Checks a pause request.
 pub(crate) fn pause(request: &PauseRequest) -> Result<()> {
     match request.seconds {
         Some(seconds) if !(1..=MAX_PAUSE).contains(&seconds) => {
@@ -121,19 +126,19 @@ pub(crate) fn pause(request: &PauseRequest) -> Result<()> {
     }
 }
 
-/// Maximum number of files per page: some 5 MiB.
+/// Maximum number of files per page, about 5 MiB.
 pub(crate) const MAX_FILES: u32 = 10_000;
 
-/// Default number of files per page.
+/// Number of files per page if the request does not set it.
 const DEFAULT_FILES: u32 = 100;
 
-/// Maximum number of characters per read.
+/// Maximum number of characters that one read returns.
 const MAX_CHARS: u64 = 1_000_000;
 
-/// Default number of characters per read: what a person or a model reads at once.
+/// Number of characters that one read returns if the request does not set it: what a person or a model reads at once.
 const DEFAULT_CHARS: u64 = 20_000;
 
-/// Checks a file list request; returns the filter and the number of files.
+/// Checks a request to list files; returns the filter and the number of files per page.
 pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     check_range("limit", request.limit, MAX_FILES)?;
     crate::serve::validate::check_filters(&request.filters)?;
@@ -147,7 +152,7 @@ pub(crate) async fn files(request: &FilesRequest) -> Result<(FileFilter, u32)> {
     Ok((filter, request.limit.unwrap_or(DEFAULT_FILES)))
 }
 
-/// Returns the distinct words that a name must contain.
+/// Returns the distinct words that a file name must contain. Fails if there are too many, or one is too long.
 fn distinct_words(given: &[String]) -> Result<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     for word in given {
@@ -167,14 +172,15 @@ fn distinct_words(given: &[String]) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Resolves an absolute path, as roots are stored resolved. A relative path is below a root.
+/// Resolves the links of an absolute path, because roots are stored resolved. A relative path is kept: it is relative to
+/// a root.
 async fn resolve_folder(name: &str) -> Result<PathBuf> {
     path("warehouse_root", name)?;
     let path = parse_path(name);
     Ok(if path.is_absolute() { resolve_or_keep(&path).await } else { path })
 }
 
-/// Checks a read request; returns the number of characters.
+/// Checks a read request; returns the number of characters to return.
 pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
     path("path", &request.path)?;
     match request.max_chars.unwrap_or(DEFAULT_CHARS) {
@@ -183,7 +189,7 @@ pub(crate) fn read(request: &ReadRequest) -> Result<u64> {
     }
 }
 
-/// Checks a path, which may contain any character of a file name.
+/// Checks that a path is not empty or too long. It may contain any character of a file name.
 pub(crate) fn path(field: &str, path: &str) -> Result<()> {
     if path.is_empty() || path.len() > MAX_QUERY || path.contains('\0') {
         return Err(Error::invalid(format!("`{field}` is empty, too long, or not a path")).field(field));
@@ -191,7 +197,8 @@ pub(crate) fn path(field: &str, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a text is not blank, not too long, and without control characters.
+/// Checks that a text is not blank, not longer than [`MAX_QUERY`], and without control characters except line breaks and
+/// tabs.
 pub(crate) fn text(field: &str, text: &str) -> Result<()> {
     if text.trim().is_empty() {
         return Err(Error::invalid(format!("`{field}` is empty")).field(field));
@@ -221,7 +228,7 @@ fn check_range(field: &str, value: Option<u32>, max: u32) -> Result<()> {
     }
 }
 
-/// Returns the value, or the default for 0.
+/// Returns the value, or the default if the value is 0. Fails if it is larger than `max`.
 pub(crate) fn value_or_default(field: &str, value: u32, default: u32, max: u32) -> Result<u32> {
     match value {
         0 => Ok(default),

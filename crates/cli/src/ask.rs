@@ -1,4 +1,4 @@
-//! `vic ask`: prints the answer to a question for people or programs.
+//! `vic ask`: asks a question and prints the answer, as text for people or as JSON for programs.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -13,34 +13,34 @@ use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
 use vic_protocol::model::{Anchor, AskRequest, AskResponse, PrivacyMode, ResponseStats, SearchHit};
 
-/// Most lines of a printed excerpt; the JSON and the file have the rest.
+/// Maximum number of lines of a printed excerpt; the JSON output has the whole excerpt.
 const MAX_EXCERPT_LINES: usize = 6;
 
 /// Arguments of `vic ask`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The question, in plain words
+    /// The question in plain words
     #[arg(required = true)]
     question: Vec<String>,
     /// Search only below this folder
     #[arg(long)]
     root: Option<PathBuf>,
-    /// Most files in the answer
+    /// Maximum number of files in the answer
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     /// Output format [default: human on a terminal, else json]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Print the quotes, then path, place and passage of each hit, in as few characters as possible
+    /// Print the quotes, then path, location and passage of each hit, in as few characters as possible
     #[arg(long, conflicts_with_all = ["format", "explain"])]
     compact: bool,
-    /// Most characters of the compact output
+    /// Maximum number of characters of the compact output
     #[arg(long, value_name = "N", requires = "compact", default_value_t = compact_output::MAX_CHARS)]
     max_chars: usize,
-    /// What may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
+    /// Which data may leave the machine: local_only, cloud_reasoning_ok or cloud_embedding_ok
     #[arg(long, value_parser = privacy_mode, value_name = "MODE")]
     privacy_mode: Option<PrivacyMode>,
-    /// Print rank and score in both legs for each hit
+    /// Print for each hit its rank and score in the keyword and the vector search
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ fn privacy_mode(name: &str) -> Result<PrivacyMode, String> {
         .ok_or_else(|| "use `local_only`, `cloud_reasoning_ok` or `cloud_embedding_ok`".to_string())
 }
 
-/// Asks, and prints the answer.
+/// Sends the question to the daemon and prints the answer.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let query = args.question.join(" ");
     if query.trim().is_empty() {
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     print_answer(&response, format, printer)
 }
 
-/// Prints an answer.
+/// Prints an answer in the given format.
 pub(crate) fn print_answer(response: &AskResponse, format: Format, printer: &mut Printer) -> Result<()> {
     match format {
         Format::Json => printer.json(response),
@@ -84,7 +84,7 @@ pub(crate) fn print_answer(response: &AskResponse, format: Format, printer: &mut
     }
 }
 
-/// Formats the answer for people, safe for a terminal.
+/// Formats an answer as text for people, with control characters escaped for a terminal.
 fn human_answer(response: &AskResponse, styled: bool) -> String {
     let mut out = String::new();
     if let Some(summary) = response.answer_summary.as_deref().filter(|it| !it.trim().is_empty()) {
@@ -132,12 +132,12 @@ fn write_hit(out: &mut String, number: usize, hit: &SearchHit, styled: bool) {
     }
 }
 
-/// Formats all values behind a score in one paragraph.
+/// Formats all values that make up a hit's score in one paragraph.
 fn explain_score(explain: &serde_json::Value) -> String {
     let number = |it: &serde_json::Value| it.as_f64().map_or("none".to_string(), |it| format!("{it:.3}"));
     let leg = |name: &str, value: &str| match &explain[name] {
-        serde_json::Value::Null => format!("{name} leg: not among its best"),
-        leg => format!("{name} leg: rank {}, {value} {}", leg["rank"], number(&leg[value])),
+        serde_json::Value::Null => format!("{name} search: not among its best"),
+        leg => format!("{name} search: rank {}, {value} {}", leg["rank"], number(&leg[value])),
     };
     format!(
         "{}; {}; cosine {}, with feedback {}; {} more passages; score {} = {}",
@@ -151,7 +151,7 @@ fn explain_score(explain: &serde_json::Value) -> String {
     )
 }
 
-/// Returns the place of a hit's passage in words; empty if its format has no places.
+/// Returns the location of a hit's passage in its file as text; empty if the format of the file has no locations.
 fn hit_place(hit: &SearchHit) -> String {
     let anchor = hit.metadata.get("anchor").and_then(|it| Anchor::deserialize(it).ok()).unwrap_or_default();
     text::escape_controls(&anchor.place()).into_owned()
@@ -205,7 +205,7 @@ warning: 2 files are still to be read
         answer.hits[0].metadata.insert("explain".into(), explain);
         let shown = human_answer(&answer, false);
         let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(one_line.contains("keyword leg: rank 1, bm25 7.500; vector leg: not among its best"), "{shown}");
+        assert!(one_line.contains("keyword search: rank 1, bm25 7.500; vector search: not among its best"), "{shown}");
         assert!(one_line.contains("cosine 0.250, with feedback none; 2 more passages; score 0.500 = f"), "{shown}");
     }
 

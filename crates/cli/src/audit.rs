@@ -1,4 +1,4 @@
-//! `vic audit`: lists requests to other machines, sent or refused, and runs of agents.
+//! `vic audit`: lists requests to other machines, sent or refused; with `--agents`, lists runs of agents.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -13,17 +13,17 @@ use vic_protocol::model::{AgentRun, AuditRecord};
 /// Arguments of `vic audit`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Most entries, newest first
+    /// Maximum number of entries, newest first
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// List runs of agents instead: time, question and ending. Keys in questions are blacked out (VIC_REDACT)
+    /// List runs of agents instead: time, question and outcome. Keys in questions are redacted (VIC_REDACT)
     #[arg(long)]
     agents: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Lists the requests or the runs of agents.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     if args.agents {
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     let records = client.audit(args.limit).await?;
     match args.output.format {
         Format::Json => printer.json(&records),
-        Format::Human if records.is_empty() => printer.line("nothing was sent to other machines, and nothing refused"),
+        Format::Human if records.is_empty() => printer.line("no request to another machine was sent or refused"),
         Format::Human => records.iter().try_for_each(|record| printer.line(&format_request(record))),
     }
 }
@@ -47,13 +47,13 @@ async fn print_agent_runs(client: &Client, args: &Args, printer: &mut Printer) -
     }
 }
 
-/// Formats a time in UTC.
+/// Formats a time in UTC; `time_ms` is in milliseconds since the epoch.
 fn format_time(time_ms: i64) -> String {
     let time = DateTime::<Utc>::from_timestamp_millis(time_ms);
     time.map(|it| it.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
 }
 
-/// Formats an agent run in one line.
+/// Formats a run of an agent in one line.
 fn format_run(it: &AgentRun) -> String {
     format!(
         "{}  {:<13}  {:>9}  {:>8}  {}  ({})",
@@ -66,7 +66,7 @@ fn format_run(it: &AgentRun) -> String {
     )
 }
 
-/// Formats a request in one line.
+/// Formats a request to another machine in one line.
 fn format_request(record: &AuditRecord) -> String {
     format!(
         "{}  {:<7}  {:>10}  {:<10}  {:<18}  {}",

@@ -1,4 +1,4 @@
-//! `vic bridge`: prints the address of the HTTP bridge. Starts the daemon if none runs.
+//! `vic bridge`: prints the address of the HTTP API, and how to authenticate. Starts the daemon if none runs.
 
 use std::path::PathBuf;
 
@@ -18,18 +18,18 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// The data that a program needs to use the bridge. The key itself is not shown.
+/// What a program needs to use the HTTP API. Does not contain the key itself.
 #[derive(Debug, Serialize)]
 struct BridgeAddress {
     url: String,
     pid: u32,
     auth_enabled: bool,
-    /// The file with the key; none if VIC_BRIDGE_API_KEY holds the key, or if no key is needed.
+    /// The file that contains the key; `None` if VIC_BRIDGE_API_KEY contains the key, or if no key is needed.
     key_file: Option<PathBuf>,
     curl: String,
 }
 
-/// Starts the daemon if there is none, and prints the address.
+/// Starts the daemon if none runs, and prints the address of the HTTP API.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
     let address = bridge_address(&status, config);
@@ -38,8 +38,8 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Format::Human => {
             let key = match (&address.key_file, address.auth_enabled) {
                 (Some(path), _) => format!("the key is in {}", text::escape_controls(&path.to_string_lossy())),
-                (None, true) => "the key is that of VIC_BRIDGE_API_KEY".into(),
-                (None, false) => "asks for no key".into(),
+                (None, true) => "the key is in VIC_BRIDGE_API_KEY".into(),
+                (None, false) => "no key is required".into(),
             };
             printer.line(&format!("{} (pid {}), {key}", address.url, address.pid))?;
             printer.line(&address.curl)
@@ -63,7 +63,7 @@ fn bridge_address(status: &Status, config: &Config) -> BridgeAddress {
     BridgeAddress { url, pid: status.pid, auth_enabled: status.auth_enabled, key_file, curl }
 }
 
-/// Quotes a word for a shell, also inside a double-quoted command substitution.
+/// Quotes a word for a shell. The result can also be used in a command substitution within double quotes.
 fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -10,7 +10,7 @@ use crate::{
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, Result};
 
-/// Finds things in your files: indexes them on this machine and answers questions with the places that prove it.
+/// Finds things in your files: indexes them on this machine and answers questions with the passages that prove it.
 #[derive(Debug, Parser)]
 #[command(name = "vic", version, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -26,11 +26,11 @@ pub(crate) enum Command {
     Similar(similar::Args),
     /// Finds lines of the indexed text by a regular expression
     Grep(grep::Args),
-    /// Filters, groups and sums the rows of a table exactly, with the rows as proof
+    /// Filters, groups and sums the rows of a table exactly, with the rows as evidence
     Table(table::Args),
-    /// Runs a verb of the corpus contract for agents: `vic corpus help` lists the verbs
+    /// Runs a verb of the corpus API: `vic corpus help` lists the verbs
     Corpus(corpus::Args),
-    /// Creates, lists, shows and deletes views of documents
+    /// Creates, lists, shows and deletes views (sets of documents)
     View(view::Args),
     /// Queries, draws, imports and exports the graph of relations between files
     Graph(graph::Args),
@@ -40,11 +40,11 @@ pub(crate) enum Command {
     Files(files::Args),
     /// Prints the extracted text of a file
     Read(read::Args),
-    /// Shows how many files are indexed, and lists problems
+    /// Shows how many files are indexed, and current problems
     Status(status::Args),
-    /// Waits until all earlier changes are searchable
+    /// Waits until all earlier changes on disk are searchable
     Sync(sync::Args),
-    /// Pauses the reading of files, for a while or until `vic resume`
+    /// Pauses reading files, for a duration or until `vic resume`
     Pause(pause::Args),
     /// Ends a pause
     Resume(pause::ResumeArgs),
@@ -59,13 +59,13 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Starts, stops and inspects the daemon
     Daemon(daemon::Args),
-    /// Shows the address of the HTTP bridge, and starts the daemon if none runs
+    /// Shows the address of the HTTP API, and starts the daemon if none runs
     Bridge(bridge::Args),
-    /// Makes, lists and revokes keys for other people, each limited to some folders
+    /// Creates, lists and revokes keys for other people, each limited to some folders
     Keys(keys::Args),
     /// Answers questions with language models that search and query step by step
     Llm(llm::Args),
-    /// Proposes entities and relations, lets a model add to them, and makes a graph of the accepted ones
+    /// Proposes entities and relations, has a model add more, and makes a graph of the accepted ones
     #[command(disable_help_flag = true)]
     Discover(vicd_command::Args),
     /// Reads commands line by line, with history and completion
@@ -75,22 +75,22 @@ pub(crate) enum Command {
     Mcp(vicd_command::Args),
     /// Lists requests to other machines, sent or refused
     Audit(audit::Args),
-    /// Shows the settings
+    /// Shows the settings with their values and origins
     Config(config::Args),
     /// Prints the JSON Schema of a published type
     #[command(disable_help_flag = true)]
     Schema(vicd_command::Args),
-    /// Indexes a sample warehouse and asks a few questions through every tier
+    /// Indexes a sample folder and asks a few questions through every tier
     Demo(demo::Args),
-    /// Benchmarks parts of vic on this machine
+    /// Measures parts of vic on this machine
     #[command(disable_help_flag = true)]
     Bench(vicd_command::Args),
-    /// Writes questions with their plans as training data for a planner
+    /// Writes questions with their query plans, to train a planner
     #[command(disable_help_flag = true)]
     SyntheticPlans(vicd_command::Args),
-    /// Prints a completion script
+    /// Prints a completion script for a shell
     Completions {
-        /// The shell
+        /// The shell to complete commands in
         shell: clap_complete::Shell,
     },
 }

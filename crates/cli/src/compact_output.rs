@@ -1,5 +1,5 @@
-//! Compact output of an answer, for programs and models that pay per character: the quotes, then path, place and passage of
-//! each hit, without scores, colours and blank lines.
+//! Formats an answer for programs and models that pay per character: the quotes, then path, location and passage of each
+//! hit, without scores, colours and blank lines.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use crate::text;
 use vic_protocol::model::{Anchor, AnswerOutcome, AskResponse, SearchHit};
 
-/// Default limit in characters.
+/// Maximum number of characters of the compact output, if `--max-chars` is not given.
 pub(crate) const MAX_CHARS: usize = 1_500;
-/// Most characters of one passage.
+/// Maximum number of characters of one passage; a longer one is truncated.
 const MAX_PASSAGE_CHARS: usize = 300;
-/// Most further hits that are only named, below an answer.
+/// Below the quotes of an answer, at most this many other files are named, without a passage.
 const MAX_NAMED_HITS: usize = 2;
 
 /// Formats an answer in at most `max_chars` characters.
@@ -36,7 +36,7 @@ pub(crate) fn compact_answer(response: &AskResponse, max_chars: usize) -> String
         }
     }
     if is_answered {
-        // The quotes name their places, so only other files are new.
+        // Keeps only the quotes, which contain their locations, and names the best other files.
         let quoted = answer.map_or(0, |it| it.quotes.len());
         lines = lines.drain(..quoted).chain(further_files(response)).collect();
     }
@@ -44,7 +44,7 @@ pub(crate) fn compact_answer(response: &AskResponse, max_chars: usize) -> String
     join_within(&lines, max_chars)
 }
 
-/// Returns the next best files without a quote.
+/// Returns the best hits without a quote, up to [`MAX_NAMED_HITS`], one line each.
 fn further_files(response: &AskResponse) -> Vec<String> {
     let quoted = |number: usize| {
         let quotes = response.answer.iter().flat_map(|it| &it.quotes);
@@ -85,7 +85,7 @@ fn truncate_chars(text: &str, chars: usize) -> String {
     }
 }
 
-/// Joins the lines that fit, and adds the number of lines that do not.
+/// Joins the lines that fit into `max_chars`, and adds how many lines were left out.
 fn join_within(lines: &[String], max_chars: usize) -> String {
     let mut out = String::new();
     let mut left = max_chars;

@@ -1,4 +1,4 @@
-//! `vic config`: prints every setting with its value and origin. Needs no daemon.
+//! `vic config`: prints the settings with their values and origins. Needs no daemon.
 
 use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::text;
@@ -14,16 +14,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Prints every variable with its value and origin; keys only as set or not set
+    /// Prints each setting with its value and origin; of keys, only whether they are set
     Show {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Prints a config.toml with every key, commented out
+    /// Prints a config.toml that contains all settings, commented out
     Template,
 }
 
-/// Runs the command.
+/// Prints the settings or the template.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Show { output } => {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<()> {
     }
 }
 
-/// Formats a setting in one line.
+/// Formats a setting with its value and origin in one line.
 fn format_setting(setting: &Setting) -> String {
     let origin = match setting.origin {
         Origin::Environment => "environment",

@@ -1,5 +1,5 @@
-//! `vic corpus`: calls the verbs of the corpus contract. The registry defines the words of a verb and their types; the reply
-//! envelope is printed unchanged.
+//! `vic corpus`: calls a verb of the corpus API. The registry defines the fields of each verb and their types, by which
+//! the words are parsed; the envelope of the reply is printed unchanged.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,12 +26,12 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Returns whether the call needs no daemon.
+    /// Returns whether the call can be answered without a daemon.
     pub(crate) fn needs_no_daemon(&self) -> bool {
         matches!(self.words[0].as_str(), "help" | "schema") || self.asks_for_help()
     }
 
-    /// Returns the words for a command of `vicd`.
+    /// Returns the words as arguments for the command that `vicd` runs.
     pub(crate) fn passed_on(&self) -> vicd_command::Args {
         vicd_command::Args { arguments: self.words.iter().map(OsString::from).collect() }
     }
@@ -41,27 +41,27 @@ impl Args {
     }
 }
 
-/// Runs the command and prints the envelope.
+/// Sends the call to the daemon and prints the envelope of the reply.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let call = parse_call(&args.words)?;
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;
     print_reply(&reply, printer)
 }
 
-/// Prints a reply unchanged. A refusal is a reply too; only the exit code differs.
+/// Prints the envelope of a reply unchanged. A refusal also has an envelope; only the exit code differs.
 pub(crate) fn print_reply(reply: &CorpusReply, printer: &mut Printer) -> Result<()> {
     printer.exit_code = reply.error_code.map_or(0, ErrorCode::exit_code);
     let text = if printer.terminal { escape_controls_in_json(&reply.text) } else { reply.text.as_str().into() };
     printer.line(text.trim_end_matches('\n'))
 }
 
-/// Parses words into a call. Values get the type of their field in the registry.
+/// Parses the words into a call. Values are converted to the type of their field in the registry.
 pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     let verb = words[0].clone();
     let mut request = Map::new();
     let mut rest = words[1..].iter().peekable();
     if verbs::verb(&verb).is_some_and(|it| it.name == "INGEST") {
-        // INGEST has no forms: its words are the paths to ingest.
+        // The words after INGEST are the paths to ingest, because it has no forms.
         let paths: Vec<Value> = absolute_paths(std::iter::from_fn(|| rest.next_if(|it| !it.starts_with("--"))))?;
         if !paths.is_empty() {
             request.insert("paths".into(), paths.into());
@@ -72,7 +72,7 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     }
     while let Some(word) = rest.next() {
         let name =
-            word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is not an option `--name`")))?;
+            word.strip_prefix("--").ok_or_else(|| Error::invalid(format!("`{word}` is not a `--name` option")))?;
         let (name, value) = match name.split_once('=') {
             Some((name, value)) => (name, Some(value.to_string())),
             None => (name, rest.next_if(|it| !it.starts_with("--")).cloned()),
@@ -84,7 +84,8 @@ pub(crate) fn parse_call(words: &[String]) -> Result<CorpusRequest> {
     Ok(CorpusRequest { verb, request })
 }
 
-/// Adds a field. A list may be split over several options; other fields may occur only once.
+/// Adds a field to the request. A list may be split over several options with the same name; other fields may occur only
+/// once.
 fn add_field(request: &mut Map<String, Value>, name: String, value: Value) -> Result<()> {
     match (request.get_mut(&name), value) {
         (None, value) => {
@@ -96,14 +97,15 @@ fn add_field(request: &mut Map<String, Value>, name: String, value: Value) -> Re
     Ok(())
 }
 
-/// Returns the registry's field of a name, if there is one.
+/// Returns the field with this name from the registry, if there is one.
 fn registry_field(verb: &str, form: Option<&str>, name: &str) -> Option<&'static Field> {
     let verb = verbs::verb(verb)?;
     let form = verb.forms.iter().find(|it| Some(it.name) == form).or(verb.forms.first())?;
     Verb::fields(form).find(|it| it.name == name)
 }
 
-/// Converts a value to the kind of its field. A value that does not fit passes unchanged, and the validator reports it.
+/// Converts a value to the type of its field. A value that does not fit is passed on unchanged, for the validator to
+/// report.
 fn typed_value(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     let Some(value) = value else { return Ok(Value::Bool(true)) };
     let Some(field) = field else { return Ok(Value::String(value)) };
@@ -126,7 +128,7 @@ fn typed_value(field: Option<&Field>, value: Option<String>) -> Result<Value> {
     })
 }
 
-/// Splits a list at commas; a URL or an existing path may contain commas itself.
+/// Splits a list at commas, except a URL or an existing path, which may contain commas.
 fn split_items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v str> {
     let is_one = match field.name {
         "paths" => Path::new(value).exists(),
@@ -136,12 +138,12 @@ fn split_items<'v>(field: &Field, value: &'v str) -> impl Iterator<Item = &'v st
     value.split(move |it| it == ',' && !is_one)
 }
 
-/// Makes typed paths absolute, because the daemon has another working directory.
+/// Makes the typed paths absolute, because the daemon has a different working directory.
 fn absolute_paths<'w>(words: impl Iterator<Item = &'w String>) -> Result<Vec<Value>> {
     words.map(|it| absolute_path(it)).collect()
 }
 
-/// Makes the paths in a JSON list absolute. Other values pass unchanged.
+/// Makes the paths in a JSON list absolute. Values that are not paths are passed on unchanged.
 fn absolute_json_paths(list: Vec<Value>) -> Result<Vec<Value>> {
     list.into_iter()
         .map(|it| it.as_str().map(absolute_path).transpose().map(|found| found.unwrap_or(it.clone())))
@@ -150,13 +152,13 @@ fn absolute_json_paths(list: Vec<Value>) -> Result<Vec<Value>> {
 
 fn absolute_path(text: &str) -> Result<Value> {
     if text.trim().is_empty() {
-        // An empty path must not become the working directory.
+        // Passes an empty path on unchanged; made absolute, it would become the working directory.
         return Ok(Value::String(text.into()));
     }
     Ok(Value::String(value_parsers::absolute_path(Path::new(text))?))
 }
 
-/// Converts an item of a list.
+/// Converts an item of a list to the type that the field requires.
 fn typed_item(field: &Field, text: &str) -> Result<Value> {
     if field.name == "paths" {
         return absolute_path(text);

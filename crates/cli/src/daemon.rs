@@ -1,4 +1,4 @@
-//! `vic daemon`: starts, stops and inspects `vicd`. The other commands start a daemon if none runs.
+//! `vic daemon`: starts, stops and inspects the daemon `vicd`. Other commands start a daemon if none runs.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use vic_protocol::config::Config;
 use vic_protocol::data_dir::lock;
 use vic_protocol::error::{Error, ErrorCode, Result};
 
-/// Time for a daemon to stop: its requests have 10 seconds, then it closes the store.
+/// How long `vic daemon stop` waits for the daemon to exit: running requests get 10 seconds, then the store is closed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout of the shutdown request.
+/// Timeout of the shutdown request; after it, the daemon is sent a signal.
 const SHUTDOWN_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval between two checks of the lock.
+/// Interval at which `vic daemon stop` checks whether the daemon still holds its lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Arguments of `vic daemon`.
@@ -32,9 +32,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Starts the daemon in the background, unless it already runs
+    /// Starts the daemon in the background if none runs
     Start,
-    /// Stops the daemon and waits for its end
+    /// Stops the daemon and waits until it has exited
     Stop,
     /// Prints whether the daemon runs
     Status {
@@ -45,7 +45,7 @@ enum Command {
     Run,
 }
 
-/// Runs the command.
+/// Runs the selected action.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Start => {
@@ -71,20 +71,20 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
         Command::Run => {
             let mut command = client::vicd_command(config);
             let program = PathBuf::from(command.get_program());
-            // Returns only if the program cannot be started.
+            // Replaces this process by the daemon, so that an error is returned only if the daemon cannot be started.
             Err(Error::io("start", &program, &command.exec()))
         }
     }
 }
 
-/// The status of a daemon without a usable socket.
+/// JSON output of `vic daemon status` for a daemon whose socket cannot be used.
 #[derive(Debug, Serialize)]
 struct UnreachableDaemon {
     pid: u32,
     reachable: bool,
 }
 
-/// Reports a daemon without a usable socket. Its lock shows whether it runs.
+/// Reports a daemon whose socket cannot be used, but whose lock shows that it runs. Returns `error` if none runs.
 fn report_unreachable(error: Error, output: FormatArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let Some(pid) = lock::holder_pid(config) else { return Err(error) };
     match output.format {
@@ -95,23 +95,23 @@ fn report_unreachable(error: Error, output: FormatArgs, config: &Config, printer
     }
 }
 
-/// Stops the daemon. Succeeds if none runs.
+/// Stops the daemon and waits until it has exited. Succeeds if none runs.
 async fn stop(config: &Config, printer: &mut Printer) -> Result<()> {
-    // Waits for the lock, not for an answer or the process: a hung daemon does not answer, and an ended daemon stays a
-    // zombie process until its parent reaps it.
+    // Watches the lock instead of the answer or the process, because a hung daemon does not answer, and a daemon that has
+    // exited remains a zombie process until its parent reaps it.
     let holder = lock::holder_pid(config);
     let told = async { Client::connect(config).await?.shutdown().await };
     match tokio::time::timeout(SHUTDOWN_REQUEST_TIMEOUT, told).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.code != ErrorCode::Unavailable => return Err(error),
         _ if holder.is_none() => return printer.line("vicd was not running"),
-        // Without a socket, or too busy to answer, the daemon still handles signals.
+        // Sends a signal, because a daemon without a socket, or too busy to answer, still handles signals.
         _ => send_terminate(holder)?,
     }
     let deadline = Instant::now() + STOP_TIMEOUT;
     while holder.is_some() && lock::holder_pid(config) == holder {
         if Instant::now() > deadline {
-            return Err(Error::new(ErrorCode::DeadlineExceeded, "vicd was told to stop but still runs")
+            return Err(Error::new(ErrorCode::DeadlineExceeded, "vicd still runs after it was asked to stop")
                 .hint(format!("see `{}`", config.log_path().display())));
         }
         tokio::time::sleep(POLL_INTERVAL).await;

@@ -1,6 +1,7 @@
-//! `vic demo`: indexes a sample warehouse with a daemon of its own, and asks a few questions through every tier.
+//! `vic demo`: indexes a sample warehouse (folder of files) with a separate daemon, and asks a few questions through
+//! every tier.
 //!
-//! All files are in the folder `demo` of the data directory: the user's own index is not touched.
+//! All files are in the folder `demo` of the data directory, so that the user's own index is not touched.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,30 +18,30 @@ use vic_protocol::data_dir::directory;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::{AskRequest, AskResponse, IndexRequest};
 
-/// The sample warehouse of the source tree.
+/// The files of the sample warehouse, embedded from the source tree.
 static SAMPLE_FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../data");
 
-/// Questions, and the feature that each shows.
+/// The questions that the demo asks, each with the feature that it shows.
 const QUESTIONS: &[(&str, &str)] = &[
     ("ext:pdf path:Contracts", "L0: names, dates and sizes alone"),
     ("Who keeps the spare key of the Cinder Bay hut?", "L1: words and meaning"),
     ("How much notice must we give to leave the workshop on the quay?", "L1: words and meaning"),
-    ("Who signed the IDR contract?", "L2: a skill reads the page itself"),
+    ("Who signed the IDR contract?", "L2: OCR or layout reads the page itself"),
     ("Who signed the IDR contract?", "L1 again: the evidence is in the index now"),
 ];
 
 /// Arguments of `vic demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Read and embed every sample file again
+    /// Read and embed all sample files again
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// Skip indexing, and ask about the sample of an earlier demo
+    /// Skip indexing; ask about the sample that an earlier demo indexed
     #[arg(long)]
     quick: bool,
 }
 
-/// Writes the sample, indexes it, asks the questions, and stops the daemon.
+/// Writes the sample files, indexes them, asks the questions, and stops the demo's daemon.
 pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Result<()> {
     let config = demo_config(users);
     let warehouse = config.data_dir.with_file_name("warehouse");
@@ -50,12 +51,12 @@ pub(crate) async fn run(args: Args, users: &Config, printer: &mut Printer) -> Re
     printer.flush()?;
     let client = Client::connect_or_start(&config).await?;
     let shown = ask_questions(&args, &client, &warehouse, printer).await;
-    // Stops the demo's daemon after a failure as well.
+    // Stops the demo's daemon even if the demo failed.
     let stopped = client.shutdown().await;
     shown.and(stopped)
 }
 
-/// Returns the configuration of the demo's daemon, with a data directory of its own.
+/// Returns the configuration of the demo's daemon, which has a separate data directory.
 fn demo_config(config: &Config) -> Config {
     let data_dir = config.data_dir.join("demo").join("state");
     Config {
@@ -68,7 +69,7 @@ fn demo_config(config: &Config) -> Config {
     }
 }
 
-/// Writes the sample files that are missing or different.
+/// Writes the sample files that are missing or have different content.
 fn write_sample(warehouse: &Path) -> Result<()> {
     fn write(dir: &Dir<'_>, warehouse: &Path) -> Result<()> {
         for file in dir.files() {
@@ -111,12 +112,12 @@ async fn index_sample(full: bool, client: &Client, warehouse: &Path, printer: &m
     while let Some(snapshot) = snapshots.next().await {
         last = Some(snapshot?);
     }
-    let job = last.ok_or_else(|| Error::internal("the job gave no snapshot"))?;
+    let job = last.ok_or_else(|| Error::internal("the daemon sent no snapshot of the job"))?;
     printer.line(&jobs::job_summary(&job))?;
     printer.flush()
 }
 
-/// Formats a question and the best part of its answer, safe for a terminal.
+/// Formats a question and the best part of its answer, with control characters escaped for a terminal.
 fn format_answer(question: &str, shows: &str, response: &AskResponse) -> String {
     let mut out = format!("\n$ vic ask \"{question}\"   ({shows})\n");
     if let Some(summary) = &response.answer_summary {

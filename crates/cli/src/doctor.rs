@@ -1,5 +1,5 @@
-//! `vic doctor`: checks all data of vic, and repairs it with `--fix`. `vicd doctor` does the work, because it has the store
-//! and the models; no daemon has to run.
+//! `vic doctor`: checks all data of vic, and repairs it with `--fix`. Runs `vicd doctor`, which can open the store and
+//! the models; the daemon need not run.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,14 +14,14 @@ use vic_protocol::model::{Check, DoctorReport};
 /// Arguments of `vic doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Repair the problems that can be repaired; no daemon may run
+    /// Repair the problems that can be repaired; the daemon must not run
     #[arg(long)]
     fix: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Runs the command. Fails with exit code 10 if a problem remains.
+/// Runs the checks and prints them. Fails with exit code 10 if a problem remains.
 pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut command = client::vicd_command(config);
     command.arg("doctor").args(args.fix.then_some("--fix")).stdin(Stdio::null()).stderr(Stdio::piped());
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, config: &Config, printer: &mut Printer) -> Result
     Err(Error::new(ErrorCode::DataLoss, "some checks found problems").hint("each problem above shows its cure"))
 }
 
-/// Formats a check in one line, and its remedy in another.
+/// Formats a check in one line, and its fix in a second one.
 fn format_check(check: &Check) -> String {
     let first = format!("{:<8} {:<18} {}\n", check.health.name(), check.name, text::escape_controls(&check.finding));
     match &check.cure {
@@ -50,7 +50,7 @@ fn format_check(check: &Check) -> String {
     }
 }
 
-/// Returns the error that `vicd` reported.
+/// Returns the error that `vicd` printed to standard error.
 fn vicd_error(output: &std::process::Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     client::last_error(&said, output.status.code()).unwrap_or_else(|| Error::internal(said.trim()))

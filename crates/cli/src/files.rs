@@ -1,4 +1,4 @@
-//! `vic files`: lists files by metadata and state.
+//! `vic files`: lists files by metadata and indexing state.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,14 @@ use vic_protocol::config::Config;
 use vic_protocol::error::Result;
 use vic_protocol::model::{FileEntry, FileFilter, FilePage, FileRecord, FileState, display_path, parse_path};
 
-/// Files per request: few enough to show the first at once, and enough that a million files take only a thousand requests.
+/// Number of files per request: small enough to show the first files at once, and large enough that a million files take
+/// only a thousand requests.
 const PAGE_SIZE: u64 = 1_000;
 
 /// Arguments of `vic files`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Words in the file name, in any case
+    /// Words in the file name; case is ignored
     words: Vec<String>,
     /// List only files below this folder
     #[arg(long)]
@@ -29,21 +30,21 @@ pub(crate) struct Args {
     state: Option<State>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Most files to list
+    /// Maximum number of files to list
     #[arg(long, default_value_t = 100)]
     limit: u64,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// [`FileState`] as an argument.
+/// A [`FileState`] as a command line argument.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum State {
     /// Known, but not read yet
     Pending,
-    /// In the index
+    /// Searchable in the index
     Indexed,
-    /// Left out on purpose
+    /// Deliberately not read
     Skipped,
     /// Could not be read
     Failed,
@@ -60,7 +61,7 @@ impl From<State> for FileState {
     }
 }
 
-/// Runs the command.
+/// Lists the files page by page, until the limit or the end.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let under = value_parsers::resolve_root(&client, args.root.as_deref()).await?.map(|it| parse_path(&it));
@@ -99,7 +100,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// Formats a file in one line, with its path last.
+/// Formats a file in one line, with its path at the end.
 fn format_file(file: &FileRecord) -> String {
     let modified = modified(file).with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string();
     let mut line = format!(

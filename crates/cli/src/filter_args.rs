@@ -1,4 +1,4 @@
-//! Metadata filters that several commands share.
+//! Options for metadata filters, which several commands have.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -6,25 +6,25 @@ use crate::value_parsers;
 use vic_protocol::error::{Error, Result};
 use vic_protocol::model::{FileFilter, L0Filters};
 
-/// Options on metadata; all must hold.
+/// Options for metadata filters; a file must match all of them.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct FilterArgs {
-    /// Only these extensions, e.g. `pdf,md`
+    /// Only files with these extensions, e.g. `pdf,md`
     #[arg(long, value_delimiter = ',', value_name = "EXT")]
     ext: Vec<String>,
-    /// Only paths below their root that match, e.g. `**/contracts/**`
+    /// Only files whose path below the root matches, e.g. `**/contracts/**`
     #[arg(long)]
     glob: Option<String>,
-    /// Modified at or after: `2026-05-01`, RFC 3339, or `7d`, `2w` ago
+    /// Only files modified at or after: `2026-05-01`, RFC 3339, or `7d`, `2w` ago
     #[arg(long, value_parser = value_parsers::parse_date, value_name = "DATE")]
     after: Option<DateTime<Utc>>,
-    /// Modified before
+    /// Only files modified before: `2026-05-01`, RFC 3339, or `7d`, `2w` ago
     #[arg(long, value_parser = value_parsers::parse_date, value_name = "DATE")]
     before: Option<DateTime<Utc>>,
-    /// At least this large: `512`, `10k`, `5M`, `1G`
+    /// Only files of at least this size: `512`, `10k`, `5M`, `1G`
     #[arg(long, value_parser = value_parsers::parse_size, value_name = "SIZE")]
     min_size: Option<u64>,
-    /// At most this large
+    /// Only files of at most this size: `512`, `10k`, `5M`, `1G`
     #[arg(long, value_parser = value_parsers::parse_size, value_name = "SIZE")]
     max_size: Option<u64>,
     /// Only files of this user (name or number)
@@ -33,7 +33,7 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// Returns the filters of a question.
+    /// Returns the options as filters of a question.
     pub(crate) fn l0(self) -> L0Filters {
         let rfc3339 = |it: DateTime<Utc>| it.to_rfc3339_opts(SecondsFormat::AutoSi, true);
         L0Filters {
@@ -47,10 +47,10 @@ impl FilterArgs {
         }
     }
 
-    /// Returns the filter of a list of files.
+    /// Returns the options as a filter for a list of files.
     ///
     /// # Errors
-    /// `InvalidArgument` for a date beyond the years 1677 to 2262, which nanoseconds cannot hold.
+    /// `InvalidArgument` for a date outside the years 1677 to 2262, which nanoseconds cannot represent.
     pub(crate) fn file_filter(self) -> Result<FileFilter> {
         let nanoseconds = |it: DateTime<Utc>| {
             it.timestamp_nanos_opt()
@@ -69,7 +69,7 @@ impl FilterArgs {
     }
 }
 
-/// Normalises extensions: `.PDF`, `*.pdf` and `pdf` are the same.
+/// Normalises extensions: `.PDF`, `*.pdf` and `pdf` become the same.
 fn extensions(typed: &[String]) -> impl Iterator<Item = String> + '_ {
     typed
         .iter()

@@ -1,4 +1,4 @@
-//! `vic graph`: queries, draws, imports and exports the graph of files and imports.
+//! `vic graph`: queries, draws, imports and exports the graph of the indexed files and imported graphs.
 
 use std::path::{Path, PathBuf};
 
@@ -28,31 +28,31 @@ pub struct Args {
 enum Command {
     /// Answers a query in AxQL: select ?x where ?x is File, ?x -links_to-> ?y limit 20
     Query(QueryArgs),
-    /// Prints statistics of the graph
+    /// Prints the numbers of entities and edges, by type and relation
     Stats(FormatArgs),
     /// Shows an entity with its attributes and edges
     Show {
-        /// The entity's name, key, number, or Type#number
+        /// Name, key or id of the entity, or Type#id
         entity: String,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Draws the graph, or the surroundings of some entities
+    /// Draws the graph, or the part around some entities
     Viz(VizArgs),
-    /// Imports a graph; replaces an import of the same name
+    /// Imports a graph; an import with the same name is replaced
     Import(ImportArgs),
-    /// Removes an import
+    /// Removes an imported graph
     Forget {
         /// Name of the import
         name: String,
     },
     /// Exports the graph
     Export(ExportArgs),
-    /// Calls a tool as a language model does
+    /// Calls a graph tool as a language model does
     Tool {
-        /// The tool's name; without it, lists all tools
+        /// Name of the tool; without it, all tools are listed
         name: Option<String>,
-        /// The tool's arguments, a JSON object
+        /// Arguments of the tool, a JSON object
         #[arg(long, default_value = "{}")]
         args: String,
     },
@@ -62,16 +62,16 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct QueryArgs {
-    /// The query
+    /// Query in AxQL
     #[arg(required_unless_present = "ir", conflicts_with = "ir")]
     axql: Option<String>,
-    /// A file with the query as query_ir_v1
+    /// File with a query as query_ir_v1 JSON
     #[arg(long, value_name = "FILE")]
     ir: Option<PathBuf>,
-    /// Print the query in full, with everything that the schema adds, instead of running it
+    /// Print the complete query, with everything that the schema adds, instead of running it
     #[arg(long)]
     elaborate: bool,
-    /// Print the plan too
+    /// Also print the query plan
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -80,10 +80,10 @@ struct QueryArgs {
 
 #[derive(Debug, clap::Args)]
 struct ExtentArgs {
-    /// Start at this entity; may be given several times
+    /// Start from this entity; may be given several times
     #[arg(long, value_name = "ENTITY")]
     around: Vec<String>,
-    /// Most edges between a start entity and a shown one
+    /// Maximum distance from the start entities, in edges
     #[arg(long, default_value_t = 2)]
     hops: u32,
     /// Only entities of this type; may be given several times
@@ -92,10 +92,10 @@ struct ExtentArgs {
     /// Only edges of this relation; may be given several times
     #[arg(long = "relation", value_name = "RELATION")]
     relations: Vec<String>,
-    /// Most entities
+    /// Maximum number of entities
     #[arg(long)]
     limit: Option<u32>,
-    /// Write to this file
+    /// Write the result to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -104,7 +104,7 @@ struct ExtentArgs {
 enum DrawingFormat {
     /// Graphviz
     Dot,
-    /// A self-contained HTML page
+    /// A self-contained HTML page with a drawing
     Html,
 }
 
@@ -119,17 +119,17 @@ struct VizArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FileFormat {
-    /// Nodes, edges, facts, schemas
+    /// JSON with nodes, edges, facts and schemas
     Json,
     /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
     Text,
-    /// proposals.json
+    /// The format of proposals.json
     Proposals,
 }
 
 #[derive(Debug, clap::Args)]
 struct ImportArgs {
-    /// The file
+    /// File to import
     file: PathBuf,
     /// Name of the import [default: the file's name]
     #[arg(long)]
@@ -141,7 +141,7 @@ struct ImportArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ExportFormat {
-    /// Nodes, edges, schemas
+    /// JSON with nodes, edges and schemas
     Json,
     /// Lines of the form `A -io-> B`, and nodes as `Name.TYPE.001` or in quotes
     Text,
@@ -158,19 +158,19 @@ struct ExportArgs {
 
 #[derive(Debug, clap::Args)]
 struct ApplyArgs {
-    /// A file with the nodes and edges to add
+    /// File with the nodes and edges to add
     file: PathBuf,
     /// File format [default: detected from the content]
     #[arg(long, value_enum)]
     form: Option<FileFormat>,
-    /// Apply the change
+    /// Apply the change; without this option it is only checked
     #[arg(long)]
     write: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Runs the selected subcommand.
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Query(args) => query(args, config, printer).await,
@@ -252,7 +252,7 @@ fn format_elaborated(answer: &Value) -> String {
     format!("{}\n{form}", answer["axql"].as_str().unwrap_or_default())
 }
 
-/// Formats one row per line: `?x = name (Type#7)`.
+/// Formats each result row in one line: `?x = name (Type#7)`.
 fn format_rows(answer: &Value) -> String {
     let mut text = String::new();
     for plan in answer["plan"].as_array().into_iter().flatten() {
@@ -336,7 +336,7 @@ async fn export(shape: GraphShape, args: ExtentArgs, config: &Config, printer: &
 }
 
 fn read_graph_file(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat, String)> {
-    // Checks the size before reading: the file may be larger than memory.
+    // Checks the size before reading the file, because it may be larger than memory.
     let bytes = std::fs::metadata(path).io_context("read", path)?.len();
     check_size(bytes, &format!("`{}`", path.display()))?;
     let text = std::fs::read_to_string(path).io_context("read", path)?;
@@ -349,17 +349,17 @@ fn read_graph_file(path: &Path, form: Option<FileFormat>) -> Result<(GraphFormat
     Ok((format, text))
 }
 
-/// Detects the format: JSON starts with a brace, and a file of proposals has that key.
+/// Detects the format of a graph file: JSON starts with a brace, and JSON of proposals has the key `proposals`.
 fn detect_format(text: &str) -> GraphFormat {
     if !text.trim_start().starts_with('{') {
         return GraphFormat::Text;
     }
-    // Other fields are skipped without memory.
+    // Parses only this key; other keys are skipped without memory.
     #[derive(Default, Deserialize)]
     struct Lists {
         proposals: Option<IgnoredAny>,
     }
-    // The daemon reports invalid JSON, with the place.
+    // Ignores invalid JSON, because the daemon reports it with its location.
     let lists: Lists = serde_json::from_str(text).unwrap_or_default();
     if lists.proposals.is_some() { GraphFormat::Proposals } else { GraphFormat::Json }
 }
@@ -369,12 +369,12 @@ async fn import(args: ImportArgs, config: &Config, printer: &mut Printer) -> Res
     import_graph(args.name.unwrap_or_else(|| default_import_name(&args.file)), format, text, config, printer).await
 }
 
-/// Returns the default name of an imported file.
+/// Returns the name that an import of this file gets by default.
 pub fn default_import_name(file: &Path) -> String {
     file.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Imports a graph into the daemon's graph, and prints its size.
+/// Imports a graph into the daemon's graph, and prints how many entities and edges it has.
 pub async fn import_graph(
     name: String,
     format: GraphFormat,
@@ -396,7 +396,7 @@ async fn apply(args: ApplyArgs, config: &Config, printer: &mut Printer) -> Resul
     if refused > 0 {
         printer.flush()?;
         let message = format!("{refused} of {} edges are refused; the graph is unchanged", answer["edges"]);
-        return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("remove them from the change"));
+        return Err(Error::new(ErrorCode::FailedPrecondition, message).hint("remove the refused edges from the file"));
     }
     Ok(())
 }
@@ -430,7 +430,7 @@ mod tests {
     fn oversized_file_is_rejected_before_reading() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("large.json");
-        // A sparse file: it uses no disk space.
+        // Creates a sparse file, which uses no disk space.
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read_graph_file(&path, None).unwrap_err();
         assert_eq!(error.code, ErrorCode::ResourceExhausted);

@@ -1,4 +1,4 @@
-//! `vic grep`: prints matching lines of the indexed text in the style of ripgrep.
+//! `vic grep`: prints the lines of the indexed text that match a regular expression, in the style of ripgrep.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Ignore case
     #[arg(short = 'i', long)]
     ignore_case: bool,
-    /// Treat the pattern as plain text
+    /// Treat the pattern as literal text, not as a regular expression
     #[arg(short = 'F', long)]
     fixed_strings: bool,
     /// Search only below this folder
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Print N lines before and after each match, at most 50
     #[arg(short = 'C', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=50))]
     context: u32,
-    /// Most matching lines
+    /// Maximum number of matching lines
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Searches the lines and prints them.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let request = GrepRequest {
@@ -70,28 +70,28 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// Output style of lines.
+/// Style in which lines are printed.
 #[derive(Clone, Copy)]
 struct LineStyle {
-    /// Prints the name of a file once above its lines; else before each line.
+    /// Whether the path of a file is printed once above its lines, instead of before each line.
     heading: bool,
     styled: bool,
-    /// Whether the request has context lines.
+    /// Whether context lines were requested.
     has_context: bool,
 }
 
-/// A matching line or a context line.
+/// A line to print: a matching line or a context line.
 struct Line<'m> {
-    /// Its line number; for a context line only if the match has one.
+    /// Number of the line in its file. A context line has one only if its match has one.
     number: Option<u32>,
-    /// The match that it is, or that it surrounds.
+    /// The match that this line is, or that this context line belongs to.
     hit: &'m GrepMatch,
     text: &'m str,
     is_found: bool,
 }
 
-/// Formats matches as `path:line: text` and context as `path-line- text`, without the path below a heading. A line `--`
-/// separates lines that are not consecutive.
+/// Formats matches as `path:line: text` and context lines as `path-line- text`, without the path if it is printed as a
+/// heading. A line `--` separates lines that are not consecutive.
 fn format_matches(matches: &[GrepMatch], look: LineStyle) -> Vec<String> {
     let mut rows = Vec::new();
     for file in matches.chunk_by(|a, b| (&a.path, &a.absolute_path) == (&b.path, &b.absolute_path)) {
@@ -110,7 +110,7 @@ fn format_matches(matches: &[GrepMatch], look: LineStyle) -> Vec<String> {
     rows
 }
 
-/// Groups the lines of a file into consecutive runs, each line once.
+/// Groups the lines of a file into runs of consecutive lines, which contain each line once.
 fn group_lines(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
     let mut groups: Vec<Vec<Line<'_>>> = Vec::new();
     for hit in file {
@@ -137,7 +137,7 @@ fn group_lines(file: &[GrepMatch]) -> Vec<Vec<Line<'_>>> {
                     match known {
                         Some(at) if line.is_found && !group[at].is_found => group[at] = line,
                         Some(_) if !line.is_found => {}
-                        // Several pieces of a long line may match separately.
+                        // Keeps both, because several parts of one long line may match separately.
                         Some(_) | None => group.push(line),
                     }
                 }

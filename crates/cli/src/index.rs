@@ -1,4 +1,4 @@
-//! `vic index`: starts an index job and, unless told otherwise, waits for its end.
+//! `vic index`: starts an index job, and waits until it ends unless `--no-wait` is given.
 
 use std::path::PathBuf;
 
@@ -13,40 +13,40 @@ use vic_protocol::model::{IndexRequest, JobSnapshot, JobState, OcrMode};
 /// Arguments of `vic index`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folders or files [default: all roots]
+    /// Folders or files to index [default: all roots]
     paths: Vec<PathBuf>,
     /// Read and embed all files again, even if unchanged
     #[arg(long)]
     full: bool,
-    /// Index only names, sizes and dates
+    /// Record only names, sizes and dates, without reading content
     #[arg(long)]
     metadata_only: bool,
-    /// Read at most this many files; the rest stay pending
+    /// Maximum number of files to read; the others stay pending
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// Wait for the end of the job (the default)
+    /// Wait until the job ends (the default)
     #[arg(long, conflicts_with = "no_wait")]
     wait: bool,
-    /// Whether to read text in images by OCR: auto (pages without a text layer, and images), never or always
+    /// When to read text in images by OCR: auto (pages without a text layer, and images), never or always
     #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
     ocr: OcrMode,
-    /// Accept removals that look like a fault: all files of a folder, more than half of them, or those of a file system that
-    /// is not mounted
+    /// Remove files from the index even if that looks like a fault: all files of a folder, more than half of them, or
+    /// those of a file system that is not mounted
     #[arg(long)]
     accept_losses: bool,
-    /// Print the job's id and exit
+    /// Print the job id and exit without waiting
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Parses an OCR mode.
+/// Parses the name of an OCR mode.
 pub fn ocr_mode(name: &str) -> Result<OcrMode, String> {
     OcrMode::from_name(name).ok_or_else(|| "use `auto`, `never` or `always`".to_string())
 }
 
-/// Runs the command, and prints the result of the job.
+/// Starts the job, waits for it if requested, and prints its result.
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let mut paths = Vec::with_capacity(args.paths.len());
@@ -73,7 +73,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
         Format::Json => printer.json(&job)?,
         Format::Human => {
             printer.line(&jobs::job_summary(&job))?;
-            // The summary is useful even without the coverage.
+            // Ignores an error, because the summary is useful even without the coverage.
             if let Ok(status) = client.status().await {
                 printer.raw(&status::format_coverage(&status.coverage))?;
             }
@@ -85,7 +85,7 @@ pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<(
     job_outcome(&job)
 }
 
-/// Shows the progress of a job until its end. Ctrl-C cancels the job; a second one exits at once.
+/// Shows the progress of a job until it ends. Ctrl-C cancels the job; a second Ctrl-C exits at once.
 pub async fn watch_job(client: &Client, mut job: JobSnapshot) -> Result<JobSnapshot> {
     use futures::StreamExt;
     use tokio::signal::unix::{SignalKind, signal};
@@ -115,13 +115,13 @@ pub async fn watch_job(client: &Client, mut job: JobSnapshot) -> Result<JobSnaps
     Ok(job)
 }
 
-/// Returns an error if the job did not succeed.
+/// Returns an error if the job failed, was cancelled, or ended with a problem.
 fn job_outcome(job: &JobSnapshot) -> Result<()> {
     let is_code = |it: &ErrorCode| Some(u32::from(it.exit_code())) == job.error_exit_code;
     let code = ErrorCode::ALL.into_iter().find(is_code);
     match job.state {
         JobState::Failed => {
-            let cause = job.error.as_deref().unwrap_or("for an unknown reason");
+            let cause = job.error.as_deref().unwrap_or("the cause is unknown");
             let code = code.unwrap_or(ErrorCode::Internal);
             Err(Error::new(code, format!("the job failed: {cause}")).hint("`vic status` lists problems"))
         }

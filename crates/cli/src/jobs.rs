@@ -1,4 +1,4 @@
-//! `vic jobs`: lists index jobs and their results.
+//! `vic jobs`: lists, shows and cancels index jobs.
 
 use chrono::{DateTime, Local, SecondsFormat};
 
@@ -22,29 +22,29 @@ pub(crate) struct Args {
 enum Command {
     /// Lists jobs, newest first (the default)
     List {
-        /// Most jobs to list
+        /// Maximum number of jobs to list
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         limit: u32,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Shows one job
+    /// Shows one job with its result
     Show {
-        /// The job's id
+        /// Id of the job
         id: String,
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Cancels a job; files that it has read stay indexed
+    /// Cancels a job; files that it has already read stay indexed
     Cancel {
-        /// The job's id
+        /// Id of the job
         id: String,
         #[command(flatten)]
         output: FormatArgs,
     },
 }
 
-/// Runs the command.
+/// Runs the selected subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     match args.command.unwrap_or(Command::List { limit: 20, output: args.output }) {
@@ -68,7 +68,7 @@ fn print_job(job: &JobSnapshot, format: Format, printer: &mut Printer) -> Result
     }
 }
 
-/// Formats a job in one line.
+/// Formats the state and the counts of a job in one line.
 pub(crate) fn job_summary(job: &JobSnapshot) -> String {
     let mut line = format!("job {} {}", job.job_id, job.state.name());
     if let Some(seconds) = job_seconds(job) {

@@ -1,5 +1,5 @@
-//! `vic keys`: manages API keys for other people, each limited to some folders. Needs no daemon: a running one reads a
-//! change with the next request.
+//! `vic keys`: manages API keys for other people, each limited to some folders. Needs no daemon: a running one reads the
+//! changed key table before the next request.
 
 use std::path::PathBuf;
 
@@ -23,11 +23,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Makes a key for some folders, and shows it only this once
+    /// Creates a key for some folders; it is shown only once
     Add {
-        /// Name of the key's holder
+        /// Name of the holder of the key
         name: String,
-        /// A folder that the holder may see; may be given several times
+        /// Folder that the holder may see; may be given several times
         #[arg(long = "root", value_name = "FOLDER", required = true)]
         roots: Vec<PathBuf>,
         /// What the holder may do
@@ -41,17 +41,17 @@ enum Command {
         #[command(flatten)]
         output: FormatArgs,
     },
-    /// Revokes a key, which is invalid from then on
+    /// Revokes a key; it is invalid from then on
     Revoke {
-        /// Name of the key's holder
+        /// Name of the holder of the key
         name: String,
     },
 }
 
-/// Rights of a key.
+/// Rights that a key gives its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Allowed {
-    /// Ask, list and read
+    /// Ask questions, list and read files
     Read,
     /// Also start and cancel index jobs
     Index,
@@ -66,14 +66,14 @@ impl From<Allowed> for Right {
     }
 }
 
-/// A new key.
+/// JSON output for a new key.
 #[derive(Debug, Serialize)]
 struct NewKey<'a> {
     name: &'a str,
     key: &'a str,
 }
 
-/// Runs the command.
+/// Runs the selected subcommand.
 pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Add { name, roots, allow, output } => {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<
             match output.format {
                 Format::Json => printer.json(&NewKey { name: &name, key: &key }),
                 Format::Human => {
-                    print_note("shown only this once; vic stores only its hash");
+                    print_note("copy the key now: it is not shown again, as vic stores only its hash");
                     printer.line(&key)
                 }
             }

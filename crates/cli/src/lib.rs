@@ -1,9 +1,8 @@
-//! The command line.
+//! The command line `vic`.
 //!
-//! One file per subcommand, each with its arguments and a `run` function; only [`output`] prints. All work goes to `vicd`
-//! through [`vic_protocol::client`], which starts it if none runs. No model and no store is opened here, so that a command
-//! starts in milliseconds. Commands that need the engine in their own process, such as `vic bench`, run as `vicd command`,
-//! see [`engine`].
+//! One file per subcommand, with its arguments and a `run` function; only [`output`] prints. All work is done by `vicd`,
+//! which [`vic_protocol::client`] starts if none runs. Models and store are not opened here, so that a command starts in
+//! milliseconds. `vicd_command` runs the commands that need them, such as `vic bench`, in the process `vicd command`.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +49,8 @@ mod view;
 use command::{Cli, Command, completions, dispatch};
 use output::Printer;
 
-/// Runs the command line of this process and returns its exit code, see [`vic_protocol::error::ErrorCode::exit_code`].
+/// Runs the command of this process's arguments and returns its exit code, see
+/// [`vic_protocol::error::ErrorCode::exit_code`].
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command, printer: &mut Printer) -> Result<()> {
     match &command {
-        // These work without a valid configuration.
+        // Handles these commands first, because they work without a valid configuration.
         Command::Completions { shell } => return completions(*shell, printer),
         Command::Config(args) => return config::run(args, printer),
         Command::Schema(args) => return vicd_command::run_in_vicd("schema", args, printer),
@@ -71,7 +71,7 @@ fn run(command: Command, printer: &mut Printer) -> Result<()> {
         _ => (),
     }
     let config = Config::load()?;
-    // One thread is enough to wait for the daemon, and starts faster than a pool.
+    // A single thread is enough to wait for the daemon, and starts faster than a thread pool.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     match command {
         Command::Repl => runtime.block_on(repl::run(&config, printer)),

@@ -1,5 +1,5 @@
-//! `vic llm`: uses language models with vic's tools. The chosen backend is saved in the data directory; the daemon reads it
-//! with the next request.
+//! `vic llm`: asks language models that use vic's tools. The chosen backend is stored in the data directory, where the
+//! daemon reads it for the next request.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -15,7 +15,7 @@ use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 use vic_protocol::model::agent::{BackendKind, Bounds, CommandLine, Override};
 
-/// Exit codes of an agent, for `--help`.
+/// The exit codes of `vic llm agent`, printed at the end of its `--help`.
 const AGENT_EXIT_CODES: &str = "\
 Exit codes:
   0  answered, or nothing was found
@@ -25,7 +25,7 @@ Exit codes:
   9  the time limit was reached
 The findings are printed in any case.";
 
-/// Largest request of a plugin host.
+/// Maximum size of a request that `vic llm plugin` reads, in bytes.
 const MAX_PLUGIN_REQUEST: u64 = 32 << 20;
 
 /// Arguments of `vic llm`.
@@ -37,7 +37,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Shows the backend in use, and whether it is reachable
+    /// Shows the backend in use, and whether it can be reached
     Status {
         #[command(flatten)]
         over: OverArgs,
@@ -51,19 +51,19 @@ enum Command {
     },
     /// Chooses a model of the backend for all later requests
     Model {
-        /// The model's name
+        /// Name of the model
         name: String,
     },
-    /// Turns a question into a query over the graph and runs it
+    /// Translates a question into a query over the graph and runs it
     Ask(Question),
-    /// Turns a question into a query, runs it, and describes the rows in words
+    /// Translates a question into a query, runs it, and describes the rows in words
     Answer(Question),
     /// Lets the model search and query step by step until it answers
     #[command(after_help = AGENT_EXIT_CODES)]
     Agent(AgentArgs),
     /// Lists the runs of agents, newest first
     Transcripts {
-        /// Most runs to list
+        /// Maximum number of runs to list
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         limit: u32,
         #[command(flatten)]
@@ -76,33 +76,33 @@ enum Command {
     },
 }
 
-/// A backend for language models.
+/// The choice of a backend for language models.
 #[derive(Debug, clap::Subcommand)]
 pub enum BackendArgs {
     /// No model: deterministic rules
     Mock,
     /// An Ollama server
     Ollama {
-        /// The model
+        /// Name of the model
         model: Option<String>,
     },
     /// An OpenAI-compatible server
     Openai {
-        /// The model
+        /// Name of the model
         model: Option<String>,
     },
     /// A command that speaks the plugin protocol
     Command {
-        /// The program, by name or path
+        /// Name or path of the program
         program: String,
-        /// Its arguments
+        /// Arguments of the program
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
 }
 
 impl BackendArgs {
-    /// Returns the arguments for the command that `vicd` runs.
+    /// Returns the choice as arguments for the command that `vicd` runs.
     fn passed_on(self) -> vicd_command::Args {
         let arguments = match self {
             BackendArgs::Mock => vec!["mock".to_string()],
@@ -116,7 +116,7 @@ impl BackendArgs {
     }
 }
 
-/// Overrides of the chosen backend for one request.
+/// Options that override the chosen backend for one request.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OverArgs {
     /// Use this backend, for this request only
@@ -128,7 +128,7 @@ pub struct OverArgs {
     /// Use this command with the plugin protocol, for this request only
     #[arg(long, visible_alias = "llm-plugin", value_name = "PROGRAM")]
     command: Option<String>,
-    /// An argument of the command; may be given several times
+    /// An argument of the --command program; may be given several times
     #[arg(
         long = "arg",
         visible_alias = "llm-plugin-arg",
@@ -139,10 +139,10 @@ pub struct OverArgs {
     args: Vec<String>,
 }
 
-/// The time limit of a request.
+/// Option for the timeout of a request.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct TimeArgs {
-    /// Seconds for the whole request [default: 180, for proposals 600]; at most VIC_LLM_MAX_SECONDS
+    /// Timeout of the whole request in seconds [default: 180, for proposals 600]; at most VIC_LLM_MAX_SECONDS
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: Option<u64>,
 }
@@ -153,22 +153,22 @@ impl TimeArgs {
     }
 }
 
-/// [`BackendKind`] as an argument.
+/// A [`BackendKind`] as a command line argument.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Backend {
-    /// No model
+    /// No model: deterministic rules
     Mock,
     /// An Ollama server
     Ollama,
     /// An OpenAI-compatible server
     Openai,
-    /// A command
+    /// A command that speaks the plugin protocol
     Command,
 }
 
 #[derive(Debug, clap::Args)]
 struct Question {
-    /// The question, in plain words
+    /// The question in plain words
     #[arg(required = true)]
     question: Vec<String>,
     #[command(flatten)]
@@ -186,16 +186,16 @@ struct AgentArgs {
     /// Print every tool call with its result
     #[arg(long)]
     trace: bool,
-    /// Most steps of the model
+    /// Maximum number of steps of the model
     #[arg(long, default_value_t = Bounds::default().steps, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_steps: u32,
-    /// Most tokens sent and received
+    /// Maximum number of tokens sent and received
     #[arg(long, default_value_t = Bounds::default().tokens, value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: u64,
 }
 
 impl OverArgs {
-    /// Returns the overrides for the daemon.
+    /// Returns the options as an override in a request to the daemon.
     pub fn over(self, time: TimeArgs) -> Result<Override> {
         let backend = self.backend.map(|it| match it {
             Backend::Mock => BackendKind::Mock,
@@ -208,13 +208,13 @@ impl OverArgs {
     }
 }
 
-/// Returns a typed command with the working directory.
+/// Returns a command as typed, with the working directory that its relative paths refer to.
 fn command_line(program: String, args: Vec<String>) -> Result<CommandLine> {
     let folder = std::env::current_dir().io_context("find", std::path::Path::new("."))?;
     Ok(CommandLine { program, args, folder })
 }
 
-/// Runs the command.
+/// Runs the selected subcommand.
 pub async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Status { over, output } => {
@@ -274,20 +274,20 @@ async fn run_agent(it: AgentArgs, config: &Config, printer: &mut Printer) -> Res
             printer.json(&report)?;
         }
     }
-    // The report is always printed; the exit code tells how the run ended.
+    // The report is printed in any case; the exit code tells how the run ended.
     printer.flush()?;
     ending_error(&report).map_or(Ok(()), Err)
 }
 
-/// Returns the error of a report without an answer, see [`AGENT_EXIT_CODES`].
+/// Returns the error for a report of an agent that ended without an answer, see [`AGENT_EXIT_CODES`].
 fn ending_error(report: &Value) -> Option<Error> {
     let ended = text_field(report, "ended");
     let (code, hint) = match ended {
         "answered" | "nothing_found" => return None,
-        "uncited" | "stuck" => (ErrorCode::FailedPrecondition, "another model may do better: --model"),
-        "steps" => (ErrorCode::ResourceExhausted, "allow more: --max-steps"),
-        "tokens" => (ErrorCode::ResourceExhausted, "allow more: --max-tokens"),
-        "time" => (ErrorCode::DeadlineExceeded, "allow more: --seconds"),
+        "uncited" | "stuck" => (ErrorCode::FailedPrecondition, "try another model: --model"),
+        "steps" => (ErrorCode::ResourceExhausted, "raise the limit: --max-steps"),
+        "tokens" => (ErrorCode::ResourceExhausted, "raise the limit: --max-tokens"),
+        "time" => (ErrorCode::DeadlineExceeded, "raise the limit: --seconds"),
         _ => {
             let problem = &report["error"];
             let code = ErrorCode::from_name(text_field(problem, "code")).unwrap_or(ErrorCode::Internal);
@@ -298,7 +298,7 @@ fn ending_error(report: &Value) -> Option<Error> {
     Some(Error::new(code, format!("the agent ended without an answer: {ended}")).hint(hint))
 }
 
-/// Handles one request. A failure becomes a response too, so that the host can report it.
+/// Handles one plugin request. A failure is also returned as a response, so that the host can report it.
 async fn run_plugin(over: OverArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let mut request = String::new();
     let read = std::io::stdin().lock().take(MAX_PLUGIN_REQUEST).read_to_string(&mut request);

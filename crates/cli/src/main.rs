@@ -1,4 +1,4 @@
-//! The command line. Everything is in [`vic_cli`].
+//! The program `vic`. All of its code is in the library [`vic_cli`].
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Prints all output. Standard output carries results, standard error progress and errors.
+//! Prints all output of `vic`. Results go to standard output; progress, warnings and errors go to standard error.
 //!
-//! File names and file contents are untrusted: control characters are escaped, see [`crate::text::escape_controls`]. A closed pipe,
-//! as with `head`, is not an error.
+//! File names and file contents are untrusted: their control characters are escaped, see
+//! [`crate::text::escape_controls`]. A closed pipe, as with `head`, is not an error.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub enum Format {
     Json,
 }
 
-/// The format option of a command with human-readable default output.
+/// The option `--format` of a command whose default output is text for people.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct FormatArgs {
     /// Output format
@@ -30,20 +30,20 @@ pub struct FormatArgs {
     pub format: Format,
 }
 
-/// Writes to standard output.
+/// Writes results to standard output.
 pub struct Printer {
     sink: Box<dyn Write>,
     /// Whether standard output is a terminal.
     pub terminal: bool,
-    /// Whether colours are allowed: on a terminal without NO_COLOR.
+    /// Whether colours are used: on a terminal, unless NO_COLOR is set.
     pub styled: bool,
     closed: bool,
-    /// The exit code of a command that did not fail: that of a printed refusal, or of a command run by `vicd`.
+    /// Exit code of a command that did not fail: that of a printed refusal, or that of a command run by `vicd`.
     pub exit_code: u8,
 }
 
 impl Printer {
-    /// Returns the printer of this process.
+    /// Returns a printer for the standard output of this process.
     pub fn stdout() -> Printer {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
@@ -51,7 +51,7 @@ impl Printer {
         Printer { sink: Box::new(BufWriter::new(stdout)), terminal, styled, closed: false, exit_code: 0 }
     }
 
-    /// Prints a text unchanged. The caller has escaped it.
+    /// Prints a text unchanged; the caller must have escaped control characters.
     pub fn raw(&mut self, text: &str) -> Result<()> {
         let written = if self.closed { Ok(()) } else { self.sink.write_all(text.as_bytes()) };
         self.ignore_closed_pipe(written)
@@ -69,12 +69,12 @@ impl Printer {
         self.line(&escape_controls_in_json(&json))
     }
 
-    /// Returns whether the reader has closed the pipe.
+    /// Returns whether the pipe that standard output writes to was closed.
     pub fn closed(&self) -> bool {
         self.closed
     }
 
-    /// Flushes the buffer.
+    /// Writes all buffered output.
     pub fn flush(&mut self) -> Result<()> {
         let written = if self.closed { Ok(()) } else { self.sink.flush() };
         self.ignore_closed_pipe(written)
@@ -91,7 +91,7 @@ impl Printer {
     }
 }
 
-/// Returns the error of a failed write, such as to `/dev/full` or a full disk.
+/// Converts the error of a failed write to standard output, e.g. to `/dev/full` or on a full disk.
 pub fn write_error(error: &io::Error) -> Error {
     let code = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::StorageFull,
@@ -101,12 +101,12 @@ pub fn write_error(error: &io::Error) -> Error {
         .hint("check the destination of the output: its disk may be full")
 }
 
-/// Prints an error and its hint.
+/// Prints an error and its hint to standard error.
 pub fn print_error(error: &Error) {
     print_error_at("error", error);
 }
 
-/// Prints an error with its place, and its hint.
+/// Prints an error after the place where it occurred, e.g. a line number, and then its hint.
 pub fn print_error_at(place: &str, error: &Error) {
     print_note(&format!("{place}: {}", error.message));
     if let Some(hint) = &error.hint {
@@ -114,19 +114,19 @@ pub fn print_error_at(place: &str, error: &Error) {
     }
 }
 
-/// Prints one line to standard error. Ignores a closed pipe.
+/// Prints one line to standard error. Ignores an error, such as a closed pipe.
 pub fn print_note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", escape_controls(line));
 }
 
-/// Runs a command with the printer of this process, and returns the exit code, see [`ErrorCode::exit_code`].
+/// Runs a command with the printer of this process, and returns its exit code, see [`ErrorCode::exit_code`].
 pub fn run_and_exit(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCode {
     client::on_long_wait(print_note);
     let mut printer = Printer::stdout();
     match command(&mut printer).and_then(|()| printer.flush()) {
         Ok(()) => ExitCode::from(printer.exit_code),
         Err(error) => {
-            // Earlier output goes before the error.
+            // Prints buffered output before the error.
             let _ = printer.flush();
             print_error(&error);
             ExitCode::from(error.code.exit_code())
@@ -134,7 +134,7 @@ pub fn run_and_exit(command: impl FnOnce(&mut Printer) -> Result<()>) -> ExitCod
     }
 }
 
-/// Prints the help, the version, or a usage error.
+/// Prints the help, the version, or a usage error, and returns the exit code.
 pub fn print_usage(said: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(ErrorCode::InvalidArgument.exit_code()));
     match said.print() {
@@ -143,7 +143,7 @@ pub fn print_usage(said: &clap::Error) -> ExitCode {
             print_error(&error);
             ExitCode::from(error.code.exit_code())
         }
-        // A closed pipe is not an error.
+        // Ignores a failed write, because a closed pipe is not an error.
         _ => code,
     }
 }
@@ -152,7 +152,7 @@ pub fn print_usage(said: &clap::Error) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// A pipe that accepts some bytes and then closes.
+    /// A writer that accepts some bytes, and then fails like a closed pipe.
     struct Pipe(usize);
 
     impl Write for Pipe {

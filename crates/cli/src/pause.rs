@@ -1,4 +1,4 @@
-//! `vic pause` and `vic resume`: pause and resume the reading of files.
+//! `vic pause` and `vic resume`: pause and resume reading files for the index.
 
 use chrono::{DateTime, Local};
 
@@ -12,7 +12,7 @@ use vic_protocol::model::{Pause, PauseReason, PauseRequest, PauseState};
 /// Arguments of `vic pause`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Resume after this time: `90s`, `30m`, `1h`, `2d`
+    /// Resume by itself after this duration: `90s`, `30m`, `1h`, `2d`
     #[arg(long = "for", value_name = "TIME", value_parser = value_parsers::parse_seconds)]
     seconds: Option<u64>,
     #[command(flatten)]
@@ -26,13 +26,13 @@ pub(crate) struct ResumeArgs {
     output: FormatArgs,
 }
 
-/// Runs `vic pause`.
+/// Pauses indexing and prints the pause.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = PauseRequest { seconds: args.seconds };
     print_pause(Client::connect_or_start(config).await?.pause(request).await?, &args.output, printer)
 }
 
-/// Runs `vic resume`.
+/// Ends the pause, and prints the pause that remains in effect, if any.
 pub(crate) async fn resume(args: ResumeArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     print_pause(Client::connect_or_start(config).await?.resume().await?, &args.output, printer)
 }
@@ -46,7 +46,7 @@ fn print_pause(state: PauseState, output: &FormatArgs, printer: &mut Printer) ->
     }
 }
 
-/// Formats a pause in one line.
+/// Describes a pause in one line.
 pub(crate) fn describe_pause(pause: &Pause) -> String {
     let until = pause.until_ms.and_then(DateTime::from_timestamp_millis).map(|it| it.with_timezone(&Local));
     match (pause.reason, until) {

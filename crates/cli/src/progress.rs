@@ -1,4 +1,4 @@
-//! Shows the progress of a job on standard error: a bar on a terminal, a line every few seconds elsewhere.
+//! Shows the progress of an index job on standard error: a bar on a terminal, otherwise a line every few seconds.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use crate::output::print_note;
 use crate::text;
 use vic_protocol::model::{JobSnapshot, Phase};
 
-/// Least interval between lines without a terminal, to keep a log short.
+/// Minimum interval between two lines if standard error is not a terminal, to keep log files short.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The progress display of one job.
+/// Displays the progress of one job.
 pub(crate) struct Progress {
-    /// Hidden if standard error is not a terminal.
+    /// The progress bar; hidden if standard error is not a terminal.
     bar: ProgressBar,
     last_line: Option<(Instant, Phase)>,
 }
 
 impl Progress {
-    /// Starts the display, empty.
+    /// Starts an empty display.
     pub(crate) fn start() -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::default_spinner());
@@ -27,7 +27,7 @@ impl Progress {
         Progress { bar, last_line: None }
     }
 
-    /// Shows the progress of the job.
+    /// Updates the display to the progress of the job.
     pub(crate) fn show(&mut self, job: &JobSnapshot) {
         if self.bar.is_hidden() {
             self.show_line(job);

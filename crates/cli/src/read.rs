@@ -1,4 +1,4 @@
-//! `vic read`: prints the text of a file as the index has it.
+//! `vic read`: prints the extracted text of a file, which the index searches.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,22 @@ use vic_protocol::model::{Document, Place};
 /// Arguments of `vic read`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file, as vic prints it: relative to its root, as `archive.zip!/member`, or with a place as in `lease.pdf, page 3`
+    /// Path of the file as vic prints it: relative to its root, as `archive.zip!/member`, or with a location as in
+    /// `lease.pdf, page 3`
     path: PathBuf,
-    /// Only this page or slide, or a range: `3`, `3-5`
+    /// Only this page or slide, `3`, or range of pages, `3-5`
     #[arg(long, value_name = "N|A-B")]
     page: Option<String>,
-    /// Only this line, or a range: `12`, `12-20`
+    /// Only this line, `12`, or range of lines, `12-20`
     #[arg(long, value_name = "N|A-B")]
     lines: Option<String>,
-    /// Only this sheet
+    /// Only the spreadsheet's sheet of this name
     #[arg(long, value_name = "NAME")]
     sheet: Option<String>,
-    /// Only this cell or range: `B2`, `B2:D9`
+    /// Only this cell, `B2`, or range of cells, `B2:D9`
     #[arg(long, value_name = "RANGE")]
     cell: Option<String>,
-    /// Only this part of a message or notebook, or this symbol: `body`, `attachment: plan.pdf`, `cell 7`
+    /// Only this part of a message or notebook, or this symbol of source code: `body`, `attachment: plan.pdf`, `cell 7`
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
     /// Only this member of an archive
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Reads the text from the daemon and prints it.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let (path, said) = value_parsers::resolve_place(&client, &args.path).await?;
@@ -51,14 +52,14 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
                 print_note(&format!("warning: {problem}"));
             }
             if document.truncated {
-                print_note("warning: the text was cut at a limit");
+                print_note("warning: the text is incomplete: it was cut at a size limit");
             }
             Ok(())
         }
     }
 }
 
-/// Returns the text: escaped for a terminal, unchanged for a pipe.
+/// Returns the text for output: with control characters escaped for a terminal, unchanged for a pipe.
 fn printable_text(document: &Document, terminal: bool) -> String {
     let whole = document.text();
     if terminal { text::escape_controls_in_lines(&whole).into_owned() } else { whole }

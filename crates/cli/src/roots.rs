@@ -1,4 +1,4 @@
-//! `vic roots`: manages the indexed and watched folders.
+//! `vic roots`: lists, adds and removes roots, the folders that are indexed and watched.
 
 use std::path::PathBuf;
 
@@ -27,19 +27,19 @@ enum Command {
     },
     /// Adds a folder, and watches it from then on
     Add {
-        /// The folder
+        /// Path of the folder
         path: PathBuf,
         #[command(flatten)]
         output: FormatArgs,
     },
     /// Removes a folder and its index entries, except those in another root; the files stay on disk
     Remove {
-        /// The folder
+        /// Path of the folder
         path: PathBuf,
     },
 }
 
-/// Formats the result of a removal, and names another root that keeps its files.
+/// Describes what a removal did. Says so if another root keeps files of the removed one in the index.
 fn removal_message(path: &str, left: &[Root]) -> String {
     let removed = parse_path(path);
     let above = left.iter().find(|it| removed.starts_with(&it.path));
@@ -52,7 +52,7 @@ fn removal_message(path: &str, left: &[Root]) -> String {
     text::escape_controls(&format!("removed {path}{kept}")).into_owned()
 }
 
-/// Runs the command.
+/// Runs the selected subcommand.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     match args.command.unwrap_or(Command::List { output: args.output }) {

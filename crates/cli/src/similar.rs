@@ -13,12 +13,12 @@ use vic_protocol::model::SimilarRequest;
 /// Arguments of `vic similar`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file; it must be in the index
+    /// Path of the file, which must be in the index
     path: PathBuf,
     /// Search only below this folder
     #[arg(long)]
     root: Option<PathBuf>,
-    /// Most files in the answer
+    /// Maximum number of files in the answer
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Asks the daemon for similar files and prints them.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let (path, _) = value_parsers::resolve_place(&client, &args.path).await?;

@@ -1,4 +1,4 @@
-//! `vic status`: shows how many files are indexed, and lists problems.
+//! `vic status`: shows how many files are indexed, and current problems.
 
 use crate::output::{Format, FormatArgs, Printer, print_note};
 use crate::{jobs, pause, text};
@@ -14,7 +14,7 @@ pub(crate) struct Args {
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Gets the status from the daemon and prints it.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let status = Client::connect_or_start(config).await?.status().await?;
     if let Some(warning) = client::version_warning(&status) {
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// Formats the status for people, safe for a terminal.
+/// Formats the status as text for people, with control characters escaped for a terminal.
 fn format_status(status: &Status) -> String {
     let mut lines = vec![
         daemon_line(status),
@@ -45,7 +45,7 @@ fn format_status(status: &Status) -> String {
     out.push_str(&format_coverage(&status.coverage));
     if status.upkeep.unread_pictures > 0 {
         let files = text::plural(status.upkeep.unread_pictures, "file");
-        out.push_str(&format!("        pictures: the text in pictures of {files} is not read yet\n"));
+        out.push_str(&format!("        images: the text in images of {files} is not read yet\n"));
     }
     out.push_str(&format!("watch:  {}\n", watch_line(&status.watch)));
     if let Some(pause) = &status.paused {
@@ -60,7 +60,7 @@ fn format_status(status: &Status) -> String {
     out
 }
 
-/// Formats the daemon in one line.
+/// Describes the daemon in one line: version, address, process id, uptime and memory.
 pub(crate) fn daemon_line(status: &Status) -> String {
     format!(
         "vicd:   {} at {}, pid {}, up {}, {:.0} MiB (peak {:.0} MiB)",
@@ -73,7 +73,7 @@ pub(crate) fn daemon_line(status: &Status) -> String {
     )
 }
 
-/// Formats the state of the store in one line.
+/// Describes the size and the maintenance of the store in one line.
 fn upkeep_line(it: &Upkeep) -> String {
     let now = if it.now.is_empty() { String::new() } else { format!(", now {}", it.now) };
     format!(
@@ -85,10 +85,10 @@ fn upkeep_line(it: &Upkeep) -> String {
     )
 }
 
-/// Formats the state of the watcher in one line.
+/// Describes the state of the file watcher in one line.
 fn watch_line(watch: &WatchReport) -> String {
     if !watch.watching {
-        return "off; folders are walked from time to time".into();
+        return "off; folders are scanned from time to time".into();
     }
     let mut line = text::plural(watch.folders, "folder");
     if watch.missing > 0 {
@@ -96,7 +96,7 @@ fn watch_line(watch: &WatchReport) -> String {
     }
     if !watch.polled.is_empty() {
         line.push_str(&format!(
-            ", {} walked every few seconds instead",
+            ", {} scanned every few seconds instead",
             text::plural(watch.polled.len() as u64, "root")
         ));
     }
@@ -109,7 +109,7 @@ fn watch_line(watch: &WatchReport) -> String {
     line
 }
 
-/// Formats a root in one line.
+/// Describes a root in one line, with its problem if it has one.
 pub(crate) fn root_line(root: &Root) -> String {
     let path = display_path(&root.path);
     let line = match (root.available, root.problem.as_str()) {
@@ -121,7 +121,7 @@ pub(crate) fn root_line(root: &Root) -> String {
     text::escape_controls(&line).into_owned()
 }
 
-/// Formats how many files are indexed, and why the others are not.
+/// Describes how many files are indexed, and why the others are not.
 pub(crate) fn format_coverage(it: &Coverage) -> String {
     let mut out = format!(
         "files:  {} found = {} indexed + {} skipped + {} failed + {} pending\n",
@@ -174,8 +174,8 @@ files:  12 found = 8 indexed + 2 skipped + 1 failed + 1 pending
         indexed: 3 without vectors yet, found by keyword only
         skipped: 2 too_large
         failed: 1 damaged
-        pictures: the text in pictures of 5 files is not read yet
-watch:  7 folders, 2 not watched, 1 root walked every few seconds instead, events lost 1 time, heartbeat 2.5 s ago
+        images: the text in images of 5 files is not read yet
+watch:  7 folders, 2 not watched, 1 root scanned every few seconds instead, events lost 1 time, heartbeat 2.5 s ago
 pause:  indexing pauses; `vic resume` ends the pause
 job job-1 running: 12 files found, 4 read, 1 failed, 2 removed, 40 chunks written
 warning: watching is off: raise fs.inotify.max_user_watches

@@ -1,4 +1,4 @@
-//! `vic sync`: waits until all earlier changes are searchable.
+//! `vic sync`: waits until all earlier changes on disk are searchable.
 
 use std::path::PathBuf;
 
@@ -12,16 +12,16 @@ use vic_protocol::model::{SyncReport, SyncRequest};
 /// Arguments of `vic sync`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A folder or file [default: all roots]
+    /// Wait only for this folder or file [default: all roots]
     path: Option<PathBuf>,
-    /// Longest wait: `30`, `90s`, `5m`
+    /// Maximum time to wait: `30`, `90s`, `5m`
     #[arg(long, value_name = "TIME", default_value = "60", value_parser = value_parsers::parse_seconds)]
     timeout: u64,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// Runs the command.
+/// Waits for the daemon and prints the result.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let client = Client::connect_or_start(config).await?;
     let path = value_parsers::resolve_root(&client, args.path.as_deref()).await?;
@@ -48,7 +48,7 @@ fn describe_sync(report: &SyncReport) -> String {
     match report.unread_pictures {
         0 => format!("everything is searchable ({changed})"),
         some => format!(
-            "everything is searchable ({changed}) except the text in pictures of {}, which is not read yet",
+            "everything is searchable ({changed}) except the text in images of {}, which is not read yet",
             text::plural(some, "file")
         ),
     }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(describe_sync(&report), "everything is searchable (2 changed files in 0.5 s)");
         let told = describe_sync(&SyncReport { unread_pictures: 1, ..report });
         assert!(
-            told.ends_with("(2 changed files in 0.5 s) except the text in pictures of 1 file, which is not read yet")
+            told.ends_with("(2 changed files in 0.5 s) except the text in images of 1 file, which is not read yet")
         );
     }
 }

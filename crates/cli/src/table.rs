@@ -9,27 +9,27 @@ use vic_protocol::config::Config;
 use vic_protocol::error::Result;
 use vic_protocol::model::{TableAggregate, TableFunction, TablePeriod, TableRequest, TableResponse, TableValue};
 
-/// Most characters of a shown cell; the rest is cut off.
+/// Maximum number of characters of a printed cell; the remaining ones are cut off.
 const MAX_CELL_CHARS: usize = 40;
 
 /// Arguments of `vic table`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file; `archive.zip!/member` for a file in an archive
+    /// Path of the file; `archive.zip!/member` for a file in an archive
     path: PathBuf,
-    /// Use only tables of this sheet
+    /// Use only tables of the sheet with this name
     #[arg(long)]
     sheet: Option<String>,
-    /// Number of the table, from 1
+    /// Number of the table in the file, starting at 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     table: Option<u32>,
-    /// Row filter, e.g. `amount>100 AND (category=Travel OR NOT paid)`
+    /// Show only rows that match, e.g. `amount>100 AND (category=Travel OR NOT paid)`
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
     /// Group rows by this column
     #[arg(long, value_name = "COLUMN")]
     group_by: Option<String>,
-    /// Group dates by year, quarter, month or day
+    /// Group the dates of the column by year, quarter, month or day
     #[arg(long, value_name = "PERIOD", requires = "group_by")]
     per: Option<TablePeriod>,
     #[command(flatten)]
@@ -40,23 +40,23 @@ pub(crate) struct Args {
     /// The column that --top compares
     #[arg(long, value_name = "COLUMN", requires = "top")]
     by: Option<String>,
-    /// Let --top take the smallest values
+    /// Show those with the smallest values instead of the largest
     #[arg(long, requires = "top")]
     ascending: bool,
-    /// Most rows to show
+    /// Maximum number of rows to show
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-    /// Decimal sign of ambiguous numbers such as `1,234`
+    /// Decimal separator of ambiguous numbers such as `1,234`
     #[arg(long, value_parser = [".", ","])]
     decimal: Option<String>,
-    /// Number of head rows [default: detected from the cells]
+    /// Number of heading rows [default: detected from the cells]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=2))]
     head_rows: Option<u32>,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// The requested values.
+/// Options for the values to compute.
 #[derive(Debug, clap::Args)]
 struct AggregateArgs {
     /// Exact sum of a column
@@ -65,10 +65,10 @@ struct AggregateArgs {
     /// Mean of a column
     #[arg(long, value_name = "COLUMN")]
     avg: Vec<String>,
-    /// Smallest value of a column of numbers or dates
+    /// Minimum of a column of numbers or dates
     #[arg(long, value_name = "COLUMN")]
     min: Vec<String>,
-    /// Largest value of a column of numbers or dates
+    /// Maximum of a column of numbers or dates
     #[arg(long, value_name = "COLUMN")]
     max: Vec<String>,
     /// Number of non-empty cells of a column; without a column, number of rows
@@ -92,7 +92,7 @@ impl AggregateArgs {
     }
 }
 
-/// Runs the command.
+/// Sends the query to the daemon and prints the result.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let request = TableRequest {
         path: value_parsers::absolute_path(&args.path)?,
@@ -121,7 +121,7 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> R
     }
 }
 
-/// Formats values, groups and rows for people.
+/// Formats values, groups and rows as text for people, one line each.
 fn format_response(response: &TableResponse) -> Vec<String> {
     let mut lines: Vec<String> = response.result.iter().map(value_line).collect();
     if !response.groups.is_empty() {
@@ -152,7 +152,7 @@ fn push_table(lines: &mut Vec<String>, rows: &[Vec<String>]) {
     lines.extend(align_columns(rows));
 }
 
-/// Aligns cells in columns, escaped and cut to width.
+/// Aligns the cells in columns. Control characters are escaped, and long cells are cut.
 fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     let cell = |it: &String| {
         let safe = text::escape_controls(it).into_owned();
@@ -174,7 +174,7 @@ fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Returns a title like `sum of amount`.
+/// Returns the title of a value, e.g. `sum of amount`.
 fn value_title(value: &TableValue) -> String {
     match &value.column {
         Some(column) => format!("{} of {column}", value.function),

@@ -1,23 +1,23 @@
-//! Pure text functions for output: escaping, wrapping, numbers.
+//! Functions that prepare text for output: escape control characters, wrap lines, format numbers.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Columns of wrapped text, including the indent. Fixed, so that the output is the same everywhere.
+/// Number of columns of wrapped text, including the indent. Fixed, so that the output does not depend on the terminal.
 pub const WIDTH: usize = 100;
 
-/// Escapes control characters, including line breaks: `\u{1b}` for an escape character. The result cannot move the cursor,
-/// change colours, or reverse the writing direction.
+/// Escapes control characters, including line breaks, e.g. as `\u{1b}`, so that the text cannot move the cursor, change
+/// colours, or reverse the writing direction.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
-/// Escapes like [`escape_controls`], but keeps line breaks and tabs.
+/// Escapes control characters like [`escape_controls`], but keeps line breaks and tabs.
 pub fn escape_controls_in_lines(text: &str) -> Cow<'_, str> {
     escape(text, |it| matches!(it, '\n' | '\t'))
 }
 
-/// Escapes the control characters that JSON allows in strings. The value stays the same.
+/// Escapes the control characters that JSON allows unescaped in strings. The JSON value stays the same.
 pub fn escape_controls_in_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(|it| is_unsafe(it) && it != '\n') {
         return Cow::Borrowed(json);
@@ -50,16 +50,16 @@ fn escape(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// C0, DEL and C1 controls, line and paragraph separators, direction marks, and tag characters, which can hide whole
-/// sentences.
+/// Returns whether a character can change how a terminal shows text: C0, DEL and C1 controls, line and paragraph
+/// separators, direction marks, and tag characters, which can hide whole sentences.
 fn is_unsafe(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(it, '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes and wraps a text at white space, with every line indented, in at most `max_lines` lines. A longer word exceeds
-/// the width.
+/// Escapes a text and wraps it at white space into at most `max_lines` lines, all indented. A word that is longer than a
+/// line exceeds the width.
 pub fn wrap(text: &str, indent: usize, max_lines: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut width = 0;
@@ -86,7 +86,7 @@ pub fn wrap(text: &str, indent: usize, max_lines: usize) -> String {
     lines.join("\n")
 }
 
-/// `1234567` -> `1,234,567`.
+/// Formats a number with separators: `1234567` becomes `1,234,567`.
 pub fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -99,12 +99,12 @@ pub fn group_digits(number: u64) -> String {
     text
 }
 
-/// `1 file`, `2 files`.
+/// Formats a number with its noun: `1 file`, `2 files`.
 pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", group_digits(number), if number == 1 { "" } else { "s" })
 }
 
-/// Bytes in the largest unit of 1024 that fits: `1.5 MiB`.
+/// Formats a number of bytes in the largest unit of 1024 that fits: `1.5 MiB`.
 pub fn format_bytes(number: u64) -> String {
     let mut value = number as f64;
     let mut unit = "B";
@@ -118,7 +118,7 @@ pub fn format_bytes(number: u64) -> String {
     if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
 }
 
-/// Seconds for people: `2.5 s`, `1m 05s`, `3h 20m`, `2d 4h`.
+/// Formats a duration in seconds for people: `2.5 s`, `1m 05s`, `3h 20m`, `2d 4h`.
 pub fn format_duration(seconds: f64) -> String {
     let seconds = if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
     let whole = seconds.round() as u64;

@@ -1,4 +1,4 @@
-//! Parses typed sizes, dates, durations and paths.
+//! Parses sizes, dates, durations and paths from the command line.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,12 +11,12 @@ use vic_protocol::error::{IoContext, Result};
 use vic_protocol::model::{MEMBER_SEPARATOR, Place, display_path, parse_path, resolve_in_roots, split_path_and_place};
 use vic_protocol::units;
 
-/// Parses bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
+/// Parses a number of bytes with an optional unit of 1024: `512`, `10k`, `1.5M`, `2GiB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     units::parse_size(text).ok_or_else(|| format!("`{text}` is not a size: use `512`, `10k`, `5M` or `1G`"))
 }
 
-/// Parses `2026-05-01` (local midnight), RFC 3339 date-times, and `12h`, `7d`, `2w`, `1y` ago.
+/// Parses a date: `2026-05-01` (local midnight), an RFC 3339 date-time, or a time ago: `12h`, `7d`, `2w`, `1y`.
 pub fn parse_date(text: &str) -> Result<DateTime<Utc>, String> {
     parse_date_at(text, Local::now())
 }
@@ -38,7 +38,7 @@ fn parse_date_at<Z: TimeZone>(text: &str, now: DateTime<Z>) -> Result<DateTime<U
     TimeDelta::try_hours(hours).and_then(|ago| now.to_utc().checked_sub_signed(ago)).ok_or_else(wrong)
 }
 
-/// Parses a duration in seconds, with an optional unit: `90`, `90s`, `30m`, `1h`, `2d`.
+/// Parses a duration into seconds; the unit is optional: `90`, `90s`, `30m`, `1h`, `2d`.
 pub fn parse_seconds(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a duration: use `90s`, `30m`, `1h` or `2d`");
     let number = text.trim_end_matches(|it: char| !it.is_ascii_digit());
@@ -52,11 +52,11 @@ pub fn parse_seconds(text: &str) -> Result<u64, String> {
     number.parse::<u32>().ok().filter(|it| *it > 0).map(|it| u64::from(it) * unit).ok_or_else(wrong)
 }
 
-/// Makes a path absolute against the working directory, and resolves symlinks as far as the path exists. The part after
-/// `!/`, inside an archive, stays unchanged. Accepts a `file://` URL, and returns one for a path that is not UTF-8.
+/// Makes a path absolute by the working directory, and resolves symlinks as far as the path exists. The part after `!/`,
+/// inside an archive, is not changed. Accepts a `file://` URL, and returns one for a path that is not UTF-8.
 ///
 /// # Errors
-/// There is no working directory.
+/// The working directory does not exist.
 pub fn absolute_path(path: &Path) -> Result<String> {
     let path = typed_path(path);
     let resolved = match resolve_existing(&path).or_else(|| resolve_missing(&path)) {
@@ -66,11 +66,11 @@ pub fn absolute_path(path: &Path) -> Result<String> {
     Ok(display_path(&resolved).into_owned())
 }
 
-/// Makes a path absolute as [`absolute`] does. Searches a path that does not exist below the roots, because hits print such
-/// paths.
+/// Makes a path absolute like [`absolute_path`]. If the path does not exist, looks for it below the roots, because hits
+/// print such paths.
 ///
 /// # Errors
-/// Several roots have it, or the daemon cannot list them.
+/// Several roots contain the path, or the daemon cannot list the roots.
 pub async fn resolve_path(client: &Client, path: &Path) -> Result<String> {
     let path = typed_path(path);
     if path.is_absolute() || resolve_existing(&path).is_some() || path.as_os_str().is_empty() || leads_upwards(&path) {
@@ -82,10 +82,10 @@ pub async fn resolve_path(client: &Client, path: &Path) -> Result<String> {
     }
 }
 
-/// Runs [`resolve_path`] on an optional path.
+/// Resolves an optional path by [`resolve_path`].
 ///
 /// # Errors
-/// See [`resolve_path`].
+/// The same as for [`resolve_path`].
 pub async fn resolve_root(client: &Client, path: Option<&Path>) -> Result<Option<String>> {
     match path {
         Some(path) => resolve_path(client, path).await.map(Some),
@@ -93,10 +93,11 @@ pub async fn resolve_root(client: &Client, path: Option<&Path>) -> Result<Option
     }
 }
 
-/// Resolves a path like [`resolve_path`], with an optional place after it, as in `lease.pdf, page 3`. Returns both.
+/// Resolves a path like [`resolve_path`], which a location may follow, as in `lease.pdf, page 3`. Returns path and
+/// location.
 ///
 /// # Errors
-/// See [`resolve_path`].
+/// The same as for [`resolve_path`].
 pub async fn resolve_place(client: &Client, path: &Path) -> Result<(String, Place)> {
     let Some(text) = path.to_str() else { return Ok((absolute_path(path)?, Place::default())) };
     let roots = client.roots().await?;
@@ -115,7 +116,7 @@ pub async fn resolve_place(client: &Client, path: &Path) -> Result<(String, Plac
     Ok((absolute_path(path)?, Place::default()))
 }
 
-/// Returns the typed path, or the path of a URL.
+/// Returns the typed path; for a `file://` URL, the path in the URL.
 fn typed_path(path: &Path) -> PathBuf {
     path.to_str().map_or_else(|| path.to_path_buf(), parse_path)
 }
@@ -124,12 +125,13 @@ fn leads_upwards(path: &Path) -> bool {
     path.components().any(|it| it == Component::ParentDir)
 }
 
-/// Resolves an existing path.
+/// Returns a path with its symlinks resolved if the file, or the archive that contains it, exists.
 fn resolve_existing(path: &Path) -> Option<PathBuf> {
     std::fs::canonicalize(path).ok().or_else(|| resolve_archive(path))
 }
 
-/// Resolves the archive of `archive.zip!/member`: the first existing file, since a folder's name may end in `!` too.
+/// Resolves the archive in `archive.zip!/member`: the first part before a `!/` that is a file, because the name of a
+/// folder may also end in `!`.
 fn resolve_archive(path: &Path) -> Option<PathBuf> {
     let name = path.as_os_str().as_bytes();
     let archive = |at: usize| {
@@ -142,7 +144,7 @@ fn resolve_archive(path: &Path) -> Option<PathBuf> {
     Some(resolved.into())
 }
 
-/// Resolves a missing file in an existing folder.
+/// Resolves the folder of a file that does not exist.
 fn resolve_missing(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))

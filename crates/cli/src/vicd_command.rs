@@ -1,5 +1,5 @@
-//! Commands that need the models or the store in their own process. `vicd command NAME ARGS...` runs them, with the
-//! output and exit code of a `vic` command.
+//! Runs the commands that need the models or the store in their own process: starts `vicd command NAME ARGS...`, and
+//! takes over its output and exit code.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +11,7 @@ use vic_protocol::error::{Error, Result};
 
 use crate::output::Printer;
 
-/// Arguments as typed; `vicd` parses them.
+/// Arguments as the user typed them, which `vicd` parses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Arguments; `--help` lists them
@@ -19,10 +19,10 @@ pub(crate) struct Args {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Runs a command in `vicd` and waits for its end.
+/// Runs a command in a `vicd` process and waits until it ends.
 ///
 /// # Errors
-/// `vicd` is missing. Errors of the command are reported there, and its exit code becomes that of this program.
+/// `vicd` cannot be started. Errors of the command are printed by `vicd`, and its exit code becomes that of this process.
 pub(crate) fn run_in_vicd(name: &str, args: &Args, printer: &mut Printer) -> Result<()> {
     printer.flush()?;
     let mut command = vicd_program();
@@ -31,12 +31,12 @@ pub(crate) fn run_in_vicd(name: &str, args: &Args, printer: &mut Printer) -> Res
         std::io::ErrorKind::NotFound => client::no_vicd(),
         _ => Error::io("start", Path::new("vicd"), &error),
     })?;
-    // A process killed by a signal has no exit code.
+    // A process that a signal killed has no exit code, and counts as a defect (1).
     printer.exit_code = status.code().map_or(1, |it| u8::try_from(it).unwrap_or(1));
     Ok(())
 }
 
-/// If the configuration cannot be read, `vicd` reports it where the command needs it.
+/// Returns the program `vicd`. If the configuration cannot be read, `vicd` itself reports that, if the command needs it.
 fn vicd_program() -> Command {
     Config::load().map_or_else(|_| client::vicd(), |config| client::vicd_command(&config))
 }

@@ -1,4 +1,4 @@
-//! `vic view`: manages the document sets for verbs of the corpus contract.
+//! `vic view`: manages views, the sets of documents that corpus verbs work on.
 
 use clap::Subcommand;
 use serde_json::{Map, Value};
@@ -19,21 +19,21 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Saves a view: a filter, a set of files, or a session
+    /// Creates a view from a filter, a set of files, or a session
     Create(Create),
     /// Lists views and sessions
     List,
     /// Shows a view and its documents
     Show {
-        /// The view's name
+        /// Name of the view
         name: String,
     },
-    /// Deletes a view, or a session with its stored texts; files stay
+    /// Deletes a view, or a session with its stored texts; files on disk are not changed
     Delete {
-        /// The view's name
+        /// Name of the view
         #[arg(required_unless_present = "session", conflicts_with = "session")]
         name: Option<String>,
-        /// The number of a session
+        /// Number of the session
         #[arg(long)]
         session: Option<i64>,
     },
@@ -41,27 +41,27 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Create {
-    /// The view's name
+    /// Name of the view
     #[arg(long)]
     name: String,
-    /// A filter over metadata, e.g. "content_type=academic AND citations>50"
+    /// Filter on metadata that documents must match, e.g. "content_type=academic AND citations>50"
     #[arg(long)]
     filter: Option<String>,
-    /// Files by number or path, separated by commas
+    /// Ids or paths of files, separated by commas
     #[arg(long, alias = "urls", value_delimiter = ',')]
     files: Vec<String>,
-    /// The files of an ingest run
+    /// Number of an ingest session, whose files the view contains
     #[arg(long)]
     session: Option<i64>,
-    /// Only files changed since a date, or within e.g. `30 days`
+    /// Only files changed since a date, or within a period such as `30 days`
     #[arg(long)]
     since: Option<String>,
-    /// Keep the view up to date: new matching files join it
+    /// Keep the view up to date: new files that match are added
     #[arg(long)]
     auto_update: bool,
 }
 
-/// Runs the command.
+/// Sends the request to the daemon and prints the reply.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     let call = CorpusRequest { verb: "VIEW".into(), request: view_request(args.action) };
     let reply = Client::connect_or_start(config).await?.corpus(call).await?;

@@ -1,4 +1,4 @@
-//! `vic bench embed`: measures every combination of the given settings, or finds and stores the fastest.
+//! `vic bench embed`: measures all combinations of the given embedding settings, or finds the fastest one and stores it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,68 +17,69 @@ use crate::error::{Error, Result};
 use vic_cli::output::{Printer, print_note};
 use vic_cli::value_parsers;
 
-/// Default seconds per measurement of `--autotune`.
+/// How long `--autotune` measures each setting, in seconds, if `--seconds` is not given.
 const DEFAULT_TUNE_SECONDS: f64 = 4.0;
 
-/// Warning: servers do not expose their tokenizers.
-const SERVER_WARNING: &str = "tokens of servers are estimated at four letters each: compare texts/s with other rows; \
+/// Warning for servers, whose tokens can only be estimated because servers do not expose their tokenizers.
+const SERVER_WARNING: &str = "tokens of servers are estimated at four letters each: compare them by texts/s; \
                          their memory and processors are not measured";
 
-/// Settings to measure; the default is the configuration. Each value of a comma-separated option gives a row.
+/// Settings to measure. An option that is not given has the configured value; an option with several values, separated by
+/// commas, gives one row per value.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EmbedArgs {
-    /// Embeds the `text` of each line of this file; default: generated passages
+    /// Embed the `text` of each line of this JSON Lines file; default: generated passages
     #[arg(long, value_name = "FILE.jsonl", conflicts_with = "mix")]
     texts: Option<PathBuf>,
     /// Lengths of the generated passages
     #[arg(long, value_enum, value_delimiter = ',', default_value = "mixed")]
     mix: Vec<TextLengths>,
-    /// Backends: onnx, ollama or openai
+    /// Embedding backends: onnx, ollama or openai
     #[arg(long, value_delimiter = ',', value_parser = parse_backend)]
     backend: Vec<EmbedBackend>,
-    /// Models
+    /// Names of embedding models
     #[arg(long, value_delimiter = ',')]
     model: Vec<String>,
-    /// Precisions of in-process models
+    /// Numeric precisions of in-process models
     #[arg(long, value_delimiter = ',', value_parser = ["int8", "fp32"])]
     precision: Vec<String>,
-    /// Engine of in-process models: auto, own (vic's own encoder) or onnx (ONNX Runtime)
+    /// Engines of in-process models: auto, own (vic's own encoder) or onnx (ONNX Runtime)
     #[arg(long, value_delimiter = ',', value_parser = parse_engine)]
     engine: Vec<EmbedEngine>,
-    /// Texts embedded at the same time in process; 0 is one per core, at most eight
+    /// Numbers of texts that in-process models embed at the same time; 0 is one per core, at most eight
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = parse_threads)]
     threads: Vec<usize>,
-    /// Texts per call
+    /// Numbers of texts per call
     #[arg(long, value_delimiter = ',', value_name = "N")]
     batch: Vec<usize>,
-    /// Tokens per call
+    /// Maximum numbers of tokens per call
     #[arg(long, value_delimiter = ',', value_name = "N", conflicts_with = "batch")]
     batch_tokens: Vec<usize>,
-    /// Concurrent calls; indexing has two
+    /// Numbers of concurrent calls; indexing uses two
     #[arg(long, value_delimiter = ',', value_name = "N")]
     callers: Vec<usize>,
     /// Device of in-process models: cpu or cuda
     #[arg(long, value_parser = parse_device)]
     device: Option<EmbedDevice>,
-    /// Measures the CPU, with a warning, if the GPU cannot be used
+    /// If the GPU cannot be used, measure the CPU instead, with a warning
     #[arg(long)]
     fallback: bool,
-    /// Timeout of one call in seconds
+    /// Timeout of one call, in seconds
     #[arg(long, default_value = "120", value_name = "N", value_parser = parse_positive)]
     timeout: f64,
-    /// Ends a measurement after this many seconds, with the calls made by then
+    /// End a measurement after this many seconds; it then counts the calls made so far
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     seconds: Option<f64>,
-    /// Memory limit of this process after each call, e.g. 600M; a setting that exceeds it fails
+    /// Memory limit of this process, checked after each call, e.g. 600M; a setting that exceeds it fails
     #[arg(long, value_name = "SIZE", value_parser = value_parsers::parse_size)]
     max_memory: Option<u64>,
-    /// Skips the measurement of the CPU's matrix-multiply peak
+    /// Skip measuring the peak throughput of the CPU in matrix multiplications
     #[arg(long)]
     no_peak: bool,
-    /// Finds the fastest threads and texts per call for this machine and stores them in the data directory
+    /// Find the fastest number of threads and of texts per call for this machine, and store them in the data directory
     #[arg(long, conflicts_with_all = ["untune", "batch_tokens", "callers", "compare"])]
     autotune: bool,
-    /// Removes the settings stored by --autotune
+    /// Remove the settings stored by --autotune
     #[arg(long)]
     untune: bool,
     #[command(flatten)]
@@ -105,11 +106,14 @@ fn parse_threads(count: &str) -> Result<usize, String> {
     found.map(|it| it as usize).ok_or_else(|| format!("use a number from 0 to {MAX_EMBED_THREADS}"))
 }
 
-/// Runs the benchmark, or stores or removes tuned settings.
+/// Runs the benchmark and prints the report, or stores or removes tuned settings.
 pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     if args.untune {
-        let done =
-            if config::remove_tuned(&config.data_dir)? { "the tuned setting is removed" } else { "nothing was tuned" };
+        let done = if config::remove_tuned(&config.data_dir)? {
+            "removed the tuned setting"
+        } else {
+            "there is no tuned setting"
+        };
         return printer.line(done);
     }
     let earlier = args.output.earlier()?;
@@ -118,13 +122,13 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     if args.backends(config).iter().any(|it| *it != EmbedBackend::Onnx) {
         report.warnings.push(SERVER_WARNING.into());
     }
-    // Warns before minutes of measuring, and again with the result.
+    // Prints the warnings before the measurement, which takes minutes; they are printed again with the result.
     report.warnings.iter().for_each(|it| print_note(&format!("warning: {it}")));
     if args.autotune {
         return autotune(args, config, report, printer).await;
     }
     let corpora = args.corpora()?;
-    // Peaks by number of threads.
+    // Caches the peak throughput for each number of threads, so that it is measured only once.
     let mut peaks: BTreeMap<usize, MatmulPeak> = BTreeMap::new();
     for setting in args.combine_settings(config) {
         let threads = embed::onnx::thread_count(setting.config.embed.threads);
@@ -140,7 +144,7 @@ pub(crate) async fn run(args: &EmbedArgs, config: &Config, printer: &mut Printer
     print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
-/// One combination of settings.
+/// One combination of settings to measure.
 struct Setting {
     config: Config,
     manner: CallSettings,
@@ -158,7 +162,7 @@ async fn measure_setting(
     row
 }
 
-/// Adds the settings that differ between rows to their labels.
+/// Adds to the labels of rows the settings in which the rows differ.
 fn extend_labels(rows: &mut [Row], varied: &[&str]) {
     for row in rows {
         for key in varied {
@@ -171,7 +175,7 @@ fn extend_labels(rows: &mut [Row], varied: &[&str]) {
 }
 
 impl EmbedArgs {
-    /// Fails unless the options name a single setting: only one is stored, for one model.
+    /// Fails if an option has several values, because only one setting is stored, for one model.
     fn check_single_setting(&self) -> Result<()> {
         let named = [
             ("--backend", self.backend.len()),
@@ -189,7 +193,7 @@ impl EmbedArgs {
         }
     }
 
-    /// The configuration with the device chosen for in-process models.
+    /// Returns the configuration with the device that in-process models use for this benchmark.
     fn with_device(&self, config: &Config, report: &mut Report) -> Result<Config> {
         let mut config = config.clone();
         if self.backends(&config).contains(&EmbedBackend::Onnx) {
@@ -226,7 +230,7 @@ impl EmbedArgs {
         if self.backend.is_empty() { vec![config.embed.backend] } else { self.backend.clone() }
     }
 
-    /// The texts and their mix.
+    /// Returns the texts to embed, with the name of their length mix if they are generated.
     fn corpora(&self) -> Result<Vec<(Option<TextLengths>, Vec<String>)>> {
         match &self.texts {
             Some(path) => Ok(vec![(None, input_texts::read_json_lines(path, &["text"])?)]),
@@ -234,7 +238,8 @@ impl EmbedArgs {
         }
     }
 
-    /// Every combination of the given values. Settings of in-process models are not varied for servers.
+    /// Returns all combinations of the given values. Settings that only in-process models have are not varied for
+    /// servers.
     fn combine_settings(&self, config: &Config) -> Vec<Setting> {
         let mut all = Vec::new();
         for backend in self.backends(config) {
@@ -273,7 +278,7 @@ impl EmbedArgs {
         })
     }
 
-    /// Names of settings with several values that are not in the label already.
+    /// Returns the names of settings that have several values and are not part of the label already.
     fn varied_settings(&self) -> Vec<&'static str> {
         let all = [
             ("mix", self.mix.len()),
@@ -287,7 +292,7 @@ impl EmbedArgs {
     }
 }
 
-/// Combines every configuration with every value.
+/// Returns each configuration combined with each value, which `set` writes into it.
 fn combine<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut EmbedConfig, T)) -> Vec<Config> {
     let mut all = Vec::with_capacity(configs.len() * values.len());
     for config in configs {
@@ -300,13 +305,13 @@ fn combine<T: Clone>(configs: Vec<Config>, values: Vec<T>, set: impl Fn(&mut Emb
     all
 }
 
-/// Whether the precision is set explicitly, rather than by the device's default.
+/// Returns whether the precision is configured, instead of being the default of the device.
 fn has_precision() -> Result<bool> {
     let settings = config::settings()?;
     Ok(settings.iter().any(|it| it.name == "VIC_EMBED_PRECISION" && it.origin != config::Origin::Default))
 }
 
-/// The given values, or the default.
+/// Returns the given values, or the usual value if none are given.
 fn or_default<T: Clone>(named: &[T], usual: &T) -> Vec<T> {
     if named.is_empty() { vec![usual.clone()] } else { named.to_vec() }
 }
@@ -332,7 +337,7 @@ async fn autotune(args: &EmbedArgs, config: &Config, mut report: Report, printer
     print_report(report, &args.output, None, config, printer)
 }
 
-/// Stores the setting; returns warnings for the user.
+/// Stores the fastest setting in the data directory; returns warnings for the user.
 fn store_tuned(best: TunedSetting, config: &Config, report: &Report) -> Result<Vec<String>> {
     let mut values = vec![("VIC_EMBED_BATCH", best.batch)];
     if config.embed.backend == EmbedBackend::Onnx {
@@ -344,7 +349,7 @@ fn store_tuned(best: TunedSetting, config: &Config, report: &Report) -> Result<V
     config::write_tuned(&config.data_dir, &values, &remark)?;
     let set: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
     print_note(&format!(
-        "stored in `{}`: {}; a daemon takes it at its next start, `vic bench embed --untune` undoes it",
+        "stored in `{}`: {}; a daemon uses it from its next start on; `vic bench embed --untune` removes it",
         config::tuned_path(&config.data_dir).display(),
         set.join(" ")
     ));

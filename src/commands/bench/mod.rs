@@ -1,5 +1,5 @@
-//! `vic bench`: measures vic on this machine. `search` uses the running daemon; the others measure in this process or
-//! with a private daemon.
+//! `vic bench`: measures parts of vic on this machine. `search` measures the running daemon; the other benchmarks run in
+//! this process or start a private daemon.
 
 mod embed;
 mod output;
@@ -21,19 +21,19 @@ pub(crate) struct Args {
 enum Command {
     /// Measures tokens embedded per second, and finds the fastest setting
     Embed(Box<embed::EmbedArgs>),
-    /// Measures the walk over a folder: alone, with the catalog, and again with no changes
+    /// Measures scanning a folder: alone, together with the catalog, and again without changes
     Walk(stages::WalkArgs),
-    /// Measures text extraction in the jailed worker processes
+    /// Measures text extraction in the sandboxed worker processes
     Extract(stages::ReadArgs),
     /// Measures OCR of images and scanned pages
     Ocr(stages::ReadArgs),
-    /// Measures indexing a folder from nothing and again, with a private daemon
+    /// Measures indexing a folder from scratch and again, with a private daemon
     Index(stages::IndexArgs),
-    /// Measures questions to the running daemon, at a rate that does not wait for answers
+    /// Measures the running daemon's answers to questions, sent at a rate that does not depend on the answers
     Search(search::SearchArgs),
 }
 
-/// Runs the subcommand.
+/// Runs the selected benchmark.
 pub(crate) async fn run(args: Args, config: &Config, printer: &mut Printer) -> Result<()> {
     match args.command {
         Command::Embed(args) => embed::run(&args, config, printer).await,

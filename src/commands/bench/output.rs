@@ -1,4 +1,4 @@
-//! Prints a report of `vic bench`: as a table, as JSON, as an HTML file, and compared with an earlier run.
+//! Prints the report of a benchmark: as a table, as JSON, as an HTML page, and compared with an earlier report.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,24 +11,25 @@ use crate::error::{IoContext, Result};
 use vic_cli::output::{Format, FormatArgs, Printer, print_note};
 use vic_cli::text::escape_controls;
 
-/// Output options of all benchmarks.
+/// Output options that all benchmarks have.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) output: FormatArgs,
-    /// Also writes an HTML page with plots that opens offline
+    /// Also write an HTML page with plots to this file; it can be opened offline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Shows ratios to an earlier run, written with `--format json`
+    /// Show ratios to the report of an earlier run, which was written with `--format json`
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 }
 
 impl OutputArgs {
-    /// Reads the earlier run. Call it before measuring, so that a wrong name does not cost minutes.
+    /// Reads the earlier report for `--compare`. Call this before measuring, so that a wrong file name does not cost
+    /// minutes.
     ///
     /// # Errors
-    /// The file does not exist, or is not a report.
+    /// The file does not exist, or is not a benchmark report.
     pub(crate) fn earlier(&self) -> Result<Option<EarlierReport>> {
         self.compare.as_deref().map(EarlierReport::read).transpose()
     }
@@ -37,7 +38,7 @@ impl OutputArgs {
 /// Prints the report; fails if nothing was measured.
 ///
 /// # Errors
-/// The page cannot be written, the earlier run measured something else, or every row failed.
+/// The HTML page cannot be written, the earlier report is of another benchmark, or all rows failed.
 pub(crate) fn print_report(
     mut report: Report,
     args: &OutputArgs,
@@ -59,7 +60,7 @@ pub(crate) fn print_report(
         Format::Json => printer.json(&report.to_json())?,
         Format::Human => printer.raw(&table(&report))?,
     }
-    // Programs read the result on standard output; warnings go to standard error.
+    // Prints warnings to standard error, because programs read the result from standard output.
     report.warnings.iter().for_each(|it| print_note(&format!("warning: {it}")));
     for row in &report.rows {
         if let Some(error) = &row.error {
@@ -71,19 +72,19 @@ pub(crate) fn print_report(
     Ok(())
 }
 
-/// A warning if settings slow the measurement down.
+/// Returns a warning if the settings slow down what is measured.
 fn slowdown_warning(config: &Config) -> Option<String> {
     let percent = config.background.cpu_percent;
     (percent < 100).then(|| format!("VIC_CPU_PERCENT is {percent}: a daemon indexes with that share of the processors"))
 }
 
-/// Up to this many rows are printed as columns, because a page is longer than wide.
+/// Up to this number of rows, the table has one column per row, because a page is longer than wide.
 const MAX_ROWS_AS_COLUMNS: usize = 3;
 
 fn table(report: &Report) -> String {
     let mut columns = report.columns();
     if report.rows.len() > MAX_ROWS_AS_COLUMNS {
-        // A line has no space for figures that only describe the measurement.
+        // Drops figures that only describe the measurement, because a line has no space for them.
         columns.retain(|it| it.better != Direction::Neither || it.key == CPU_PERCENT.key);
     }
     let mut lines: Vec<Vec<String>> =
@@ -119,7 +120,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// Aligns columns: the first to the left, the others to the right.
+/// Aligns the columns of a table: the first to the left, the others to the right.
 fn aligned(lines: &[Vec<String>]) -> String {
     let lines = if lines.len() <= MAX_ROWS_AS_COLUMNS + 1 { transposed(lines) } else { lines.to_vec() };
     let columns = lines.first().map_or(0, Vec::len);

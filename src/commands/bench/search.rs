@@ -1,4 +1,4 @@
-//! `vic bench search`: measures questions to the running daemon.
+//! `vic bench search`: measures how fast the running daemon answers questions.
 
 use std::path::PathBuf;
 
@@ -10,29 +10,29 @@ use crate::config::Config;
 use crate::error::Result;
 use vic_cli::output::Printer;
 
-/// The questions and the load.
+/// The questions to ask, and the load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchArgs {
-    /// Asks the `query`, `question` or `text` of each line of this file, in rotation
+    /// File with the questions: the `query`, `question` or `text` of each line (JSON), asked in rotation
     #[arg(long, value_name = "FILE.jsonl")]
     queries: PathBuf,
-    /// Connections; each waits for its answer before it sends the next question
+    /// Number of connections; each waits for an answer before it sends the next question
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     clients: u16,
-    /// Questions per second, whether earlier ones were answered or not; default: half the rate of one sequential client
+    /// Questions per second, sent without waiting for answers; default: half the rate of one sequential client
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     rate: Option<f64>,
-    /// Duration in seconds
+    /// Duration of the measurement, in seconds
     #[arg(long, default_value = "10", value_name = "N", value_parser = parse_positive)]
     seconds: f64,
-    /// Upper limit of hits per answer
+    /// Maximum number of hits per answer
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// A number above zero, up to a million.
+/// Parses a number above 0, up to a million.
 pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|it| *it > 0.0 && *it <= 1e6);
     number.ok_or_else(|| format!("`{text}` is not a number above 0 and at most a million"))

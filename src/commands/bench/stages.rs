@@ -1,4 +1,4 @@
-//! `vic bench walk`, `extract`, `ocr` and `index`: measures stages on the user's files.
+//! `vic bench walk`, `extract`, `ocr` and `index`: measure the stages of indexing on files of the user.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ use crate::model::{IndexRequest, OcrMode};
 use vic_cli::index::ocr_mode;
 use vic_cli::output::Printer;
 
-/// Rows of a stage cover different files and the first covers all, so none ranks best.
+/// No figure ranks the rows of a stage, because they cover different files and the first row covers all files.
 const NO_RANKING: Option<Figure> = None;
 
 /// Arguments of `vic bench walk`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WalkArgs {
-    /// The folder
+    /// The folder to scan
     path: PathBuf,
-    /// Number of runs after a warm-up; reports medians
+    /// Number of runs after a warm-up run; the report has their medians
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: usize,
     #[command(flatten)]
@@ -30,9 +30,9 @@ pub(crate) struct WalkArgs {
 /// Arguments of `vic bench extract` and `vic bench ocr`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
-    /// A folder, or a file
+    /// The folder or file to read
     path: PathBuf,
-    /// Number of times each file is read
+    /// Number of times that each file is read
     #[arg(long, default_value_t = 1, value_name = "N")]
     runs: usize,
     #[command(flatten)]
@@ -42,22 +42,22 @@ pub(crate) struct ReadArgs {
 /// Arguments of `vic bench index`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct IndexArgs {
-    /// The folder; default: generated texts
+    /// The folder to index; default: generated texts
     path: Option<PathBuf>,
-    /// Stop after names, sizes and dates
+    /// Record only names, sizes and dates, without reading content
     #[arg(long)]
     metadata_only: bool,
-    /// Read at most this many files
+    /// Read at most this number of files
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// Whether to OCR images: auto, never or always
+    /// When to run OCR: auto, never or always
     #[arg(long, value_parser = ocr_mode, default_value = "auto", value_name = "MODE")]
     ocr: OcrMode,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Measures the walk and prints the report.
+/// Measures scanning a folder and prints the report.
 pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("walk", NO_RANKING);
@@ -66,7 +66,7 @@ pub(crate) fn walk(args: &WalkArgs, config: &Config, printer: &mut Printer) -> R
     print_report(report, &args.output, earlier.as_ref(), config, printer)
 }
 
-/// Measures extraction and prints the report.
+/// Measures text extraction and prints the report.
 pub(crate) async fn extract(args: &ReadArgs, config: &Config, printer: &mut Printer) -> Result<()> {
     let earlier = args.output.earlier()?;
     let mut report = Report::new("extract", NO_RANKING);

@@ -1,6 +1,6 @@
-//! Checks that roots can be read and their files match the catalog.
+//! Part of `vic doctor`: checks that roots can be read, and how many of their files match the catalog.
 //!
-//! Each check runs on its own thread, because a disk that does not answer blocks the thread that reads it.
+//! Each root is checked on its own thread, because a disk that does not respond blocks the thread that reads it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::catalog::{Catalog, ROOT_HINT};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 
-/// Without progress for this long, a disk counts as unresponsive.
+/// A disk counts as unresponsive if the check of its root makes no progress for this long.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks the roots of a catalog; returns one finding for each unreadable root, and one for all the others.
+/// Checks the roots of a catalog. Returns one finding for each unreadable root, and one for all other roots together.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -43,9 +43,9 @@ pub(super) fn check_roots(catalog: &Catalog) -> Result<Vec<Result<String>>> {
     Ok(findings)
 }
 
-/// Counts the files of a root with the size recorded in the catalog.
+/// Returns how many of the `files` of a root have the size on disk that the catalog recorded.
 fn count_unchanged(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) -> Result<u64> {
-    // Opening a folder proves little, so the first entry is read from disk.
+    // Reads the first entry, because opening the folder succeeds even if its disk cannot be read.
     root.read_dir().and_then(|mut it| it.next().transpose()).io_context("read", root)?;
     let is_as_known = |it: &&(PathBuf, u64)| {
         progress.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn count_unchanged(root: &Path, files: &[(PathBuf, u64)], progress: &AtomicU64) 
     Ok(files.iter().filter(is_as_known).count() as u64)
 }
 
-/// Runs `look` on its own thread, which is abandoned after `patience` without progress.
+/// Runs `look` on its own thread, and abandons the thread if it makes no progress for `patience`.
 fn run_with_stall_timeout<T: Send + 'static>(
     root: &Path,
     patience: Duration,

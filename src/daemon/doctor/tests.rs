@@ -1,11 +1,11 @@
-//! Databases damaged beyond the first page, unparsable key tables, and the comparison of index and catalog while another
-//! index is built.
+//! Tests of `vic doctor`: databases damaged beyond the first page, unparsable key tables, and the comparison of index and
+//! catalog while another index is built.
 
 use super::*;
 use crate::catalog::{DeletionPolicy, FileStamp, IndexedMark};
 use crate::model::{ContentHash, Contents, FileKind, FileState, FoundFile};
 
-/// A data directory with only a format file, and a folder beside it.
+/// Creates a data directory with only a format file, and an empty folder beside it; returns both and the configuration.
 fn empty() -> (tempfile::TempDir, Config, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let (data, root) = (dir.path().join("data"), dir.path().join("root"));
@@ -15,7 +15,7 @@ fn empty() -> (tempfile::TempDir, Config, PathBuf) {
     (dir, config, root)
 }
 
-/// The check with this name.
+/// Runs `vic doctor` and returns the result of the check with this name.
 async fn found(config: &Config, fix: bool, name: &str) -> Check {
     let checks = doctor(config, fix).await.unwrap().checks;
     checks.into_iter().find(|it| it.name == name).unwrap()
@@ -41,7 +41,7 @@ async fn databases_damaged_after_first_page_are_recreated() {
     assert_eq!(databases.len(), 8, "{databases:?}");
     for path in &databases {
         catalog::flush_database(path).unwrap();
-        // The first page with the header stays intact.
+        // Damages everything but the first page, whose header makes the file look like a database.
         let mut content = std::fs::read(path).unwrap();
         content[4096..].fill(0xA5);
         std::fs::write(path, content).unwrap();
@@ -126,7 +126,7 @@ async fn check_without_fix_does_not_migrate_catalog() {
     assert_eq!(version(None), 1);
 }
 
-/// A catalog of one file with chunks.
+/// Creates a catalog with one indexed file that has chunks.
 fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
     let catalog = Catalog::open(&config.catalog_path()).unwrap();
     let root = catalog.add_root(root).unwrap();
@@ -164,7 +164,7 @@ fn catalog_of_one_file(config: &Config, root: &Path) -> Catalog {
 async fn serving_index_is_not_compared_during_rebuild() {
     let (_dir, config, root) = empty();
     let catalog = catalog_of_one_file(&config, &root);
-    // The old model's table lacks the file, which is in the new one.
+    // The serving table of the old model lacks the file, which is only in the table being built for the new model.
     drop(LanceStore::open(&config.db_path, "aaaaaaaaaaaa", 8).await.unwrap());
     for (key, value) in [("serving_fingerprint", "aaaaaaaaaaaa"), ("serving_dimension", "8")] {
         catalog.meta_set(key, value).unwrap();

@@ -1,4 +1,4 @@
-//! Authenticates the key of a request, and detects revoked keys.
+//! Authenticates requests on the TCP port by their key, and detects when a key is revoked.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -12,47 +12,47 @@ use crate::data_dir::keys::{self, Grant};
 use crate::error::{Error, ErrorCode};
 use crate::model::{Principal, Scope};
 
-/// Poll interval for the key of a running request: a revoked key takes effect within a second.
+/// How often the key of a running request is checked, so that a revocation takes effect within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Grace period for a missing or unparsable key table; only after it are its keys treated as revoked. Editors replace files
-/// in two steps, and a typing error is fixed once it is reported.
+/// How long the key table may be missing or unparsable before its keys are treated as revoked: editors replace a file in
+/// two steps, and a typing error is fixed once it is reported.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
-/// BLAKE3 of a key.
+/// BLAKE3 hash of a key.
 type Hash = [u8; 32];
 
-/// Version of the key table: ctime (seconds, nanoseconds), length, inode.
+/// Identifies a version of the key table file: ctime (seconds, nanoseconds), length, inode.
 type FileVersion = (i64, i64, u64, u64);
 
-/// Credential of a request.
+/// Result of checking the key of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
-    /// No key.
+    /// The request has no key.
     Missing,
-    /// Not a valid key.
+    /// The request has a key that is not valid.
     Invalid,
-    /// A valid key with its grant.
+    /// The request has a valid key, which gives the caller this grant.
     Key(Grant),
 }
 
 /// Hashes of the keys in the key table, each with its grant.
 type TableKeys = Arc<[(Hash, Grant)]>;
 
-/// Verifies keys of the TCP port. It stores hashes only, and compares all of them in constant time, so that timing reveals
-/// neither a part of a key nor which key matched.
+/// Verifies keys of the TCP port. Stores only hashes of the keys, and compares with all of them in constant time, so that
+/// the timing reveals neither a part of a key nor which key matched.
 pub(crate) struct Authenticator {
     owner_hash: Hash,
     path: PathBuf,
     table_cache: Mutex<KeyTable>,
 }
 
-/// Contents of the key table at the last read.
+/// Contents of the key table file when it was last read.
 #[derive(Default)]
 struct KeyTable {
-    /// `None` if the file must be read (again); `Some(None)` if there is no file.
+    /// `None` if the file must be read again; `Some(None)` if the file does not exist.
     version: Option<Option<FileVersion>>,
-    /// Time since which the file is missing or unparsable, across retries.
+    /// Since when the file has been missing or unparsable; kept across repeated reads.
     unclear_since: Option<Instant>,
     others: TableKeys,
     /// Why the file could not be read, with the fix.
@@ -60,17 +60,17 @@ struct KeyTable {
 }
 
 impl Authenticator {
-    /// Creates a verifier with the owner's key and a key table, which may be missing.
+    /// Creates an authenticator from the owner's key and the path of the key table, which may be missing.
     pub(crate) fn new(own: &str, path: PathBuf) -> Authenticator {
         Authenticator { owner_hash: *blake3::hash(own.as_bytes()).as_bytes(), path, table_cache: Mutex::default() }
     }
 
-    /// Returns the current problem of the key table, with the fix.
+    /// Returns the current problem of the key table, with the fix; `None` if there is none.
     pub(crate) fn problem(&self) -> Option<String> {
         self.current_table().problem.clone()
     }
 
-    /// Parses `Authorization: Bearer KEY`. More than one header is rejected.
+    /// Checks the key in `Authorization: Bearer KEY`. A request with several such headers is rejected.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Credential {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let value = match (values.next(), values.next()) {
@@ -97,15 +97,16 @@ impl Authenticator {
         found
     }
 
-    /// Returns when the key no longer grants the access it had: it was revoked or its rights were reduced. Never returns
-    /// for the owner.
+    /// Waits until the key no longer grants the access it had, because it was revoked or its rights were reduced. Never
+    /// returns for the owner's key.
     pub(crate) async fn revoked(&self, grant: &Grant) {
         while self.still_grants(grant) {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Returns whether the key still grants this access, as far as is known.
+    /// Returns whether the key still grants this access. If the key table cannot be read for the moment, assumes that it
+    /// does.
     pub(crate) fn still_grants(&self, grant: &Grant) -> bool {
         if grant.holder == Principal::Owner {
             return true;
@@ -114,7 +115,8 @@ impl Authenticator {
         table.is_unknown() || table.others.iter().any(|(_, now)| grants_at_least(now, grant))
     }
 
-    /// Returns the current contents of the key table. An unreadable file grants nothing.
+    /// Returns the contents of the key table, which is read again if the file changed. An unreadable table grants
+    /// nothing.
     fn current_table(&self) -> MutexGuard<'_, KeyTable> {
         let version = Some(self.version());
         let mut read = self.table_cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +126,8 @@ impl Authenticator {
                     let known = keys
                         .iter()
                         .filter_map(|it| Some((*blake3::Hash::from_hex(&it.hash).ok()?.as_bytes(), it.grant())));
-                    // Discard the version if the file changed during the read: it may have been replaced and put back.
+                    // If the file changed while it was read, discards the version, so that the next call reads it again;
+                    // the file may have been replaced and restored.
                     let version = version.filter(|it| *it == self.version());
                     let unclear_since =
                         (version == Some(None)).then(|| read.unclear_since.unwrap_or_else(Instant::now));
@@ -135,8 +138,8 @@ impl Authenticator {
                     if read.problem != problem {
                         tracing::error!(%error, "only the owner's key is accepted on the TCP port");
                     }
-                    // Invalid contents stay invalid until the file changes. After a transient error, such as lack of
-                    // descriptors, each call tries again.
+                    // Keeps invalid contents until the file changes. After a transient error, such as a lack of file
+                    // descriptors, drops the version, so that each call reads the file again.
                     let is_passing = error.code != ErrorCode::DataLoss;
                     let unclear_since = Some(read.unclear_since.unwrap_or_else(Instant::now));
                     KeyTable { version: version.filter(|_| !is_passing), unclear_since, problem, ..KeyTable::default() }
@@ -147,26 +150,26 @@ impl Authenticator {
         read
     }
 
-    /// Returns the version of the key table, if it exists.
+    /// Returns the version of the key table file; `None` if it does not exist.
     fn version(&self) -> Option<FileVersion> {
         self.path.metadata().ok().map(|it| (it.ctime(), it.ctime_nsec(), it.len(), it.ino()))
     }
 }
 
 impl KeyTable {
-    /// Returns whether the current keys are unknown: a transient read error, or an edit in progress. Then no new key is
-    /// accepted and no running request ends.
+    /// Returns whether the current keys are unknown, because of a transient read error or an edit in progress. In that
+    /// state no key of the table is accepted, and no running request is ended.
     fn is_unknown(&self) -> bool {
         self.version.is_none() || self.unclear_since.is_some_and(|it| it.elapsed() < GRACE_PERIOD)
     }
 }
 
-/// Returns whether a key grants at least what it granted before. More rights and reordered folders are fine.
+/// Returns whether a key now grants at least what it granted before; it may grant more, or have its folders reordered.
 fn grants_at_least(now: &Grant, before: &Grant) -> bool {
     let has_folders = match (&now.scope, &before.scope) {
         (Scope::All, _) => true,
         (Scope::Folders(_), Scope::All) => false,
-        // A folder written with `..` does not even cover itself.
+        // Compares the folders literally first, because a folder written with `..` does not even cover itself.
         (Scope::Folders(all), Scope::Folders(old)) => old.iter().all(|it| all.contains(it) || now.scope.covers(it)),
     };
     now.holder == before.holder && now.right >= before.right && has_folders
@@ -260,7 +263,7 @@ mod tests {
         let told = async |grant: &Grant| tokio::time::timeout(2 * POLL_INTERVAL, ring.revoked(grant)).await.is_ok();
         assert!(!told(&ada).await && !told(&Grant::owner()).await);
         keys::revoke(&config, "ada").unwrap();
-        // A new key with the old name is a different key.
+        // Adds a new key with the name of the old one, which must not revive the old key.
         keys::add(&config, "ada", &[dir.path().into()], Right::Read).unwrap();
         assert!(told(&ada).await && !told(&bo).await && !told(&Grant::owner()).await);
     }
@@ -277,7 +280,7 @@ mod tests {
         let grant = key.grant();
         assert!(ring.still_grants(&grant));
         change(&mut key);
-        // Pretty printing changes the length, so the change is detected even within one clock tick.
+        // Pretty printing changes the length of the file, so that the change is detected even within one clock tick.
         std::fs::write(&table, serde_json::to_vec_pretty(&[&key]).unwrap()).unwrap();
         ring.still_grants(&grant)
     }
@@ -348,7 +351,7 @@ mod tests {
         let Credential::Key(grant) = ring.authenticate(&headers(&[&format!("Bearer {key}")])) else {
             panic!("key rejected")
         };
-        // Simulates a transient error, such as lack of descriptors.
+        // Replaces the table by a folder, to simulate a transient error such as a lack of file descriptors.
         let kept = dir.path().join("kept");
         std::fs::rename(config.keys_path(), &kept).unwrap();
         std::fs::create_dir(config.keys_path()).unwrap();

@@ -1,7 +1,8 @@
-//! The caller of a request, and the services it may use.
+//! The authenticated caller of a request, with the services that it may use.
 //!
-//! Handlers reach a [`Service`] only through the [`AuthorizedService`] of the request, so no route can forget an authorization check.
-//! A new method of [`Service`] does not compile until it is authorized here.
+//! Request handlers reach a [`Service`] only through the [`AuthorizedService`] of the request, so that no route can omit
+//! the authorization check. A new method of [`Service`] does not compile until it is implemented, and so authorized,
+//! here.
 
 use std::sync::Arc;
 
@@ -22,17 +23,17 @@ use crate::serve::auth::key_owned_work::{self, KeyOwnedWork};
 use crate::serve::transport::certificate::Certificate;
 use crate::serve::{Service, metrics_page, validate};
 
-/// The authenticated caller. Cheap to clone; stored in the extensions of the request.
+/// The authenticated caller of a request. Cheap to clone; stored in the extensions of the request.
 #[derive(Clone)]
 pub(crate) struct AuthorizedService {
-    /// The services restricted to the scope of the caller.
+    /// The services of the daemon, restricted to the scope of the caller.
     service: Arc<dyn Service>,
     desk: Arc<Admission>,
     grant: Grant,
 }
 
 impl AuthorizedService {
-    /// Creates the caller for a grant.
+    /// Creates the caller with the scope and rights of a grant.
     pub(crate) fn new(service: &Arc<dyn Service>, desk: &Arc<Admission>, grant: Grant) -> AuthorizedService {
         let service = match grant.scope.is_all() {
             true => service.clone(),
@@ -46,7 +47,7 @@ impl AuthorizedService {
         &self.grant.scope
     }
 
-    /// Returns the holder of the key.
+    /// Returns the caller: the owner, or the holder of a key.
     pub(crate) fn holder(&self) -> Principal {
         self.grant.holder.clone()
     }
@@ -56,25 +57,26 @@ impl AuthorizedService {
         self.grant.right >= Right::Own
     }
 
-    /// Returns a future that completes when the key no longer grants this access; `None` if it cannot be revoked.
+    /// Returns a future that completes when the caller's key no longer grants this access; `None` for a caller without a
+    /// revocable key.
     pub(crate) fn revoked(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let (ring, grant) = (self.authenticator()?, self.grant.clone());
         Some(async move { ring.revoked(&grant).await })
     }
 
-    /// Returns the authenticator of the key; `None` if the key cannot be revoked.
+    /// Returns the authenticator of the caller's key; `None` if the key cannot be revoked.
     fn authenticator(&self) -> Option<Arc<Authenticator>> {
         self.desk.keys.clone().filter(|_| self.grant.holder != Principal::Owner)
     }
 
-    /// Cancels background work when the key is revoked.
+    /// Starts a task that cancels this background work when the caller's key is revoked.
     fn cancel_on_revoke(&self, begun: KeyOwnedWork) {
         if let Some(ring) = self.authenticator() {
             tokio::spawn(begun.cancel_on_revoke(ring, self.grant.clone(), self.service.clone()));
         }
     }
 
-    /// Runs INGEST. Its index job continues after the client disconnects.
+    /// Runs the verb INGEST. Its index job continues if the client disconnects.
     async fn ingest(&self, call: CorpusRequest) -> Result<CorpusReply> {
         let over = CancellationToken::new();
         let _when_nobody_waits = over.clone().drop_guard();
@@ -82,24 +84,24 @@ impl AuthorizedService {
         self.service.corpus(call).await
     }
 
-    /// Returns the services, with authorization and admission control.
+    /// Returns the services; each method checks the caller's rights and waits for admission.
     pub(crate) fn service(&self) -> Arc<dyn Service> {
         Arc::new(self.clone())
     }
 
-    /// Returns the metrics of the daemon as text.
+    /// Returns the metrics of the daemon in the text format of Prometheus.
     pub(crate) async fn metrics(&self) -> Result<String> {
         self.require(Right::Own)?;
         Ok(metrics_page::format_metrics(&self.unqueued_status().await?, self.service.tokens_embedded(), &self.desk))
     }
 
-    /// Returns the state of the daemon. Bypasses admission control, so that health checks work under load.
+    /// Returns the status of the daemon without admission control, so that health checks work under load.
     pub(crate) async fn unqueued_status(&self) -> Result<Status> {
         self.status_with_certificate_check(Certificate::problem).await
     }
 
-    /// Returns the state for callers without a key, who only see whether all is well. It ignores a certificate due for
-    /// renewal, which concerns the owner, but not one that clients reject.
+    /// Returns the status for callers without a key, who only see whether there is a problem. An expiry warning of the
+    /// certificate does not count, because it concerns only the owner; a certificate that clients reject does.
     pub(crate) async fn public_status(&self) -> Result<Status> {
         self.status_with_certificate_check(Certificate::failure).await
     }
@@ -110,7 +112,7 @@ impl AuthorizedService {
     ) -> Result<Status> {
         self.require(Right::Read)?;
         let mut status = self.service.status().await?;
-        // Problems of keys and certificate are known here only, and concern the owner.
+        // Adds the problems of keys and certificate, which only this module knows, and which concern the owner.
         if self.grant.scope.is_all() {
             status.degraded.extend(self.desk.keys.as_ref().and_then(|it| it.problem()));
             status.degraded.extend(self.desk.certificate.as_ref().and_then(|it| of_certificate(it)));
@@ -123,7 +125,7 @@ impl AuthorizedService {
             return Ok(());
         }
         let wanted = match needed {
-            Right::Read | Right::Index => "this key may read but not index",
+            Right::Read | Right::Index => "this key may only read, not index",
             Right::Own => "only the owner's key may do this",
             Right::Local => "only programs of this user on this machine may do this",
         };
@@ -170,14 +172,14 @@ impl Service for AuthorizedService {
     }
 
     async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply> {
-        // INGEST makes the index read folders; every other verb only reads.
+        // Requires the right to index for INGEST, because it reads folders into the index; all other verbs only read.
         let ingests = call.verb.trim().eq_ignore_ascii_case("ingest");
         self.require(if ingests { Right::Index } else { Right::Read })?;
         let reply = match ingests {
             true => self.ingest(call).await?,
             false => self.desk.run_read(&self.grant.holder, self.service.corpus(call)).await?,
         };
-        // Do not await in between: work of a key revoked meanwhile would continue.
+        // Must follow without an `await`, because the work of a key that is revoked in between would continue.
         if let Some(id) = key_owned_work::accepted_job_id(&reply) {
             self.cancel_on_revoke(KeyOwnedWork::Verb(id));
         }
@@ -193,7 +195,7 @@ impl Service for AuthorizedService {
         self.require(Right::Index)?;
         validate::index(&request)?;
         let job = self.service.start_index(request).await?;
-        // As for the verbs: do not await in between.
+        // Must follow without an `await`, because the job of a key that is revoked in between would continue.
         self.cancel_on_revoke(KeyOwnedWork::Index(job.job_id.clone()));
         Ok(job)
     }
@@ -224,7 +226,8 @@ impl Service for AuthorizedService {
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<SyncReport> {
-        // It waits for files anywhere and counts them.
+        // For a key with folders, requires the owner's right, because a sync waits for files of all roots and counts
+        // them.
         self.require(if self.grant.scope.is_all() { Right::Read } else { Right::Own })?;
         self.service.sync(request).await
     }
@@ -279,7 +282,7 @@ impl Service for AuthorizedService {
     }
 
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value> {
-        // A tool loop may call any reading tool; only the owner may write.
+        // Any key may call reading tools, e.g. in a tool loop of a model; only the owner may write.
         self.require(if request.writes() { Right::Own } else { Right::Read })?;
         self.desk.run_question(&self.grant.holder, self.service.graph(request)).await
     }
@@ -306,7 +309,7 @@ mod tests {
     use super::*;
     use crate::serve::fake::FakeService;
 
-    /// Returns the grant of a key for one folder.
+    /// Returns the grant of a key for the folder `/w`.
     fn folder_grant(right: Right) -> Grant {
         Grant { scope: Scope::Folders(["/w".into()].into()), right, holder: Principal::Key("ada".into()) }
     }
@@ -317,7 +320,7 @@ mod tests {
         AuthorizedService::new(&service, &Arc::new(Admission::new(2)), grant)
     }
 
-    /// Returns which calls succeed: reading, indexing and owning ones.
+    /// Returns which calls succeed with this right: calls that read, index, and require the owner's right.
     async fn check(right: Right) -> [Vec<bool>; 3] {
         let it = caller(right);
         let denied = |error: Error| error.code == ErrorCode::PermissionDenied;
@@ -364,7 +367,7 @@ mod tests {
                 tokio::spawn(async move { it.status().await })
             })
             .collect();
-        // The scheduler runs a limited number of tasks at a time.
+        // Yields often enough for all tasks to run, because the scheduler runs only a limited number of them at a time.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -375,9 +378,9 @@ mod tests {
         assert!(it.jobs(1).await.is_err_and(busy));
         assert!(it.roots().await.is_err_and(busy));
         assert!(it.audit(1).await.is_err_and(busy));
-        // It is slow, but not rejected.
+        // The unqueued status is slow, but is not rejected.
         assert!(tokio::time::timeout(Duration::from_millis(20), it.unqueued_status()).await.is_err());
-        // Questions have a limit of their own.
+        // Questions have a separate limit, so that lists do not use their slots.
         assert_eq!(it.desk.questions.in_use(), 0);
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
     }

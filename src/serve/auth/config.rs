@@ -1,4 +1,5 @@
-//! Access settings of the TCP port: keys, TLS and host names. They are validated before anything is loaded.
+//! Access settings of the TCP port: keys, TLS and host names. They are validated at start, before models and index are
+//! loaded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::transport::certificate::{self, Certificate};
 
-/// Validated access settings.
+/// Validated access settings of the TCP port.
 pub struct AccessConfig {
-    /// `None` when every program on this machine has access.
+    /// Verifies keys; `None` if every program on this machine has access without a key.
     pub(crate) keys: Option<Arc<Authenticator>>,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// The certificate that `tls` serves.
+    /// The certificate that `tls` presents to clients.
     pub(crate) certificate: Option<Arc<Certificate>>,
     warnings: Vec<String>,
 }
@@ -28,10 +29,10 @@ impl std::fmt::Debug for AccessConfig {
 }
 
 impl AccessConfig {
-    /// Reads or creates the owner's key, and reads the certificate.
+    /// Validates the settings, reads the owner's key or creates it, and reads the certificate.
     ///
     /// # Errors
-    /// When other machines could connect without a key or without TLS, or a file cannot be read or parsed.
+    /// Other machines could connect without a key or without TLS, or a file cannot be read or parsed.
     pub fn open(config: &Config) -> Result<AccessConfig> {
         check_remote_access(config)?;
         let mut warnings = Vec::new();
@@ -58,23 +59,24 @@ impl AccessConfig {
         Ok(AccessConfig { keys, tls, certificate, warnings })
     }
 
-    /// Returns whether a key is required.
+    /// Returns whether the TCP port requires a key.
     pub fn auth_enabled(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// Returns warnings about the settings for the owner.
+    /// Returns warnings about the access settings, for the owner.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// Returns whether only this machine reaches an address. Handles mapped forms: `::ffff:127.0.0.1` is IPv4.
+/// Returns whether an address can be reached only from this machine. IPv4 addresses mapped to IPv6 count as IPv4:
+/// `::ffff:127.0.0.1`.
 pub(in crate::serve) fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Requires a strong key and TLS for an address that other machines reach, directly or through a proxy.
+/// Requires a strong key, and TLS, if other machines can reach the port directly or through a proxy.
 fn check_remote_access(config: &Config) -> Result<()> {
     let (is_far, bridge) = (!is_local(config.listen), &config.bridge);
     let reached = match (is_far, bridge.plain) {
@@ -155,7 +157,7 @@ mod tests {
             assert!(error.message.contains("32") && !error.message.contains("s3cret"), "{error}");
             with(long).unwrap();
         }
-        // For this machine only, a short key is accepted.
+        // A short key is accepted if only this machine can connect.
         check(&[("VIC_BRIDGE_API_KEY", "s3cret")]).unwrap();
     }
 

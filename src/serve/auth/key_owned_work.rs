@@ -1,5 +1,6 @@
-//! Background work started with an API key that continues without a waiting client: index jobs (also those of corpus
-//! verbs) and corpus jobs. It is cancelled when the key is revoked, as `serve::http::revocation` does for responses.
+//! Background work that was started with an API key and continues without a waiting client: index jobs (also those of
+//! corpus verbs) and corpus jobs. It is cancelled when the key is revoked; `serve::http::revocation` does the same for
+//! responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,37 +14,37 @@ use crate::model::{CorpusReply, CorpusRequest};
 use crate::serve::Service;
 use crate::serve::auth::authenticator::Authenticator;
 
-/// Poll interval for corpus jobs and their index jobs.
+/// How often corpus jobs and their index jobs are checked for having ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Delay between revocation and cancellation, so that a client that follows the job sees the revocation and not a
-/// cancelled job. Both poll the key independently, each half a second and later on a busy machine.
+/// Delay between the revocation of a key and the cancellation of its jobs, so that a client that follows a job sees the
+/// revocation and not a cancelled job. Both are detected by polling, within half a second or later on a busy machine.
 const CANCEL_DELAY: Duration = Duration::from_secs(3);
 
-/// Background work.
+/// Background work that belongs to a key.
 #[derive(Debug)]
 pub(in crate::serve) enum KeyOwnedWork {
-    /// An index job, by its id.
+    /// An index job, with its id.
     Index(String),
-    /// A corpus job, by its id, with the index jobs it waits for.
+    /// A corpus job, with its id; the index jobs that it waits for belong to it.
     Verb(String),
-    /// An INGEST with a waiting client. The token is cancelled when the client leaves; its index jobs continue.
+    /// An INGEST whose client still waits. The token is cancelled when the client disconnects; the index jobs continue.
     Ingest(CancellationToken),
 }
 
-/// Returns the id of the corpus job in which the work continues, if any.
+/// Returns the id of the corpus job in which the accepted work continues, if any.
 pub(in crate::serve) fn accepted_job_id(reply: &CorpusReply) -> Option<String> {
     if !reply.accepted {
         return None;
     }
     let text = &reply.text;
-    // The reply is JSON, unless the client asked for YAML.
+    // Parses the reply as JSON, or else as YAML, which the client may have requested.
     let told: Option<Value> = serde_json::from_str(text).ok().or_else(|| serde_yaml_ng::from_str(text).ok());
     Some(told?["data"]["job_id"].as_str()?.into())
 }
 
 impl KeyOwnedWork {
-    /// Cancels the work once its key no longer grants it, unless it has ended before.
+    /// Cancels the work when its key no longer grants it; returns when the work has ended.
     pub(in crate::serve) async fn cancel_on_revoke(
         self,
         ring: Arc<Authenticator>,
@@ -56,8 +57,8 @@ impl KeyOwnedWork {
                 () = ring.revoked(&grant) => (),
             }
             tokio::time::sleep(CANCEL_DELAY).await;
-            // A key may be removed from the file and put back by hand. A response can be requested again, but hours of a
-            // job would be lost, so check once more.
+            // Checks again after the delay, because a user may remove a key from the file and put it back. A lost
+            // response can be requested again, but hours of a job would be lost.
             if !ring.still_grants(&grant) {
                 break;
             }
@@ -71,7 +72,7 @@ impl KeyOwnedWork {
     async fn finished(&self, service: &dyn Service) {
         match self {
             KeyOwnedWork::Index(id) => {
-                // A job that can no longer be watched has ended.
+                // If the job cannot be watched, it has already ended.
                 if let Ok(mut job) = service.watch_job(id) {
                     job.wait_for(|it| it.state.is_final()).await.ok();
                 }
@@ -92,11 +93,11 @@ impl KeyOwnedWork {
     async fn cancel(&self, service: &dyn Service) -> Result<()> {
         let mut told = match self {
             KeyOwnedWork::Index(id) => return service.cancel_job(id).await.map(drop),
-            // First cancel the verb, so that it starts no more index jobs.
+            // Cancels the verb first, so that it starts no more index jobs.
             KeyOwnedWork::Verb(id) => cancel_verb(id, service).await,
             KeyOwnedWork::Ingest(_) => Ok(()),
         };
-        // Continue if one job cannot be cancelled.
+        // Cancels the other jobs even if one cannot be cancelled; the error is returned at the end.
         for id in service.own_jobs()? {
             told = told.and(service.cancel_job(&id).await.map(drop));
         }
@@ -111,20 +112,20 @@ async fn cancel_verb(id: &str, service: &dyn Service) -> Result<()> {
     }
 }
 
-/// Waits until the holder has no index jobs left. Which of them belong to a verb is not recorded.
+/// Waits until the key has no running index jobs at all, because it is not recorded which of them belong to a verb.
 async fn index_jobs_finished(service: &dyn Service) {
     while service.own_jobs().is_ok_and(|it| !it.is_empty()) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Builds a request for the state of a corpus job, or for its cancellation.
+/// Builds a request for the state of a corpus job, or with `cancel` for its cancellation.
 fn job_request(id: &str, cancel: bool) -> CorpusRequest {
     let request = [("id".to_string(), Value::from(id)), ("cancel".to_string(), Value::from(cancel))];
     CorpusRequest { verb: "JOB".into(), request: Map::from_iter(request) }
 }
 
-/// Returns whether a job may still be running. A failed query counts as running.
+/// Returns whether a job may still be running. If its state could not be queried, it may.
 fn may_be_running(told: &Result<CorpusReply>) -> bool {
     let Ok(CorpusReply { text, error_code: refused, .. }) = told else { return true };
     match refused {
@@ -146,7 +147,7 @@ mod tests {
     use crate::serve::auth::authorized_service::AuthorizedService;
     use crate::serve::fake::FakeService;
 
-    /// Generous, as the machine may be busy with other tests.
+    /// Timeout for each condition; long, because the machine may be busy with other tests.
     const TIMEOUT: Duration = Duration::from_secs(10);
 
     async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -189,7 +190,7 @@ mod tests {
         assert!(state(&bo).await == JobState::Queued && !is_cancelled("j-bo"), "jobs of another key continue");
     }
 
-    /// A fake service with a key for one folder.
+    /// A fake service, and a key for one folder.
     struct TestKey {
         config: Config,
         _dir: tempfile::TempDir,

@@ -1,4 +1,4 @@
-//! Authentication and authorisation: keys, scopes, the origin check, and the work that a key owns.
+//! Authentication and authorization of requests: keys, scopes, host and origin, and the background work of a key.
 
 pub(in crate::serve) mod authenticator;
 pub(in crate::serve) mod authorized_service;

@@ -1,19 +1,19 @@
-//! Rejects requests of web pages.
+//! Rejects requests that a web page makes the user's browser send.
 //!
-//! A page can make a browser send requests to 127.0.0.1. It can do so directly; then they carry an `Origin`, or a
-//! `Sec-Fetch-Site` that names a page. Or it uses its own host name that resolves to 127.0.0.1 (DNS rebinding); then the
-//! host is not ours. Both are rejected before the key is checked or the body is read. Host names are compared literally,
-//! as our own clients write them.
+//! A web page can send requests to 127.0.0.1. If it does so directly, they carry an `Origin` header, or a
+//! `Sec-Fetch-Site` that names a page. If it uses its own host name and lets that resolve to 127.0.0.1 (DNS rebinding),
+//! the `Host` is not one of this server. Both are rejected before the key is checked or the body is read. Host names are
+//! compared literally, in the form that vic's clients send.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-/// Accepted host names of the server.
+/// Host names under which the server accepts requests.
 #[derive(Clone, Debug)]
 pub(crate) struct HostNames {
     port: u16,
-    /// Further names, lower case, with or without a port.
+    /// Further accepted names from the settings, in lower case, with or without a port.
     more: Vec<String>,
 }
 
@@ -22,7 +22,8 @@ impl HostNames {
         HostNames { port, more }
     }
 
-    /// Returns whether a host, with or without a port, is accepted; `local` is the local address of the connection.
+    /// Returns whether a host name, with or without a port, is accepted. `local` is the server's address of the
+    /// connection.
     fn accepts(&self, host: &str, local: IpAddr) -> bool {
         let address = match local.to_canonical() {
             IpAddr::V4(it) => it.to_string(),
@@ -40,16 +41,16 @@ fn bracketed(address: Ipv6Addr) -> String {
     format!("[{address}]")
 }
 
-/// Returns whether the browser marks a request as sent by a page.
+/// Returns whether the headers set by the browser show that a web page sent the request.
 pub(crate) fn is_from_web_page(headers: &HeaderMap) -> bool {
     let by_page = |it: &HeaderValue| it != "none";
     headers.contains_key(header::ORIGIN) || headers.get_all("sec-fetch-site").iter().any(by_page)
 }
 
-/// Error message for requests of web pages.
+/// Error message for requests that a web page sent.
 pub(crate) const WEB_PAGE_REJECTED: &str = "requests of web pages are refused";
 
-/// Returns why a request to the TCP port is rejected, if it is.
+/// Returns why a request to the TCP port is rejected; `None` if it is accepted.
 pub(crate) fn rejection_reason(
     uri: &Uri,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! The graph API over gRPC: conversions between wire messages and [`GraphRequest`], for the adapter and the client.
+//! Serves the graph API over gRPC: converts messages to and from [`GraphRequest`], and calls the service of the caller.
 
 use tonic::{Request, Response, Status};
 
@@ -8,7 +8,7 @@ use crate::model::GraphRequest;
 use crate::proto::{grpc_status, wire};
 use crate::serve::grpc::vic::split_request;
 
-/// Serves the graph API over gRPC.
+/// The gRPC service `Graph`.
 pub(crate) struct GraphAdapter;
 
 type Reply = Result<Response<wire::GraphReply>, Status>;

@@ -1,4 +1,4 @@
-//! The gRPC adapter of language models: splits a request, calls the [`Assistant`] of the caller, converts the result.
+//! Serves language models over gRPC: converts a request, calls the [`Assistant`] of the caller, and converts the result.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::proto::{convert, grpc_status, json, wire};
 use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::{Service, validate};
 
-/// Maximum number of full agent reports per call.
+/// Maximum number of full agent reports that one call returns.
 const MAX_TRANSCRIPTS: u32 = 1_000;
-/// Maximum number of one-line agent summaries per call.
+/// Maximum number of one-line summaries of agent runs that one call returns.
 const MAX_RUNS: u32 = 10_000;
 
 type Reply<T> = Result<Response<T>, Status>;
 type EventStream = BoxStream<'static, Result<wire::LlmEvent, Status>>;
 
-/// Serves the [`Assistant`] of each [`AuthorizedService`] over gRPC.
+/// The gRPC service `Llm`: passes each request to the [`Assistant`] of its [`AuthorizedService`].
 pub(crate) struct Adapter {
-    /// Ends the streams, which would otherwise delay the shutdown.
+    /// Cancelled at shutdown. Ends the streams, which would otherwise delay the shutdown.
     shutdown: CancellationToken,
 }
 
@@ -47,7 +47,7 @@ impl Adapter {
             let gone = Error::new(ErrorCode::Unavailable, "vicd stopped before the answer was complete");
             Ok(LlmStreamEvent::from_error(&gone))
         });
-        // The first stream to end ends both.
+        // Merges the events with the shutdown signal; the merged stream ends as soon as one of them ends.
         let both =
             futures::stream::select(events.map(Some).chain(futures::stream::once(async { None })), ended.map(Some));
         let until_end = both.take_while(|it| std::future::ready(it.is_some())).filter_map(std::future::ready);
@@ -107,9 +107,9 @@ impl wire::llm_server::Llm for Adapter {
 
     async fn assist(&self, request: Request<wire::AssistRequest>) -> Reply<wire::AssistResponse> {
         let (assistant, request) = split_request(request)?;
-        // The shutdown does not wait for a model.
+        // Stops the work at shutdown, which does not wait for a model.
         let done = self.shutdown.run_until_cancelled(run_assist(&assistant, request)).await;
-        let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd stopped before the work was done"));
+        let gone = || Err(Error::new(ErrorCode::Unavailable, "vicd stopped before the work was complete"));
         respond(done.unwrap_or_else(gone).map(|document_json| wire::AssistResponse { document_json }))
     }
 }
@@ -118,7 +118,7 @@ async fn run_assist(assistant: &Assistant, request: wire::AssistRequest) -> Resu
     use wire::assist_request::Work;
     let time = request.timeout_seconds.map(|it| Duration::from_secs(it.into()));
     let over = Override { time, ..backend_override(request.backend)? };
-    match request.work.ok_or_else(|| Error::invalid("the request names no work").field("work"))? {
+    match request.work.ok_or_else(|| Error::invalid("the request sets no `work`").field("work"))? {
         Work::Status(_) => to_json(&assistant.status(&over).await?),
         Work::Ask(question) => to_json(&assistant.ask(&question, &over).await?),
         Work::Answer(question) => to_json(&assistant.answer(&question, &over).await?),
@@ -160,7 +160,7 @@ fn backend_override(backend: Option<wire::LlmBackend>) -> Result<Override, Error
     backend.map_or_else(|| Ok(Override::default()), TryInto::try_into)
 }
 
-/// Splits a request into the caller's assistant and the message.
+/// Splits a request into the assistant of its caller and its message.
 fn split_request<T>(request: Request<T>) -> Result<(Assistant, T), Status> {
     let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
     let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;

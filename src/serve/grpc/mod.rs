@@ -1,4 +1,4 @@
-//! gRPC adapters, a file per service.
+//! The gRPC adapters, one file per gRPC service.
 
 pub(crate) mod graph;
 pub(in crate::serve) mod llm;

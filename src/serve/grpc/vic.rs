@@ -1,4 +1,5 @@
-//! The gRPC adapter: splits a request, checks its size, calls the [`Service`] of the caller, converts the result.
+//! Serves the daemon's API over gRPC: checks the sizes in a request, calls the [`Service`] of the caller, and converts
+//! the result.
 
 use std::sync::Arc;
 
@@ -13,24 +14,25 @@ use crate::proto::{convert, grpc_status, wire};
 use crate::serve::auth::authorized_service::AuthorizedService;
 use crate::serve::{Service, streams, validate};
 
-/// Maximum number of texts per embed call: a few seconds of work for the default model.
+/// Maximum number of texts in one embed request: the default model takes a few seconds for them.
 pub(crate) const MAX_TEXTS: usize = 2_048;
 
-/// Maximum number of jobs per list.
+/// Maximum number of jobs that one list request returns.
 const MAX_JOBS: u32 = 1_000;
 
-/// Maximum number of audit records per call.
+/// Maximum number of audit records that one request returns.
 const MAX_AUDIT: u32 = 10_000;
 
 type Reply<T> = Result<Response<T>, Status>;
 type AnswerStream = BoxStream<'static, Result<wire::AskEvent, Status>>;
 type JobStream = BoxStream<'static, Result<wire::JobSnapshot, Status>>;
 
-/// Serves the [`Service`] of each [`AuthorizedService`] over gRPC.
+/// The gRPC service `Vic`: passes each request to the [`Service`] of its [`AuthorizedService`].
 pub(crate) struct Adapter {
-    /// Ends the streams, which would otherwise delay the shutdown.
+    /// Cancelled at shutdown. Ends the streams, which would otherwise delay the shutdown.
     shutdown: CancellationToken,
-    /// Name of the model. Cached, because it cannot change at run time and a full status is expensive.
+    /// Name of the embedding model. Cached, because it does not change while the daemon runs, and reading a full status
+    /// is expensive.
     embed_model: OnceCell<String>,
 }
 
@@ -228,8 +230,8 @@ impl wire::vic_server::Vic for Adapter {
     }
 }
 
-/// Splits a request into the caller's services and the message. Fails without a caller, i.e. if it bypassed
-/// authentication.
+/// Splits a request into the services of its caller and its message. Fails if there is no caller, which means that the
+/// request bypassed authentication.
 pub(in crate::serve) fn split_request<T>(request: Request<T>) -> Result<(Arc<dyn Service>, T), Status> {
     let caller = request.extensions().get::<AuthorizedService>().map(AuthorizedService::service);
     let service = caller.ok_or_else(|| grpc_status::from_error(Error::internal("a request without a caller")))?;

@@ -1,4 +1,4 @@
-//! Questions and searches.
+//! HTTP handlers for questions, searches, similar files and grep.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -9,7 +9,7 @@ use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_respon
 use crate::serve::http::{body, sse};
 use crate::serve::{streams, validate};
 
-/// `POST /v1/ask`: the answer at once, or as events if the client accepts `text/event-stream`.
+/// `POST /v1/ask`: answers a question with one JSON response, or with events if the client accepts `text/event-stream`.
 pub(crate) async fn ask(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let streamed = sse::accepts_events(&request);
     let question: AskRequest = body::parse_json(&bridge, request).await?;
@@ -27,21 +27,21 @@ pub(crate) async fn ask(State(bridge): SharedState, Extension(caller): CallerExt
     }))
 }
 
-/// `POST /v1/search`: the hits without a summary.
+/// `POST /v1/search`: returns the hits for a question, without a summary.
 pub(crate) async fn search(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let question: AskRequest = body::parse_json(&bridge, request).await?;
     validate::ask(&question)?;
     json_response(StatusCode::OK, &caller.service().search(question).await?)
 }
 
-/// `POST /v1/similar`: files similar to a file.
+/// `POST /v1/similar`: returns files similar to a file.
 pub(crate) async fn similar(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: SimilarRequest = body::parse_json(&bridge, request).await?;
     validate::similar(&request)?;
     json_response(StatusCode::OK, &caller.service().similar(request).await?)
 }
 
-/// `POST /v1/grep`: matching lines.
+/// `POST /v1/grep`: returns the lines that match a regular expression.
 pub(crate) async fn grep(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: GrepRequest = body::parse_json(&bridge, request).await?;
     validate::grep(&request)?;

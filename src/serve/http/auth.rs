@@ -1,5 +1,6 @@
-//! Checks every request of the TCP port, in this order: host and origin (403), key (401), rate (429), media type (415).
-//! The body is not read before. An accepted request carries its [`AuthorizedService`] until the key is revoked.
+//! Checks each request on the TCP port in this order, and rejects it with this status: host and origin (403), key (401),
+//! rate limit (429), media type (415). The body is not read before. An accepted request carries its [`AuthorizedService`]
+//! until the key is revoked.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +23,7 @@ use crate::serve::metrics::RejectionReason;
 use crate::serve::transport::connection::ConnectionState;
 use crate::serve::transport::listener::Peer;
 
-/// Middleware: passes a request to its handler, or rejects it.
+/// Middleware that checks a request, and passes it to its handler or rejects it.
 pub(crate) async fn authenticate_request(State(bridge): SharedState, mut request: Request, next: Next) -> Response {
     match check_request(&bridge, &request) {
         Ok(None) => next.run(request).await,
@@ -44,7 +45,7 @@ pub(crate) async fn authenticate_request(State(bridge): SharedState, mut request
     }
 }
 
-/// Returns the caller; `None` for a public path without a key.
+/// Returns the caller of an accepted request; `None` for a public path without a key.
 fn check_request(
     bridge: &HttpState,
     request: &Request,
@@ -56,7 +57,7 @@ fn check_request(
     }
     let caller = authenticate(bridge, request, peer)?;
     let path = request.uri().path();
-    // Without authentication, every caller is the owner and has shown no key.
+    // Treats the request as one without a key: without authentication every caller is the owner, but has not shown a key.
     if is_public(path) && (caller.is_none() || bridge.desk.keys.is_none()) {
         limit_public(bridge, peer)?;
     }
@@ -72,9 +73,9 @@ fn check_request(
     Ok(caller)
 }
 
-/// Authenticates the request. A valid key is accepted before the address's invalid ones are counted: otherwise a program
-/// with an old key would block valid ones behind the same proxy. Guessing is hopeless, because [`crate::serve::AccessConfig`]
-/// requires long keys wherever other machines have access.
+/// Authenticates the request. A valid key is accepted even if its address has sent too many invalid keys; otherwise a
+/// program with an outdated key would block valid keys behind the same proxy. Guessing a key is hopeless, because
+/// [`crate::serve::AccessConfig`] requires long keys wherever other machines have access.
 fn authenticate(
     bridge: &HttpState,
     request: &Request,
@@ -96,7 +97,7 @@ fn authenticate(
     }
 }
 
-/// Rate limits public requests: they are cheap, but clients without a key must not cause load.
+/// Limits the rate of public requests: each is cheap, but clients without a key must not cause load.
 fn limit_public(bridge: &HttpState, peer: Peer) -> Result<(), (RejectionReason, ErrorResponse)> {
     let admitted = bridge.public_requests.admit(peer.address, Instant::now());
     admitted.map_err(|wait| {
@@ -104,18 +105,18 @@ fn limit_public(bridge: &HttpState, peer: Peer) -> Result<(), (RejectionReason, 
     })
 }
 
-/// Returns whether the media type is that of gRPC.
+/// Returns whether the body of a request has the media type of gRPC.
 pub(super) fn is_grpc(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     kind.is_some_and(|it| it == "application/grpc" || it.starts_with("application/grpc+"))
 }
 
-/// Returns whether a path needs no key: single health checks, but no streams that stay open.
+/// Returns whether a path needs no key. Only single health checks do not; a health stream, which stays open, needs one.
 pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/health" | "/grpc.health.v1.Health/Check")
 }
 
-/// Returns whether the media type is one that no client of ours sends, but a form of a web page may.
+/// Returns whether the body has a media type that vic's clients do not send, but a form of a web page can.
 fn is_form_media_type(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).map(|it| it.to_str().unwrap_or("?").to_ascii_lowercase());
     kind.is_some_and(|it| {

@@ -1,4 +1,5 @@
-//! Reads and parses request bodies: limited in size and total memory, JSON, with known fields of the right types.
+//! Reads and parses the JSON bodies of requests: limits their size, the total memory and the time, and rejects unknown
+//! fields and wrong types.
 
 use std::time::Duration;
 
@@ -17,23 +18,23 @@ use crate::serve::http::memory_limit::MessageMemory;
 use crate::serve::http::state::{HttpState, SharedState};
 use crate::serve::metrics::RejectionReason;
 
-/// Initial buffer size. An announced length alone allocates nothing.
+/// Initial size of the buffer for a body. The announced length of the body is not allocated in advance.
 const INITIAL_BUFFER_BYTES: usize = 64 << 10;
 
-/// Maximum number of bytes to drain from an oversized body before the response: a client that is still sending when the
-/// connection closes may never read it.
+/// Maximum number of bytes of an oversized body that are read and discarded before the error response, because a client
+/// that is still sending when the connection closes may never read the response.
 const DRAIN_BYTES: usize = 16 << 20;
 
-/// Timeout of draining.
+/// Maximum time for discarding an oversized body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reads and parses the whole body.
+/// Reads the whole body and parses it as JSON.
 pub(crate) async fn parse_json<T: DeserializeOwned>(bridge: &HttpState, request: Request) -> Result<T, ErrorResponse> {
     let (bytes, _held) = read_with_timeout(bridge, request).await?;
     Ok(json::parse_object(&bytes)?)
 }
 
-/// Middleware that buffers the whole body before a handler that reads it in its own way.
+/// Middleware that reads the whole body into memory, for a handler that parses it itself.
 pub(crate) async fn buffer_body(State(bridge): SharedState, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     match read_with_timeout(&bridge, Request::from_parts(head.clone(), body)).await {
@@ -42,7 +43,7 @@ pub(crate) async fn buffer_body(State(bridge): SharedState, request: Request, ne
     }
 }
 
-/// Like [`parse_json`]; an empty body is the default value.
+/// Reads and parses the body like [`parse_json`]; an empty body gives the default value.
 pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     bridge: &HttpState,
     request: Request,
@@ -54,17 +55,18 @@ pub(crate) async fn parse_or_default<T: DeserializeOwned + Default>(
     Ok(json::parse_object(&bytes)?)
 }
 
-/// Parses the query string.
+/// Parses the query string of the URL.
 pub(crate) fn parse_query<T: DeserializeOwned>(request: &Request) -> Result<T, ErrorResponse> {
     axum::extract::Query::try_from_uri(request.uri()).map(|it| it.0).map_err(|rejection| {
         let message = rejection.body_text();
         let field = json::field_in_message(&message);
-        let error = Error::invalid(format!("cannot understand the query: {message}"));
+        let error = Error::invalid(format!("cannot parse the query string: {message}"));
         ErrorResponse::from(Error { field, ..error })
     })
 }
 
-/// Returns the whole body, with its share of the memory limit for as long as it is needed.
+/// Reads the whole body within a timeout. Returns it with its reservation of the memory limit, to be kept as long as the
+/// body.
 async fn read_with_timeout(bridge: &HttpState, request: Request) -> Result<(Vec<u8>, MessageMemory), ErrorResponse> {
     let reading = read_body(request, bridge.max_body, bridge.message_budget.hold(usize::MAX));
     let read = tokio::time::timeout(bridge.body_time, reading)
@@ -97,7 +99,7 @@ async fn read_body(
             taken => taken.err().map(ErrorResponse::from),
         };
         if let Some(refusal) = refusal {
-            // Free the memory first: drained bytes are not kept.
+            // Frees the memory first, because discarded bytes need none.
             drop((bytes, held));
             drain_body(chunks, 0).await;
             return Err(refusal);
@@ -107,7 +109,7 @@ async fn read_body(
     Ok((bytes, held))
 }
 
-/// Drains a body for a limited time, unless it is far too large.
+/// Reads and discards the rest of a body for a limited time. Does nothing if the body is far too large.
 async fn drain_body(mut chunks: BodyDataStream, announced: u64) {
     if announced > DRAIN_BYTES as u64 {
         return;
@@ -121,6 +123,6 @@ async fn drain_body(mut chunks: BodyDataStream, announced: u64) {
             }
         }
     };
-    // The error response is sent in any case.
+    // Ignores a timeout, because the error response is sent in any case.
     let _late = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }

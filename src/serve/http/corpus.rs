@@ -1,4 +1,4 @@
-//! The corpus API: `POST /v1/corpus/{verb}` for the eleven verbs and the management calls.
+//! HTTP handler of the corpus API: `POST /v1/corpus/{verb}` for the eleven verbs and the management calls.
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
@@ -12,7 +12,8 @@ use crate::serve::http::body;
 use crate::serve::http::error_response::BUSY_RETRY_SECONDS;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState};
 
-/// `POST /v1/corpus/{verb}`: the envelope. A refusal has an HTTP error status, and its reason in the envelope.
+/// `POST /v1/corpus/{verb}`: returns the envelope of the result. A refusal has an HTTP error status, and the reason in
+/// the envelope.
 pub(crate) async fn call(
     State(bridge): SharedState,
     Extension(caller): CallerExtension,

@@ -1,4 +1,4 @@
-//! Error responses: `{"error": {"code", "message", "field", "hint"}}` in every case.
+//! Error responses of the HTTP API. All have the body `{"error": {"code", "message", "field", "hint"}}`.
 
 use std::time::Duration;
 
@@ -9,23 +9,24 @@ use serde_json::json;
 use crate::error::{Error, ErrorCode};
 use crate::proto::grpc_status;
 
-/// An error response.
+/// An HTTP error response: status, error code, error, and one additional header.
 #[derive(Debug)]
 pub(crate) struct ErrorResponse {
     status: StatusCode,
     code: &'static str,
-    /// Boxed to keep [`crate::serve::http::state::Reply`] small, as most replies are no errors.
+    /// Boxed, so that [`crate::serve::http::state::Reply`] is small, because most replies are not errors.
     error: Box<Error>,
     header: Option<(header::HeaderName, HeaderValue)>,
 }
 
-/// Seconds to wait before a retry when the daemon is busy.
+/// Value of `Retry-After` in seconds if the daemon is busy.
 pub(crate) const BUSY_RETRY_SECONDS: u64 = 1;
 
 impl From<Error> for ErrorResponse {
     fn from(error: Error) -> ErrorResponse {
         let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // Without a given wait, an exhausted resource is usually free again after a second.
+        // If the error gives no wait, uses [`BUSY_RETRY_SECONDS`] for an exhausted resource, which is usually free again
+        // after a second.
         let said = error.retry_after.map(|it| it.as_secs() + u64::from(it.subsec_nanos() > 0));
         let wait = said.or((error.code == ErrorCode::ResourceExhausted).then_some(BUSY_RETRY_SECONDS));
         let header = wait.map(|it| (header::RETRY_AFTER, it.into()));
@@ -34,7 +35,7 @@ impl From<Error> for ErrorResponse {
 }
 
 impl ErrorResponse {
-    /// 401: the key is missing or invalid, without telling which.
+    /// 401: the key is missing or invalid; the response does not say which.
     pub(crate) fn unauthenticated() -> ErrorResponse {
         let error = Error::new(ErrorCode::PermissionDenied, "this daemon requires a key")
             .hint("send `Authorization: Bearer KEY`; on its machine, `vic bridge` shows where the key is stored");
@@ -47,7 +48,7 @@ impl ErrorResponse {
         }
     }
 
-    /// 401: the key was revoked during the request.
+    /// 401: the key was revoked while the request was running.
     pub(crate) fn revoked() -> ErrorResponse {
         let refusal = ErrorResponse::unauthenticated();
         let error = Error::new(ErrorCode::PermissionDenied, "the key no longer grants this")
@@ -55,19 +56,19 @@ impl ErrorResponse {
         ErrorResponse { error: Box::new(error), ..refusal }
     }
 
-    /// 429: rate limit of a key at an address; retry after `wait`.
+    /// 429: a key exceeded its rate limit at an address; the client may retry after `wait`.
     pub(crate) fn rate_limited(limit: u32, wait: Duration) -> ErrorResponse {
         let message = format!("more than {limit} requests in 60 seconds");
         ErrorResponse::retry_later(message, wait, "VIC_BRIDGE_RATE_LIMIT_PER_MIN sets the limit")
     }
 
-    /// 429: rate limit of public requests of an address.
+    /// 429: an address exceeded the rate limit of requests without a key.
     pub(crate) fn public_rate_limited(rate: u32, wait: Duration) -> ErrorResponse {
         let message = format!("more than {rate} requests per second without a key");
         ErrorResponse::retry_later(message, wait, "poll at most once a second, or send a key")
     }
 
-    /// 429: too many invalid keys of an address.
+    /// 429: an address sent too many invalid keys.
     pub(crate) fn too_many_invalid_keys(wait: Duration) -> ErrorResponse {
         ErrorResponse::retry_later(
             "too many invalid keys".into(),
@@ -83,7 +84,7 @@ impl ErrorResponse {
         ErrorResponse { header: Some((header::RETRY_AFTER, seconds.into())), ..ErrorResponse::from(error) }
     }
 
-    /// 415: the body is not JSON.
+    /// 415: the body is not declared as JSON.
     pub(crate) fn media_type() -> ErrorResponse {
         let error = Error::invalid("unsupported media type of the body").hint("send `content-type: application/json`");
         ErrorResponse {
@@ -94,12 +95,12 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns whether the body was too large.
+    /// Returns whether this is the error for a body that is too large.
     pub(crate) fn is_payload_too_large(&self) -> bool {
         self.status == StatusCode::PAYLOAD_TOO_LARGE
     }
 
-    /// 413: the body is too large.
+    /// 413: the body is larger than `limit` bytes.
     pub(crate) fn payload_too_large(limit: usize) -> ErrorResponse {
         let error = Error::new(ErrorCode::ResourceExhausted, format!("the body is longer than {limit} bytes"))
             .hint("VIC_BRIDGE_MAX_BODY_BYTES sets the limit");
@@ -111,7 +112,7 @@ impl ErrorResponse {
         }
     }
 
-    /// 408: the body was incomplete after `limit`.
+    /// 408: the body was not complete within `limit`.
     pub(crate) fn request_timeout(limit: Duration) -> ErrorResponse {
         let message = format!("the body was not complete after {} s", limit.as_secs());
         let error = Error::new(ErrorCode::DeadlineExceeded, message).hint("send the whole body at once");
@@ -123,7 +124,7 @@ impl ErrorResponse {
         }
     }
 
-    /// 405: the path does not support this method; axum adds the supported ones.
+    /// 405: the path does not support this method; axum adds the header with the supported methods.
     pub(crate) fn method_not_allowed() -> ErrorResponse {
         let error = Error::invalid("this path does not support this method").hint("`GET /` lists paths and methods");
         ErrorResponse {
@@ -134,8 +135,8 @@ impl ErrorResponse {
         }
     }
 
-    /// Converts the error to a gRPC response. Intermediaries such as browsers read the HTTP status, so 403 is set there
-    /// too.
+    /// Converts the error to a gRPC response. A 403 is also set as the HTTP status, because browsers and other
+    /// intermediaries read only that.
     pub(crate) fn into_grpc(self) -> Response {
         let status = match self.status {
             StatusCode::UNAUTHORIZED => tonic::Status::unauthenticated(self.error.message.clone()),
@@ -145,19 +146,19 @@ impl ErrorResponse {
         if self.status == StatusCode::FORBIDDEN {
             *response.status_mut() = self.status;
         }
-        // Replaces the header of the same name that the status may have set.
+        // Replaces the header if the gRPC status has set one of the same name.
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, value);
         }
         response
     }
 
-    /// Returns the error, where no response can be sent.
+    /// Returns the error itself, for use where no response can be sent.
     pub(crate) fn into_error(self) -> Error {
         *self.error
     }
 
-    /// Returns the JSON body.
+    /// Returns the JSON body of the response.
     pub(crate) fn body(&self) -> serde_json::Value {
         let Error { message, field, hint, .. } = &*self.error;
         json!({"error": {"code": self.code, "message": message, "field": field, "hint": hint}})

@@ -1,4 +1,4 @@
-//! File lists and file contents.
+//! HTTP handlers for lists of files, and for the text of a file.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -9,7 +9,7 @@ use crate::serve::http::body;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
 use crate::serve::validate;
 
-/// `POST /v1/files`: files by metadata.
+/// `POST /v1/files`: lists files by metadata.
 pub(crate) async fn files(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: FilesRequest = body::parse_json(&bridge, request).await?;
     let (filter, limit) = validate::files(&request).await?;
@@ -17,7 +17,7 @@ pub(crate) async fn files(State(bridge): SharedState, Extension(caller): CallerE
     json_response(StatusCode::OK, &FilePage { total, files: files.iter().map(FileEntry::from).collect() })
 }
 
-/// `POST /v1/read`: a part of the text of a file.
+/// `POST /v1/read`: returns a part of the text of a file.
 pub(crate) async fn read(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: ReadRequest = body::parse_json(&bridge, request).await?;
     let max_chars = validate::read(&request)?;

@@ -1,4 +1,4 @@
-//! Health, status and metrics of the daemon.
+//! HTTP handlers for health, status and metrics of the daemon.
 
 use axum::Extension;
 use axum::extract::State;
@@ -10,46 +10,47 @@ use serde::Serialize;
 use crate::model::display_path;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
 
-/// Health of the daemon. Public, in part.
+/// Body of `GET /health`. Without a key, only some fields are set.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
-    /// Always `ok`: the daemon is running.
+    /// Always `ok`, which means that the daemon is running.
     status: &'static str,
-    /// Whether there is a problem.
+    /// Whether the daemon has a problem.
     degraded: bool,
-    /// The problems with their fixes; null without a key.
+    /// The problems, each with its fix; null without a key.
     problems: Option<Vec<String>>,
-    /// Version of vic.
+    /// Version of the daemon.
     version: String,
     /// Whether `/v1/*`, `/mcp` and gRPC over TCP require a key.
     auth_enabled: bool,
     /// Whether the index can answer questions.
     index_ready: bool,
-    /// Whether any file is known.
+    /// Whether the catalog contains any file.
     meta_present: bool,
-    /// Chunks in the index; null while no file is known. Like every number and path, null without a key.
+    /// Number of chunks in the index; null if the catalog contains no file. Null without a key, like all numbers and
+    /// paths.
     chunk_rows_indexed: Option<u64>,
-    /// The embedding model and its backend.
+    /// Name of the embedding model and its backend.
     embed_model: Option<String>,
-    /// Backend of the vector store.
+    /// Name of the vector store's backend.
     vector_backend: Option<String>,
-    /// The roots, joined by `:`; null when there is none.
+    /// The roots, joined by `:`; null if there is none.
     warehouse_root_indexed: Option<String>,
-    /// Directory of the index.
+    /// Directory of the index on disk.
     db_path: Option<String>,
-    /// Dimension of the vectors.
+    /// Dimension of the vectors in the index.
     dimension: u32,
-    /// Files in the index.
+    /// Number of files in the index.
     files_indexed: Option<u64>,
-    /// Files waiting to be read.
+    /// Number of files waiting to be read.
     files_pending: Option<u64>,
-    /// Data that may leave the machine.
+    /// Which data may leave the machine.
     privacy_mode: crate::model::PrivacyMode,
 }
 
-/// `GET /health`.
+/// `GET /health`: returns the health of the daemon, with details only for callers with a key.
 pub(crate) async fn health(State(bridge): SharedState, caller: Option<CallerExtension>) -> Reply {
-    // Without a key, the response shows whether all is well, and nothing that depends on the files.
+    // Without a key, the response shows only whether there is a problem, and nothing that depends on the files.
     let asker = caller.map(|Extension(it)| it);
     let status = match &asker {
         Some(asker) => asker.unqueued_status().await?,
@@ -81,13 +82,13 @@ pub(crate) async fn health(State(bridge): SharedState, caller: Option<CallerExte
     )
 }
 
-/// `GET /metrics`: metrics of the whole daemon for Prometheus, for its owner only.
+/// `GET /metrics`: returns the metrics of the daemon for Prometheus. Only for the owner.
 pub(crate) async fn metrics(Extension(caller): CallerExtension) -> Reply {
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((kind, caller.metrics().await?).into_response())
 }
 
-/// `GET /v1/status`.
+/// `GET /v1/status`: returns the state of the daemon and the index.
 pub(crate) async fn status(Extension(caller): CallerExtension) -> Reply {
     json_response(StatusCode::OK, &caller.service().status().await?.with_printable_paths())
 }

@@ -1,4 +1,4 @@
-//! Index jobs: start, status and events; sync, pause and resume.
+//! HTTP handlers for index jobs (start, status, events) and for sync, pause and resume.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::serve::http::state::{CallerExtension, HttpState, Reply, SharedState, 
 use crate::serve::http::{body, sse};
 use crate::serve::{streams, validate};
 
-/// Response to an accepted job.
+/// Body of the response to an accepted index job.
 #[derive(Debug, Serialize)]
 struct Accepted<'a> {
     status: &'static str,
@@ -27,14 +27,14 @@ struct JobQuery {
     job_id: String,
 }
 
-/// `POST /v1/index/start`: 202 and the id of the job.
+/// `POST /v1/index/start`: starts an index job; responds with 202 and the id of the job.
 pub(crate) async fn start(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: IndexStart = body::parse_json(&bridge, request).await?;
     let job = caller.service().start_index(bridge.index_request(request, caller.scope()).await?).await?;
     json_response(StatusCode::ACCEPTED, &Accepted { status: "accepted", job_id: &job.job_id })
 }
 
-/// `POST /v1/sync`: responds once every earlier change is searchable.
+/// `POST /v1/sync`: responds when all changes made before the request are searchable.
 pub(crate) async fn sync(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: SyncRequest = body::parse_or_default(&bridge, request).await?;
     validate::sync(&request)?;
@@ -53,13 +53,13 @@ pub(crate) async fn resume(Extension(caller): CallerExtension, _: Request) -> Re
     json_response(StatusCode::OK, &caller.service().resume().await?)
 }
 
-/// `GET /v1/index/status?job_id=`: the current snapshot of the job.
+/// `GET /v1/index/status?job_id=`: returns the current snapshot of a job.
 pub(crate) async fn status(Extension(caller): CallerExtension, request: Request) -> Reply {
     let JobQuery { job_id } = body::parse_query(&request)?;
     json_response(StatusCode::OK, &JobReport::from(caller.service().job(&job_id).await?))
 }
 
-/// `GET /v1/index/events?job_id=`: snapshots until the job has ended.
+/// `GET /v1/index/events?job_id=`: streams the snapshots of a job as events until it has ended.
 pub(crate) async fn events(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let JobQuery { job_id } = body::parse_query(&request)?;
     let snapshots = streams::job_stream(&*caller.service(), &job_id, bridge.shutdown.clone()).await?;
@@ -70,12 +70,13 @@ pub(crate) async fn events(State(bridge): SharedState, Extension(caller): Caller
 }
 
 impl HttpState {
-    /// Converts a request for the service. `db_path` must be the index of this daemon; each index has its own daemon.
+    /// Converts the request for the service. Fails if `db_path` is not the index of this daemon, as each index has its
+    /// own daemon.
     async fn index_request(&self, request: IndexStart, scope: &Scope) -> Result<IndexRequest> {
         if let Some(wanted) = request.db_path.as_deref()
             && resolve_or_keep(Path::new(wanted)).await != resolve_or_keep(&self.db_path).await
         {
-            // Only the owner may learn the path.
+            // Names the path of the index only to the owner; other callers may not learn it.
             let own = if scope.is_all() { format!(", `{}`", self.db_path.display()) } else { String::new() };
             return Err(Error::invalid(format!("`{wanted}` is not the index of this daemon{own}"))
                 .field("db_path")

@@ -1,5 +1,5 @@
-//! Memory limit for incoming gRPC messages and HTTP bodies, which arrive before admission control. gRPC messages also have
-//! a timeout.
+//! Limits the memory for incoming gRPC messages and HTTP bodies, because they arrive before admission control. gRPC
+//! messages also have a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,25 @@ use tonic::Status;
 use crate::error::{Error, ErrorCode};
 use crate::proto::{MAX_LLM_REQUEST, MAX_REQUEST, grpc_status};
 
-/// Timeout of a message.
+/// A gRPC message must be complete within this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Maximum size of a small message: more than any question, job or list of texts.
+/// Maximum size of a message that counts as small, in bytes: larger than any question, job or list of texts.
 const SMALL_MESSAGE: usize = 1 << 20;
 
-/// Maximum bytes of all small and of all large messages at a time. Large ones cannot use up the budget of the small ones.
+/// Maximum total bytes of all small messages, and of all large messages, at one time. Separate, so that large messages
+/// cannot use up the budget of the small ones.
 const SMALL_BUDGET: usize = 128 << 20;
 const LARGE_BUDGET: usize = 256 << 20;
 
-/// Memory budget of all incoming messages and bodies. Cheap to clone.
+/// Memory budget for all incoming messages and bodies. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct MessageBudget {
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
-/// Memory held by one message; released on drop.
+/// Memory that one message has reserved in the budget; released on drop.
 pub(crate) struct MessageMemory {
     room: MessageBudget,
     max_length: usize,
@@ -40,23 +41,23 @@ pub(crate) struct MessageMemory {
 }
 
 impl MessageBudget {
-    /// Creates a budget with room for at least two HTTP bodies of maximum size.
+    /// Creates a budget that suffices for at least two HTTP bodies of maximum size.
     pub(crate) fn new(max_body: usize) -> MessageBudget {
         MessageBudget::with_budgets(SMALL_BUDGET, LARGE_BUDGET.max(2 * max_body))
     }
 
-    /// Creates a budget of these numbers of bytes.
+    /// Creates a budget with these numbers of bytes for small and for large messages.
     pub(crate) fn with_budgets(small: usize, large: usize) -> MessageBudget {
         MessageBudget { small: Arc::new(Semaphore::new(small)), large: Arc::new(Semaphore::new(large)) }
     }
 
-    /// Starts to account for a message of at most `most` bytes.
+    /// Returns an empty reservation for a message of at most `most` bytes.
     pub(crate) fn hold(&self, most: usize) -> MessageMemory {
         MessageMemory { room: self.clone(), max_length: most, length: 0, parts: Vec::new() }
     }
 
-    /// Returns the request with a body that ends after the timeout, and fails if the memory limit is reached. Use
-    /// `may_be_large` for graphs and images. `refused` is called for a message that is too large.
+    /// Returns the request with a body that fails after the timeout, or when the memory limit is reached. `may_be_large`
+    /// allows the size of graphs and images. Calls `refused` if the message is too large.
     pub(crate) fn limit_request(
         &self,
         request: Request,
@@ -71,7 +72,7 @@ impl MessageBudget {
                 let bytes: Bytes = bytes?;
                 if held.length == 0 && announced_length(&bytes).is_some_and(|it| it > longest) {
                     refused();
-                    // Without a retry time: it would be too large again.
+                    // Sets no retry time, because the message would be too large again.
                     return Err(Status::resource_exhausted(too_large_message(longest)).into());
                 }
                 held.grow(bytes.len()).map_err(grpc_status::from_error)?;
@@ -81,8 +82,8 @@ impl MessageBudget {
     }
 }
 
-/// Returns the length in the header of a gRPC message, after the compression byte. tonic checks it too, but reports
-/// `OUT_OF_RANGE`, which also stands for an invalid number.
+/// Returns the length in the header of a gRPC message, which follows the compression byte. tonic checks the length too,
+/// but reports `OUT_OF_RANGE`, which also stands for an invalid number.
 fn announced_length(first: &[u8]) -> Option<usize> {
     let length = first.get(1..5)?.try_into().ok()?;
     usize::try_from(u32::from_be_bytes(length)).ok()
@@ -93,10 +94,10 @@ fn too_large_message(most: usize) -> String {
 }
 
 impl MessageMemory {
-    /// Accounts for `by` more bytes.
+    /// Reserves `by` more bytes for the message.
     ///
     /// # Errors
-    /// `ResourceExhausted`: the message is too large, or the budget is used up.
+    /// `ResourceExhausted` if the message is too large, or the budget is used up.
     pub(crate) fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.length += by;
         if self.length > self.max_length {
@@ -105,7 +106,7 @@ impl MessageMemory {
         let room = if self.length <= SMALL_MESSAGE { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(by).map_err(Error::internal)?;
         let part = room.clone().try_acquire_many_owned(bytes).map_err(|_| {
-            Error::new(ErrorCode::ResourceExhausted, "busy: too much data at once").hint("try again in a second")
+            Error::new(ErrorCode::ResourceExhausted, "busy: too much request data").hint("try again in a second")
         })?;
         match self.parts.last_mut().filter(|it| Arc::ptr_eq(it.semaphore(), room)) {
             Some(last) => last.merge(part),
@@ -119,7 +120,7 @@ impl MessageMemory {
 mod tests {
     use super::*;
 
-    /// Returns the received length of a message, or the error message.
+    /// Returns how many bytes of a message were received, or the error message.
     async fn came(messages: &MessageBudget, length: usize, may_be_large: bool) -> Result<usize, String> {
         let request = Request::new(Body::from_stream(futures::stream::iter(pieces(length))));
         let mut body = messages.limit_request(request, may_be_large, || ()).into_body().into_data_stream();
@@ -130,7 +131,7 @@ mod tests {
         Ok(length)
     }
 
-    /// Returns the error message for the client.
+    /// Returns the error message that the client gets.
     fn told(error: axum::Error) -> String {
         let status = tonic::Status::from_error(error.into());
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
@@ -171,7 +172,7 @@ mod tests {
         assert!(came(&messages, MAX_REQUEST + 1, false).await.unwrap_err().contains("larger than 4 MiB"));
         assert_eq!(came(&messages, 8 * SMALL_MESSAGE, true).await, Ok(8 * SMALL_MESSAGE));
         assert!(came(&messages, 10 * SMALL_MESSAGE, true).await.unwrap_err().contains("busy"));
-        // An incomplete message holds its memory.
+        // Keeps a message incomplete, so that its memory stays reserved.
         let waits = futures::stream::iter(pieces(8 * SMALL_MESSAGE)).chain(futures::stream::pending());
         let request = messages.limit_request(Request::new(Body::from_stream(waits)), true, || ());
         let mut body = request.into_body().into_data_stream();

@@ -1,8 +1,8 @@
-//! HTTP API for programs without gRPC, on the same TCP port: thin adapters over [`crate::serve::Service`], JSON in and out.
+//! The HTTP API, on the same TCP port as gRPC: thin adapters over [`crate::serve::Service`], with JSON bodies.
 //!
-//! [`router()`] lists the paths. Every request first passes [`auth`]: host and origin, then the key, then the rate limit.
-//! [`auth`] adds the `AuthorizedService` to the request, the only way for a handler to reach a service. [`body`] checks sizes
-//! and types of bodies, [`crate::serve::validate`] checks values, the service does the rest. Every error response is an
+//! [`router()`] lists the paths. Each request first passes [`auth`]: host and origin, then the key, then the rate limit.
+//! [`auth`] adds an `AuthorizedService` to the request, the only way for a handler to reach a service. [`body`] checks
+//! sizes and types, [`crate::serve::validate`] checks values, the service does everything else. Each error response is an
 //! [`error_response::ErrorResponse`]. gRPC requests pass the same checks; their routes are those of the Unix socket.
 
 mod ask;

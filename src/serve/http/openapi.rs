@@ -1,4 +1,4 @@
-//! The OpenAPI document, generated from the list of paths and the request and response types.
+//! Generates the OpenAPI document from the list of HTTP operations and from the types of their requests and responses.
 
 use std::sync::LazyLock;
 
@@ -18,21 +18,21 @@ use crate::serve::http::health::Health;
 use crate::serve::http::state::{Reply, json_response as reply};
 use crate::verbs::{MANAGEMENT_CALLS, VERBS, Verb};
 
-/// An operation of the document.
+/// One HTTP operation in the OpenAPI document.
 struct Operation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
     request: Option<SchemaFn>,
-    /// Status of success, with its schema.
+    /// Status code of a successful response, with the schema of its body.
     response: (u16, Option<SchemaFn>),
-    /// Whether it can respond with events.
+    /// Whether the operation can respond with server-sent events.
     events: bool,
-    /// Whether it takes `job_id` in the query.
+    /// Whether the operation has the query parameter `job_id`.
     job: bool,
-    /// Whether its path has a corpus verb.
+    /// Whether the path of the operation contains a corpus verb.
     verb: bool,
-    /// Whether it responds with plain text.
+    /// Whether the operation responds with plain text.
     text: bool,
 }
 
@@ -42,12 +42,12 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-/// Any corpus request; each verb also has its own path.
+/// Returns a schema that accepts the request of any corpus verb, for the path with the verb as a parameter.
 fn corpus_request(_: &mut SchemaGenerator) -> Value {
     json!({"anyOf": all_verbs().map(|it| component_reference(it.name, "request")).collect::<Vec<_>>()})
 }
 
-/// Any corpus response.
+/// Returns a schema that accepts the response of any corpus verb, for the path with the verb as a parameter.
 fn corpus_response(_: &mut SchemaGenerator) -> Value {
     json!({"anyOf": all_verbs().map(|it| component_reference(it.name, "response")).collect::<Vec<_>>()})
 }
@@ -56,12 +56,12 @@ fn all_verbs() -> impl Iterator<Item = &'static Verb> {
     VERBS.iter().chain(MANAGEMENT_CALLS)
 }
 
-/// Returns a verb as written in a path.
+/// Returns the name of a verb as written in a URL path.
 fn verb_in_path(verb: &str) -> String {
     verb.to_lowercase().replace('_', "-")
 }
 
-/// Returns the component name of a verb's schema.
+/// Returns the name of the component that holds the request or response schema of a verb.
 fn component_name(verb: &str, which: &str) -> String {
     format!("Corpus.{}.{which}", verb_in_path(verb))
 }
@@ -70,7 +70,7 @@ fn component_reference(verb: &str, which: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{}", component_name(verb, which))})
 }
 
-/// Returns the published corpus schemas as components, with their references rewritten.
+/// Returns the published schemas of the corpus API as components, with their references rewritten to these components.
 fn corpus_schemas() -> Map<String, Value> {
     let mut parts = Map::new();
     for verb in all_verbs() {
@@ -101,7 +101,7 @@ fn rewrite_references(value: &mut Value) {
     }
 }
 
-/// Returns the operation of one verb.
+/// Returns the operation of one corpus verb, which has its own path.
 fn verb_operation_json(verb: &Verb) -> Value {
     let answer = json_content(component_reference(verb.name, "response"));
     let told = |text: &str| json!({"description": text, "content": answer});
@@ -110,7 +110,7 @@ fn verb_operation_json(verb: &Verb) -> Value {
         "summary": format!("{}: use it {}", verb.name, verb.when),
         "requestBody": {"required": true, "content": json_content(component_reference(verb.name, "request"))},
         "responses": {
-            "200": told("Done"), "202": told("The work continues in a job"), "default": told("Why it was refused"),
+            "200": told("Done"), "202": told("The work continues in a job"), "default": told("Why the call was refused"),
         },
         "security": [{"key": []}],
     }})
@@ -218,13 +218,13 @@ const OPERATIONS: &[Operation] = &[
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(build_document);
 
-/// `GET /openapi.json`.
+/// `GET /openapi.json`: returns the OpenAPI document.
 pub(crate) async fn document() -> Reply {
     let response: Response = reply(StatusCode::OK, &*DOCUMENT)?;
     Ok(response)
 }
 
-/// `GET /`.
+/// `GET /`: returns the version of the daemon, and a list of the paths.
 pub(crate) async fn root() -> Reply {
     reply(
         StatusCode::OK,
@@ -238,7 +238,7 @@ pub(crate) async fn root() -> Reply {
     )
 }
 
-/// Returns every path with its method and summary.
+/// Returns the method, path and summary of each operation.
 fn path_summaries() -> Value {
     let line = |it: &Operation| (format!("{} {}", it.method.to_uppercase(), it.path), json!(it.summary));
     Value::Object(OPERATIONS.iter().map(line).collect())
@@ -272,8 +272,8 @@ fn build_document() -> Value {
             "schemas": schemas,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
             "responses": {
-                "Refused": {"description": "Why it was refused or failed", "content": json_content(error_schema())},
-                "Full": {"description": "The disk is full, or at its reserve", "content": json_content(error_schema())},
+                "Refused": {"description": "The request was refused or failed", "content": json_content(error_schema())},
+                "Full": {"description": "Too little free space on disk", "content": json_content(error_schema())},
             },
         },
     })
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
     use crate::verbs::VERB_NAMES;
 
-    /// Collects every `$ref` of a value.
+    /// Collects all `$ref` values in a JSON value.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {

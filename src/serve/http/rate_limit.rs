@@ -1,11 +1,11 @@
-//! Rate limits by address: a sliding window, and a token bucket. Many people may share one address, so the window counts
-//! each key at an address separately.
+//! Rate limits for clients by IP address: a sliding window, and a token bucket. Many people may share one address, so the
+//! sliding window counts the requests of each key at an address separately.
 //!
 //! The sliding window limits expensive requests. It stores the time of each admitted request for 60 seconds, so that no
-//! boundary lets twice the limit through. Rejected requests do not count, so a client that waits as told is admitted.
-//! Memory is bounded by the limit and by [`MAX_CLIENTS`].
+//! 60 seconds admit more than the limit. Rejected requests do not count, so that a client that waits as told is admitted.
+//! The limit and [`MAX_CLIENTS`] bound its memory.
 //!
-//! The [`TokenBucket`] limits public requests: more than any monitor needs, and cheap.
+//! The [`TokenBucket`] limits public requests, which are cheap; its rate is higher than any monitor needs.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 
 use crate::model::Principal;
 
-/// Length of the window.
+/// Length of the sliding window.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Maximum number of clients in memory; beyond it, the one that was idle longest is dropped.
+/// Maximum number of clients whose requests are remembered; beyond it, the client that was idle longest is forgotten.
 const MAX_CLIENTS: usize = 1_024;
 
-/// Sliding window rate limit.
+/// Limits requests of a key at an address by a sliding window of 60 seconds.
 pub(crate) struct SlidingWindow {
     limit: u32,
     clients: Mutex<HashMap<Client, VecDeque<Instant>>>,
 }
 
-/// An address, and the holder of a key there.
+/// A client: an IP address, and the holder of a key that it uses.
 type Client = (IpAddr, Principal);
 
 impl SlidingWindow {
-    /// Allows `limit` requests of each key at each address in any 60 seconds; 0 is unlimited.
+    /// Admits at most `limit` requests of each key at each address in any 60 seconds; 0 means unlimited.
     pub(crate) fn new(limit: u32) -> SlidingWindow {
         SlidingWindow { limit, clients: Mutex::default() }
     }
@@ -39,7 +39,7 @@ impl SlidingWindow {
         self.limit
     }
 
-    /// Counts a request, or returns the time to wait until one is admitted.
+    /// Admits and counts a request, or returns how long the client must wait.
     pub(crate) fn admit(&self, peer: IpAddr, holder: &Principal, now: Instant) -> Result<(), Duration> {
         if self.limit == 0 {
             return Ok(());
@@ -63,30 +63,30 @@ impl SlidingWindow {
     }
 }
 
-/// Token bucket rate limit for each address.
+/// Limits the rate of requests of each address by a token bucket.
 pub(crate) struct TokenBucket {
-    /// Interval between requests at the full rate.
+    /// Interval between two requests at the full rate.
     interval: Duration,
-    /// Maximum saved-up time.
+    /// Maximum time that an idle client saves up for a burst.
     burst: Duration,
     rate: u32,
-    /// By address: when its admitted requests would all have been due at the full rate.
+    /// For each address: when its admitted requests would all have been due at the full rate.
     clients: Mutex<HashMap<IpAddr, Instant>>,
 }
 
 impl TokenBucket {
-    /// Allows `rate` requests per second, with bursts of `burst`.
+    /// Admits `rate` requests per second, and bursts of `burst` requests.
     pub(crate) fn new(rate: u32, burst: u32) -> TokenBucket {
         let interval = Duration::from_secs(1) / rate.max(1);
         TokenBucket { interval, burst: interval * burst.saturating_sub(1), rate, clients: Mutex::default() }
     }
 
-    /// Returns the requests per second.
+    /// Returns the admitted number of requests per second.
     pub(crate) fn rate(&self) -> u32 {
         self.rate
     }
 
-    /// Counts a request, or returns the time to wait until one is admitted.
+    /// Admits and counts a request, or returns how long the client must wait.
     pub(crate) fn admit(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let client = rate_limited_address(peer);
@@ -96,7 +96,7 @@ impl TokenBucket {
             return Err(wait);
         }
         if !clients.contains_key(&client) && clients.len() >= MAX_CLIENTS {
-            // A client with a full bucket is equal to a new one.
+            // Forgets clients whose bucket is full, because they are treated like new ones.
             clients.retain(|_, due| *due > now);
             let idlest = clients.iter().min_by_key(|(_, due)| **due).map(|(client, _)| *client);
             idlest.filter(|_| clients.len() >= MAX_CLIENTS).map(|it| clients.remove(&it));
@@ -106,7 +106,8 @@ impl TokenBucket {
     }
 }
 
-/// Returns the rate limited address: for IPv6 its /64 network, as a client usually controls all of it.
+/// Returns the address that requests are counted for: for IPv6 its /64 network, because a client usually controls all of
+/// it.
 fn rate_limited_address(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -116,7 +117,7 @@ fn rate_limited_address(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Drops the times that are outside the window.
+/// Removes the times of requests that are older than the sliding window.
 fn drop_expired(moments: &mut VecDeque<Instant>, now: Instant) {
     while moments.front().is_some_and(|first| now.saturating_duration_since(*first) >= WINDOW) {
         moments.pop_front();
@@ -142,7 +143,7 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const OWNER: Principal = Principal::Owner;
 
-    /// Returns which of the requests at these seconds are admitted.
+    /// Returns which of the requests sent at these seconds are admitted.
     fn check(limit: u32, seconds: &[u64]) -> Vec<bool> {
         let (window, begin) = (SlidingWindow::new(limit), Instant::now());
         seconds.iter().map(|it| window.admit(HERE, &OWNER, begin + Duration::from_secs(*it)).is_ok()).collect()

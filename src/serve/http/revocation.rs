@@ -1,6 +1,6 @@
-//! Ends responses when their key is revoked: answer events, job progress or model output, on every protocol of the TCP
-//! port and without help of the handlers. Each protocol marks the response as incomplete, so that no client takes a part
-//! for the whole.
+//! Ends responses whose key is revoked while they are sent: answer events, job progress or model output, on every
+//! protocol of the TCP port and without code in the handlers. Each protocol marks such a response as incomplete, so that
+//! no client takes a part for the whole.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use hyper::body::{Frame, SizeHint};
 use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::sse;
 
-/// Completes when the key is revoked.
+/// A future that completes when the key is revoked.
 type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs a handler while the key is valid. After revocation, a pending response becomes an error. A streamed response ends:
-/// gRPC with UNAUTHENTICATED, events with an error event, any other with a broken connection.
+/// Runs a handler until the key is revoked. Then a response that has not started becomes an error, and a streamed
+/// response ends: gRPC with UNAUTHENTICATED, server-sent events with an error event, any other with a broken connection.
 pub(crate) async fn end_on_revocation(
     revoked: impl Future<Output = ()> + Send + 'static,
     is_grpc: bool,
@@ -33,7 +33,7 @@ pub(crate) async fn end_on_revocation(
             return if is_grpc { refusal.into_grpc() } else { refusal.into_response() };
         }
     };
-    // A buffered response is complete and only needs to be sent.
+    // Returns a buffered response unchanged, because it is complete and only needs to be sent.
     if response.body().size_hint().exact().is_some() {
         return response;
     }
@@ -45,10 +45,10 @@ pub(crate) async fn end_on_revocation(
     response.map(|body| Body::new(RevocableBody { body: Some(body), revoked, form }))
 }
 
-/// Format of a streamed response, which decides how it is ended.
+/// Format of a streamed response, which determines how it ends when the key is revoked.
 #[derive(Clone, Copy)]
 enum StreamFormat {
-    /// gRPC messages, then trailers.
+    /// gRPC: messages, then trailers with the status.
     Grpc,
     /// Server-sent events.
     Events,
@@ -57,21 +57,21 @@ enum StreamFormat {
 }
 
 impl StreamFormat {
-    /// Returns the last frame, in place of the rest.
+    /// Returns the frame that ends the response in place of its remaining frames.
     fn final_frame(self) -> Result<Frame<Bytes>, axum::Error> {
         let refusal = ErrorResponse::revoked();
         match self {
             StreamFormat::Grpc => Ok(Frame::trailers(grpc_trailers(refusal))),
             StreamFormat::Events => Ok(Frame::data(sse::final_error_event(&refusal))),
-            // HTTP/1.1 closes before the final chunk, HTTP/2 resets the stream.
+            // The error makes HTTP/1.1 close the connection before the final chunk, and HTTP/2 reset the stream.
             StreamFormat::Bytes => Err(axum::Error::new(refusal.into_error())),
         }
     }
 }
 
-/// A streamed response body that ends on revocation.
+/// Body of a streamed response, which ends when the key is revoked.
 struct RevocableBody {
-    /// `None` after revocation: dropping the body cancels the work behind it.
+    /// The body of the response; `None` after the revocation, because dropping it cancels the work that produces it.
     body: Option<Body>,
     revoked: Revoked,
     form: StreamFormat,
@@ -96,12 +96,12 @@ impl HttpBody for RevocableBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // The body may end early.
+        // Reports no length, because the body may end early.
         SizeHint::default()
     }
 }
 
-/// Returns the trailers of a gRPC error.
+/// Returns the trailers that report this error over gRPC.
 fn grpc_trailers(refusal: ErrorResponse) -> HeaderMap {
     let (head, _) = refusal.into_grpc().into_parts();
     head.headers
@@ -128,8 +128,8 @@ mod tests {
     const EVENTS: &str = "text/event-stream";
     const BYTES: &str = "text/csv";
 
-    /// Returns a response of this type with one chunk and no end, the trigger of the revocation, and a receiver that fails
-    /// when the response is dropped.
+    /// Starts a streamed response of this media type. Returns its body with one chunk and no end, a sender that revokes
+    /// the key, and a receiver that fails when the response is dropped.
     async fn begun(kind: &'static str) -> (Body, oneshot::Sender<()>, oneshot::Receiver<()>) {
         let (revoke, revoked) = oneshot::channel::<()>();
         let (held, dropped) = oneshot::channel::<()>();
@@ -147,7 +147,7 @@ mod tests {
         std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
     }
 
-    /// Returns the last frame of such a response when its key is revoked.
+    /// Returns the last frame of a streamed response of this media type after its key is revoked.
     async fn last(kind: &'static str) -> Result<Frame<Bytes>, axum::Error> {
         let (mut body, revoke, dropped) = begun(kind).await;
         assert_eq!(next(&mut body).await.unwrap().unwrap().into_data().unwrap(), "first");

@@ -1,4 +1,4 @@
-//! The routes of the TCP port.
+//! The routes of the TCP port: HTTP, MCP and gRPC.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::serve::http::{ask, body, corpus, files, health, index, openapi, table
 use crate::serve::mcp;
 use crate::serve::metrics::RejectionReason;
 
-/// Returns the router of the TCP port.
+/// Returns the router of the TCP port, with all checks of requests as layers.
 pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
     let grpc = grpc.prepare().into_axum_router();
     let (messages, desk) = (bridge.message_budget.clone(), bridge.desk.clone());
@@ -66,7 +66,7 @@ pub(crate) fn router(bridge: Arc<HttpState>, grpc: Routes) -> Router {
         .with_state(bridge)
 }
 
-/// Returns whether a request may be large: a graph of the owner, or images for a model.
+/// Returns whether a gRPC request may be large: a graph sent by the owner, or images sent to a model.
 fn may_be_large(request: &Request) -> bool {
     let service = request.uri().path().split('/').nth(1).unwrap_or_default();
     let is_owner = || request.extensions().get::<AuthorizedService>().is_some_and(AuthorizedService::is_owner);

@@ -1,4 +1,4 @@
-//! Server-sent events: the streams of [`crate::serve::streams`] for clients that accept `text/event-stream`.
+//! Server-sent events: sends the streams of [`crate::serve::streams`] to clients that accept `text/event-stream`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::serve::http::error_response::ErrorResponse;
 
-/// Interval of keepalive comments on an idle stream. Proxies time out after 30 to 60 seconds.
+/// Interval of keepalive comments on an idle stream, because proxies close streams that are idle for 30 to 60 seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Returns whether the client accepts events.
+/// Returns whether the client accepts server-sent events.
 pub(crate) fn accepts_events(request: &Request) -> bool {
     let accepts = |it: &header::HeaderValue| it.to_str().is_ok_and(|it| it.contains("text/event-stream"));
     request.headers().get_all(header::ACCEPT).iter().any(accepts)
 }
 
-/// Returns whether a response is an event stream.
+/// Returns whether a response is a stream of server-sent events.
 pub(crate) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     kind.is_some_and(|it| it.starts_with("text/event-stream"))
 }
 
-/// Returns the raw error event that ends a stream.
+/// Returns the encoded error event that ends a stream.
 pub(crate) fn final_error_event(refusal: &ErrorResponse) -> Bytes {
     format!("event: error\ndata: {}\n\n", refusal.body()).into()
 }
 
-/// Builds an event with a name and JSON data.
+/// Builds a server-sent event with a name and JSON data.
 pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
     match serde_json::to_string(data) {
         Ok(json) => Event::default().event(name).data(json),
@@ -42,7 +42,8 @@ pub(crate) fn event(name: &str, data: &impl Serialize) -> Event {
     }
 }
 
-/// Builds a stream of events. It ends after the first error, which is also an event, and when the client disconnects.
+/// Builds a response that streams items as events. Ends after the first error, which is also sent as an event, or when
+/// the client disconnects.
 pub(crate) fn stream<T: Send + 'static>(
     items: BoxStream<'static, Result<T>>,
     tell: impl Fn(T) -> Event + Send + 'static,

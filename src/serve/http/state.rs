@@ -1,4 +1,4 @@
-//! The state that the handlers share, their arguments and their replies.
+//! The state that the HTTP handlers share, and the types of their arguments and replies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,15 +24,16 @@ use crate::serve::http::error_response::ErrorResponse;
 use crate::serve::http::memory_limit::MessageBudget;
 use crate::serve::http::rate_limit::{SlidingWindow, TokenBucket};
 
-/// Timeout of a whole body. The largest takes less over any connection, and a client that trickles bytes does not hold its
-/// connection forever.
+/// Timeout for receiving a whole body. The largest body takes less over any connection, and a client that sends single
+/// bytes cannot hold its connection forever.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Maximum age of the public health status: a monitor that polls once a second sees every change.
+/// Maximum age of the cached status for callers without a key, so that a monitor that polls once a second sees every
+/// change.
 const PUBLIC_STATUS_MAX_AGE: Duration = Duration::from_secs(1);
 
-/// Cached status for callers without a key. A status counts all files and walks the index folder, and such callers must
-/// not cause load. Concurrent callers wait for one update and share it.
+/// Cached status for callers without a key. These must not cause load, but computing a status counts all files and walks
+/// the folder of the index. Concurrent callers wait for one update and share the result.
 #[derive(Default)]
 pub(crate) struct PublicStatusCache(Mutex<Option<(Instant, Result<Status>)>>);
 
@@ -48,35 +49,35 @@ impl PublicStatusCache {
     }
 }
 
-/// Shared state of the handlers.
+/// State shared by all HTTP handlers.
 pub(crate) struct HttpState {
-    /// Unrestricted; only used to create callers.
+    /// The services without restriction; only used to create an [`AuthorizedService`] for each caller.
     service: Arc<dyn Service>,
     pub(super) desk: Arc<Admission>,
     pub(super) shutdown: CancellationToken,
     pub(super) names: HostNames,
     pub(super) key_requests: SlidingWindow,
-    /// Invalid keys by address.
+    /// Counts invalid keys by address.
     pub(super) invalid_keys: SlidingWindow,
-    /// Requests without a key, by address.
+    /// Counts requests without a key by address.
     pub(super) public_requests: TokenBucket,
-    /// Cached status for them.
+    /// Cached status for requests without a key.
     pub(super) public_status: PublicStatusCache,
-    /// Memory limit for incoming messages.
+    /// Memory budget for incoming messages and bodies.
     pub(super) message_budget: MessageBudget,
     pub(super) max_body: usize,
-    /// Timeout of a body.
+    /// Timeout for receiving a whole body.
     pub(super) body_time: Duration,
     pub(super) db_path: PathBuf,
     pub(super) warehouse_root: Option<PathBuf>,
     pub(super) vector_backend: String,
 }
 
-/// Invalid keys of one address in any 60 seconds; more are rate limited.
+/// Maximum number of invalid keys from one address in any 60 seconds; further ones are rejected with 429.
 const MAX_INVALID_KEYS_PER_MINUTE: u32 = 30;
 
-/// Public requests of one address per second. Unused ones are saved up as a burst, so that several monitors that start at
-/// once behind one address do not block each other.
+/// Maximum number of public requests per second from one address, and the burst that a client may save up, so that
+/// several monitors behind one address can start at the same time.
 const PUBLIC_REQUESTS_PER_SECOND: u32 = 50;
 const PUBLIC_REQUEST_BURST: u32 = 100;
 
@@ -85,7 +86,7 @@ pub(super) type CallerExtension = Extension<AuthorizedService>;
 pub(super) type Reply = Result<Response, ErrorResponse>;
 
 impl HttpState {
-    /// Creates the state; `port` is the bound port.
+    /// Creates the state for the server at this TCP port.
     pub(crate) fn new(
         service: Arc<dyn Service>,
         desk: Arc<Admission>,
@@ -116,7 +117,7 @@ impl HttpState {
     }
 }
 
-/// Builds a JSON response.
+/// Builds a response with this status and a JSON body.
 pub(super) fn json_response(status: StatusCode, value: &impl Serialize) -> Reply {
     let text = serde_json::to_vec(value).map_err(Error::internal)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], text).into_response())

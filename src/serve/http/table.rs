@@ -1,4 +1,4 @@
-//! Table queries.
+//! HTTP handler for table queries.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -9,7 +9,7 @@ use crate::serve::http::body;
 use crate::serve::http::state::{CallerExtension, Reply, SharedState, json_response};
 use crate::serve::validate;
 
-/// `POST /v1/table`: rows, groups and values of a table in a file.
+/// `POST /v1/table`: returns rows, groups and values of a table in a file.
 pub(crate) async fn table(State(bridge): SharedState, Extension(caller): CallerExtension, request: Request) -> Reply {
     let request: TableRequest = body::parse_json(&bridge, request).await?;
     validate::table(&request)?;

@@ -22,13 +22,13 @@ use crate::serve::auth::authenticator::Authenticator;
 use crate::serve::fake::FakeService;
 use crate::serve::server::grpc_routes;
 
-/// The TCP port's router over a fake service.
+/// The router of the TCP port over a fake service.
 struct Bed {
     service: Arc<FakeService>,
     router: Router,
 }
 
-/// Creates a router without authentication unless VIC_BRIDGE_API_KEY is set.
+/// Creates a router with these settings. It requires no key unless VIC_BRIDGE_API_KEY is set.
 async fn bed(variables: &[(&str, &str)]) -> Bed {
     bed_with(variables, |_| {}).await
 }
@@ -61,7 +61,7 @@ impl Answered {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// Returns the field that an error names.
+    /// Returns the name of the invalid field in an error response.
     fn field(&self) -> Value {
         self.json()["error"]["field"].clone()
     }
@@ -107,7 +107,7 @@ async fn ask(pointer: &str) -> Value {
     answered.json().pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}`")).clone()
 }
 
-/// Generates one test per documented response field, with the value from the fake service.
+/// Generates one test for each documented response field, which checks the value from the fake service.
 macro_rules! fields {
     ($($name:ident: $get:ident($field:literal) => $value:expr,)*) => {
         $(#[tokio::test]

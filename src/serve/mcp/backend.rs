@@ -1,4 +1,4 @@
-//! The operations that the tools and resources need, and the services of the daemon as such a backend.
+//! The operations that MCP tools and resources need, implemented here by the daemon's own services.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use crate::model::{
 };
 use crate::serve::Service;
 
-/// The operations that the tools need.
+/// The operations that MCP tools and resources need.
 #[async_trait::async_trait]
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// As [`Service::ask`].
+    /// Answers a question, as [`Service::ask`] does.
     async fn ask(&self, request: AskRequest) -> Result<AskResponse>;
-    /// As [`Service::search`].
+    /// Answers a question without a summary, as [`Service::search`] does.
     async fn search(&self, request: AskRequest) -> Result<AskResponse>;
-    /// As [`Service::corpus`].
+    /// Runs a verb of the corpus API, as [`Service::corpus`] does.
     async fn corpus(&self, call: CorpusRequest) -> Result<CorpusReply>;
-    /// As [`Service::files`].
+    /// Lists files by metadata, as [`Service::files`] does.
     async fn files(&self, filter: FileFilter, limit: u32, offset: u64) -> Result<(Vec<FileRecord>, u64)>;
-    /// As [`Service::read`].
+    /// Returns the text of a file or of a part of it, as [`Service::read`] does.
     async fn read(&self, path: &str, place: &Place) -> Result<Document>;
-    /// As [`Service::table`].
+    /// Queries a table of a file, as [`Service::table`] does.
     async fn table(&self, request: TableRequest) -> Result<TableResponse>;
-    /// As [`Service::start_index`].
+    /// Starts an index job, as [`Service::start_index`] does.
     async fn start_index(&self, request: IndexRequest) -> Result<JobSnapshot>;
-    /// As [`Service::job`].
+    /// Returns the current snapshot of a job, as [`Service::job`] does.
     async fn job(&self, job_id: &str) -> Result<JobSnapshot>;
-    /// As [`Service::status`].
+    /// Returns the state of the daemon and the index, as [`Service::status`] does.
     async fn status(&self) -> Result<Status>;
-    /// As [`Service::graph`].
+    /// Runs a request about the graph, as [`Service::graph`] does.
     async fn graph(&self, request: GraphRequest) -> Result<serde_json::Value>;
 }
 
-/// The services of the daemon itself, as the caller may use them.
+/// The services of the daemon in the same process, restricted to what the caller may use.
 pub(super) struct InProcess(pub(super) Arc<dyn Service>);
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! The tools of `vic mcp`: they call the daemon, so that no model is loaded twice.
+//! The backend of `vic mcp`: passes the operations of tools to the daemon, so that no model is loaded twice.
 
 use crate::client::Client;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! The corpus API for models: a tool for each verb, and the help as resources.
+//! The corpus API for language models: an MCP tool for each verb, and its help and schemas as MCP resources.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn tool_name(verb: &str) -> String {
     format!("corpus_{}", verb.to_lowercase())
 }
 
-/// Returns a tool for each verb and each management call.
+/// Returns an MCP tool for each verb and each management call.
 pub(crate) fn tools() -> Vec<Tool> {
     let verbs = VERBS.iter().map(|verb| {
         let about = format!("Use it {}. It does not: {}", verb.when, verb.never);
@@ -44,7 +44,8 @@ fn verb_tool(verb: &str, about: String, input: Value) -> Tool {
     Tool::new(tool_name(verb), about, Arc::new(schema))
 }
 
-/// Returns the schema of a verb's fields. Clients expect one object, so forms are merged; the validator checks them.
+/// Returns the schema of a verb's fields. MCP clients expect one object, so the forms of a verb are merged into one; the
+/// validator of the corpus API checks the fields of each form.
 fn input_schema(verb: &'static Verb) -> Value {
     let mut request = schema::schemas_of_verb(verb)["request"].take();
     if let Some(request) = request.as_object_mut() {
@@ -65,7 +66,7 @@ fn input_schema(verb: &'static Verb) -> Value {
     json!({"type": "object", "properties": properties, "required": [chosen], "additionalProperties": false})
 }
 
-/// Calls one of [`tools`]; `None` for any other name.
+/// Calls one of the [`tools`] of the corpus API; returns `None` for any other name.
 pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObject) -> Option<Result<CallToolResult>> {
     let known = VERBS.iter().chain(MANAGEMENT_CALLS).map(|it| it.name);
     let verb = known.into_iter().find(|it| tool_name(it) == name)?;
@@ -75,11 +76,11 @@ pub(crate) async fn call(backend: &dyn Backend, name: &str, arguments: &JsonObje
         Err(error) => return Some(Err(error)),
     };
     let content = vec![ContentBlock::text(reply.text)];
-    // A refusal is a result, so that the model reads what to do next.
+    // Returns a refusal as a result with the error flag, so that the model reads what to do next.
     Some(Ok(if reply.error_code.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) }))
 }
 
-/// Returns help and schemas as resources: for all verbs, for each verb and its forms, and for the fields of QUERY.
+/// Returns help and schemas as MCP resources: help for all verbs, for each verb and form, and for the fields of QUERY.
 pub(crate) fn resources() -> Vec<Resource> {
     let text = |path: &str, about: &str| Resource::new(format!("{HELP}{path}"), about).with_mime_type("text/plain");
     let mut all = vec![text("", "The contract: its verbs"), text("/fields", "The contract: fields of QUERY")];
@@ -98,7 +99,7 @@ pub(crate) fn resources() -> Vec<Resource> {
     all
 }
 
-/// Reads one of [`resources`]; `None` for any other URI.
+/// Reads one of the [`resources`] of the corpus API; returns `None` for any other URI.
 pub(crate) fn read(uri: &str) -> Option<Result<ReadResourceResult>> {
     let (rest, is_help) = match (uri.strip_prefix(HELP), uri.strip_prefix(schema::ADDRESS)) {
         (Some(rest), _) => (rest, true),

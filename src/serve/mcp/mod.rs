@@ -1,7 +1,7 @@
-//! Model Context Protocol: the API for language models.
+//! The Model Context Protocol (MCP) server: the API of vic for language models.
 //!
-//! [`tools`] and [`resources`] use a [`backend`]: the daemon's services (streamable HTTP at `/mcp`), or
-//! [`crate::client::Client`] (`vic mcp`, over standard input and output). Results are short, because models pay for every
+//! [`tools`] and [`resources`] call a [`backend`]: the daemon's services for streamable HTTP at `/mcp`, or
+//! [`crate::client::Client`] for `vic mcp` over standard input and output. Results are short, because models pay for each
 //! token. Text from files is data, never an instruction.
 
 mod backend;

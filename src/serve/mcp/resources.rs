@@ -1,4 +1,5 @@
-//! Documents as resources: `vic://file/` and the absolute path, percent-encoded. `file:///` is accepted too.
+//! Documents as MCP resources, with the URI `vic://file/` and the absolute path, percent-encoded. `file:///` URIs are
+//! accepted too.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,18 +13,18 @@ use crate::model::{FileFilter, FileState, Place, Reading, display_path, display_
 use crate::serve::mcp::backend::Backend;
 use crate::serve::mcp::tools;
 
-/// Number of listed documents, newest first. All others can be read by path.
+/// Maximum number of listed documents, newest first. Documents that are not listed can be read by their path.
 const MAX_LISTED: u32 = 50;
 
-/// Maximum number of characters per read: some 10,000 tokens. The tool `read` returns the rest.
+/// Maximum number of characters of a document that are returned: about 10,000 tokens. The tool `read` returns the rest.
 const MAX_CHARS: u64 = 40_000;
 
 const PREFIX: &str = "vic://file";
 
-/// Characters that are not escaped in the path of a URI.
+/// Characters that the path in a URI contains unescaped, besides letters and digits.
 const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the newest documents of the index.
+/// Lists the most recently modified documents of the index as resources.
 pub(crate) async fn newest_documents(backend: &dyn Backend) -> Result<Vec<Resource>> {
     let filter = FileFilter { state: Some(FileState::Indexed), ..FileFilter::default() };
     let (files, _) = backend.files(filter, MAX_LISTED, 0).await?;
@@ -36,21 +37,21 @@ pub(crate) async fn newest_documents(backend: &dyn Backend) -> Result<Vec<Resour
     Ok(files.iter().map(resource).collect())
 }
 
-/// Returns the URI template of documents.
+/// Returns the URI template by which clients can read any document.
 pub(crate) fn document_template() -> ResourceTemplate {
     ResourceTemplate::new("vic://file/{+path}", "document")
         .with_description("The text of a file below an indexed folder, by its absolute path without the first slash")
         .with_mime_type("text/plain")
 }
 
-/// Reads the beginning of a document.
+/// Returns the beginning of a document, up to [`MAX_CHARS`] characters.
 pub(crate) async fn read_document(backend: &dyn Backend, uri: &str) -> Result<ReadResourceResult> {
     let path = parse_uri(uri)?;
     let reading = Reading::from_document(&path, backend.read(&path, &Place::default()).await?, 0, MAX_CHARS);
     Ok(ReadResourceResult::new(vec![ResourceContents::text(tools::format_reading(&reading), uri)]))
 }
 
-/// Returns the URI of a path. A path that is a URL is its own URI.
+/// Returns the URI of a path. A path that is already a `file:///` URL is returned unchanged.
 fn to_uri(path: &str) -> String {
     if path.starts_with("file:///") {
         return path.into();

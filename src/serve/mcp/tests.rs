@@ -10,7 +10,7 @@ use crate::serve::mcp::backend::{Backend, InProcess};
 use crate::serve::mcp::server::{BackendSource, McpServer};
 use crate::serve::mcp::tools;
 
-/// A client that speaks the protocol line by line, like over standard input and output.
+/// An MCP client that sends and reads one message per line, as over standard input and output.
 struct Session {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -75,8 +75,8 @@ async fn tools_have_schemas_and_read_only_hints() {
     for tool in tools {
         let name = tool["name"].as_str().unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-        // A corpus result is an envelope in one of several formats, so a text. A graph result has the format of its own
-        // protocol.
+        // A corpus tool returns an envelope in one of several formats, so it has no output schema. A graph tool returns
+        // the format of its own protocol.
         assert_eq!(tool["outputSchema"].is_object(), own.contains(&name), "{tool}");
         let changes = ["index", "corpus_ingest", "corpus_view", "corpus_job"].contains(&name);
         assert_eq!(tool["annotations"]["readOnlyHint"], !changes, "{name}");

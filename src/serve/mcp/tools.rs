@@ -1,4 +1,4 @@
-//! The tools: parameters, results, and calls of the [`Backend`].
+//! The MCP tools of the daemon: their parameters and results, and the calls of the [`Backend`].
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -20,80 +20,80 @@ use crate::serve::mcp::backend::Backend;
 use crate::serve::mcp::corpus;
 use crate::serve::validate;
 
-/// Default number of hits.
+/// Number of hits if a request sets no limit.
 const DEFAULT_HITS: u32 = 8;
-/// Maximum number of hits.
+/// Maximum number of hits; a larger limit is rejected.
 const MAX_HITS: u32 = 50;
-/// Maximum number of characters of an excerpt: a paragraph.
+/// Maximum number of characters of an excerpt: about a paragraph. A longer one is truncated.
 const MAX_EXCERPT_CHARS: usize = 600;
-/// Default number of files in a list.
+/// Number of listed files if a request sets no limit.
 const DEFAULT_FILES: u32 = 20;
-/// Maximum number of files in a list.
+/// Maximum number of listed files; a larger limit is rejected.
 const MAX_FILES: u32 = 200;
-/// Default number of characters per read: some 1000 tokens.
+/// Number of characters that one read returns if the request does not set it: about 1000 tokens.
 const DEFAULT_CHARS: u64 = 4_000;
-/// Default number of table rows.
+/// Number of table rows if a request sets no limit.
 const DEFAULT_TABLE_ROWS: u32 = 20;
-/// Maximum number of table rows.
+/// Maximum number of table rows; a larger limit is rejected.
 const MAX_TABLE_ROWS: u32 = 200;
-/// Maximum number of characters per read.
+/// Maximum number of characters that one read returns; a larger limit is rejected.
 const MAX_CHARS: u64 = 20_000;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct AskArgs {
-    /// The question, in plain words; "exact phrases" and ext:, path:, after: work too.
+    /// The question in plain words; "exact phrases" and filters such as ext:, path:, after: work too.
     query: String,
     /// Maximum number of files in the answer, 1 to 50; 8 when absent.
     #[schemars(range(min = 1, max = 50))]
     limit: Option<u32>,
-    /// Only below this folder, an absolute path.
+    /// Absolute path of a folder; only files below it are searched.
     root: Option<String>,
-    /// Metadata filters.
+    /// Metadata filters that each file must match.
     filters: L0Filters,
 }
 
-/// Search result.
+/// Answer of `ask` and `search`.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SearchReply {
     /// The answer in words; null when there is none, and always for `search`.
     answer_summary: Option<String>,
     /// The answer in parts: outcome, confidence and quotes; null like `answer_summary`.
     answer: Option<Answer>,
-    /// Files, best first.
+    /// Matching files, best first.
     hits: Vec<Hit>,
-    /// Warnings for the user.
+    /// Warnings for the user about the answer.
     warnings: Vec<String>,
 }
 
 /// One matching file.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Hit {
-    /// Path to read it by.
+    /// Path with which `read` reads the file.
     path: String,
-    /// Place of the passage, as text.
+    /// Location of the passage in the file, as text.
     place: String,
-    /// The passage.
+    /// The matching passage.
     excerpt: String,
-    /// 0 to 1.
+    /// Score of the match, 0 to 1.
     score: f64,
-    /// Explanation of the match.
+    /// Why the file matches.
     reasoning: String,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct IndexArgs {
-    /// Absolute path of a folder to index; every known folder is updated when absent.
+    /// Absolute path of a folder to index; when absent, every known folder is updated.
     root: Option<String>,
-    /// Read every file again, changed or not.
+    /// Whether to read every file again, changed or not.
     full: bool,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct StatusArgs {
-    /// Id of a job, as returned by `index`.
+    /// Id of a job, as returned by `index`, to get its state.
     job_id: Option<String>,
 }
 
@@ -102,25 +102,25 @@ struct StatusArgs {
 struct Overview {
     /// Whether the index can answer questions.
     index_ready: bool,
-    /// Chunks in the index.
+    /// Number of chunks in the index.
     chunks: u64,
-    /// Folders that are indexed.
+    /// The indexed folders.
     roots: Vec<String>,
-    /// File counts by state.
+    /// Number of files by index state.
     coverage: Coverage,
-    /// The embedding model.
+    /// Name of the embedding model.
     embed_model: String,
-    /// Data that may leave the machine.
+    /// Which data may leave the machine.
     privacy_mode: crate::model::PrivacyMode,
-    /// Number of running jobs.
+    /// Number of jobs that are queued or running.
     running_jobs: u64,
-    /// Current problems.
+    /// Current problems, each with its fix.
     degraded: Vec<String>,
-    /// The requested job.
+    /// State of the requested job.
     job: Option<JobReport>,
 }
 
-/// Returns all tools.
+/// Returns all tools: for files, for the graph, and for the corpus API.
 pub(crate) fn all_tools() -> Vec<Tool> {
     let mut tools = file_tools();
     tools.extend(corpus::tools());
@@ -128,7 +128,7 @@ pub(crate) fn all_tools() -> Vec<Tool> {
     tools
 }
 
-/// Returns a graph tool. It has no output schema, because its protocol prescribes the format of results.
+/// Returns a tool for the graph. It has no output schema, because its protocol prescribes the format of results.
 fn graph_tool(spec: ToolSpec) -> Tool {
     let schema = spec.parameters.as_object().cloned().unwrap_or_default();
     Tool::new(spec.name, spec.description, Arc::new(schema))
@@ -178,7 +178,7 @@ fn tool<I: JsonSchema + 'static, O: JsonSchema + 'static>(name: &'static str, de
         .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }
 
-/// Sets limits that are narrower than those of the HTTP API, which shares the types.
+/// Sets the limit of a tool's field in its schema. It is narrower than in the HTTP API, which shares the type.
 fn with_limit(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64)) -> Tool {
     let mut schema = (*tool.input_schema).clone();
     if let Some(property) = schema.get_mut("properties").and_then(|it| it.get_mut(field)) {
@@ -189,7 +189,7 @@ fn with_limit(mut tool: Tool, (field, what, default, max): (&str, &str, u64, u64
     tool
 }
 
-/// Calls a tool. Errors of a tool are results, so that the model can read and correct them.
+/// Calls the tool with this name. Errors of a tool are returned as results, so that the model can read and correct them.
 pub(crate) async fn call(
     backend: &dyn Backend,
     name: &str,
@@ -219,7 +219,7 @@ async fn call_graph_tool(backend: &dyn Backend, name: &str, arguments: JsonObjec
     structured_result(&answer, words)
 }
 
-/// Formats an error in one line.
+/// Formats an error with code, field and hint in one line.
 fn error_text(error: &Error) -> String {
     let mut text = format!("{}: {}", error.code.name(), error.message);
     for (name, part) in [("field", &error.field), ("hint", &error.hint)] {
@@ -234,14 +234,14 @@ fn parse_arguments<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Res
     json::parse_object(&serde_json::to_vec(&Value::Object(arguments)).map_err(Error::internal)?)
 }
 
-/// Builds a result with structured content and text.
+/// Builds a result that contains the value as structured content and `words` as text.
 fn structured_result(value: &impl Serialize, words: String) -> Result<CallToolResult> {
     let mut result = CallToolResult::structured(serde_json::to_value(value).map_err(Error::internal)?);
     result.content = vec![ContentBlock::text(words)];
     Ok(result)
 }
 
-/// Checks a limit. Larger values are rejected and not clamped, so that the model notices.
+/// Checks a limit. Too large a value is rejected instead of reduced, so that the model notices.
 fn checked_limit(field: &'static str, value: Option<u32>, default: u32, max: u32) -> Result<u32> {
     match value.unwrap_or(default) {
         value if (1..=max).contains(&value) => Ok(value),
@@ -289,7 +289,7 @@ fn hit(hit: SearchHit) -> Hit {
     }
 }
 
-/// Truncates to a number of characters, with an ellipsis.
+/// Truncates a text to a number of characters, and appends an ellipsis if anything was cut.
 fn truncate(text: String, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -352,7 +352,7 @@ async fn table(backend: &dyn Backend, given: JsonObject) -> Result<CallToolResul
     structured_result(&answer, words)
 }
 
-/// Formats the blocks of a file, with a place before each block where it changes.
+/// Formats the blocks of a file as text, with the location before each block where it changes.
 pub(crate) fn format_reading(reading: &Reading) -> String {
     let mut words = String::new();
     let mut last = String::new();

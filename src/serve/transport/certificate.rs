@@ -1,5 +1,6 @@
-//! The TLS certificate of the TCP port. Short-lived certificates are replaced by a program while the daemon runs, so the
-//! files are reread when they change. If renewal fails, the status reports it before clients reject the old certificate.
+//! The TLS certificate of the TCP port. A renewal program may replace the files of a short-lived certificate while the
+//! daemon runs, so they are read again when they change. If the renewal fails, the status reports it before clients
+//! reject the old certificate.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -20,23 +21,24 @@ use crate::config::TlsFiles;
 use crate::error::{Error, ErrorCode, Result};
 use crate::serve::transport::certificate_validity::{self, Validity};
 
-/// Poll interval for the files. Watching their folders is not enough: a symbolic link anywhere above them may change.
+/// How often the files are checked for changes. Watching their folders would not suffice, because a symbolic link
+/// anywhere above them may change.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
-/// Delay before reading, because the two files are replaced one after the other.
+/// Delay between detecting a change and reading the files, because certificate and key are replaced one after the other.
 const SETTLE_DELAY: Duration = Duration::from_millis(300);
-/// Stack size of the polling thread, which needs little.
+/// Small stack for the polling thread, in bytes.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Time before expiry at which a warning starts.
+/// An expiry warning starts this long before the certificate expires.
 const WARNING_PERIOD: TimeDelta = TimeDelta::days(14);
 
-/// Fraction of the validity period: for short-lived certificates, the warning starts when 1/`WARNING_FRACTION` of it remains.
+/// For short-lived certificates, the expiry warning starts only when 1/`WARNING_FRACTION` of the validity period remains.
 const WARNING_FRACTION: i32 = 3;
 
-/// Returns a TLS acceptor that always serves the current certificate of these files, and that certificate.
+/// Returns a TLS acceptor that always presents the current certificate in these files, and that certificate.
 ///
 /// # Errors
-/// `FailedPrecondition` when a file cannot be read or parsed, or when certificate and key do not match.
+/// `FailedPrecondition` if a file cannot be read or parsed, or if the certificate and the key do not match.
 pub(in crate::serve) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<Certificate>)> {
     let certificate = Certificate::load_and_watch(files)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -48,23 +50,23 @@ pub(in crate::serve) fn acceptor(files: &TlsFiles) -> Result<(TlsAcceptor, Arc<C
     Ok((TlsAcceptor::from(Arc::new(config)), certificate))
 }
 
-/// The certificate for new connections.
+/// The certificate that new connections get, kept up to date with its files.
 pub(crate) struct Certificate {
     files: TlsFiles,
     current: RwLock<Arc<CertifiedKey>>,
-    /// Why the current files are not used.
+    /// Why the files on disk are not used, while an older certificate is kept.
     load_error: RwLock<Option<String>>,
 }
 
 impl Certificate {
-    /// Reads the files, and rereads them whenever they change.
+    /// Reads the files, and starts a thread that reads them again when they change.
     fn load_and_watch(files: &TlsFiles) -> Result<Arc<Certificate>> {
         let seen = file_stamps(files);
         let shown = RwLock::new(Arc::new(load_certificate(files)?));
         let certificate = Arc::new(Certificate { files: files.clone(), current: shown, load_error: RwLock::default() });
         certificate.log_problem();
         let weak = Arc::downgrade(&certificate);
-        // A thread of its own, so that a file system that hangs blocks nothing else.
+        // Uses a separate thread, so that a file system that hangs blocks nothing else.
         let keeper = std::thread::Builder::new().name("certificate".into()).stack_size(STACK_BYTES);
         if let Err(error) = keeper.spawn(move || reload_on_change(&weak, seen)) {
             tracing::warn!(%error, "a new certificate is only loaded at the next start");
@@ -72,7 +74,7 @@ impl Certificate {
         Ok(certificate)
     }
 
-    /// Rereads the files; keeps the old certificate if the new one is unusable.
+    /// Reads the files again; keeps the old certificate if the new one is unusable.
     fn reload(&self) {
         let new = load_certificate(&self.files);
         let refused = new.as_ref().err().map(|error| {
@@ -91,7 +93,8 @@ impl Certificate {
         self.log_problem();
     }
 
-    /// Returns the problem with its fix: not yet valid, expired or expiring soon, or a new certificate that is unusable.
+    /// Returns the problem of the certificate, with its fix: not yet valid, expired, expiring soon, or a new certificate
+    /// that is unusable.
     pub(crate) fn problem(&self) -> Option<String> {
         let of_files = self.load_error.read().unwrap_or_else(PoisonError::into_inner).clone();
         let of_shown = || problem(&self.files, self.current().cert.first()?, Utc::now());
@@ -101,7 +104,7 @@ impl Certificate {
         }
     }
 
-    /// Returns the problem only if clients that verify certificates already reject it.
+    /// Returns the problem of the certificate only if clients that verify certificates already reject it.
     pub(crate) fn failure(&self) -> Option<String> {
         failure(&self.files, self.current().cert.first()?, Utc::now())
     }
@@ -129,7 +132,7 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-/// File stamp to detect changes: ctime (seconds, nanoseconds), inode, length; `None` if the file is missing.
+/// Identifies a version of a file: ctime (seconds, nanoseconds), inode, length; `None` if the file is missing.
 type FileStamp = Option<(i64, i64, u64, u64)>;
 
 fn file_stamps(files: &TlsFiles) -> [FileStamp; 2] {
@@ -139,7 +142,7 @@ fn file_stamps(files: &TlsFiles) -> [FileStamp; 2] {
     })
 }
 
-/// Rereads the files when their stamps differ from `seen`, for the lifetime of the certificate.
+/// Reads the files again when their stamps differ from `seen`, for the lifetime of the certificate.
 fn reload_on_change(certificate: &Weak<Certificate>, mut seen: [FileStamp; 2]) {
     loop {
         std::thread::sleep(POLL_INTERVAL);
@@ -153,8 +156,8 @@ fn reload_on_change(certificate: &Weak<Certificate>, mut seen: [FileStamp; 2]) {
     }
 }
 
-/// Returns the problem of the server's own certificate at a given time. Issuer certificates are not checked: clients may
-/// know other valid ones.
+/// Returns the problem of the server's own certificate at the time `now`. The issuers' certificates are not checked,
+/// because clients may know other valid ones.
 fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     let Validity { from, until } = certificate_validity::parse_validity(certificate)?;
     let left = until - now;
@@ -168,14 +171,14 @@ fn problem(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<S
         true => format!("has expired on {when}: clients that verify it cannot connect"),
         false => format!("expires on {when}; from then on, clients that verify it cannot connect"),
     };
-    // A machine without a clock battery may start with a date years ago.
+    // Mentions the clock, because a machine without a clock battery may start with a date that is years in the past.
     let look = if is_early { "check the clock of this machine, or" } else { "" };
     let [certificate, key] = [&files.certificate, &files.key].map(|it| it.display());
     let cure = format!("{look}put a new one into `{certificate}` and its key into `{key}`; no restart is needed");
     Some(format!("the certificate of the TCP port {told} ({cure})"))
 }
 
-/// Like [`problem`], but `None` for an expiry warning.
+/// Returns the problem like [`problem`], but `None` if it is only an expiry warning.
 fn failure(files: &TlsFiles, certificate: &[u8], now: DateTime<Utc>) -> Option<String> {
     problem(files, certificate, now)
         .filter(|_| certificate_validity::parse_validity(certificate).is_some_and(|it| !it.holds_at(now)))
@@ -202,8 +205,8 @@ fn load_certificate(files: &TlsFiles) -> Result<CertifiedKey> {
 mod tests {
     use super::*;
 
-    /// Returns the problem of a certificate valid for `days`, `seconds` after its end. Checks that it also is a failure,
-    /// unless it is only a warning.
+    /// Returns the problem of a certificate that is valid for `days`, at `seconds` after its end. Checks that [`failure`]
+    /// returns the same, unless the problem is only a warning.
     fn check(days: i64, seconds: i64) -> Option<String> {
         let until = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
         let files = TlsFiles { certificate: "/w/cert.pem".into(), key: "/w/key.pem".into() };

@@ -1,19 +1,20 @@
-//! Reads the validity period of an X.509 certificate from its DER encoding. No other field is needed here.
+//! Parses the validity period of an X.509 certificate from its DER encoding, for the expiry warning. Other fields are
+//! skipped.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-/// DER tags of the elements that are parsed.
+/// DER tags of the elements that are parsed here.
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// The version, which X.509 version 1 certificates omit.
+/// Tag of the version, which certificates of X.509 version 1 omit.
 const VERSION: u8 = 0xa0;
 
-/// Two-digit years from here on belong to the last century.
+/// Two-digit years from this one on belong to the last century (1950 to 1999).
 const LAST_CENTURY: u32 = 50;
 
-/// Validity period, both ends inclusive.
+/// Validity period of a certificate; both ends are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Validity {
     pub(in crate::serve) from: DateTime<Utc>,
@@ -21,20 +22,20 @@ pub(in crate::serve) struct Validity {
 }
 
 impl Validity {
-    /// Returns whether a time is within the period.
+    /// Returns whether a time is within the validity period.
     pub(in crate::serve) fn holds_at(self, time: DateTime<Utc>) -> bool {
         self.from <= time && time <= self.until
     }
 }
 
-/// Returns the validity period of a certificate; `None` if it cannot be parsed.
+/// Returns the validity period of a certificate; `None` if the certificate cannot be parsed.
 pub(in crate::serve) fn parse_validity(certificate: &[u8]) -> Option<Validity> {
     let mut signed = DerReader(DerReader(certificate).take_tag(SEQUENCE)?);
     let mut fields = DerReader(signed.take_tag(SEQUENCE)?);
     if fields.0.first() == Some(&VERSION) {
         fields.take_tag(VERSION)?;
     }
-    // Serial number, signature algorithm, issuer.
+    // Skips the serial number, the signature algorithm and the issuer.
     fields.take_tag(INTEGER)?;
     fields.take_tag(SEQUENCE)?;
     fields.take_tag(SEQUENCE)?;
@@ -42,16 +43,16 @@ pub(in crate::serve) fn parse_validity(certificate: &[u8]) -> Option<Validity> {
     Some(Validity { from: parse_time(times.next_element()?)?, until: parse_time(times.next_element()?)? })
 }
 
-/// A sequence of DER elements.
+/// Reads a sequence of DER elements, one after another.
 struct DerReader<'a>(&'a [u8]);
 
 impl<'a> DerReader<'a> {
-    /// Returns the tag and the content of the next element.
+    /// Returns the tag and the content of the next element; `None` at the end or if it is malformed.
     fn next_element(&mut self) -> Option<(u8, &'a [u8])> {
         let [kind, length, rest @ ..] = self.0 else { return None };
         let (length, rest) = match length {
             0..=0x7f => (usize::from(*length), rest),
-            // Length in 1 to 4 bytes, enough for any certificate.
+            // The length follows in 1 to 4 bytes, which suffices for any certificate.
             0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
                 (bytes.iter().fold(0_usize, |sum, it| sum << 8 | usize::from(*it)), rest)
@@ -63,13 +64,13 @@ impl<'a> DerReader<'a> {
         Some((*kind, content))
     }
 
-    /// Returns the content of the next element if it has this tag.
+    /// Returns the content of the next element; `None` if it has another tag.
     fn take_tag(&mut self, kind: u8) -> Option<&'a [u8]> {
         self.next_element().filter(|it| it.0 == kind).map(|it| it.1)
     }
 }
 
-/// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
+/// Parses a time of the form `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
 fn parse_time((kind, text): (u8, &[u8])) -> Option<DateTime<Utc>> {
     let digits = text.strip_suffix(b"Z")?;
     let (year, rest) = match kind {
@@ -90,7 +91,7 @@ fn parse_time((kind, text): (u8, &[u8])) -> Option<DateTime<Utc>> {
     Some(day.and_hms_opt(two(4)?, two(6)?, two(8)?)?.and_utc())
 }
 
-/// Parses ASCII digits.
+/// Parses a number of ASCII digits.
 fn parse_digits(digits: &[u8]) -> Option<u32> {
     let digit = |it: &u8| it.is_ascii_digit().then(|| u32::from(it - b'0'));
     digits.iter().try_fold(0, |sum, it| Some(10 * sum + digit(it)?))
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Issued in 2020.
+    /// A real certificate, issued in 2020.
     const REAL: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBQjCB6aADAgECAgEDMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
@@ -133,7 +134,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
         [head, content].concat()
     }
 
-    /// Builds a certificate with these times, and with a name long enough for a multi-byte length.
+    /// Builds a certificate with these times, whose issuer is long enough to need a multi-byte length.
     pub(super) fn certificate(has_version: bool, times: &[u8]) -> Vec<u8> {
         let version = if has_version { element(VERSION, &element(INTEGER, &[2])) } else { Vec::new() };
         let (number, algorithm) = (element(INTEGER, &[1]), element(SEQUENCE, &[]));
@@ -141,7 +142,7 @@ G907XwIgFVSMcVWkVPJ8+RNjSomizR9OsqYWc5/+fAssajMzxJA=
         element(SEQUENCE, &element(SEQUENCE, &fields))
     }
 
-    /// Returns both ends in seconds since the epoch for times with this tag and these texts.
+    /// Returns both ends of the validity period in seconds since the epoch, for times with this tag and these texts.
     fn check(kind: u8, texts: [&str; 2]) -> Option<[i64; 2]> {
         let times = texts.map(|it| element(kind, it.as_bytes())).concat();
         let [with, without] = [true, false].map(|it| parse_validity(&certificate(it, &times)));

@@ -1,6 +1,6 @@
-//! Serves both ports: accepts connections and speaks HTTP/1.1 or HTTP/2, whichever the client starts with, over TLS if
-//! there is a certificate. No connection blocks the daemon: idle ones are closed, and at shutdown each lives as long as
-//! its running requests.
+//! Serves connections on the Unix socket and the TCP port: HTTP/1.1 or HTTP/2, whichever the client starts with, over TLS
+//! if there is a certificate. No connection blocks the daemon: idle ones are closed, and at shutdown each is closed when
+//! its running requests have ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,54 +26,55 @@ use crate::model::Principal;
 use crate::serve::transport::listener::{Listener, Peer, Socket};
 use crate::serve::transport::response_body::ConnectionResponses;
 
-/// Maximum concurrent requests of one connection; more wait. Limits a single client.
+/// Maximum number of concurrent requests on one connection; further ones wait. Limits the load by a single client.
 const MAX_CONCURRENT: usize = 64;
 
-/// Maximum requests of one connection, running or waiting.
+/// Maximum number of requests on one connection, running or waiting; HTTP/2 clients send no more.
 const MAX_STREAMS: u32 = 100;
 
-/// Maximum size of the headers of one request, in bytes. Those of our clients have a few hundred.
+/// Maximum total size of the headers of one request, in bytes. Vic's clients send a few hundred bytes.
 const MAX_HEADERS: u32 = 16 << 10;
 
-/// Maximum number of streams that a client opened and reset before they were accepted; more close the connection.
+/// Maximum number of HTTP/2 streams that a client opened and reset before they were accepted; with more, the connection
+/// is closed.
 const MAX_RESET_STREAMS: usize = 20;
 
 /// Interval of keepalive pings on an idle connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Time to answer a keepalive ping.
+/// A connection is closed if the client does not answer a keepalive ping for this long.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Timeout of the TLS handshake and of request headers, and idle timeout of HTTP/1.1 connections.
+/// Timeout of the TLS handshake and of receiving request headers, and idle timeout of HTTP/1.1 connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Limits on connections.
+/// Limits on the connections of one port.
 #[derive(Clone, Copy)]
 struct ConnectionLimits {
-    /// Maximum number of connections. A further one replaces an unauthenticated or idle one, or waits to be accepted if
-    /// there is none.
+    /// Maximum number of connections. At the limit, a new connection replaces an unauthenticated or idle one; if there is
+    /// none, it waits to be accepted.
     connections: usize,
-    /// How long a response may wait for its reader.
+    /// A connection is closed if its client does not read a response for this long.
     stall: Duration,
 }
 
-/// The number of connections stays far below the limit of open files.
+/// The maximum number of connections stays far below the limit of open files.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits { connections: 2_048, stall: Duration::from_secs(30) };
 
-/// Interval of retries to find a connection to close when the limit is reached.
+/// At the limit of connections, how often to look again for one that may be closed.
 const EVICT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Time to send responses after the last request ended at shutdown.
+/// At shutdown, time to send the last bytes of responses after the last request has ended.
 const SEND_GRACE: Duration = Duration::from_millis(300);
 
-/// Service on a port.
+/// What a port serves: routes, TLS, and the shutdown signal.
 pub(crate) struct Port {
     pub(crate) router: Router,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Serves until the shutdown, then until the last connection has closed.
+/// Accepts and serves connections until the shutdown, then waits until the last one has closed.
 pub(crate) async fn serve(listener: Listener, port: Port) {
     serve_within(CONNECTION_LIMITS, listener, port).await;
 }
@@ -90,7 +91,7 @@ async fn serve_within(bounds: ConnectionLimits, listener: Listener, port: Port) 
         tokio::select! {
             () = port.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => (),
-            // A connection may have become idle meanwhile.
+            // Looks again for a connection that may be closed, because one may have become idle meanwhile.
             () = tokio::time::sleep(EVICT_RETRY_INTERVAL), if full => (),
             (socket, peer) = listener.accept(), if !full => {
                 let pulse = Arc::new(ConnectionState::default());
@@ -103,8 +104,8 @@ async fn serve_within(bounds: ConnectionLimits, listener: Listener, port: Port) 
     while connections.join_next().await.is_some() {}
 }
 
-/// Connections in order of arrival. Without eviction, a client could occupy all of them forever: by idling in HTTP/2, or
-/// without a key by not reading responses.
+/// Connections in order of arrival. They are evicted at the limit, because a client could otherwise occupy all of them
+/// forever: by keeping idle HTTP/2 connections open, or without a key by not reading responses.
 #[derive(Default)]
 struct Connections(VecDeque<(AbortHandle, Arc<ConnectionState>)>);
 
@@ -116,8 +117,9 @@ impl Connections {
         self.0.push_back((handle, pulse));
     }
 
-    /// Closes one connection if there are at least `most`. Chooses the oldest unauthenticated one, else the oldest idle
-    /// one, else the oldest of a key with more than half of all. The newest is exempt, as it had no time to authenticate.
+    /// Closes one connection if there are at least `most`: the oldest unauthenticated one, else the oldest idle one, else
+    /// the oldest of a key that has more than half of all connections. The newest is exempt, because it had no time to
+    /// authenticate.
     fn evict_one(&mut self, most: usize) {
         self.0.retain(|(handle, _)| !handle.is_finished());
         if self.0.len() < most {
@@ -134,7 +136,8 @@ impl Connections {
 }
 
 impl Connections {
-    /// Returns the key with more than half of the connections, if any. The owner may have all of them.
+    /// Returns the key that has more than half of the connections, if any. The owner is never returned, and may have all
+    /// of them.
     fn dominant_key(&self) -> Option<&Principal> {
         let mut counts: HashMap<&Principal, usize> = HashMap::new();
         let keys = self.0.iter().filter_map(|(_, pulse)| pulse.holder.get()).filter(|it| **it != Principal::Owner);
@@ -164,14 +167,14 @@ async fn serve_connection(socket: Socket, peer: Peer, port: Arc<Port>, pulse: Ar
 
 /// Timeouts for TCP clients.
 struct ClientTimeouts {
-    /// Until the first request.
+    /// Maximum time from connecting to the first request.
     request: Duration,
-    /// Without reading a response.
+    /// Maximum time that a client may leave a response unread.
     reader: Duration,
 }
 
-/// Serves one client until it disconnects, or until its running requests end after the shutdown. Closes a connection that
-/// sends no request in time or does not read.
+/// Serves one client until it disconnects, or after the shutdown until its running requests have ended. Closes the
+/// connection if the client sends no request or does not read a response in time.
 async fn serve_stream<S>(
     stream: S,
     peer: Peer,
@@ -230,7 +233,8 @@ fn http_builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// State of a connection: requests so far, running requests, and the holder of the first accepted key.
+/// State of a connection: the number of requests so far and of running requests, and the holder of the first accepted
+/// key.
 #[derive(Default)]
 pub(crate) struct ConnectionState {
     holder: OnceLock<Principal>,
@@ -241,7 +245,8 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// Marks the connection as authenticated. The first holder counts, even if a proxy shares the connection.
+    /// Marks the connection as authenticated by the holder of a key. The first holder is kept, even if a proxy sends
+    /// requests with several keys over the connection.
     pub(crate) fn set_holder(&self, holder: Principal) {
         self.holder.get_or_init(|| holder);
     }
@@ -255,7 +260,7 @@ impl ConnectionState {
         self.at_work.load(Ordering::Acquire) == 0 && self.responses.is_idle()
     }
 
-    /// Returns when no request arrived in time, or when a response is not read.
+    /// Waits until the first request is overdue, or a response has not been read in time. Never returns without timeouts.
     async fn timed_out(&self, patience: Option<ClientTimeouts>) {
         let Some(patience) = patience else { return std::future::pending().await };
         let silent = async {
@@ -270,7 +275,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns a short time after the last request ended.
+    /// At shutdown: waits until the last request has ended, and a short time more to send its response.
     async fn drained(&self) {
         loop {
             let changed = self.changed.notified();
@@ -283,7 +288,7 @@ impl ConnectionState {
     }
 }
 
-/// Guard of a running request.
+/// Counts a request as running until it is dropped.
 struct RunningRequest(Arc<ConnectionState>);
 
 impl RunningRequest {
@@ -310,10 +315,10 @@ mod tests {
 
     use super::*;
 
-    /// Larger than the buffers of a connection.
+    /// Size of a response that exceeds the buffers of a connection.
     const LARGE: usize = 64 << 20;
 
-    /// Starts a port with these limits; `/key` authenticates the connection.
+    /// Starts a port with these limits, and a router where `/key` authenticates the connection.
     async fn port(bounds: ConnectionLimits) -> (std::net::SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
@@ -350,7 +355,7 @@ mod tests {
             strangers.push(stranger);
         }
         let mut rest = Vec::new();
-        // The response may still be buffered; then the stream ends.
+        // Reads until the end: the response may still be buffered, and then the stream ends.
         let _reset = strangers[0].read_to_end(&mut rest).await;
         drop(strangers.split_off(1));
         assert!(TcpStream::connect(address).await.is_ok());
@@ -380,7 +385,7 @@ mod tests {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(b"GET /ada HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
             greedy.push(stream);
-            // Let the server learn the holder before the last one connects.
+            // Waits until the server knows the holder of each key before the last client connects.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for _ in 0..2 {
@@ -408,7 +413,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let (mut read, mut piece) = (0, vec![0; LARGE / 20]);
         while read < LARGE {
-            // The total time exceeds the stall timeout.
+            // Reads slowly, so that the total time exceeds the stall timeout.
             tokio::time::sleep(stall / 8).await;
             let length = slow.read(&mut piece).await.unwrap();
             assert!(length > 0, "cut after {read} bytes");

@@ -1,5 +1,5 @@
-//! Accepts connections, and rejects those of other users on the Unix socket. Unless configured otherwise, it also rejects
-//! those of other machines on TCP.
+//! Accepts connections. On the Unix socket, rejects those of other users; on TCP, rejects those of other machines unless
+//! remote access is configured.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// Pause after a failed accept, so that a process without free file descriptors does not spin.
+/// Pause after a failed accept, so that a process without free file descriptors does not retry in a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// User id of root, who has access anyway.
+/// User id of root, who may connect because root has access to all files anyway.
 const ROOT: u32 = 0;
 
-/// A listening socket.
+/// A listening socket, with the rules for its clients.
 pub(crate) enum Listener {
-    /// For programs of the same user.
+    /// Unix socket, for programs of the same user.
     Unix(UnixListener),
-    /// For programs on this machine; for other machines too if `remote`.
+    /// TCP socket, for programs on this machine, and on other machines if `remote` is set.
     Tcp {
         /// The bound socket.
         listener: TcpListener,
@@ -31,12 +31,12 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
 }
 
-/// Addresses of a TCP connection; loopback for a Unix socket.
+/// Addresses of a TCP connection; for a Unix socket, both are the loopback address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     /// Address of the client.
     pub(crate) address: IpAddr,
-    /// Local address of the connection.
+    /// Address of this server on which the client connected.
     pub(crate) local: IpAddr,
 }
 
@@ -47,7 +47,7 @@ impl Default for Peer {
 }
 
 impl Listener {
-    /// Returns the next permitted connection.
+    /// Returns the next connection whose client may connect; others are closed.
     pub(crate) async fn accept(&self) -> (Socket, Peer) {
         loop {
             let accepted = match self {
@@ -68,7 +68,8 @@ impl Listener {
 
 async fn accept_unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer)>> {
     let (stream, _) = listener.accept().await?;
-    // The mode of the socket file already rejects other users; this check holds even if the data directory is opened up.
+    // The mode of the socket file already keeps other users out. This check also works if the mode of the data directory
+    // was changed.
     match stream.peer_cred() {
         Ok(peer) if may_connect(peer.uid(), rustix::process::geteuid().as_raw()) => {
             return Ok(Some((Socket::Unix(stream), Peer::default())));
@@ -79,7 +80,7 @@ async fn accept_unix(listener: &UnixListener) -> io::Result<Option<(Socket, Peer
     Ok(None)
 }
 
-/// Returns whether a user may connect to the socket of user `own`.
+/// Returns whether the user `peer` may connect to a socket of the user `own`.
 fn may_connect(peer: u32, own: u32) -> bool {
     peer == own || peer == ROOT
 }
@@ -90,7 +91,7 @@ async fn accept_tcp(listener: &TcpListener, remote: bool) -> io::Result<Option<(
         tracing::warn!(%peer, "refused a connection from another machine");
         return Ok(None);
     }
-    // A failure costs latency only.
+    // Ignores an error, because without this option responses are only slower.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr()?.ip();
     Ok(Some((Socket::Tcp(stream), Peer { address: peer.ip().to_canonical(), local })))

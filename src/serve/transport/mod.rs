@@ -1,4 +1,4 @@
-//! Listeners, connections, TLS certificates and response bodies.
+//! The transport of requests: listeners, connections, TLS certificates and response bodies.
 
 pub(in crate::serve) mod certificate;
 pub(in crate::serve) mod certificate_validity;

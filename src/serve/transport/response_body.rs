@@ -1,4 +1,4 @@
-//! Response bodies in pieces, with detection of readers that stall.
+//! Sends response bodies in pieces, and detects clients that do not read them.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -9,30 +9,31 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Maximum size of a piece. HTTP/2 buffers a whole piece even if the reader takes only a part of it.
+/// Maximum size of one piece of a body in bytes. Small, because HTTP/2 buffers a whole piece even if the client takes
+/// only a part of it.
 const MAX_PIECE_BYTES: usize = 64 << 10;
 
-/// Factor of the timeout while the reader takes other responses of the connection.
+/// While the client reads other responses of the connection, an unread one may wait this many times longer.
 const OTHER_READS_FACTOR: u32 = 10;
 
-/// The responses of one connection.
+/// The responses being sent on one connection.
 #[derive(Default)]
 pub(crate) struct ConnectionResponses(Mutex<ResponseState>);
 
 #[derive(Default)]
 struct ResponseState {
-    /// Number of responses so far.
+    /// Number of responses started so far.
     started: u64,
-    /// Number of open responses.
+    /// Number of responses that are not finished.
     open: usize,
-    /// By response: since when a piece has been handed over without a request for the next one.
+    /// For each response whose last piece has been handed over without a request for the next one: since when it waits.
     waiting: HashMap<u64, Instant>,
-    /// When a piece of any response was handed over last.
+    /// When a piece of any response was last handed over.
     last_read: Option<Instant>,
 }
 
 impl ConnectionResponses {
-    /// Wraps the body of a response.
+    /// Wraps the body of a response, so that reading it is tracked.
     pub(crate) fn track(self: &Arc<ConnectionResponses>, body: Body) -> Body {
         let mut answers = self.lock();
         answers.started += 1;
@@ -42,12 +43,13 @@ impl ConnectionResponses {
         Body::new(TrackedBody { number, body, rest: Bytes::new(), sending: self.clone() })
     }
 
-    /// Returns whether no response is open.
+    /// Returns whether no response is being sent.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().open == 0
     }
 
-    /// Returns when a response has stalled for `patience`, or for [`OTHER_READS_FACTOR`] times as long if others were read meanwhile.
+    /// Waits until a response has not been read for `patience`, or for [`OTHER_READS_FACTOR`] times as long if other
+    /// responses were read meanwhile.
     pub(crate) async fn stalled(&self, patience: Duration) {
         while !self.lock().is_stalled(patience) {
             tokio::time::sleep(patience / 4).await;
@@ -61,18 +63,19 @@ impl ConnectionResponses {
 
 impl ResponseState {
     fn is_stalled(&self, patience: Duration) -> bool {
-        // An open response that has nothing to send, e.g. of a paused job, does not count as being read.
+        // Counts only handed-over pieces as reads: an open response that has nothing to send, e.g. of a paused job, does
+        // not count.
         let takes_others = self.last_read.is_some_and(|it| it.elapsed() < patience);
         let patience = if takes_others { OTHER_READS_FACTOR * patience } else { patience };
         self.waiting.values().any(|since| since.elapsed() >= patience)
     }
 }
 
-/// Body of one response.
+/// Body of a response, sent in pieces that are tracked.
 struct TrackedBody {
     number: u64,
     body: Body,
-    /// Remainder of the last chunk of the body.
+    /// Remainder of the last chunk of the body, which the next pieces are cut from.
     rest: Bytes,
     sending: Arc<ConnectionResponses>,
 }

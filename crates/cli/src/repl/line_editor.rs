@@ -1,10 +1,10 @@
-//! Line editor: applies keys to the typed line and the history. Does not access a terminal.
+//! The line editor of `vic repl`: applies keys to the typed line and the history. Does not access a terminal.
 
 use console::Key;
 
-/// Most lines in the history.
+/// Maximum number of lines in the history; older ones are dropped.
 const MAX_HISTORY_LINES: usize = 2_000;
-/// Characters of the Ctrl keys.
+/// Characters that the terminal sends for Ctrl with a letter.
 const CTRL_A: char = '\u{1}';
 const CTRL_D: char = '\u{4}';
 const CTRL_E: char = '\u{5}';
@@ -12,7 +12,7 @@ const CTRL_K: char = '\u{b}';
 const CTRL_U: char = '\u{15}';
 const CTRL_W: char = '\u{17}';
 
-/// The history of lines.
+/// The history of entered lines.
 #[derive(Debug, Default)]
 pub(super) struct History {
     lines: Vec<String>,
@@ -26,7 +26,7 @@ impl History {
         history
     }
 
-    /// Adds a line, unless it repeats the last one.
+    /// Adds a line to the history, unless it repeats the last one.
     pub(super) fn add(&mut self, line: &str) {
         let line = line.trim();
         if line.is_empty() || self.lines.last().is_some_and(|it| it == line) {
@@ -37,39 +37,39 @@ impl History {
         self.lines.drain(..surplus);
     }
 
-    /// Returns the lines as the text of a history file.
+    /// Returns the lines as the content of a history file.
     pub(super) fn text(&self) -> String {
         self.lines.iter().map(|it| format!("{it}\n")).collect()
     }
 }
 
-/// The result of a key.
+/// What the caller of the editor must do after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeyResult {
-    /// The line may have changed.
+    /// Show the line again, because it may have changed.
     Changed,
-    /// The line is complete.
+    /// Run this line, because the user completed it.
     Done(String),
-    /// The line is discarded.
+    /// Discard the line.
     Dropped,
-    /// The input has ended.
+    /// End the session, because the input has ended.
     End,
-    /// Several completions are possible.
+    /// Show these completions, because several are possible.
     Choices(Vec<String>),
 }
 
-/// The typed line, with the cursor position in characters.
+/// The line being typed, and the position of the cursor in characters.
 #[derive(Debug, Default)]
 pub(super) struct LineEditor {
     chars: Vec<char>,
     cursor: usize,
-    /// Steps back in the history, and the typed line before the first step.
+    /// Number of steps back in the history, and the line that was typed before the first step.
     history_steps: usize,
     typed_line: Vec<char>,
 }
 
 impl LineEditor {
-    /// Returns the text.
+    /// Returns the text of the line.
     pub(super) fn text(&self) -> String {
         self.chars.iter().collect()
     }
@@ -79,7 +79,8 @@ impl LineEditor {
         &self.chars[self.cursor..]
     }
 
-    /// Applies a key. `complete` takes the text before a word and the word's beginning, and returns the possible words.
+    /// Applies a key to the line. For Tab, `complete` gets the text before a word and the beginning of the word, and
+    /// returns the words that are possible there.
     pub(super) fn apply_key(
         &mut self,
         key: Key,
@@ -139,7 +140,7 @@ impl LineEditor {
         }
     }
 
-    /// Shows a line of the history; 0 is the typed line.
+    /// Shows the line that is `back` steps back in the history; with 0 the typed line.
     fn show_history(&mut self, back: usize, history: &History) {
         if back > history.lines.len() {
             return;
@@ -173,7 +174,7 @@ impl LineEditor {
     }
 }
 
-/// Returns the common prefix.
+/// Returns the longest prefix that all words have in common.
 fn common_prefix(all: &[String]) -> String {
     let Some((first, rest)) = all.split_first() else { return String::new() };
     let mut common = first.clone();
@@ -197,7 +198,7 @@ mod tests {
             .collect()
     }
 
-    /// Applies keys; `|` in the expected text marks the cursor.
+    /// Applies the keys and checks the line. In `expected`, the character `|` marks the position of the cursor.
     fn check(keys: Vec<Key>, expected: &str) {
         let history = History::parse("first\nsecond\n");
         let mut line = LineEditor::default();

@@ -1,4 +1,4 @@
-//! `vic repl`: runs vic commands line by line, with history and completion.
+//! `vic repl`: runs commands of vic line by line, with history and completion.
 
 mod line_editor;
 
@@ -17,7 +17,7 @@ use crate::text::escape_controls;
 use vic_protocol::config::Config;
 use vic_protocol::error::{Error, ErrorCode, IoContext, Result};
 
-/// The prompt.
+/// The prompt at which lines are typed.
 const PROMPT: &str = "vic> ";
 
 /// Runs the command until the input ends.
@@ -28,21 +28,21 @@ pub(crate) async fn run(config: &Config, printer: &mut Printer) -> Result<()> {
     }
 }
 
-/// Runs lines from a pipe, without a prompt. Reports a failed line by its number and continues; the first failure determines
-/// the exit code.
+/// Runs the lines of a pipe, without a prompt. A failed line is reported with its number, and the following lines run;
+/// the first failure determines the exit code.
 async fn run_piped(config: &Config, printer: &mut Printer) -> Result<()> {
     let mut failed = 0;
     for number in 1.. {
-        // Locks standard input for one line only: a command may read what follows.
+        // Locks standard input for one line only, because a command may read the lines after it.
         let line = next_line(&mut std::io::stdin().lock());
         let done = match line {
             Ok(None) => break,
             Ok(Some(line)) => run_line(&line, config, printer).await,
             Err(error) if error.code == ErrorCode::InvalidArgument => Err(error),
-            // The input is broken, so no line will follow.
+            // Returns the error, because after a failed read no line will follow.
             Err(error) => return Err(error),
         };
-        // Earlier output goes before the error.
+        // Prints buffered output before the error.
         printer.flush()?;
         match done {
             Ok(NextAction::End) => break,
@@ -58,7 +58,7 @@ async fn run_piped(config: &Config, printer: &mut Printer) -> Result<()> {
     Ok(())
 }
 
-/// Reads a line; none at the end of the input.
+/// Reads a line; returns `None` at the end of the input.
 fn next_line(input: &mut impl BufRead) -> Result<Option<String>> {
     let mut line = Vec::new();
     let read = input.read_until(b'\n', &mut line);
@@ -68,10 +68,10 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<String>> {
     }
 }
 
-/// Runs lines typed at a terminal.
+/// Runs the lines that a user types at a terminal.
 async fn run_interactive(config: &Config, printer: &mut Printer) -> Result<()> {
     let path = config.data_dir.join("repl_history");
-    // A missing or unreadable history counts as empty.
+    // Treats a missing or unreadable history file as empty.
     let mut history = History::parse(&std::fs::read_to_string(&path).unwrap_or_default());
     let (terminal, commands) = (Term::stdout(), Cli::command());
     loop {
@@ -82,7 +82,7 @@ async fn run_interactive(config: &Config, printer: &mut Printer) -> Result<()> {
         history.add(&line);
         match run_line(&line, config, printer).await {
             Ok(NextAction::End) => break,
-            // The user has seen the failure, so the session still succeeds.
+            // Clears the exit code, because the user has seen the failure and the session itself succeeds.
             Ok(NextAction::Line) => printer.exit_code = 0,
             Err(error) => {
                 printer.flush()?;
@@ -90,17 +90,17 @@ async fn run_interactive(config: &Config, printer: &mut Printer) -> Result<()> {
             }
         }
     }
-    // The directory exists once a command has started the daemon.
+    // Saves the history only if a command has created the data directory by starting the daemon.
     if config.data_dir.is_dir() { save_history(&history, &path) } else { Ok(()) }
 }
 
-/// Writes the history, readable for this user only: questions are private.
+/// Writes the history file, readable only for this user because questions are private.
 fn save_history(history: &History, path: &Path) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut it| it.write_all(history.text().as_bytes())).io_context("write", path)
 }
 
-/// Reads a typed line; None at the end of the input.
+/// Lets the user type a line; returns `None` at the end of the input.
 fn type_line(terminal: &Term, history: &History, commands: &clap::Command) -> std::io::Result<Option<String>> {
     let mut line = LineEditor::default();
     loop {
@@ -133,14 +133,14 @@ fn type_line(terminal: &Term, history: &History, commands: &clap::Command) -> st
     }
 }
 
-/// The action after a line.
+/// Whether the session continues after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextAction {
     Line,
     End,
 }
 
-/// Runs a line.
+/// Parses and runs a line.
 async fn run_line(line: &str, config: &Config, printer: &mut Printer) -> Result<NextAction> {
     let words = split_words(line)?;
     match words.first().map(String::as_str) {
@@ -156,7 +156,7 @@ async fn run_line(line: &str, config: &Config, printer: &mut Printer) -> Result<
     let typed = std::iter::once("vic".to_string()).chain(words);
     let cli = match Cli::try_parse_from(typed) {
         Ok(cli) => cli,
-        // Help and version are not errors.
+        // Prints help and version, which clap returns as errors.
         Err(error) if error.exit_code() == 0 => {
             printer.raw(&error.render().to_string())?;
             return Ok(NextAction::Line);
@@ -167,7 +167,7 @@ async fn run_line(line: &str, config: &Config, printer: &mut Printer) -> Result<
     Ok(NextAction::Line)
 }
 
-/// Returns a usage error with a suggestion.
+/// Returns an error for wrong usage, with the word that the user may have meant.
 fn usage_error(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let said = text.lines().find(|it| !it.trim().is_empty()).unwrap_or("wrong usage");
@@ -178,20 +178,20 @@ fn usage_error(error: &clap::Error) -> Error {
     Error::new(ErrorCode::InvalidArgument, said.trim_start_matches("error: ").to_string()).hint(hint)
 }
 
-/// Returns clap's suggestion for an unknown word.
+/// Returns the word that clap suggests instead of an unknown one.
 fn suggestion(error: &clap::Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue, ContextKind::SuggestedArg];
     let suggested = kinds.into_iter().find_map(|kind| error.get(kind))?;
     match suggested {
         ContextValue::String(word) => Some(word.clone()),
-        // The nearest is last.
+        // Takes the last word, which is the most similar one.
         ContextValue::Strings(words) => words.last().cloned(),
         _ => None,
     }
 }
 
 /// Splits a line into words like a shell: quotes group words, and a backslash makes the next character literal. An
-/// apostrophe inside or after a word is literal, because questions are typed here.
+/// apostrophe inside or after a word is literal, because users type questions here.
 fn split_words(line: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -219,7 +219,7 @@ fn split_words(line: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Returns the completions after some words: subcommands, or options after a `-`.
+/// Returns the completions of `begun` after the words `before`: subcommands, or options if it starts with `-`.
 fn completions(command: &clap::Command, before: &str, begun: &str) -> Vec<String> {
     let mut command = command;
     for word in before.split_whitespace() {

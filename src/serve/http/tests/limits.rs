@@ -1,4 +1,4 @@
-//! Tests of keys, hosts and limits of requests.
+//! Tests of keys, host names, and limits of requests.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn api_key_is_required_for_grpc() {
     for (key, code) in [(None, Some("16")), (Some("Bearer wrong"), Some("16")), (Some("Bearer s3cret"), None)] {
         let mut headers = vec![("content-type", "application/grpc"), ("te", "trailers")];
         headers.extend(key.map(|it| ("authorization", it)));
-        // An empty message: no compression, length 0.
+        // An empty gRPC message: no compression, length 0.
         let message = Body::from(vec![0u8; 5]);
         let response =
             bed.router.clone().oneshot(request("POST", "/vic.v1.Vic/GetStatus", &headers, message)).await.unwrap();
@@ -68,7 +68,7 @@ async fn api_key_is_required_for_grpc() {
     }
 }
 
-/// Returns the status code in the response headers of a gRPC call with an empty message.
+/// Returns the gRPC status code in the response headers of a call with an empty message; `None` if it is in the trailers.
 async fn initial_grpc_status(bed: &Bed, method: &str) -> Option<String> {
     let headers = [("content-type", "application/grpc"), ("te", "trailers")];
     let call = request("POST", method, &headers, Body::from(vec![0u8; 5]));
@@ -97,7 +97,7 @@ async fn foreign_host_or_origin_is_403_before_key_check() {
             assert_eq!((answered.status, answered.json()["error"]["code"].clone()), (403, json!("permission_denied")));
         }
     }
-    // Rejected requests do not count towards the rate limit.
+    // Checks that rejected requests do not count towards the rate limit.
     let key = [("authorization", "Bearer s3cret")];
     assert_eq!(bed.get("/v1/status").await.status, 401);
     assert_eq!(bed.send(request("GET", "/v1/status", &key, Body::empty())).await.status, 200);
@@ -164,7 +164,7 @@ async fn public_health_is_cached_for_a_second() {
     let answers = futures::future::join_all((0..50).map(|_| bed.get("/health"))).await;
     assert!(answers.iter().all(|it| it.status == 200 && it.json()["degraded"] == true));
     assert_eq!(looks(), 1);
-    // With the key, the status is current.
+    // A request with a key gets the current status instead of the cached one.
     let key = [("authorization", "Bearer s3cret")];
     bed.send(request("GET", "/health", &key, Body::empty())).await;
     assert_eq!(looks(), 2);
@@ -193,7 +193,7 @@ async fn rate_limit_defaults_to_120_and_0_is_unlimited() {
     }
 }
 
-/// Returns a question of this size in bytes.
+/// Returns the JSON of a question with this size in bytes.
 fn question_of(bytes: usize) -> String {
     let question = r#"{"query": "x"}"#;
     format!("{question}{}", " ".repeat(bytes - question.len()))
@@ -258,7 +258,7 @@ async fn bodies_over_memory_limit_are_429_with_retry_after() {
     .await;
     let large = || question_of(2 << 20);
     assert_eq!(bed.post("/v1/ask", large()).await.status, 200);
-    // An incomplete body holds its memory.
+    // Keeps a body incomplete, so that its memory stays reserved.
     let (mut sender, receiver) = futures::channel::mpsc::unbounded();
     let router = bed.router.clone();
     let waiting = Body::from_stream(receiver.map(Ok::<_, std::io::Error>));
