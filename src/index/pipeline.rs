@@ -61,7 +61,7 @@ const COMMIT_QUEUE_CAPACITY: usize = 2;
 /// Maximum chunk text, in KiB, between the read stage and the store. With its vector and copies a chunk takes about
 /// four times its text, so this keeps the pipeline below about 150 MiB.
 const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
-/// The same limit for a run over a few urgent files.
+/// Maximum chunk text, in KiB, between the read stage and the store of a run over urgent files.
 const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
 /// Memory of a chunk as a multiple of the memory of its text.
 const CHUNK_MEMORY_FACTOR: usize = 4;

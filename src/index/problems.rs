@@ -13,7 +13,7 @@ pub(super) const CHANGES_KEY: &str = "changes";
 pub(super) const INDEXING_KEY: &str = "watch";
 /// Prefix of the error of a failed run without a job.
 pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
-/// Key of the problem that tombstoned files are still in the store.
+/// Key of the problem that chunks of removed files are still in the store.
 pub(super) const TOMBSTONES_KEY: &str = "bury";
 
 /// The current problems: one sentence with cause and hint for each key.

@@ -80,7 +80,7 @@ pub(super) fn snapshot_without_job() -> JobSnapshot {
 struct State {
     /// Files sent into the pipeline.
     expected: u64,
-    /// Files that left the pipeline marked.
+    /// Files that left the pipeline and are marked in the catalog.
     marked: u64,
     /// When the current phase (indexing or embedding) began.
     begun: Option<Instant>,

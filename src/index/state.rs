@@ -9,7 +9,8 @@
 //! ```
 //!
 //! - OCR of queued files holds the lock of the OCR queue, not the engine lock. Indexing the OCR text holds both.
-//! - A job, or a run without one, holds the engine lock while it walks roots, indexes files and maintains the table.
+//! - A job holds the engine lock while it walks roots, indexes files and maintains the table; so does a run without a
+//!   job.
 //! - A run over urgent files holds the lock of the urgent runs, not the engine lock. Only the shutdown takes both.
 //! - A commit holds its lock from its check of the catalog until it has marked its files there. A commit of skill
 //!   results takes no lock before this one.
@@ -45,7 +46,7 @@ use crate::index::tables::Tables;
 
 /// The parts of an index that its caller opens, so that tests can pass substitutes.
 pub struct IndexParts {
-    /// Settings.
+    /// Settings of the daemon.
     pub config: Config,
     /// Catalog of files and their states.
     pub catalog: Catalog,
@@ -79,7 +80,7 @@ pub(crate) struct IndexState {
     pub(super) maintenance_due: MaintenanceDue,
     /// Checks free disk space.
     pub(super) disk_space: Arc<DiskSpace>,
-    /// Pauses reading and embedding.
+    /// Makes reading and embedding wait during a pause.
     pub(super) pause: Arc<PauseGate>,
     /// Current problems, which the status shows.
     pub(super) problems: Problems,

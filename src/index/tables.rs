@@ -31,7 +31,7 @@ const SERVING_KEY: &str = "serving_fingerprint";
 const SERVING_DIMENSION_KEY: &str = "serving_dimension";
 /// Catalog key of the embedding settings (JSON) of the table that answers queries, to reopen its embedder.
 const SERVING_MODEL_KEY: &str = "serving_model";
-/// Catalog key of the fingerprint of the table being built.
+/// Catalog key of the fingerprint of the table being built; empty if none is.
 const BUILDING_KEY: &str = "building_fingerprint";
 
 /// Returns the fingerprint and the vector dimension of the table that answers queries, or `None` before the first
@@ -293,7 +293,7 @@ impl TableWriter {
         self.target.chunks_of(files).await
     }
 
-    /// Deletes the chunks of these files from both tables.
+    /// Deletes the chunks of these files, also from the previous model's table if that still answers.
     pub(crate) async fn delete(&self, files: &[FileId]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -379,7 +379,7 @@ impl TableWriter {
         self.target.prune().await
     }
 
-    /// Returns whether queries ran recently.
+    /// Returns whether a query ran within the last half minute.
     pub(crate) fn is_queried(&self) -> bool {
         self.target.is_queried()
     }
@@ -415,7 +415,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (a, b, c) = ("aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc");
         assert_eq!(tables_after(dir.path(), &[a, b]).await.1.len(), 2);
-        // A table of another program.
+        // Creates a table of another program, which must stay.
         std::fs::create_dir(dir.path().join("index/mine.lance")).unwrap();
         assert_eq!(tables_after(dir.path(), &[c]).await.1, ["chunks_aaaaaaaaaaaa", "chunks_cccccccccccc", "mine"]);
         assert_eq!(tables_after(dir.path(), &[a]).await.1, ["chunks_aaaaaaaaaaaa", "mine"]);

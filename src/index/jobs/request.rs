@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(check("/etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/w/../etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/own", &own), Err(ErrorCode::FailedPrecondition));
-        // The owner's folders become roots.
+        // No part for the owner: the folder becomes a root first.
         assert_eq!(check("/etc", &Scope::All), Ok(vec![]));
         assert_eq!(check("/w/b", &Scope::All), Ok(vec!["/w/b".into()]));
     }

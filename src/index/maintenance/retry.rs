@@ -26,7 +26,7 @@ const CHUNKING_KEY: &str = "cut";
 pub(crate) fn fail_repeat_offenders(catalog: &Catalog) -> Result<()> {
     let struck = catalog.fail_by_strikes()?;
     if struck > 0 {
-        warn!(files = struck, "files that crashed or hung their reader when vic last ran are skipped until they change");
+        warn!(files = struck, "files that repeatedly crashed or hung their reader are skipped until they change");
     }
     Ok(())
 }

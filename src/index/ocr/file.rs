@@ -151,7 +151,7 @@ mod tests {
         };
         assert!(fail(Reason::Timeout, Document::default(), false));
         assert_eq!(state_of_key(&cache, &key), OcrState::Unread);
-        // A page read since resets the count.
+        // A page that is read in between resets the count of failures.
         assert!(fail(Reason::WorkerCrash, part([1], [2, 3]), true));
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
         assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
@@ -160,7 +160,7 @@ mod tests {
             (read.problems, read.blocks.len()),
             (vec!["its pictures were not read: out_of_memory why".into()], 1)
         );
-        // As with another version of the readers.
+        // Drops the failures, as another version of the file readers does.
         cache.put(&EvidenceKey { version: "older".into(), ..failures_key(&key) }, &Document::default());
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
     }

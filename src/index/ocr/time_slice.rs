@@ -254,7 +254,7 @@ pub(in crate::index) mod tests {
         };
         let turn = run_calls(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
         assert_eq!((turn.read.blocks.len(), turn.progressed, is_partial(&turn.read)), (2, true, true));
-        // It continues after the last page, and makes one call even when a pause begins.
+        // The next slice continues after the last page read, and makes one call even if a pause begins.
         let turn = run_calls(turn.read, call, || std::future::ready(false)).await;
         assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
     }

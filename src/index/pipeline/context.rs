@@ -33,7 +33,7 @@ pub(crate) struct Pipeline {
     pub(crate) runs: Arc<RunControl>,
     /// Checks free disk space.
     pub(crate) disk_space: Arc<DiskSpace>,
-    /// Pauses reading.
+    /// Makes reading and embedding wait during a pause.
     pub(crate) pause: Arc<PauseGate>,
     pub(crate) ocr_queue: Arc<OcrQueue>,
     /// Files and chunks indexed by runs without a job.

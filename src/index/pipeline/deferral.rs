@@ -27,7 +27,7 @@ const SLOW_KIND_TIMEOUTS: u32 = 3;
 /// How long a file that was sent twice is skipped. A run of hours then takes it again.
 const SKIP_TIME: Duration = Duration::from_secs(60);
 
-/// Files of one folder with one extension.
+/// Key of a group of files: root, folder and extension.
 type FileGroup = (RootId, PathBuf, String);
 
 /// Decides which files one run defers, and for how long.

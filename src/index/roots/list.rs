@@ -36,7 +36,7 @@ impl IndexState {
             (resolve_or_keep(&self.config.data_dir).await, resolve_or_keep(&self.config.pages_path()).await);
         let path = resolve_or_keep(path).await;
         if path.starts_with(&own) && !path.starts_with(&pages) {
-            return Err(Error::invalid(format!("`{}` is in vic's own data directory, which cannot be a root", path.display())));
+            return Err(Error::invalid(format!("`{}` is in vic's own data directory", path.display())));
         }
         // Sets the rules before the root is added, so that no walk of a root above it begins without knowing it.
         self.set_rule_roots(Some(&path)).await?;
@@ -95,7 +95,7 @@ impl IndexState {
         let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
-                tracing::warn!(%error, "some file names are not indexed, so these files cannot be found by name; the next start tries again");
+                tracing::warn!(%error, "some file names are not searchable; the next start tries again");
             }
         });
     }
