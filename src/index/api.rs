@@ -259,7 +259,7 @@ impl Index {
         let of_skills = self.inner.workers.skills.problems();
         sentences.extend(of_skills.into_iter().filter(|it| !sentences.contains(it)).collect::<Vec<_>>());
         if self.inner.tables.is_switching() {
-            sentences.push("the previous model's index answers until the new one has every file; see `vic jobs`".into());
+            sentences.push("the old model's index answers until the new one has every file; see `vic jobs`".into());
         }
         if let Some(why) = self.inner.tables.old_problem() {
             sentences.push(format!(

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorCode, Result};
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) if error.is_cancelled() => Err(Error::new(ErrorCode::Cancelled, "the daemon is shutting down")),
+        Err(error) if error.is_cancelled() => Err(Error::new(ErrorCode::Cancelled, "the daemon shuts down")),
         // The panic message is left out, because it may contain text of a document.
         Err(_) => Err(Error::new(ErrorCode::Internal, "a task panicked; see the log of vicd")),
     }

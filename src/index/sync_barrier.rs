@@ -181,7 +181,7 @@ async fn wait_until_indexed(inner: &IndexState, mut files: Vec<FileId>, until: I
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => (),
-            () = inner.shutdown.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "the daemon is shutting down")),
+            () = inner.shutdown.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "the daemon shuts down")),
         }
         pause = (pause * 3 / 2).min(POLL_INTERVALS.1);
     }
