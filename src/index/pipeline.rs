@@ -82,7 +82,7 @@ impl IndexState {
         let engine = tokio::select! {
             engine = self.runs.lock_engine() => engine,
             () = job.cancel.cancelled() => {
-                return Err(Error::new(ErrorCode::Cancelled, "cancelled while it was queued"));
+                return Err(Error::new(ErrorCode::Cancelled, "the job was cancelled while it was queued"));
             }
         };
         job.progress.update(|job| {

@@ -57,8 +57,8 @@ pub(super) async fn compact_deleted(table: &Table) -> lancedb::Result<()> {
     rewrite(table, 0.0).await
 }
 
-/// Merges small fragments, and rewrites fragments of which a larger part than `deleted_part` (0 to 1) is deleted. A
-/// compaction that hangs is cancelled and repeated without a limit on the bytes that are read ahead.
+/// Merges small fragments, and rewrites fragments with a larger deleted part than `deleted_part` (0 to 1). A compaction
+/// that hangs is cancelled and repeated without a limit on the bytes that are read ahead.
 async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     let rows = table.count_rows(None).await? as u64;
     let time = COMPACT_TIME + Duration::from_secs(rows / COMPACT_ROWS_A_SECOND);

@@ -54,7 +54,7 @@ impl FooterCheck {
     }
 }
 
-/// Returns the likely error because of which a file is truncated: a full disk or a broken one.
+/// Returns the error that likely truncated a file: a full disk or a broken one.
 fn truncation_error(dir: &Path) -> std::io::Error {
     let room = rustix::fs::statvfs(dir).map_or(u64::MAX, |it| it.f_bavail * it.f_frsize);
     let errno = if room < FULL_DISK_BYTES { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };

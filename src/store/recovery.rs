@@ -103,7 +103,7 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
     if let Some(last) = last {
         let unsynced = manifests::quarantine_unsynced(&table_dir, last)?;
         if unsynced > 0 {
-            tracing::info!(unsynced, "set aside an interrupted commit; its files are read again");
+            tracing::info!(unsynced, "set aside an interrupted commit; its files are indexed again");
         }
     }
     let Some(mut opened) = newest_readable(place).await? else {
@@ -160,7 +160,7 @@ pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
     let found = table.schema().await.map_err(mark_damaged).on("open", &place.dir)?;
     if found.fields() != schema::schema(place.dimension).fields() {
         let (name, dir) = (&place.name, place.dir.display());
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has other columns"))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has unexpected columns"))
             .hint(format!(
                 "it was written by another version of vic: move `{dir}` away, then run `vic index --full`"
             )));

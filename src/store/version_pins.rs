@@ -43,7 +43,7 @@ impl VersionPins {
         self.state().newest = version;
     }
 
-    /// Returns the published version.
+    /// Returns the version that a new read sees.
     pub(super) fn newest(&self) -> u64 {
         self.state().newest
     }

@@ -77,7 +77,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Returns the files of which a row with a damaged vector was added.
+    /// Returns the files that had a damaged vector when their rows were added.
     pub(super) fn damaged(&self) -> &BTreeSet<FileId> {
         &self.damaged
     }
@@ -105,7 +105,7 @@ impl MemoryIndex {
         self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.add(batch)))
     }
 
-    /// Adds the row ids of a batch that makes up a fragment.
+    /// Adds the row ids of a batch that holds all rows of this fragment, in order.
     ///
     /// # Errors
     /// A column holds a value that vic never writes.
@@ -113,14 +113,14 @@ impl MemoryIndex {
         self.addresses.iter_mut().try_for_each(|it| it.add_fragment(fragment, batch))
     }
 
-    /// Replaces all row ids.
+    /// Replaces all row ids, after compaction has changed them.
     pub(super) fn set_row_ids(&mut self, addresses: RowIds) {
         if self.addresses.is_some() {
             self.addresses = Some(addresses);
         }
     }
 
-    /// Adds the chunks of a file.
+    /// Adds the chunks of a file to the data in memory.
     pub(super) fn add(&mut self, file_id: FileId, chunks: &[Embedded]) {
         for it in chunks {
             if let Some(vectors) = &mut self.vectors {
@@ -174,7 +174,7 @@ impl MemoryIndex {
         Ok(())
     }
 
-    /// Removes these files.
+    /// Removes the chunks of these files from the data in memory.
     pub(super) fn remove(&mut self, files: &[FileId]) {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove(files);
@@ -182,7 +182,7 @@ impl MemoryIndex {
         self.change_passages(|passages| passages.remove(files));
     }
 
-    /// Removes these chunks of a file.
+    /// Removes these chunks of a file from the data in memory.
     pub(super) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove_chunks(file_id, chunks);
@@ -198,7 +198,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Drops the components that have become too large.
+    /// Drops the vectors or the passages if they exceed their maximum size.
     fn drop_oversized(&mut self) {
         if self.vectors.take_if(|it| it.len() > max_rows(it.dimension())).is_some() {
             self.addresses = None;

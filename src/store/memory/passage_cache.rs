@@ -19,7 +19,7 @@ use crate::store::schema::{self, Columns};
 /// The file is compacted when it is larger than this and more than half of its bytes belong to removed chunks.
 const COMPACT_MIN_BYTES: u64 = 16 << 20;
 
-/// Bytes per write while a table is loaded.
+/// Bytes that are collected for one write while a table is loaded.
 const WRITE_BATCH_BYTES: usize = 1 << 20;
 
 /// The chunks of all files of a table, in one file on disk.

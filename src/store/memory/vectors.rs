@@ -166,7 +166,7 @@ impl Vectors {
         }
     }
 
-    /// Removes these vectors of a file.
+    /// Removes the vectors of these chunks of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
         let chunks: HashSet<ChunkKey> = chunks.iter().map(|it| ChunkKey::parse(&it.0)).collect();
         let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
