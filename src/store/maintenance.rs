@@ -22,7 +22,7 @@ const KEEP_TIME: Duration = Duration::seconds(300);
 /// A version counts as made before the clock was set back if its timestamp is further ahead of the clock than this.
 const CLOCK_JITTER: Duration = Duration::minutes(1);
 
-/// Number of newest versions that are kept for [`KEEP_TIME`]. Others are pruned as soon as no read needs them: a folder
+/// Number of newest versions that are kept for `KEEP_TIME`. Others are pruned as soon as no read needs them: a folder
 /// with constant changes makes thousands an hour.
 const KEEP_VERSIONS: usize = 10;
 

@@ -160,7 +160,7 @@ pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
     let found = table.schema().await.map_err(mark_damaged).on("open", &place.dir)?;
     if found.fields() != schema::schema(place.dimension).fields() {
         let (name, dir) = (&place.name, place.dir.display());
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has unexpected columns"))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has wrong columns"))
             .hint(format!(
                 "it was written by another version of vic: move `{dir}` away, then run `vic index --full`"
             )));
