@@ -287,8 +287,8 @@ pub(super) fn log_slower(error: &Error) {
     tracing::warn!(%error, "an optimisation failed; queries are slower");
 }
 
-/// Returns the table name of a model. Hashes a fingerprint that is not hexadecimal, because a table name may not
-/// contain any text.
+/// Returns the table name of a model. A fingerprint that is not hexadecimal or is too short is hashed, because a table
+/// name may not contain every character.
 fn table_name(fingerprint: &str) -> String {
     let is_hex = fingerprint.len() >= FINGERPRINT_DIGITS && fingerprint.bytes().all(|it| it.is_ascii_hexdigit());
     let digits =

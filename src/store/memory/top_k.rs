@@ -69,7 +69,7 @@ impl TopK {
         self.truncate_if_full();
     }
 
-    /// Keeps only the best rows once twice the limit is reached. Runs rarely, because it reads all kept rows.
+    /// Keeps only the best rows when there are twice `limit`. Runs rarely, because it reads all kept rows.
     fn truncate_if_full(&mut self) {
         if self.rows.len() >= 2 * self.limit {
             self.truncate();
