@@ -1,4 +1,4 @@
-//! The index as the daemon and the services use it.
+//! The public API of the index, which the daemon and the services call: jobs, roots, statistics, pause and status.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::model::{
 use crate::store::StoreStats;
 use crate::table::Table;
 
-/// The index of all roots. Cheap to clone.
+/// Handle of the index of all roots. Cheap to clone.
 #[derive(Clone)]
 pub struct Index {
     pub(super) inner: Arc<IndexState>,
@@ -32,22 +32,22 @@ pub struct Index {
 }
 
 impl Index {
-    /// Starts a job for a caller limited to `scope`, and returns at once. The owner's folders outside all roots become
-    /// roots.
+    /// Starts an indexing job for a caller limited to `scope`, and returns without waiting for the job. A requested
+    /// folder that is in no root becomes a root, if the owner requests it.
     ///
     /// # Errors
     /// A path does not exist, cannot be read or is outside the scope. [`crate::error::ErrorCode::StorageFull`]: there
-    /// is no disk space to index. [`crate::error::ErrorCode::ResourceExhausted`]: too many jobs have not ended, in
-    /// total or for this key.
+    /// is too little disk space to index. [`crate::error::ErrorCode::ResourceExhausted`]: too many jobs have not ended,
+    /// in total or of this `holder`.
     pub async fn start_job(&self, request: IndexRequest, scope: &Scope, holder: &Principal) -> Result<JobSnapshot> {
         self.inner.disk_space.admit(scope)?;
         run::start(&self.inner, request, scope, holder).await
     }
 
-    /// Returns a receiver of snapshots of a job; of an ended job, its last one.
+    /// Returns a receiver of the snapshots of a job. If the job has ended, the receiver holds its last snapshot.
     ///
     /// # Errors
-    /// There is no such job.
+    /// No job has this id.
     pub fn watch_job(&self, id: &str) -> Result<watch::Receiver<JobSnapshot>> {
         self.inner.jobs.watch(id)
     }
@@ -55,39 +55,39 @@ impl Index {
     /// Returns the current snapshot of a job.
     ///
     /// # Errors
-    /// There is no such job.
+    /// No job has this id.
     pub fn job(&self, id: &str) -> Result<JobSnapshot> {
         self.inner.jobs.snapshot(id)
     }
 
-    /// Returns the latest jobs, newest first.
+    /// Returns the latest `limit` jobs, newest first.
     ///
     /// # Errors
-    /// The job file cannot be read.
+    /// The job database cannot be read.
     pub fn jobs(&self, limit: u32) -> Result<Vec<JobSnapshot>> {
         self.inner.jobs.list(limit as usize)
     }
 
-    /// Returns the jobs that have not ended.
+    /// Returns the snapshots of the jobs that have not ended, queued or running.
     pub fn running_jobs(&self) -> Vec<JobSnapshot> {
         self.inner.jobs.running()
     }
 
-    /// Cancels a job. Its work so far is kept.
+    /// Cancels a job. Files that the job has indexed stay in the index.
     ///
     /// # Errors
-    /// There is no such job.
+    /// No job has this id.
     pub fn cancel_job(&self, id: &str) -> Result<JobSnapshot> {
         self.inner.jobs.cancel(id);
         self.job(id)
     }
 
-    /// Returns the ids of the unended jobs that a holder started.
+    /// Returns the ids of the jobs that this holder (the owner or an API key) started and that have not ended.
     pub fn jobs_of(&self, holder: &Principal) -> Vec<String> {
         self.inner.jobs.ids_of(holder)
     }
 
-    /// Returns the roots, including those nested in others.
+    /// Returns all roots, including roots nested in other roots.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -95,7 +95,7 @@ impl Index {
         self.inner.all_roots().await
     }
 
-    /// Returns the roots that are walked: none is nested in another.
+    /// Returns the roots that are walked on their own: all except those nested in another root.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -103,7 +103,7 @@ impl Index {
         self.inner.roots().await
     }
 
-    /// Adds a folder as a root and watches it. Reads nothing yet.
+    /// Adds a folder as a root and starts to watch it. Indexes no file yet.
     ///
     /// # Errors
     /// The folder does not exist, is not a folder, or cannot be read.
@@ -114,8 +114,9 @@ impl Index {
         Ok(named.unwrap_or(walked))
     }
 
-    /// Removes a root and everything indexed below it, except files of other roots. The files on disk stay. If the disk
-    /// is full or fails, the index entries are deleted later, also after a restart, and the status reports it.
+    /// Removes a root and the index entries of all files below it, except files that another root contains. The files
+    /// on disk stay. If the disk is full or fails, the entries are deleted later, also after a restart, and the status
+    /// reports it.
     ///
     /// # Errors
     /// The path is not a root, or the catalog cannot be written.
@@ -123,7 +124,7 @@ impl Index {
         self.inner.remove_root(path).await
     }
 
-    /// Counts the files of a scope by state.
+    /// Counts the files in a scope by state: pending, indexed, skipped, failed.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -132,7 +133,8 @@ impl Index {
         blocking(move || catalog.coverage_within(&scope)).await
     }
 
-    /// Returns the number of indexed chunks in a scope; for all files, that of the table that answers.
+    /// Returns the number of indexed chunks in a scope. For a scope of all files, counts the chunks of the table that
+    /// answers queries.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -144,7 +146,7 @@ impl Index {
         blocking(move || catalog.chunks_within(&scope)).await
     }
 
-    /// Returns counts and sizes of the table that answers.
+    /// Returns counts and sizes of the table that answers queries.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -152,15 +154,15 @@ impl Index {
         self.inner.tables.serving().store.stats().await
     }
 
-    /// Returns the table that answers, with its embedder.
+    /// Returns the table that answers queries, with its embedder.
     pub fn serving(&self) -> ServingTable {
         self.inner.tables.serving()
     }
 
-    /// Adds cached OCR text of this content to a document.
+    /// Adds to `document` the OCR text that is cached for the file content with this hash.
     ///
     /// # Errors
-    /// Only internal errors: text missing in the cache is not added.
+    /// Only internal errors. If no OCR text is cached, the document is returned unchanged.
     pub async fn with_known_pictures(&self, hash: ContentHash, mut document: Document) -> Result<Document> {
         let cache = self.inner.caches.evidence.clone();
         blocking(move || {
@@ -170,14 +172,15 @@ impl Index {
         .await
     }
 
-    /// Returns the tables of a file in its current state, each named after the file too. Returns `None` if the file is
-    /// unreadable, larger than 2 MiB, of a kind without tables, or takes longer than `patience`. Parsing then
-    /// continues, and the next query gets the tables at once.
+    /// Returns the tables in the current content of a file; the name of the file precedes the name of each table.
+    /// Returns `None` if the file is unreadable, larger than 2 MiB, of a kind without tables, or takes longer to parse
+    /// than `patience`. Parsing then continues in the background, and the next query gets the tables at once.
     pub async fn tables_of(&self, record: &FileRecord, patience: Duration) -> Option<Arc<Vec<Table>>> {
         self.inner.caches.tables.tables_of(&self.inner.workers.pool, record, patience).await
     }
 
-    /// Pauses indexing, for a while or until [`Index::resume`], also across restarts. Returns the pause.
+    /// Pauses indexing for the requested time or, without a time, until [`Index::resume`]; a restart does not end the
+    /// pause. Returns the current pause.
     ///
     /// # Errors
     /// The catalog cannot be written.
@@ -189,7 +192,7 @@ impl Index {
         self.set_requested(Some(until)).await
     }
 
-    /// Ends a requested pause. Returns the pause that remains because of the battery.
+    /// Ends the pause that the user requested. Returns the pause that remains if the machine runs on battery.
     ///
     /// # Errors
     /// The catalog cannot be written.
@@ -208,7 +211,7 @@ impl Index {
         Ok(self.paused())
     }
 
-    /// Waits until no write is in progress, up to `limit`. Called after shutdown was requested.
+    /// Waits until no write is in progress, for at most `limit`. Called after shutdown was requested.
     pub async fn wait_idle(&self, limit: Duration) {
         let idle = async { (self.inner.runs.lock_engine().await, self.inner.runs.block_urgent_runs().await) };
         if tokio::time::timeout(limit, idle).await.is_err() {
@@ -216,12 +219,13 @@ impl Index {
         }
     }
 
-    /// Reports damage found when a part was opened, for the rest of this run.
+    /// Shows damage in the status until the daemon ends. `part` names the damaged part of the data, such as the
+    /// catalog.
     pub fn note_damage(&self, part: &str, sentence: String) {
         self.inner.problems.set(&format!("damage {part}"), Some(sentence));
     }
 
-    /// Returns the free bytes on the disk of the index, 0 if unknown.
+    /// Returns the free bytes on the disk of the index, or 0 if they cannot be determined.
     pub fn free_bytes(&self) -> u64 {
         disk_space::disk_space(&self.inner.config.db_path).map_or(0, |(free, _)| free)
     }
@@ -236,17 +240,17 @@ impl Index {
         self.inner.ocr_queue.unread()
     }
 
-    /// Returns the state of watching these roots.
+    /// Returns how these roots are watched, such as the roots that are polled and the number of lost events.
     pub fn watch_report(&self, roots: &[Root]) -> WatchReport {
         self.inner.walks.watching.report(roots)
     }
 
-    /// Returns the number of tokens embedded since the start.
+    /// Returns the number of tokens embedded since the daemon started.
     pub fn tokens_embedded(&self) -> u64 {
         progress::tokens_embedded()
     }
 
-    /// Returns the current problems, with cause and hint.
+    /// Returns one sentence for each current problem of the index, with its cause and a hint.
     pub fn degraded(&self) -> Vec<String> {
         let mut sentences = self.inner.problems.sentences();
         sentences.extend(self.inner.walks.watching.problems());
@@ -255,7 +259,7 @@ impl Index {
         let of_skills = self.inner.workers.skills.problems();
         sentences.extend(of_skills.into_iter().filter(|it| !sentences.contains(it)).collect::<Vec<_>>());
         if self.inner.tables.is_switching() {
-            sentences.push("another model's index answers until every file is in the new one; see `vic jobs`".into());
+            sentences.push("the old model's index answers until the new one has every file; see `vic jobs`".into());
         }
         if let Some(why) = self.inner.tables.old_problem() {
             sentences.push(format!(

@@ -1,4 +1,4 @@
-//! The threads of all background work, and how its loops wait: for a notification, or for a retry delay that grows.
+//! The threads of all background tasks, and how their loops wait: for a notification, or for a retry delay that grows.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::error::{Error, Result};
 use crate::index::state::IndexState;
 use crate::machine::{self, IoClass};
 
-/// Initial and maximum retry delay.
+/// Initial and maximum delay before a failed background task is retried.
 const RETRY_DELAYS: (Duration, Duration) =
     (if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(15) }, Duration::from_secs(600));
 
-/// Threads of all background work. They run at low priority, and a thread cannot raise its priority again. Queries
-/// therefore never run on these threads.
+/// Runtime of all background tasks. Its threads run at low priority and cannot raise it again, so queries never run on
+/// them.
 pub(super) struct BackgroundRuntime(Option<Runtime>);
 
 impl BackgroundRuntime {
@@ -35,13 +35,14 @@ impl BackgroundRuntime {
 
 impl Drop for BackgroundRuntime {
     fn drop(&mut self) {
-        // Waiting for the threads here would block a thread of another runtime.
+        // Does not wait for the threads: that would block a thread of the runtime that drops this one.
         self.0.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
 impl IndexState {
-    /// Waits for a notification or the retry delay. Returns false once the daemon shuts down.
+    /// Waits for the notification `by`, or for the retry delay `again` if there is one. Returns false once the daemon
+    /// shuts down.
     pub(super) async fn wait_for_wake(&self, by: &Notify, again: Option<Duration>) -> bool {
         tokio::select! {
             () = by.notified() => true,

@@ -1,5 +1,5 @@
-//! Disk space: indexing stops before it uses the reserve, and resumes by itself when space is free again. Queries are
-//! always answered.
+//! Checks of free disk space. Indexing stops before it uses the reserve, and resumes by itself when space is free
+//! again. Queries are always answered.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,33 +7,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, ErrorCode, IoContext, Result};
 use crate::model::Scope;
 
-/// The default reserve: the larger of these two.
+/// Default reserve, which indexing leaves free on a disk: the larger of this size and of this percentage of the disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PERCENT: u64 = 2;
 
-/// Free space required for the next attempt after a write found the disk full.
+/// Minimum free space, even with a smaller reserve, for the next attempt after a write found the disk full.
 const MIN_FREE_AFTER_FULL: u64 = 16 << 20;
 
 /// The disks that vic writes to, and their reserve.
 pub(crate) struct DiskSpace {
     folders: Vec<PathBuf>,
     reserve: Option<u64>,
-    /// Whether work was refused or interrupted, and must resume.
+    /// Whether indexing work was refused or interrupted, and must resume when space is free.
     has_waiting_work: AtomicBool,
-    /// Whether a write found the disk full: then the reserve alone is not enough.
+    /// Whether a write found the disk full. Then a minimum must be free, even if the reserve is smaller.
     was_full: AtomicBool,
 }
 
 impl DiskSpace {
-    /// Checks the disks of these folders, which must exist.
+    /// Creates a check of the disks of these folders, which must exist.
     pub(crate) fn new(folders: Vec<PathBuf>, reserve: Option<u64>) -> DiskSpace {
         DiskSpace { folders, reserve, has_waiting_work: AtomicBool::new(false), was_full: AtomicBool::new(false) }
     }
 
-    /// Checks that there is space to index.
+    /// Checks that there is enough disk space to index. If not, records that work must resume later.
     ///
     /// # Errors
-    /// [`ErrorCode::StorageFull`] if there is not.
+    /// [`ErrorCode::StorageFull`] if a disk has less free space than the reserve.
     pub(crate) fn check(&self) -> Result<()> {
         let outcome = self.check_folders();
         if outcome.is_err() {
@@ -42,8 +42,8 @@ impl DiskSpace {
         outcome
     }
 
-    /// Checks space for a request; a refusal leaves no state behind. Only the owner learns where the index is and how
-    /// much space is left.
+    /// Checks disk space for a request of this scope, before the request has any effect. Only the owner learns where
+    /// the index is and how much space is left.
     ///
     /// # Errors
     /// As [`DiskSpace::check`].
@@ -60,7 +60,7 @@ impl DiskSpace {
         })
     }
 
-    /// Records that a write failed because the disk is full, if that is the error.
+    /// Records a failed write, if the error is that the disk is full.
     pub(crate) fn note_error(&self, error: &Error) {
         if error.code == ErrorCode::StorageFull {
             self.was_full.store(true, Ordering::Relaxed);
@@ -68,17 +68,17 @@ impl DiskSpace {
         }
     }
 
-    /// Checks that there is space to index, and records nothing.
+    /// Checks that there is enough disk space to index, and records nothing.
     pub(super) fn check_folders(&self) -> Result<()> {
         self.folders.iter().try_for_each(|it| self.check_folder(it))
     }
 
-    /// Returns whether a write found the disk full, and forgets it.
+    /// Returns whether a write found the disk full, and clears the flag.
     pub(super) fn take_was_full(&self) -> bool {
         self.was_full.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns whether work was refused or interrupted, and forgets it.
+    /// Returns whether work was refused or interrupted, and clears the flag.
     pub(super) fn take_waiting_work(&self) -> bool {
         self.has_waiting_work.swap(false, Ordering::Relaxed)
     }
@@ -105,7 +105,7 @@ impl DiskSpace {
     }
 }
 
-/// Returns the bytes available to us and the total bytes of the disk.
+/// Returns the bytes that this user may still write on the disk of this folder, and the total bytes of the disk.
 pub(super) fn disk_space(place: &Path) -> Result<(u64, u64)> {
     let stat = rustix::fs::statvfs(place).map_err(std::io::Error::from).io_context("check the disk of", place)?;
     Ok((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))

@@ -1,4 +1,4 @@
-//! The chunks of skill results: which ordinals each skill has in a file.
+//! The chunks of cached skill results, and the range of ordinals that each skill has in a file.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::catalog::EvidenceCache;
 use crate::chunk::Chunker;
 use crate::model::{Chunk, ContentHash, Document, SKILLS};
 
-/// Ordinals reserved per skill, above those of the file's own text.
+/// Chunk ordinals reserved for each skill in a file, above the ordinals of the file's own text.
 const ORDINALS_PER_SKILL: u32 = 1 << 24;
-/// Maximum chunks of one skill for one file.
+/// Maximum chunks of one skill for one file; further chunks are dropped.
 const MAX_SKILL_CHUNKS: usize = 2_000;
 
-/// Returns the chunks of all cached skill results for this content.
+/// Returns the chunks of all skill results cached for this content.
 pub(super) fn cached_chunks(cache: &Arc<EvidenceCache>, chunker: &Chunker, hash: &ContentHash) -> Vec<Chunk> {
     let found = cache.get_all(*hash);
     let chunks = found.iter().filter_map(|(skill, document)| {
@@ -35,7 +35,7 @@ pub(super) fn chunk_document(
     chunks
 }
 
-/// Returns the range of ordinals of a skill, `None` for an unknown skill.
+/// Returns the range of chunk ordinals of a skill, or `None` for an unknown skill.
 pub(super) fn ordinal_range(skill: &str) -> Option<Range<u32>> {
     let place = SKILLS.iter().position(|it| *it == skill)? as u32 + 1;
     Some(place * ORDINALS_PER_SKILL..(place + 1) * ORDINALS_PER_SKILL)

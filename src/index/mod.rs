@@ -1,7 +1,7 @@
-//! Keeps the index up to date: jobs, scans, watching, maintenance.
+//! Keeps the index up to date: jobs, scans of roots, watching, the indexing pipeline, OCR and maintenance.
 //!
-//! Start reading at [`pipeline`]: it is the only file that knows the order of all work. `state` holds the parts that the
-//! work shares, and the order of their locks. The daemon and the services use [`Index`].
+//! Start reading at [`pipeline`]: only this file defines the order of all indexing work. `state` holds the shared state
+//! and documents the order of its locks. The daemon and the services use [`Index`].
 
 mod api;
 mod background;

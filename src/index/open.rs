@@ -1,4 +1,4 @@
-//! Builds the index from its parts and starts its background tasks.
+//! Opens the index from its parts and starts its background tasks.
 
 use std::sync::Arc;
 
@@ -31,14 +31,14 @@ use crate::index::tables::Tables;
 use crate::index::watch::apply;
 use crate::index::watch::watching::Watching;
 
-/// Maximum cached vectors: 400,000 of 384 dimensions take about 600 MiB on disk.
+/// Maximum vectors in the vector cache: 400,000 of 384 dimensions take about 600 MiB on disk.
 const MAX_CACHED_VECTORS: u64 = 400_000;
 
 impl Index {
     /// Opens the index, and starts to watch and reconcile every root in the background.
     ///
     /// # Errors
-    /// A part of the data directory is damaged, foreign, or of a newer format.
+    /// A part of the data directory is damaged, was not written by vic, or has a newer format.
     pub async fn open(parts: IndexParts, shutdown: CancellationToken) -> Result<Index> {
         let config = &parts.config;
         let own = [config.data_dir.clone(), config.db_path.clone(), config.job_db_path.clone()];
@@ -116,7 +116,7 @@ impl IndexState {
         }
     }
 
-    /// Starts all background tasks except the watcher.
+    /// Starts all background tasks except the one that applies the watcher's events.
     fn spawn_background_tasks(self: &Arc<IndexState>) {
         self.background.spawn(retry::probe_jail(self.clone()));
         self.background.spawn(disk_check::check_loop(self.clone()));
@@ -135,12 +135,12 @@ impl IndexState {
     }
 }
 
-/// Opens the embedder of an old table from its saved settings.
+/// Opens the embedder of the previous model's table from its saved settings.
 async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Embedder>> {
     let remembered: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let setting = |name: &str| {
         let value = remembered[name].as_str().map(String::from);
-        value.ok_or_else(|| Error::not_found(format!("its {name} is no longer known")))
+        value.ok_or_else(|| Error::not_found(format!("the setting `{name}` of the old model was not saved")))
     };
     let backend = setting("backend")?;
     config.embed.backend = EmbedBackend::ALL.into_iter().find(|it| it.name() == backend).ok_or_else(|| {
@@ -153,7 +153,7 @@ async fn open_old_embedder(mut config: Config, text: &str) -> Result<Arc<dyn Emb
     })?;
     config.embed.model = setting("model")?;
     config.embed.precision = setting("precision")?;
-    // Its vectors may come from either device, and the CPU supports every model.
+    // Uses the CPU, which supports every model. Vectors from a GPU are comparable with its vectors.
     config.embed.device = crate::config::EmbedDevice::Cpu;
     crate::embed::open(&config).await
 }

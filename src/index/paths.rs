@@ -1,7 +1,7 @@
-//! Paths from callers, and the files at these paths.
+//! Resolves paths from callers, and opens and hashes the files at these paths.
 //!
-//! A path may be on a mount that does not respond. Opening it must block a separate thread, never one that serves all
-//! callers.
+//! A path may be on a mount that does not respond. Opening it must block a separate thread, never a thread that serves
+//! all callers.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -16,10 +16,10 @@ use crate::files::{self, ContentStamp, unresponsive};
 use crate::index::blocking_tasks::blocking;
 use crate::model::{ContentHash, FileRecord, MAX_FILE_BYTES, Scope};
 
-/// The longest that opening and hashing a file may take: the largest accepted file at 1 MiB per second.
+/// Maximum time to open and hash a file: the time for the largest accepted file at 1 MiB per second.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(MAX_FILE_BYTES >> 20);
 
-/// As [`blocking`], for work that opens and at most hashes this file. Returns `None` if its disk does not respond.
+/// As [`blocking`], for work that opens this file and at most hashes it. Returns `None` if the disk does not respond.
 pub(crate) async fn blocking_at_file<T: Send + 'static>(
     record: &FileRecord,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -30,7 +30,8 @@ pub(crate) async fn blocking_at_file<T: Send + 'static>(
 /// As [`blocking_at_file`], for a path given by a caller.
 ///
 /// # Errors
-/// Errors of the work. Also that the disk does not respond, which only callers with the path in their scope learn.
+/// Errors of the work. That the disk does not respond, if the path is in the caller's scope; else that there is no such
+/// file.
 pub(crate) async fn blocking_at_path<T: Send + 'static>(
     path: &Path,
     scope: &Scope,
@@ -49,23 +50,23 @@ pub(super) fn not_responding(path: &Path) -> Error {
     Error::new(ErrorCode::Unavailable, text).hint("mount the missing file system again, or try again later")
 }
 
-/// The longest that resolving a path may take: each folder may require a lookup on a disk in standby.
+/// Maximum time to resolve a path: each folder may require a lookup on a disk in standby.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum paths resolved concurrently. A path in no root may lead to a disk that does not respond, which only
-/// resolving it shows. It then blocks its thread, and must not block all threads.
+/// Maximum paths resolved at the same time. A path outside all roots may lead to a disk that does not respond, which
+/// only resolving it shows. The path then blocks its thread, and must not block all threads.
 const MAX_RESOLVING: usize = 64;
 
-/// Permits of resolving. The threads belong to the process.
+/// One permit per path being resolved. Shared by the whole process, because the threads are.
 static RESOLVE_PERMITS: Semaphore = Semaphore::const_new(MAX_RESOLVING);
 
-/// Resolves links and makes the path absolute. A path that does not exist, or is on a disk that does not respond, is
-/// returned unchanged.
+/// Resolves symbolic links and makes the path absolute. Returns the path unchanged if it does not exist or its disk
+/// does not respond.
 pub(crate) async fn resolve_or_keep(path: &Path) -> PathBuf {
     resolve(path).await.unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Resolves links and makes the path absolute.
+/// Resolves symbolic links and makes the path absolute.
 ///
 /// # Errors
 /// The path does not exist, or its disk does not respond.
@@ -93,8 +94,7 @@ async fn resolve_with(
     tokio::time::timeout(most, following).await.unwrap_or_else(|_| Err(not_responding(path)))
 }
 
-/// Returns the catalog record of the file at a path. A file outside the scope gives the same error as one that does not
-/// exist.
+/// Returns the catalog record of the file at a path. A file outside the scope gives the same error as a missing file.
 pub(crate) fn find_record(catalog: &Catalog, scope: &Scope, path: &Path) -> Result<FileRecord> {
     let found = match path.canonicalize() {
         Ok(found) if scope.covers(&found) => found,
@@ -109,10 +109,10 @@ fn unknown_file(path: &Path) -> Error {
         .hint("`vic roots` lists the roots, `vic index PATH` adds one")
 }
 
-/// Returns the content hash of an open file. Reuses the recorded hash if size and modification time match the record.
+/// Returns the content hash of an open file. Uses the recorded hash if the size and modification time match the record.
 ///
 /// # Errors
-/// `FileTooLarge` if no reader accepts the file, so that no caller waits for the hash of a disk image.
+/// `FileTooLarge` if the file is too large to be indexed, so that no caller waits for the hash of a disk image.
 pub(crate) fn content_hash(record: &FileRecord, file: &File) -> std::io::Result<ContentHash> {
     let now = file.metadata()?;
     let modified_ns = now.mtime().saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec());
@@ -123,20 +123,20 @@ pub(crate) fn content_hash(record: &FileRecord, file: &File) -> std::io::Result<
     }
 }
 
-/// Stat of an open file before a long read.
+/// Size and modification time of an open file before a long read, to detect a write during the read.
 pub(crate) struct StatBefore {
     file: std::io::Result<File>,
     stamp: Option<ContentStamp>,
 }
 
 impl StatBefore {
-    /// Takes the stat. Must be called before the file is hashed.
+    /// Records size and modification time. Must be called before the file is hashed.
     pub(crate) fn new(file: &File) -> StatBefore {
         StatBefore { stamp: ContentStamp::new(file), file: file.try_clone() }
     }
 
-    /// Returns whether the file was not written to since: only then does the text belong to the hash. `None` if its
-    /// disk does not respond.
+    /// Returns whether the file was not written to since then: only then does the text that was read belong to the
+    /// hash. Returns `None` if the disk does not respond.
     pub(crate) async fn is_unchanged(self, record: &FileRecord) -> Result<Option<bool>> {
         blocking_at_file(record, move || Ok(self.matches_now())).await
     }

@@ -1,7 +1,7 @@
-//! Pause of indexing, by the user or on battery.
+//! The pause of indexing, requested by the user or caused by battery power.
 //!
-//! Only reading and embedding wait. Walks and watcher events continue: they are cheap, and they remove deleted files
-//! from the results.
+//! Only reading files and embedding wait for the end of a pause. Walks and watcher events continue: they are cheap, and
+//! they remove deleted files from the results.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ const PAUSE_KEY: &str = "paused_until_ms";
 /// The value of a pause without an end.
 const WITHOUT_END: &str = "never";
 
-/// How often a waiter checks the clock: a timer does not advance while the machine sleeps.
+/// Maximum sleep before a waiting task checks the clock again: a timer does not advance while the machine sleeps.
 const CLOCK_CHECK: Duration = Duration::from_secs(30);
 
-/// Lets readers pass, or makes them wait.
+/// Makes tasks that read or embed files wait while indexing is paused.
 pub(crate) struct PauseGate {
     reasons: watch::Sender<PauseReasons>,
 }
@@ -29,7 +29,8 @@ pub(crate) struct PauseGate {
 /// The active reasons for a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct PauseReasons {
-    /// Requested by the user, until this moment or without an end.
+    /// Pause that the user requested: `None` without one; the inner value is its end in Unix milliseconds, or `None`
+    /// without an end.
     requested: Option<Option<i64>>,
     battery: bool,
 }
@@ -47,7 +48,7 @@ impl PauseReasons {
 }
 
 impl PauseGate {
-    /// Restores the state of the last daemon.
+    /// Creates the gate and restores a pause that was requested before a restart.
     pub(crate) fn open(catalog: &Catalog) -> Result<PauseGate> {
         let asked = catalog.meta_get(PAUSE_KEY)?.and_then(|text| match text.as_str() {
             WITHOUT_END => Some(None),
@@ -95,7 +96,8 @@ impl PauseGate {
         });
     }
 
-    /// Sets or ends the pause that the user requests: until this moment, or without an end.
+    /// Sets the pause that the user requests, until this moment or without an end. `None` ends it. Saves it in the
+    /// catalog.
     pub(super) fn set_requested(&self, catalog: &Catalog, asked: Option<Option<i64>>) -> Result<()> {
         let text = match asked {
             Some(Some(until_ms)) => until_ms.to_string(),

@@ -1,4 +1,4 @@
-//! The order of all indexing. No other file knows it.
+//! Defines the order of all indexing work. No other file knows it.
 //!
 //! ```text
 //! job     scan ──> delete ──> run ──> maintain ──> OCR                          IndexState::run_job
@@ -14,12 +14,13 @@
 //!         files    extract, chunk  the embedder    then the marks in the catalog
 //! ```
 //!
-//! A large batch of new files passes twice, so that every file is searchable by keywords long before the last one is
-//! embedded. The first pass skips the embedder. The second reads the chunks back from the store (`backfill_vectors`).
+//! A large batch of new files passes through the stages twice, so that every file can be found by keywords long before
+//! the last one is embedded. The first pass skips the embedder. The second reads the chunks back from the store
+//! (`backfill_vectors`).
 //!
 //! Each stage owns the receiving end of a bounded queue and the sending end of the next. A slow stage therefore
-//! throttles the ones before it. When a stage fails, its queue closes and the others end. Unmarked files stay pending
-//! in the catalog.
+//! throttles the stages before it. When a stage fails, its queue closes and the other stages end. Files that are not
+//! marked in the catalog stay pending.
 
 pub(in crate::index) mod backfill_vectors;
 pub(in crate::index) mod commit;
@@ -48,23 +49,24 @@ use crate::index::roots::scan;
 use crate::index::state::IndexState;
 use crate::model::{FileRecord, JobState, MemoryCap, Phase};
 
-/// Maximum runs of a drain, each after a walk for moved files: a folder that moves all the time must not block it.
+/// Maximum passes over the pending files in one run. Each pass after the first follows a walk for moved files: a folder
+/// that moves all the time must not keep the run from ending.
 const MAX_RUNS_AFTER_MOVES: usize = 3;
-/// Capacity of the queue of files to read, large enough that a reader never waits for the catalog.
+/// Capacity of the queue of files to read, in files. Large enough that a reader never waits for the catalog.
 const READ_QUEUE_CAPACITY: usize = 64;
-/// Documents queued for the embedder. [`TEXT_IN_FLIGHT_KIB`] bounds their memory, not their number.
+/// Capacity of the queue of documents to embed. [`TEXT_IN_FLIGHT_KIB`] bounds the memory of these documents.
 const EMBED_QUEUE_CAPACITY: usize = 256;
-/// Embedded batches queued for the store: one being written, one ready.
+/// Capacity of the queue of embedded batches to store: one being written, one ready.
 const COMMIT_QUEUE_CAPACITY: usize = 2;
-/// Chunk text between the readers and the store. With its vector and copies a chunk takes about four times its text, so
-/// this keeps the pipeline below about 150 MiB.
+/// Maximum chunk text, in KiB, between the read stage and the store. With its vector and copies a chunk takes about
+/// four times its text, so this keeps the pipeline below about 150 MiB.
 const TEXT_IN_FLIGHT_KIB: usize = 32 << 10;
-/// The same limit for a run over a few urgent files.
+/// Maximum chunk text, in KiB, between the read stage and the store of a run over urgent files.
 const URGENT_TEXT_IN_FLIGHT_KIB: usize = 4 << 10;
-/// Memory of a chunk as a multiple of its text.
+/// Memory of a chunk as a multiple of the memory of its text.
 const CHUNK_MEMORY_FACTOR: usize = 4;
 
-/// Returns the memory limits of the pipeline.
+/// Returns the memory limits of the pipeline, for the status.
 pub(crate) fn memory_caps() -> Vec<MemoryCap> {
     let cap = |part: &str, kib: usize| MemoryCap { part: part.into(), mib: (CHUNK_MEMORY_FACTOR * kib / 1024) as u64 };
     vec![
@@ -74,13 +76,13 @@ pub(crate) fn memory_caps() -> Vec<MemoryCap> {
 }
 
 impl IndexState {
-    /// Runs a job. Its phases up to the last one hold the engine lock.
+    /// Runs the phases of a job in order. All phases except OCR hold the engine lock.
     pub(in crate::index) async fn run_job(self: &Arc<IndexState>, job: &Job) -> Result<()> {
         let before = self.jobs.unattended.totals();
         let engine = tokio::select! {
             engine = self.runs.lock_engine() => engine,
             () = job.cancel.cancelled() => {
-                return Err(Error::new(ErrorCode::Cancelled, "cancelled while it was queued"));
+                return Err(Error::new(ErrorCode::Cancelled, "the job was cancelled while it was queued"));
             }
         };
         job.progress.update(|job| {
@@ -88,16 +90,16 @@ impl IndexState {
             job.started_ms = Some(now_ms());
         });
         let outcome = self.run_locked_phases(job).await;
-        // Files that the watcher's runs indexed first are part of the request.
+        // Counts files that other runs indexed since the job was requested, because they are part of its request.
         let now = self.jobs.unattended.totals();
         job.progress.add_from_other_runs(now.0 - before.0, now.1 - before.1);
         self.note_full(&outcome);
         if outcome.as_ref().is_err_and(|it| phases::should_continue(it, &job.request())) && !job.cancel.is_cancelled() {
-            // No other event reports the job's remaining files. The run that starts here retries itself with growing
-            // delays.
+            // Starts a run for the job's remaining files, because no other event reports them. That run retries itself
+            // with growing delays.
             self.runs.changed.notify_one();
         }
-        // OCR takes long: all other changes go first.
+        // Releases the engine lock before OCR, which takes long, so that all other changes are indexed first.
         drop(engine);
         outcome?;
         phases::run_ocr(self, job).await
@@ -124,8 +126,8 @@ impl IndexState {
         Ok(())
     }
 
-    /// Runs the whole pipeline over all pending files. Files that keep changing are left to a later run. The caller
-    /// holds the engine lock.
+    /// Runs all stages over all pending files. Files that keep changing are left to a later run. The caller holds the
+    /// engine lock.
     pub(crate) async fn run_pending(&self, run: &Run) -> Result<()> {
         self.clear_attempts_if_interrupted().await?;
         run.deferral.begin_run();
@@ -146,12 +148,12 @@ impl IndexState {
             run.progress.enter(Phase::Indexing);
         }
         if run.deferral.has_skipped() && !run.cancel.is_cancelled() && run.max_files.is_none() {
-            // The watcher does not report every file that must be read again.
+            // Requests another run for the skipped files, because the watcher does not report all of them.
             self.runs.changed.notify_one();
         }
         if self.is_new_table_complete().await? {
             if self.pause.pause().is_some() {
-                // Nothing is rewritten in a pause: the old table answers until it ends.
+                // Nothing is rewritten during a pause: the old table answers queries until the pause ends.
                 self.defer_maintenance();
             } else {
                 run.progress.enter(Phase::Finishing);
@@ -166,7 +168,7 @@ impl Pipeline {
     /// Indexes every pending file. Returns when only skipped files are left.
     ///
     /// # Errors
-    /// The catalog, the embedder or the store fails. A bad file is never an error.
+    /// The catalog, the embedder or the store fails. A file that cannot be read is never an error.
     pub(crate) async fn run(&self, run: &Run) -> Result<()> {
         let (to_read, queued) = mpsc::channel(READ_QUEUE_CAPACITY);
         let budget = TextBudget::new(TEXT_IN_FLIGHT_KIB);
@@ -176,7 +178,7 @@ impl Pipeline {
     }
 
     /// Embeds the files that are indexed by keywords only. Returns when none is left, or when more than `left` files
-    /// are unread.
+    /// have not been read.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
@@ -188,7 +190,7 @@ impl Pipeline {
         self.run_stages(run, backfill_vectors::feed(self, run, left, to_read), read, embedding).await
     }
 
-    /// Indexes these files. The caller has already counted the attempt.
+    /// Indexes these files. The caller has already counted the attempt for each of them.
     ///
     /// # Errors
     /// As [`Pipeline::run`].

@@ -1,4 +1,4 @@
-//! The problems that the status reports, by key.
+//! The current problems of the index, which the status reports, by key.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,21 +7,21 @@ use tracing::warn;
 
 use crate::error::Result;
 
-/// Key of the problem that changes could not be applied, usually because their root is unavailable.
+/// Key of the problem that changes of files could not be applied to the catalog, usually because a root is unavailable.
 pub(super) const CHANGES_KEY: &str = "changes";
 /// Key of the problem that a run without a job failed.
 pub(super) const INDEXING_KEY: &str = "watch";
 /// Prefix of the error of a failed run without a job.
 pub(super) const CANNOT_INDEX: &str = "cannot index what changed";
-/// Key of the problem that tombstoned files are still in the store.
+/// Key of the problem that chunks of removed files are still in the store.
 pub(super) const TOMBSTONES_KEY: &str = "bury";
 
-/// The current problems, each with cause and hint.
+/// The current problems: one sentence with cause and hint for each key.
 #[derive(Default)]
 pub(super) struct Problems(Mutex<BTreeMap<String, String>>);
 
 impl Problems {
-    /// Sets or clears a problem.
+    /// Sets the problem with this key, or clears it with `None`.
     pub(super) fn set(&self, key: &str, problem: Option<String>) {
         let mut problems = self.lock();
         match problem {
@@ -30,8 +30,8 @@ impl Problems {
         };
     }
 
-    /// Sets or clears the problem of some work, and returns whether it succeeded. Repeated failures with the same text
-    /// are logged once.
+    /// Sets the problem with this key if the work `what` failed, else clears it. Returns whether the work succeeded.
+    /// Repeated failures with the same text are logged once.
     pub(super) fn report(&self, key: &str, what: &str, outcome: Result<()>) -> bool {
         let problem = outcome.err().map(|error| format!("{what}: {}", error.message_with_hint()));
         if let Some(problem) = problem.as_ref().filter(|it| self.lock().get(key) != Some(*it)) {
@@ -42,12 +42,12 @@ impl Problems {
         is_done
     }
 
-    /// Returns whether there is this problem.
+    /// Returns whether there is a problem with this key.
     pub(super) fn contains(&self, key: &str) -> bool {
         self.lock().contains_key(key)
     }
 
-    /// Returns the first problem.
+    /// Returns the problem with the lowest key, if any.
     pub(super) fn first(&self) -> Option<String> {
         self.lock().values().next().cloned()
     }

@@ -1,4 +1,4 @@
-//! Progress of a run and its snapshots for watchers.
+//! Counts the progress of a run, and publishes it as snapshots, for example to clients that watch a job.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use crate::index::clock::now_ms;
 use crate::model::{IndexRequest, JobSnapshot, JobState, Phase};
 
-/// Window of the average tokens per second.
+/// Time over which the tokens per second are averaged.
 const RATE_SPAN: Duration = Duration::from_secs(5);
 
-/// Tokens embedded by all runs of this process.
+/// Number of tokens embedded by all runs of this process.
 static TOKENS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many tokens this process has embedded for the index.
@@ -21,13 +21,13 @@ pub(crate) fn tokens_embedded() -> u64 {
     TOKENS.load(Ordering::Relaxed)
 }
 
-/// Counts of one run. Every change is sent to its watchers.
+/// The counts of one run. Every change is published as a snapshot.
 pub(crate) struct Progress {
     state: Mutex<State>,
     snapshot: watch::Sender<JobSnapshot>,
 }
 
-/// Totals of runs without a job.
+/// Files and chunks indexed by runs without a job.
 #[derive(Debug, Default)]
 pub(crate) struct UnattendedTotals {
     files: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct UnattendedTotals {
 }
 
 impl UnattendedTotals {
-    /// Counts marked files of a run without a job.
+    /// Counts files and chunks that a run has marked in the catalog, unless the run belongs to a job.
     pub(crate) fn count(&self, progress: &Progress, files: u64, chunks: u64) {
         if progress.job_id().is_empty() {
             self.files.fetch_add(files, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl UnattendedTotals {
         }
     }
 
-    /// Returns the files and chunks since the daemon started.
+    /// Returns the files and chunks counted since the daemon started.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.files.load(Ordering::Relaxed), self.chunks.load(Ordering::Relaxed))
     }
@@ -80,23 +80,23 @@ pub(super) fn snapshot_without_job() -> JobSnapshot {
 struct State {
     /// Files sent into the pipeline.
     expected: u64,
-    /// Files that left the pipeline marked.
+    /// Files that left the pipeline and are marked in the catalog.
     marked: u64,
-    /// When the current phase began.
+    /// When the current phase (indexing or embedding) began.
     begun: Option<Instant>,
-    /// Chunks without vectors at that time.
+    /// Number of chunks without vectors when the phase began.
     awaiting: u64,
-    /// Tokens embedded by each moment, over the last [`RATE_SPAN`].
+    /// Total tokens embedded at each of these moments, within the last [`RATE_SPAN`].
     recent: VecDeque<(Instant, u64)>,
 }
 
 impl Progress {
-    /// Starts from the snapshot of a job.
+    /// Creates the progress of a run, beginning with this snapshot.
     pub(crate) fn new(snapshot: JobSnapshot) -> Progress {
         Progress { state: Mutex::default(), snapshot: watch::Sender::new(snapshot) }
     }
 
-    /// Returns a receiver of snapshots.
+    /// Returns a receiver of all later snapshots.
     pub(crate) fn watch(&self) -> watch::Receiver<JobSnapshot> {
         self.snapshot.subscribe()
     }
@@ -111,12 +111,12 @@ impl Progress {
         self.snapshot.borrow().job_id.clone()
     }
 
-    /// Changes the snapshot.
+    /// Changes the snapshot and publishes it.
     pub(crate) fn update(&self, change: impl FnOnce(&mut JobSnapshot)) {
         self.snapshot.send_modify(change);
     }
 
-    /// Enters the next phase.
+    /// Records that the run enters this phase.
     pub(crate) fn enter(&self, phase: Phase) {
         if phase == Phase::Indexing {
             self.state.lock().unwrap_or_else(PoisonError::into_inner).begun = Some(Instant::now());
@@ -144,7 +144,7 @@ impl Progress {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expected = state.expected.saturating_sub(files);
         drop(state);
-        // Wakes those that wait for the pipeline to drain.
+        // Publishes an unchanged snapshot, to wake tasks that wait in `drained`.
         self.update(|_| ());
     }
 
@@ -154,7 +154,7 @@ impl Progress {
         state.expected.saturating_sub(state.marked)
     }
 
-    /// Counts embedded chunks.
+    /// Counts embedded chunks with their tokens, and updates the tokens per second.
     pub(crate) fn add_embedded(&self, chunks: u64, tokens: u64) {
         let now = Instant::now();
         TOKENS.fetch_add(tokens, Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl Progress {
         });
     }
 
-    /// Counts marked files.
+    /// Counts files that were marked in the catalog, and updates the estimated time left.
     pub(crate) fn add_done(&self, files: u64, chunks: u64, failures: &[String]) {
         self.snapshot.send_modify(|job| {
             job.files_done += files;
@@ -181,7 +181,7 @@ impl Progress {
         });
     }
 
-    /// Counts marked files and chunks of other runs that the job waited for.
+    /// Adds files and chunks that other runs indexed while the job waited for them.
     pub(crate) fn add_from_other_runs(&self, files: u64, chunks: u64) {
         self.update(|job| {
             job.files_done += files;
@@ -190,7 +190,7 @@ impl Progress {
         });
     }
 
-    /// Begins the vector phase for this many chunks.
+    /// Begins the phase that embeds this many chunks.
     pub(crate) fn begin_vectors(&self, chunks: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (state.begun, state.awaiting) = (Some(Instant::now()), chunks);
@@ -200,7 +200,7 @@ impl Progress {
         });
     }
 
-    /// Counts files and chunks that got their vectors.
+    /// Counts files and chunks that have received their vectors.
     pub(crate) fn add_vectors(&self, files: u64, chunks: u64, failures: &[String]) {
         self.snapshot.send_modify(|job| {
             job.files_failed += failures.len() as u64;
@@ -214,7 +214,7 @@ impl Progress {
         });
     }
 
-    /// Waits until every file sent is marked.
+    /// Waits until every file that was sent into the pipeline is marked or has left it.
     pub(crate) async fn drained(&self) {
         let mut watch = self.snapshot.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
@@ -223,7 +223,7 @@ impl Progress {
 }
 
 impl State {
-    /// Returns tokens per second since the oldest remembered moment.
+    /// Returns the tokens per second since the oldest moment in `recent`.
     fn rate(&mut self, now: Instant, tokens: u64) -> f64 {
         if self.recent.is_empty() {
             self.recent.push_back((self.begun.unwrap_or(now), 0));
@@ -237,7 +237,8 @@ impl State {
         if seconds > 0.0 { (tokens - before) as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns the seconds left if the rest takes as long per unit as the work so far.
+    /// Returns the seconds left, if the remaining units take as long as the units done so far. `None` before the first
+    /// is done.
     fn eta(&self, done: u64, total: u64) -> Option<f64> {
         let elapsed = self.begun?.elapsed().as_secs_f64();
         (done > 0).then(|| elapsed / done as f64 * total.saturating_sub(done) as f64)

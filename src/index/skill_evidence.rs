@@ -1,7 +1,8 @@
-//! Adds skill results to the index beside the file's own text, so that the next query finds them at L1.
+//! Adds skill results to the index beside the file's own text, so that later queries find them in the index.
 //!
-//! A result belongs to one content of the file. Rewriting the file drops it with the other chunks. If the content is
-//! unchanged, [`crate::index::evidence_chunks::cached_chunks`] restores it from the cache without running the skill.
+//! A result belongs to one content of the file. When the file changes, its result is dropped with its other chunks. If
+//! the content is indexed again unchanged, [`crate::index::evidence_chunks::cached_chunks`] restores the result from
+//! the cache without running the skill.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,19 +24,19 @@ use crate::model::{
 };
 
 impl Index {
-    /// Adds a skill's result for a file to the index and replaces its earlier result. Returns the ids of the new
-    /// chunks, in order; empty if the file changed or vanished since the skill read it.
+    /// Adds a skill's result for a file to the index, in place of its earlier result. Returns the ids of the new
+    /// chunks, in order, or none if the file changed or vanished since the skill read it.
     ///
     /// # Errors
-    /// The skill is none of [`SKILLS`]; the embedder or the store fails.
+    /// The skill is not in [`SKILLS`]; the embedder or the store fails.
     pub async fn add_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<Vec<ChunkId>> {
         let Some(hash) = record.hash else { return Ok(Vec::new()) };
         let embedded = self.chunk_and_embed(hash, skill, found).await;
         let (inner, record) = (self.inner.clone(), record.clone());
-        // In a separate task: a cancelled query does not abort a commit halfway.
+        // Commits in a separate task, so that a cancelled query does not abort the commit halfway.
         let task = tokio::spawn(async move {
             let added = inner.add_embedded(record.id, hash, embedded).await;
-            // The cache already holds the result, even if the commit failed.
+            // Checks for a withdrawn file even if the commit failed, because the cache already holds the result.
             if !added.as_ref().is_ok_and(|it| !it.is_empty()) {
                 inner.purge_if_withdrawn(&record).await?;
             }
@@ -53,7 +54,7 @@ impl Index {
         let inner = &self.inner;
         let (chunks, ordinals) = inner.chunk_evidence(hash, skill, found).await?;
         let run = Run::background(inner.shutdown.clone());
-        // A pause applies to indexing only: a query still gets its answer.
+        // Ignores a pause, which applies to indexing only: a query still gets its answer.
         let pipeline = Pipeline { pause: Arc::new(PauseGate::always_open()), ..inner.pipeline() };
         let vectors = embed::embed_chunks(&pipeline, &run, &chunks.iter().collect::<Vec<_>>()).await?;
         let chunks: Vec<Embedded> =
@@ -69,7 +70,7 @@ impl Index {
     pub async fn has_evidence(&self, record: &FileRecord, skill: &str, found: &Document) -> Result<bool> {
         let Some(hash) = record.hash else { return Ok(true) };
         let (chunks, _) = self.inner.chunk_evidence(hash, skill, found).await?;
-        // All chunks were committed together, so the first and the last suffice.
+        // Looks up only the first and the last chunk, because all were committed together.
         let outermost: BTreeSet<ChunkId> =
             chunks.first().into_iter().chain(chunks.last()).map(|it| it.id.clone()).collect();
         self.inner.tables.writing().contains(record.id, &Vec::from_iter(outermost)).await
@@ -105,7 +106,8 @@ impl IndexState {
         Ok(if stored { ids } else { Vec::new() })
     }
 
-    /// Stores the chunks and marks the file, unless its content changed. Returns whether they were stored.
+    /// Stores the chunks and updates the file's mark in the catalog, unless its content changed. Returns whether they
+    /// were stored.
     async fn commit_evidence(&self, hash: ContentHash, file: FileChunks, ordinals: Range<u32>) -> Result<bool> {
         let id = file.file_id;
         let _together = self.runs.lock_commit().await;
@@ -131,15 +133,16 @@ impl IndexState {
         })
         .await?
         {
-            // The vector pass skipped this file because it changed during this commit.
+            // Wakes a run, because the vector pass skips a file that changes during its commit.
             self.runs.changed.notify_one();
         }
-        // A change seen meanwhile makes it pending: its old rows and these answer until it is read.
+        // If a change made the file pending meanwhile, its old rows and these chunks answer queries until it is indexed
+        // again.
         Ok(marked)
     }
 
-    /// Requests a purge of a file's skill result if a walk excluded the file since, or if it may no longer be read. The
-    /// purge for that event may have run before the result existed.
+    /// Requests a purge of a file's skill result if a walk excluded the file since it was read, or if it may no longer
+    /// be read. The purge for that event may have run before the result existed.
     pub(super) async fn purge_if_withdrawn(&self, record: &FileRecord) -> Result<()> {
         let (catalog, id) = (self.catalog.clone(), record.id);
         let present = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;
@@ -151,7 +154,7 @@ impl IndexState {
         Ok(())
     }
 
-    /// Returns whether the catalog has the file as read, with this content.
+    /// Returns whether the catalog has the file with this content, as indexed or as read without text.
     async fn has_content(&self, id: FileId, hash: ContentHash) -> Result<bool> {
         let catalog = self.catalog.clone();
         let record = blocking(move || Ok(catalog.records(&[id])?.pop())).await?;

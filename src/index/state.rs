@@ -1,22 +1,25 @@
 //! The state of the index: its parts, and the order of their locks.
 //!
 //! A part owns its locks; its methods take them. A task may hold several of the locks below only if it takes them from
-//! left to right. It may skip any.
+//! left to right. It may skip any lock.
 //!
 //! ```text
 //! OCR queue (`lock_reading`) ──> engine ──┬──> walks (`WalkState::lock`)
 //!                                         └──> urgent runs ──> commit ──> writer of the table
 //! ```
 //!
-//! - The OCR queue is read outside the engine lock. Its lock is held while read text is indexed, under the engine lock.
-//! - A job, or a run without one, holds the engine lock while it walks roots, indexes files and maintains the table.
+//! - OCR of queued files holds the lock of the OCR queue, not the engine lock. Indexing the OCR text holds both.
+//! - A job holds the engine lock while it walks roots, indexes files and maintains the table; so does a run without a
+//!   job.
 //! - A run over urgent files holds the lock of the urgent runs, not the engine lock. Only the shutdown takes both.
-//! - A commit holds its lock from the look into the catalog until the marks are there. Skill results commit alone.
-//! - The walk lock and the writer lock are the last of their rows.
+//! - A commit holds its lock from its check of the catalog until it has marked its files there. A commit of skill
+//!   results takes no lock before this one.
+//! - A task that holds the walk lock or the writer lock takes no further lock of this list.
 //!
-//! All other locks are held for one step, without waiting. Four of them reach into another part meanwhile: the urgent
-//! queue into the catalog, the deferral and the vanished files; the catalog into the row counts of the table; the job
-//! list into the progress of its jobs; the heartbeat of the watcher into the watcher and its last replacement.
+//! All other locks are held for one step, without waiting. Four parts call others, which take their own locks, while
+//! they hold one: the urgent queue calls the catalog, the deferral and the vanished files; the catalog calls the row
+//! counts of the table; the job list calls the progress of its jobs; the heartbeat of the watcher calls the watcher and
+//! reads when it was last replaced.
 
 use std::sync::Arc;
 
@@ -41,19 +44,19 @@ use crate::index::roots::walk_state::WalkState;
 use crate::index::table_cache::TableCache;
 use crate::index::tables::Tables;
 
-/// The parts of an index. The caller opens them, so that tests can pass others.
+/// The parts of an index that its caller opens, so that tests can pass substitutes.
 pub struct IndexParts {
-    /// Settings.
+    /// Settings of the daemon.
     pub config: Config,
-    /// Catalog of files.
+    /// Catalog of files and their states.
     pub catalog: Catalog,
-    /// Job list.
+    /// Database of current and past jobs.
     pub jobs: JobLog,
     /// Embedder of the configured model.
     pub embedder: Arc<dyn Embedder>,
     /// Extraction workers.
     pub pool: Arc<WorkerPool>,
-    /// Skill workers: one more than the index uses, so that a query never waits for it.
+    /// Skill workers. The index uses all but one, so that a query never waits for indexing.
     pub skills: Arc<WorkerPool>,
     /// Cached skill results.
     pub evidence: Arc<EvidenceCache>,
@@ -63,7 +66,7 @@ pub struct IndexParts {
     pub models: ModelStore,
 }
 
-/// The parts of the index.
+/// The state that all tasks of the index share.
 pub(crate) struct IndexState {
     pub(super) config: Config,
     pub(super) catalog: Catalog,
@@ -77,16 +80,16 @@ pub(crate) struct IndexState {
     pub(super) maintenance_due: MaintenanceDue,
     /// Checks free disk space.
     pub(super) disk_space: Arc<DiskSpace>,
-    /// Pauses reading and embedding.
+    /// Makes reading and embedding wait during a pause.
     pub(super) pause: Arc<PauseGate>,
-    /// Problems for the status.
+    /// Current problems, which the status shows.
     pub(super) problems: Problems,
-    /// Runtime of all background work.
+    /// Handle of the runtime of all background tasks.
     pub(super) background: Handle,
     pub(super) shutdown: CancellationToken,
 }
 
-/// What turns files into chunks and vectors.
+/// The components that turn files into chunks and vectors.
 pub(crate) struct Workers {
     /// Extraction workers.
     pub(super) pool: Arc<WorkerPool>,
@@ -97,7 +100,7 @@ pub(crate) struct Workers {
     pub(super) models: ModelStore,
 }
 
-/// Results kept by content, so that no content is processed twice.
+/// Caches by content, so that files with the same content are processed only once.
 pub(crate) struct Caches {
     pub(super) vectors: Arc<VectorCache>,
     /// Skill results.
@@ -109,14 +112,14 @@ pub(crate) struct Caches {
 }
 
 impl IndexState {
-    /// Records a full disk, so that the interrupted work resumes later.
+    /// Records that the disk was full, if that is the error: the interrupted work then resumes when space is free.
     pub(super) fn note_full(&self, outcome: &Result<()>) {
         if let Err(error) = outcome {
             self.disk_space.note_error(error);
         }
     }
 
-    /// As [`Problems::report`], for work that free disk space resumes.
+    /// As [`Problems::report`], for work that resumes when disk space is free again.
     pub(super) fn note_outcome(&self, part: &str, what: &str, outcome: Result<()>) -> bool {
         self.note_full(&outcome);
         self.problems.report(part, what, outcome)

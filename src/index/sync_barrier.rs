@@ -1,8 +1,8 @@
-//! Sync barrier: waits until all earlier changes are searchable.
+//! Sync barrier: waits until all changes made before the call are searchable.
 //!
-//! A barrier goes through the watcher behind all events so far. A walk covers what events may miss, and runs once after
-//! a root is first watched, for changes from before. The files pending after that are the ones that changed. They are
-//! searchable once none of them is pending.
+//! A barrier passes through the watcher behind all events so far. A walk finds what events may have missed; it runs
+//! once after a root is first watched, for changes from before. The files that are then pending are those that changed.
+//! The changes are searchable once none of these files is pending.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,20 +21,21 @@ use crate::index::roots::scan;
 use crate::index::state::IndexState;
 use crate::model::{FileId, Root, RootId, SyncReport, SyncRequest, parse_path};
 
-/// Default timeout in seconds.
+/// Default timeout of a sync, in seconds.
 const DEFAULT_TIMEOUT_SECONDS: u32 = 60;
 
-/// Maximum files that a sync sends to the urgent queue. The background run indexes larger sets faster.
+/// Maximum changed files that a sync sends to the urgent queue. The background run indexes more files faster.
 const MAX_URGENT_FILES: usize = 128;
 
-/// Initial and maximum interval of the check whether the files are indexed.
+/// Initial and maximum interval between checks whether the files are indexed.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// Maximum concurrent syncs. Each polls the catalog at least four times a second until its files are indexed, even
-/// after its caller has left. Programs that write and sync come by the dozen, and their syncs end together.
+/// Maximum concurrent syncs; further ones are refused. Each sync reads the catalog at least four times a second until
+/// its files are indexed, even after its caller has left. Programs that write and sync come by the dozen, and their
+/// syncs end together.
 const MAX_SYNCS: usize = 256;
 
-/// Permits of the syncs. A process has one index.
+/// One permit per running sync. Shared by the process, which has one index.
 static SYNC_PERMITS: Semaphore = Semaphore::const_new(MAX_SYNCS);
 
 impl Index {
@@ -53,7 +54,7 @@ impl Index {
             Error::new(ErrorCode::ResourceExhausted, format!("busy: {MAX_SYNCS} syncs are waiting"))
                 .hint("try again in a second; one sync covers everything written before it")
         })?;
-        // In the background runtime, so that it completes when the caller leaves.
+        // Runs in the background runtime, so that the sync completes even if the caller leaves.
         let work = self.inner.background.spawn(async move {
             let _place = place;
             // The extra interval lets the caller's timeout report the problem first.
@@ -74,7 +75,8 @@ impl Index {
 }
 
 impl IndexState {
-    /// Walks a root that was not walked since it is watched. Another task may do so first: startup walks every root.
+    /// Walks a root completely unless it was walked since it is watched. Another task, such as the one that walks every
+    /// root at startup, may have done so.
     async fn walk_to_catch_up(&self, root: &Root) -> Result<()> {
         let _scanning = self.walks.lock().await;
         if self.walks.catch_up.is_caught_up(root.id) {
@@ -83,7 +85,8 @@ impl IndexState {
         self.scan_locked(root, None, false, &self.shutdown).await.map(drop)
     }
 
-    /// Finds changes of a root, or of a part of it, that events missed. `seen`: all events so far were applied.
+    /// Finds changes in a root, or in a part of it, that events missed. `seen` tells whether all events so far were
+    /// applied.
     async fn find_missed_changes(&self, root: &Root, within: Option<&PathBuf>, seen: bool) -> Result<()> {
         self.check_responds(root)?;
         let is_watched = seen && self.walks.watching.reports_all_changes(root.id);
@@ -104,7 +107,7 @@ impl IndexState {
         let pending = blocking(move || catalog.pending_count(None)).await.unwrap_or(0);
         Error::new(
             ErrorCode::DeadlineExceeded,
-            format!("not everything is searchable after {seconds} s: {pending} files are still to be read"),
+            format!("not everything is searchable after {seconds} s: {pending} files are not indexed yet"),
         )
         .hint(match self.problems.first() {
             Some(problem) => format!("{problem}; `vic status` shows it while it lasts"),
@@ -132,12 +135,12 @@ async fn index_changes(inner: &Arc<IndexState>, path: Option<&str>, until: Insta
     for (root, within) in &scopes {
         match inner.find_missed_changes(root, within.as_ref(), seen).await {
             Ok(()) => (),
-            // An unavailable root is searchable as it was; the status reports it.
+            // An unavailable root keeps its index entries, and the status reports it.
             Err(_) if path.is_none() && !inner.is_available(root.id).await? => away.push(root.id),
             Err(error) => return Err(error),
         }
     }
-    // Its pending files wait until it is back, as do those on an unresponsive mount in another root.
+    // Does not wait for pending files of unavailable roots, or for those on an unresponsive mount in another root.
     scopes.retain(|(root, _)| !away.contains(&root.id));
     scan::delete_tombstoned(&inner.catalog, &inner.tables.writing()).await?;
     let catalog = inner.catalog.clone();
@@ -166,29 +169,29 @@ fn pending_in(catalog: &Catalog, scopes: &[(Root, Option<PathBuf>)]) -> Result<V
     Ok(pending)
 }
 
-/// Waits until these files are no longer pending, or `until` is reached.
+/// Waits until none of these files is pending, or until the time `until`.
 async fn wait_until_indexed(inner: &IndexState, mut files: Vec<FileId>, until: Instant) -> Result<()> {
     let mut pause = POLL_INTERVALS.0;
     while Instant::now() < until {
         let (catalog, missing) = (inner.catalog.clone(), inner.runs.vanished.clone());
-        // A vanished file cannot be searched and may never come back.
+        // Does not wait for vanished files, which may never come back.
         files = blocking(move || missing.exclude_from(&catalog, catalog.still_pending(files)?)).await?;
         if files.is_empty() {
             return Ok(());
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => (),
-            () = inner.shutdown.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "the daemon is ending")),
+            () = inner.shutdown.cancelled() => return Err(Error::new(ErrorCode::Cancelled, "the daemon shuts down")),
         }
         pause = (pause * 3 / 2).min(POLL_INTERVALS.1);
     }
-    Err(Error::new(ErrorCode::DeadlineExceeded, "the files are still to be read"))
+    Err(Error::new(ErrorCode::DeadlineExceeded, "the files are not indexed yet"))
 }
 
-/// Returns the part of each root that the request covers.
+/// Returns the roots, or parts of roots, that the request covers.
 async fn resolve_scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root, Option<PathBuf>)>> {
     let Some(path) = path else { return Ok(roots.iter().map(|root| (root.clone(), None)).collect()) };
-    // The path may just have been deleted: then it is used as given.
+    // A path that does not exist is used as given, because it may just have been deleted.
     let path = resolve_or_keep(&parse_path(path)).await;
     if unresponsive::is_unresponsive(&path) {
         return Err(not_responding(&path));
@@ -199,7 +202,7 @@ async fn resolve_scopes(roots: &[Root], path: Option<&str>) -> Result<Vec<(Root,
     let below: Vec<_> = roots.iter().filter(|it| it.path.starts_with(&path)).map(|it| (it.clone(), None)).collect();
     if below.is_empty() {
         return Err(Error::not_found(format!("`{}` lies in no root", path.display()))
-            .hint("`vic roots` lists them, `vic index PATH` adds one"));
+            .hint("`vic roots` lists the roots, `vic index PATH` adds one"));
     }
     Ok(below)
 }

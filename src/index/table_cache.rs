@@ -1,4 +1,4 @@
-//! Cache of parsed tables for queries, by file content.
+//! Cache of the tables in files, parsed for queries; its keys are file contents.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,16 @@ use crate::index::paths::{StatBefore, blocking_at_file, content_hash};
 use crate::model::{ContentHash, FileKind, FileRecord};
 use crate::table::{self, Table};
 
-/// Size of the largest file that is parsed for a query: a larger one takes longer than an answer.
+/// Maximum size of a file that is parsed for a query: parsing a larger file takes longer than an answer may.
 const MAX_FILE_BYTES: u64 = 2 << 20;
-/// Maximum bytes of cached tables.
+/// Maximum bytes of cached tables. Beyond that, the least recently used ones are dropped.
 const MAX_CACHED_BYTES: usize = 32 << 20;
-/// Bytes counted for content without tables, to bound the number of entries.
+/// Bytes counted for each entry in addition to its tables, to limit the number of entries without tables.
 const ENTRY_BYTES: usize = 1 << 10;
-/// Files parsed concurrently.
+/// Maximum files parsed concurrently. While that many are, a query gets no tables of other files.
 const MAX_CONCURRENT: usize = 2;
 
-/// Tables by content and extension, least recently used first.
+/// Tables by content hash and file extension, least recently used first.
 #[derive(Default)]
 struct LruCache(Vec<(ContentHash, String, Arc<Vec<Table>>)>);
 
@@ -93,7 +93,7 @@ impl TableCache {
         }
         let name = record.found.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let Ok(document) = pool.extract(file, &name).await else { return Ok(None) };
-        // Tables of a file modified meanwhile would be cached under the wrong content.
+        // Does not cache the tables of a file modified while it was read, because the hash is that of other content.
         if before.is_unchanged(record).await? != Some(true) {
             return Ok(None);
         }

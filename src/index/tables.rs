@@ -1,7 +1,8 @@
-//! Tables: which one answers queries and which one is being built.
+//! The tables of chunks: which one answers queries and which one is being built.
 //!
-//! Vectors of different models cannot be compared, so each model has its own table. Normally one table does both. After
-//! a change of model the old table answers, with its own embedder, until every file is in the new one.
+//! Vectors of different models cannot be compared, so each model has its own table. Normally a single table is written
+//! to and answers queries. After a change of model the old table answers, with its own embedder, until every file is in
+//! the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,26 +14,28 @@ use crate::error::{Error, Result};
 use crate::model::{ChunkId, FileChunks, FileId, StoredChunk};
 use crate::store::{LanceStore, Store, StoreStats};
 
-/// Minimum number of rows that a job may leave outside the keyword index: scanning them takes about ten milliseconds.
+/// Lower bound of the number of rows that a job may leave outside the keyword index: a query scans them in about 10 ms.
 const MIN_UNINDEXED_ROWS: u64 = 10_000;
-/// Maximum number of such rows. On a busy machine a query took seven seconds with 225,000 such rows of a million.
+/// Upper bound of that number. On a busy machine a query took seven seconds with 225,000 of a million rows outside the
+/// index.
 const MOST_UNINDEXED_ROWS: u64 = 30_000;
-/// Maximum number of such rows while queries run. A query opens the file of every commit with such rows, and each saved
-/// file is a commit: 350 of them cost about 3 ms.
+/// Maximum number of rows outside the keyword index while queries run. A query opens the file of every commit with such
+/// rows, and each saved file is a commit: 350 of them cost about 3 ms.
 pub(crate) const ATTENDED_ROWS: u64 = 20;
-/// Fragments that a job may leave while queries run.
+/// Maximum fragments of the table while queries run. With more, full maintenance merges them, also during a job.
 const MAX_FRAGMENTS: u64 = 100;
 
-/// Catalog key of the fingerprint of the table that answers.
+/// Catalog key of the fingerprint of the table that answers queries.
 const SERVING_KEY: &str = "serving_fingerprint";
-/// Catalog key of the dimension of that table.
+/// Catalog key of the vector dimension of the table that answers queries.
 const SERVING_DIMENSION_KEY: &str = "serving_dimension";
-/// Catalog key of the embedding settings (JSON) of that table, to reopen its embedder.
+/// Catalog key of the embedding settings (JSON) of the table that answers queries, to reopen its embedder.
 const SERVING_MODEL_KEY: &str = "serving_model";
-/// Catalog key of the fingerprint of the table being built.
+/// Catalog key of the fingerprint of the table being built; empty if none is.
 const BUILDING_KEY: &str = "building_fingerprint";
 
-/// Returns fingerprint and dimension of the table that answers, `None` before there is one.
+/// Returns the fingerprint and the vector dimension of the table that answers queries, or `None` before the first
+/// table.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -41,8 +44,8 @@ pub fn serving_table(catalog: &Catalog) -> Result<Option<(String, usize)>> {
     Ok(catalog.meta_get(SERVING_KEY)?.zip(dimension))
 }
 
-/// Returns whether another model's table is being built beside the one that answers. The catalog then describes the
-/// table being built.
+/// Returns whether a new model's table is being built beside the one that answers queries. The catalog then describes
+/// the table being built.
 ///
 /// # Errors
 /// The catalog cannot be read.
@@ -51,17 +54,17 @@ pub fn is_building(catalog: &Catalog) -> Result<bool> {
     Ok(building.is_some() && building != catalog.meta_get(SERVING_KEY)?)
 }
 
-/// A table and the embedder of its vectors.
+/// A table that answers queries, and the embedder that made its vectors.
 #[derive(Clone)]
 pub struct ServingTable {
     /// The table.
     pub store: Arc<dyn Store>,
-    /// Embeds queries. `None` if the model of an old table cannot be loaded: then only keyword search works until the
+    /// Embeds queries. `None` if the model of an old table cannot be loaded: only keyword search then works, until the
     /// new table is complete.
     pub embedder: Option<Arc<dyn Embedder>>,
 }
 
-/// The tables in their two roles.
+/// The table that is written to and the table that answers queries, normally the same.
 pub(crate) struct Tables {
     catalog: Catalog,
     directory: std::path::PathBuf,
@@ -69,7 +72,7 @@ pub(crate) struct Tables {
     embedder: Arc<dyn Embedder>,
     model: String,
     serving: RwLock<ServingTable>,
-    /// The table that answers while `target` is being built.
+    /// The previous model's table, which answers queries while `target` is being built.
     old: RwLock<Option<OldTable>>,
 }
 
@@ -77,14 +80,15 @@ pub(crate) struct Tables {
 struct OldTable {
     store: Arc<LanceStore>,
     fingerprint: String,
-    /// Why it has no embedder.
+    /// Why the model of this table cannot be loaded.
     problem: Option<String>,
 }
 
 impl Tables {
-    /// Opens the table of `embedder`, and beside it the table that answered before, if that is another.
+    /// Opens the table of `embedder`. If another model's table answered queries before, opens that table too.
     ///
-    /// `model` is a text from which `open_old` can reopen the embedder of an old table.
+    /// `model` is a text that is saved with the table, so that `open_old` can reopen this embedder after a change of
+    /// model.
     pub(crate) async fn open<F>(
         catalog: &Catalog,
         directory: &Path,
@@ -98,7 +102,7 @@ impl Tables {
         let fingerprint = embedder.fingerprint().to_string();
         let target = Arc::new(LanceStore::open(directory, &fingerprint, embedder.dimension()).await?);
         if target.has_lost_commits() {
-            // The catalog may describe rows of these files that are lost.
+            // The catalog may describe rows that the table has lost, so every file is indexed again.
             catalog.requeue(&RequeueScope::All)?;
             target.accept_loss().await?;
         }
@@ -134,34 +138,34 @@ impl Tables {
         })
     }
 
-    /// Returns the table that answers.
+    /// Returns the table that answers queries.
     pub(crate) fn serving(&self) -> ServingTable {
         self.serving.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the table to write to.
+    /// Returns a writer to the current model's table.
     pub(crate) fn writing(&self) -> TableWriter {
         TableWriter { target: self.target.clone(), old: self.old().map(|it| it.store) }
     }
 
-    /// Returns the new paths of tables that were damaged at startup.
+    /// Returns the new paths of the tables that were damaged at startup and renamed.
     pub(crate) fn quarantined(&self) -> Vec<std::path::PathBuf> {
         let old = self.old().map(|it| it.store);
         let both = [Some(self.target.clone()), old];
         both.into_iter().flatten().flat_map(|it| it.quarantined().to_vec()).collect()
     }
 
-    /// Returns whether another model's table still answers.
+    /// Returns whether the previous model's table still answers queries.
     pub(crate) fn is_switching(&self) -> bool {
         self.old().is_some()
     }
 
-    /// Returns why the answering table of another model supports keyword search only, if so.
+    /// Returns why only keyword search works on the previous model's table, if its model cannot be loaded.
     pub(crate) fn old_problem(&self) -> Option<String> {
         self.old()?.problem
     }
 
-    /// Makes the new table answer and drops the old one. The caller has checked that no file is pending.
+    /// Makes the new table answer queries and drops the old one. The caller has checked that no file is pending.
     pub(crate) async fn switch(&self) -> Result<()> {
         let Some(old) = self.old() else { return Ok(()) };
         save_serving_table(&self.catalog, self.embedder.fingerprint(), self.embedder.dimension(), &self.model)?;
@@ -176,8 +180,8 @@ impl Tables {
     }
 }
 
-/// Returns the embedder of a table, or why it has none. A server may use the same name for another model, and its
-/// vectors would not be comparable.
+/// Returns the embedder of the table with this fingerprint, or why there is none. An embedding server may now use the
+/// name for another model, whose vectors would not be comparable.
 fn matching_embedder(
     opened: Result<Arc<dyn Embedder>>,
     fingerprint: &str,
@@ -192,8 +196,8 @@ fn matching_embedder(
     (None, Some(problem))
 }
 
-/// Returns to the model that answers while another was being built. Changed files went to the other table only, so
-/// every file is requeued. The vector cache makes that cheap.
+/// Gives up building another model's table, because the settings name the model of the answering table again. Files
+/// that changed meanwhile are only in the other table, so every file is requeued. The vector cache makes that cheap.
 fn abandon_building(catalog: &Catalog) -> Result<()> {
     if catalog.meta_get(BUILDING_KEY)?.is_none_or(|it| it.is_empty()) {
         return Ok(());
@@ -202,7 +206,7 @@ fn abandon_building(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(BUILDING_KEY, "")
 }
 
-/// Drops the tables of models that neither answer nor are being built: no query reads them, and purges would not reach
+/// Drops the tables that neither answer queries nor are being built: no query reads them, and purges would not reach
 /// them. Other files in the directory are not vic's and stay.
 async fn drop_unused_tables(directory: &Path, kept: &[&String]) {
     let kept: Vec<String> = kept.iter().map(|it| LanceStore::table_of(it)).collect();
@@ -220,7 +224,8 @@ async fn drop_unused_tables(directory: &Path, kept: &[&String]) {
     }
 }
 
-/// Saves which table answers and that none is being built, in one transaction: half of it would match no table.
+/// Saves which table answers queries and that none is being built. Uses one transaction, because a half-written state
+/// would describe no table.
 fn save_serving_table(catalog: &Catalog, fingerprint: &str, dimension: usize, model: &str) -> Result<()> {
     catalog.meta_set_all(&[
         (SERVING_DIMENSION_KEY, &dimension.to_string()),
@@ -230,7 +235,7 @@ fn save_serving_table(catalog: &Catalog, fingerprint: &str, dimension: usize, mo
     ])
 }
 
-/// The write side: writes go to the table of the current model; deletions also go to the old one.
+/// Writes to the table of the current model. Deletions also go to the previous model's table, while that still answers.
 #[derive(Clone)]
 pub(crate) struct TableWriter {
     target: Arc<LanceStore>,
@@ -246,7 +251,7 @@ impl TableWriter {
         self.target.replace(files).await
     }
 
-    /// Replaces the chunks of a file with ordinals in that range. Returns how many chunks the file has then.
+    /// Replaces the chunks of a file that have these ordinals. Returns how many chunks the file then has.
     pub(crate) async fn replace_part(&self, file: FileChunks, ordinals: std::ops::Range<u32>) -> Result<u64> {
         self.target.replace_part(file, ordinals).await
     }
@@ -257,7 +262,8 @@ impl TableWriter {
         Ok(self.target.chunks(&ids).await?.len() == ids.len())
     }
 
-    /// Copies the chunks of files to others with the same content. Returns how many each has.
+    /// Copies the chunks of each first file to the second file, which has the same content. Returns how many chunks
+    /// each copy has.
     pub(crate) async fn copy(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         if copies.is_empty() {
             return Ok(Vec::new());
@@ -265,9 +271,9 @@ impl TableWriter {
         self.target.copy(copies).await
     }
 
-    /// Returns whether chunks may temporarily have no vectors. Not while another model's table answers: this one must
-    /// be complete when it takes over. Not in a table too large for memory: its approximate index is built from the
-    /// existing vectors.
+    /// Returns whether chunks may temporarily have no vectors. They may not while another model's table answers,
+    /// because this table must be complete when it takes over. They may not in a table too large for memory, because
+    /// its approximate index is built from the existing vectors.
     pub(crate) fn allows_missing_vectors(&self) -> bool {
         self.old.is_none() && self.target.has_vectors_in_memory()
     }
@@ -287,7 +293,7 @@ impl TableWriter {
         self.target.chunks_of(files).await
     }
 
-    /// Deletes the chunks of these files from both tables.
+    /// Deletes the chunks of these files, also from the previous model's table if that still answers.
     pub(crate) async fn delete(&self, files: &[FileId]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -308,21 +314,21 @@ impl TableWriter {
         self.target.rows_by_file()
     }
 
-    /// Returns the number of versions on disk.
+    /// Returns the number of versions of the table on disk.
     pub(crate) fn version_count(&self) -> Result<u64> {
         self.target.version_count()
     }
 
-    /// Returns counts and sizes.
+    /// Returns counts and sizes of the table.
     pub(crate) async fn stats(&self) -> Result<StoreStats> {
         self.target.stats().await
     }
 
-    /// Updates the indexes if a job has outrun them by a large part of the table. Uncovered rows are scanned by every
-    /// query, and a job may take hours.
+    /// Updates the indexes if a job has added many rows that they do not cover. Every query scans such rows, and a job
+    /// may take hours.
     ///
     /// While queries run, new rows are added to the keyword index after almost every commit, which takes a tenth of a
-    /// second. The other maintenance waits until there are many fragments.
+    /// second. Full maintenance runs only when there are many fragments.
     pub(crate) async fn catch_up(&self) {
         let outcome = match self.stats().await {
             Ok(stats) if stats.unindexed_rows > (stats.chunks / 4).clamp(MIN_UNINDEXED_ROWS, MOST_UNINDEXED_ROWS) => {
@@ -340,15 +346,16 @@ impl TableWriter {
         }
     }
 
-    /// Loads into memory what every query needs.
+    /// Loads the keyword index of the table that answers queries into memory.
     pub(crate) async fn preload(&self) {
         let answers = self.old.as_ref().unwrap_or(&self.target);
         if let Err(error) = answers.preload().await {
-            tracing::warn!(%error, "the first queries will be slow");
+            tracing::warn!(%error, "cannot load the index into memory; the first queries are slow");
         }
     }
 
-    /// Rewrites everything with deleted rows in both tables. Returns per table the version before which all must go.
+    /// Rewrites all data that holds deleted rows, in both tables. Returns each table with the version before which all
+    /// versions must be pruned.
     pub(crate) async fn purge(&self) -> Result<Vec<(Arc<LanceStore>, u64)>> {
         let mut versions = Vec::new();
         for store in self.old.iter().chain([&self.target]) {
@@ -357,7 +364,8 @@ impl TableWriter {
         Ok(versions)
     }
 
-    /// Prunes the versions before these that no read holds. Returns whether all are gone.
+    /// Prunes the versions before the given one of each table, except those that a running read needs. Returns whether
+    /// all are pruned.
     pub(crate) async fn prune_before(&self, versions: &[(Arc<LanceStore>, u64)]) -> Result<bool> {
         let mut are_gone = true;
         for (store, version) in versions {
@@ -371,7 +379,7 @@ impl TableWriter {
         self.target.prune().await
     }
 
-    /// Returns whether queries ran recently.
+    /// Returns whether a query ran within the last half minute.
     pub(crate) fn is_queried(&self) -> bool {
         self.target.is_queried()
     }
@@ -407,7 +415,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (a, b, c) = ("aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc");
         assert_eq!(tables_after(dir.path(), &[a, b]).await.1.len(), 2);
-        // A table of another program.
+        // Creates a table of another program, which must stay.
         std::fs::create_dir(dir.path().join("index/mine.lance")).unwrap();
         assert_eq!(tables_after(dir.path(), &[c]).await.1, ["chunks_aaaaaaaaaaaa", "chunks_cccccccccccc", "mine"]);
         assert_eq!(tables_after(dir.path(), &[a]).await.1, ["chunks_aaaaaaaaaaaa", "mine"]);

@@ -1,4 +1,5 @@
-//! Background work of an index over its own folder, with an embedder that needs no model and scripted readers.
+//! Tests of the background work of an index over a temporary folder, with an embedder without a model and scripted
+//! workers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use crate::model::{
 /// Long enough for any background work, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An embedder whose model has this fingerprint.
+/// An embedder that returns equal vectors; the field is the fingerprint of its model.
 pub(super) struct FakeEmbedder(pub(super) &'static str);
 
 #[async_trait]
@@ -66,7 +67,7 @@ impl Embedder for FakeEmbedder {
     }
 }
 
-/// Opens the index of a folder with a model of this fingerprint. Watches the roots if `watch` is `1`.
+/// Opens an index below this folder with a model of this fingerprint. Watches the roots if `watch` is `1`.
 async fn open(
     folder: &Path,
     fingerprint: &'static str,
@@ -89,7 +90,7 @@ async fn open(
         skills: Arc::new(skills),
         evidence: Arc::new(EvidenceCache::open(&config.evidence_path(), 1 << 20).unwrap()),
         book: Arc::new(CorpusStore::open(&config.corpus_path()).unwrap()),
-        // Not the models of the checkout.
+        // An empty folder, so that no installed model is used.
         models: ModelStore::new(vec![folder.join("nowhere")]),
         config,
     };
@@ -133,7 +134,7 @@ async fn idle_skill_workers_end_while_files_are_queued() {
         scripted_worker::scripted_pool(folder.path(), "", &Ok(Document::default())).with_max_idle(Duration::ZERO);
     let (index, shutdown) = open(folder.path(), "aaaaaaaaaaaa", skills, "0").await;
     let inner = &index.inner;
-    // As in a pause, or while a job runs OCR.
+    // Holds the lock of the OCR queue, as a job does that runs OCR or waits through a pause.
     let _lane = inner.ocr_queue.lock_reading().await;
     inner.ocr_queue.push("", 7, false);
     inner.ocr_queue.arrived.notify_one();
@@ -143,7 +144,7 @@ async fn idle_skill_workers_end_while_files_are_queued() {
     shutdown.cancel();
 }
 
-/// Returns the chunks of a file with one line.
+/// Returns the chunks of a file with a single line of text.
 fn chunks_of(file_id: FileId) -> FileChunks {
     let chunk = Chunk {
         id: ChunkId(format!("{file_id:032x}")),
@@ -185,7 +186,7 @@ impl TestIndex {
         TestIndex { index, shutdown, dir }
     }
 
-    /// Changes the reply of the skills.
+    /// Changes what the skill workers reply.
     fn set_skill_reply(&self, says: &Result<Document, ExtractFailure>) {
         let aside = self.folder("aside");
         drop(scripted_worker::scripted_pool(&aside, "", says));
@@ -202,7 +203,7 @@ impl TestIndex {
         }
     }
 
-    /// Saves a file, and waits until it was read without text.
+    /// Saves a file, and waits until it was indexed as a file without text.
     async fn save_and_read(&self, path: &Path) -> FileRecord {
         self.save(path).await;
         let record = || self.index.inner.catalog.record_by_path(path).unwrap();
@@ -219,7 +220,7 @@ impl TestIndex {
         self.index.inner.catalog.meta_get("purge_asked_ms").unwrap().is_some_and(|it| !it.is_empty())
     }
 
-    /// Creates a folder beside the index.
+    /// Creates a folder beside the index's own folder.
     fn folder(&self, name: &str) -> PathBuf {
         let path = self.dir.path().canonicalize().unwrap().join(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -248,7 +249,7 @@ async fn unmarked_stored_text_is_purged_with_its_root() {
     let _urgent = inner.runs.block_urgent_runs().await;
     scene.save(&folder.join("notes.md")).await;
     let file = scene.id(&folder.join("notes.md")).unwrap();
-    // Vic was killed before it marked the file.
+    // Stores chunks without marking the file, as if vic was killed in between.
     inner.tables.writing().replace(vec![chunks_of(file)]).await.unwrap();
     scene.index.remove_root(&folder).await.unwrap();
     assert!(!inner.tables.writing().has_file(file));
@@ -384,7 +385,7 @@ async fn roots_are_walked_without_job_and_status_reports_why() {
     let scene = TestIndex::new().await;
     let (inner, folder) = (scene.index.inner.clone(), scene.folder("files"));
     let root = scene.index.add_root(&folder).await.unwrap();
-    // As while no daemon runs.
+    // Stops watching, so that the change below is not reported, as if no daemon ran.
     inner.unwatch(root.id).await;
     let list = rusqlite::Connection::open(&inner.config.job_db_path).unwrap();
     list.execute_batch("ALTER TABLE jobs RENAME TO away").unwrap();
@@ -420,7 +421,7 @@ async fn root_watched_under_old_id_is_taken_over_by_parent() {
     let scene = TestIndex::new().await;
     let (inner, child) = (scene.index.inner.clone(), scene.folder("above/child"));
     let old = scene.index.add_root(&child).await.unwrap();
-    // A long walk still holds the absorbed root, and watches it first.
+    // Watches the absorbed root first, as a long walk does that still has its old record.
     let above = inner.catalog.add_root(&scene.folder("above")).unwrap();
     inner.watch(&old).await;
     inner.watch(&above).await;

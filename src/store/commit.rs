@@ -1,4 +1,5 @@
-//! The commit of a change. Queries see a change only when all of it is durable, and all of it at the same moment.
+//! Commits a change of the table. Queries see a change only when all of it is durable, and all of it at the same
+//! moment.
 //!
 //! ```text
 //! run_change     takes the writer lock and undoes what an interrupted change left
@@ -22,8 +23,8 @@ use crate::store::memory::{MemoryIndex, RowIds};
 use crate::store::{fsync, manifests, recovery};
 
 impl LanceStore {
-    /// Runs a change under the writer lock. A change that fails or is cancelled may have made commits since the last
-    /// durable one. They are undone, at once or before the next change.
+    /// Runs a change under the writer lock. A change that fails or is cancelled may have made commits in the library
+    /// since the last durable version. They are undone, at once or before the next change.
     pub(super) async fn run_change<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _writing = self.writer.lock().await;
         if self.is_uncertain.load(Ordering::Relaxed) {
@@ -34,7 +35,7 @@ impl LanceStore {
         match done {
             Ok(_) => self.is_uncertain.store(false, Ordering::Relaxed),
             Err(_) => {
-                // On a full disk the rollback waits for the next change.
+                // If the rollback fails, as on a full disk, the next change repeats it.
                 if let Err(error) = self.roll_back().await {
                     tracing::debug!(%error, "a failed change is undone later");
                 }
@@ -43,7 +44,7 @@ impl LanceStore {
         done
     }
 
-    /// Makes all changes so far durable, and publishes them together with a change in memory.
+    /// Makes all changes so far durable, and publishes them to queries together with a change of the data in memory.
     pub(super) async fn commit_with(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
         if !self.durable.is_recorded(&self.table, &self.dir).await? {
             fsync::sync(&self.dir).await?;
@@ -53,24 +54,25 @@ impl LanceStore {
         self.publish(change).await
     }
 
-    /// Publishes the current table and a change in memory at the same moment.
+    /// Publishes the current version of the table to queries, at the same moment as a change of the data in memory.
     pub(super) async fn publish(&self, change: impl FnOnce(&mut MemoryIndex) -> Result<()>) -> Result<()> {
         let dataset = self.dataset().await?;
         let (version, shown) = (dataset.manifest().version, self.published.dataset().ok_or_else(not_on_disk)?);
         let mut hot = self.memory_mut();
         change(&mut hot)?;
         shown.update((*dataset).clone());
-        // A read that starts in between pins the older version, which protects the newer one too.
+        // Queries may see the new version before its number is published: they then pin the older version, which also
+        // protects the newer one from pruning.
         self.version_pins.publish(version);
         Ok(())
     }
 
-    /// As [`LanceStore::commit_with`], without a change in memory.
+    /// As [`LanceStore::commit_with`], without a change of the data in memory.
     pub(super) async fn commit_durable(&self) -> Result<()> {
         self.commit_with(|_| Ok(())).await
     }
 
-    /// As [`LanceStore::commit_with`], for rows that compaction moved.
+    /// As [`LanceStore::commit_with`], after compaction, which gives rows new ids.
     pub(super) async fn commit_compacted(&self) -> Result<()> {
         let addresses = self.read_row_ids().await;
         self.commit_with(|hot| {
@@ -83,7 +85,7 @@ impl LanceStore {
         .await
     }
 
-    /// Returns the row ids of all rows, `None` if they are not kept.
+    /// Returns the row ids of all rows, or `None` if they are not kept in memory.
     async fn read_row_ids(&self) -> Result<Option<RowIds>> {
         if self.memory().row_ids().is_none() {
             return Ok(None);
@@ -97,19 +99,19 @@ impl LanceStore {
         Ok(Some(addresses))
     }
 
-    /// Returns the table as a dataset of the library's lower layer, as changes see it.
+    /// Returns the table as a dataset of the library's lower layer, in the state that the next change begins from.
     pub(super) async fn dataset(&self) -> Result<Arc<Dataset>> {
         self.table.dataset().ok_or_else(not_on_disk)?.get().await.on("read", &self.dir)
     }
 
-    /// Rolls back to the last durable version, which is the one that queries see. Writes nothing, because the disk may
-    /// be full: later versions are quarantined, as at startup.
+    /// Rolls back to the last durable version, which is the one that queries see. Writes no data, because the disk may
+    /// be full: later versions are renamed, as at startup.
     async fn roll_back(&self) -> Result<()> {
         if let Some(last) = self.last_durable_if_newer().await? {
             self.quarantine_after(last).await?;
         }
         self.table.checkout_latest().await.on("read", &self.dir)?;
-        // They differ if a change became durable but was cancelled before it was published.
+        // The versions differ if a change became durable but was cancelled before it was published: publishes it now.
         if self.table.version().await.on("read", &self.dir)? != self.version_pins.newest() {
             let (rows, contents) = recovery::load_contents(&self.table, &self.place).await?;
             self.publish(|hot| {
@@ -125,34 +127,34 @@ impl LanceStore {
         Ok(())
     }
 
-    /// Returns the last durable version, if later versions exist.
+    /// Returns the number of the last durable version, if later versions exist.
     async fn last_durable_if_newer(&self) -> Result<Option<u64>> {
-        // The write of a number may still be running after its caller was cancelled.
+        // Waits for a write of the number that may still be running after its caller was cancelled.
         let _written = self.durable.lock_writes().await;
         let (synced, table_dir, shown) = (self.durable.clone(), self.place.table_dir(), self.version_pins.newest());
         let look = move || {
             let versions: Vec<u64> = manifests::list(&table_dir)?.iter().map(|it| it.version).collect();
-            // The number may be that of a lost version.
+            // Uses the published version if the recorded version does not exist.
             let last = synced.read()?.filter(|it| versions.contains(it)).unwrap_or(shown);
             Ok::<_, Error>(versions.iter().any(|it| *it > last).then_some(last))
         };
         tokio::task::spawn_blocking(look).await.map_err(Error::internal)?
     }
 
-    /// Quarantines all versions after this one.
+    /// Quarantines (renames) all versions after this one.
     async fn quarantine_after(&self, last: u64) -> Result<()> {
-        // The library offers no other way back to an older version.
+        // Checks out the older version first, because the library offers no other way back to it.
         self.table.checkout(last).await.on("read", &self.dir)?;
         let table_dir = self.place.table_dir();
         let aside = tokio::task::spawn_blocking(move || manifests::quarantine_unsynced(&table_dir, last));
         let outcome = aside.await.map_err(Error::internal)?;
-        // It caches the removed versions, and the next ones reuse their numbers.
+        // Clears the caches: they hold the removed versions, and later versions reuse their numbers.
         self.cached.clear().await;
         outcome.map(drop)
     }
 }
 
-/// Must not happen: every table of vic is on disk.
+/// Returns the error for a table that is not on disk, which must not happen.
 fn not_on_disk() -> Error {
     Error::internal("the table is not on disk")
 }

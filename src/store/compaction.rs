@@ -1,45 +1,46 @@
-//! Compaction: merges small fragments and rewrites those with many deleted rows, when that pays off.
+//! Compaction: merges small fragments, and rewrites fragments with many deleted rows, where the benefit exceeds the
+//! cost.
 
 use std::time::Duration;
 
 use lancedb::Table;
 use lancedb::table::{CompactionOptions, OptimizeAction};
 
-/// Small fragments above which compaction runs.
+/// Compaction runs if there are more small fragments than this.
 const MAX_SMALL_FRAGMENTS: usize = 32;
 
-/// The same limit for a small table, with fewer than [`MIN_ROWS_PER_FRAGMENT`] rows per fragment. The disk overhead of a
-/// fragment (5 KiB) soon exceeds its rows (2 KiB each).
+/// Compaction also runs if there are more fragments than this, of fewer than [`MIN_ROWS_PER_FRAGMENT`] rows on average.
+/// The disk overhead of a fragment (5 KiB) then soon exceeds the size of its rows (2 KiB each).
 const MAX_SCATTERED_FRAGMENTS: u64 = 8;
 
-/// See [`MAX_SCATTERED_FRAGMENTS`].
+/// Minimum average rows per fragment; see [`MAX_SCATTERED_FRAGMENTS`].
 const MIN_ROWS_PER_FRAGMENT: u64 = 8;
 
 /// Compaction runs if more than one row in this many is deleted.
 const DELETED_SHARE: usize = 5;
 
-/// Rows per fragment after compaction.
+/// Maximum rows per fragment after compaction.
 const FRAGMENT_ROWS: usize = 200_000;
 
-/// Rows read per batch of compaction; whole batches are in memory.
+/// Rows that compaction reads per batch; whole batches are in memory.
 const COMPACT_BATCH_ROWS: usize = 512;
 
-/// Bytes that compaction reads ahead. The library reads pages of up to 8 MiB for each column, four fragments at a time. It
-/// waits forever where the pages of later rows fill the bound and a batch needs one page more: with 16 MiB every second
-/// compaction of 20,000 chunks hung. So the bound holds all pages of a table of some 100,000 chunks.
+/// Bytes that compaction reads ahead. The library reads pages of up to 8 MiB for each column, four fragments at a time.
+/// It waits forever if the pages of later rows fill this limit and a batch needs one page more: with 16 MiB every
+/// second compaction of 20,000 chunks hung. The limit therefore holds all pages of a table of some 100,000 chunks.
 const COMPACT_READ_AHEAD: u64 = 256 << 20;
 
-/// After this a compaction counts as hung, and so many rows take another second.
+/// A compaction counts as hung after this time plus one second for each `COMPACT_ROWS_A_SECOND` rows.
 const COMPACT_TIME: Duration = Duration::from_secs(60);
-/// See [`COMPACT_TIME`]. A slow disk reads and writes 1,000 rows (4 MiB) in a second.
+/// A slow disk reads and writes this many rows (4 MiB) in a second.
 const COMPACT_ROWS_A_SECOND: u64 = 1_000;
 
-/// Returns whether a small table has too many fragments for its rows.
+/// Returns whether the table has too many fragments for its number of rows.
 pub(super) fn is_scattered(fragments: u64, rows: u64) -> bool {
     fragments > MAX_SCATTERED_FRAGMENTS && fragments.saturating_mul(MIN_ROWS_PER_FRAGMENT) > rows
 }
 
-/// Compacts if it pays off. Returns whether it did.
+/// Compacts the table if the benefit exceeds the cost. Returns whether it did.
 pub(super) async fn compact(table: &Table) -> lancedb::Result<bool> {
     let stats = table.stats().await?;
     let deleted = stats.num_deleted_rows.unwrap_or(0) * DELETED_SHARE > stats.num_rows;
@@ -51,13 +52,13 @@ pub(super) async fn compact(table: &Table) -> lancedb::Result<bool> {
     Ok(true)
 }
 
-/// Rewrites every fragment with deleted rows.
+/// Rewrites every fragment that holds deleted rows.
 pub(super) async fn compact_deleted(table: &Table) -> lancedb::Result<()> {
     rewrite(table, 0.0).await
 }
 
-/// Merges small fragments, and rewrites fragments with a larger part deleted than `deleted_part`. A run that hangs is
-/// cancelled and repeated without a limit on the bytes that are read ahead.
+/// Merges small fragments, and rewrites fragments with a larger deleted part than `deleted_part` (0 to 1). A compaction
+/// that hangs is cancelled and repeated without a limit on the bytes that are read ahead.
 async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     let rows = table.count_rows(None).await? as u64;
     let time = COMPACT_TIME + Duration::from_secs(rows / COMPACT_ROWS_A_SECOND);
@@ -70,7 +71,7 @@ async fn rewrite(table: &Table, deleted_part: f32) -> lancedb::Result<()> {
     }
 }
 
-/// The read-ahead without a bound, as the library has it.
+/// No limit on the bytes that are read ahead, which is the library's default.
 const UNBOUNDED: u64 = 0;
 
 async fn rewrite_reading(table: &Table, deleted_part: f32, read_ahead: u64) -> lancedb::Result<()> {
@@ -79,7 +80,7 @@ async fn rewrite_reading(table: &Table, deleted_part: f32, read_ahead: u64) -> l
         num_threads: Some(1),
         batch_size: Some(COMPACT_BATCH_ROWS),
         io_buffer_size: Some(read_ahead),
-        // A bound on what one compaction reads would not split a larger task but leave it undone, for ever.
+        // No limit, because a larger task would not be split but left undone, for ever.
         max_source_fragments: None,
         materialize_deletions_threshold: deleted_part,
         ..CompactionOptions::default()
@@ -95,10 +96,10 @@ mod tests {
     use crate::store::tests::{FINGERPRINT, file};
     use crate::store::{LanceStore, Store};
 
-    /// Two thousand vectors of so many numbers fill a page.
+    /// Length of the vectors: two thousand of them fill a page.
     const WIDE: usize = 1_024;
 
-    /// Numbers that no encoding makes smaller.
+    /// Returns a vector of pseudo-random numbers that no encoding makes smaller.
     fn noise(seed: &str) -> Vec<f32> {
         let mut bytes = vec![0; 2 * WIDE];
         blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(&mut bytes);

@@ -1,4 +1,4 @@
-//! Effects of crashes, power loss and disk damage on a table.
+//! Tests of a table after crashes, power loss and disk damage.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn table_dir(dir: &Path) -> PathBuf {
     dir.join(format!("{}.lance", LanceStore::table_of(FINGERPRINT)))
 }
 
-/// Returns the manifests, oldest first.
+/// Returns the paths of the table's manifests, oldest first.
 fn manifests(dir: &Path) -> Vec<PathBuf> {
     super::manifests::list(&table_dir(dir)).unwrap().into_iter().map(|it| it.path).collect()
 }
@@ -24,7 +24,7 @@ fn synced(dir: &Path) -> crate::store::durable_version::DurableVersion {
     crate::store::durable_version::DurableVersion::new(&table_dir(dir))
 }
 
-/// Returns the content of every file, because a rename keeps the content.
+/// Returns the content of every file, without names, because quarantined files are renamed.
 fn contents(dir: &Path) -> Vec<Vec<u8>> {
     let files = walkdir::WalkDir::new(dir).into_iter().flatten().filter(|it| it.file_type().is_file());
     let mut contents: Vec<Vec<u8>> = files.map(|it| std::fs::read(it.path()).unwrap()).collect();
@@ -32,7 +32,7 @@ fn contents(dir: &Path) -> Vec<Vec<u8>> {
     contents
 }
 
-/// Returns whether all content still exists, except the library's hint of the newest version.
+/// Returns whether every file content of `before` is also in `after`, except the library's hint of the newest version.
 fn is_kept(before: &[Vec<u8>], after: &[Vec<u8>]) -> bool {
     before.iter().filter(|it| !it.starts_with(b"{\"version\"")).all(|it| after.contains(it))
 }
@@ -46,7 +46,7 @@ fn files_in(dir: &Path, folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Creates a table with two commits: files 1 to 3, then 4.
+/// Creates a table with two commits: the first adds files 1 to 3, the second file 4.
 async fn two_commits(dir: &Path) {
     let store = open(dir).await;
     store.replace(many(3)).await.unwrap();
@@ -67,7 +67,7 @@ async fn damaged_newest_version_is_quarantined_and_previous_one_answers() {
         assert!(store.has_lost_commits() && store.quarantined().len() == 1, "{damage}");
         assert!(is_kept(&before, &contents(dir.path())), "{damage}");
         drop(store);
-        // A daemon that dies before it accepts the loss finds it again.
+        // If the daemon dies before it accepts the loss, the next start finds the loss again.
         let store = open(dir.path()).await;
         assert!(store.has_lost_commits());
         store.accept_loss().await.unwrap();
@@ -89,7 +89,7 @@ async fn unsynced_commits_are_undone_completely() {
     let store = open(dir.path()).await;
     store.replace(vec![file(4, &["the fourth, changed", "and longer"]), file(5, &["new"])]).await.unwrap();
     drop(store);
-    // As after a kill before the durable version is written.
+    // Restores the old number, as if the process was killed before it wrote the new durable version.
     assert!(synced(dir.path()).read().unwrap().unwrap() > last + 1, "a replacement is a delete and an add");
     synced(dir.path()).write(last).unwrap();
     let store = open(dir.path()).await;
@@ -113,7 +113,7 @@ async fn missing_or_empty_data_file_recreates_table_and_keeps_old() {
         } else {
             std::fs::write(oldest, "").unwrap();
         }
-        // Not even the first, empty version is readable: no version is left to roll back to.
+        // Damages the first, empty version too, so that no version is left to roll back to.
         std::fs::write(manifests(dir.path()).remove(0), "").unwrap();
         let before = contents(&table_dir(dir.path()));
         let store = open(dir.path()).await;
@@ -134,7 +134,7 @@ async fn damaged_newest_data_file_costs_only_its_commit() {
     two_commits(dir.path()).await;
     let newest = files_in(dir.path(), "data").pop().unwrap();
     let length = std::fs::metadata(&newest).unwrap().len();
-    // Same length, but zeros: the length reached the disk and the content did not.
+    // Overwrites with zeros of the same length, as if the length reached the disk and the content did not.
     std::fs::write(&newest, vec![0; length as usize]).unwrap();
     let store = open(dir.path()).await;
     assert_eq!(store.file_ids().await.unwrap(), [1, 2, 3]);
@@ -209,7 +209,7 @@ async fn interrupted_write_is_checked_before_next_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
-    // Another writer commits, which this one does not count: as after an error past the commit.
+    // Lets another writer commit, whose rows this store does not count, as after an error that follows a commit.
     let other = open(dir.path()).await;
     other.replace(vec![file(9, &["the ninth"])]).await.unwrap();
     drop(other);
@@ -228,7 +228,7 @@ async fn interrupted_change_leaves_nothing() {
     let store = open(dir.path()).await;
     store.replace(many(3)).await.unwrap();
     let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
-    // The first commit of two, then the disk is full: pruning runs before the retry.
+    // Makes the first of two commits, then the disk is full: pruning runs before the retry.
     store.table.delete("file_id = 1").await.unwrap();
     store.mark_interrupted();
     store.prune().await.unwrap();
@@ -237,7 +237,7 @@ async fn interrupted_change_leaves_nothing() {
     drop(store);
     let store = open(dir.path()).await;
     assert_eq!((store.has_lost_commits(), store.file_ids().await.unwrap()), (false, vec![1, 2, 3]));
-    // Also if the change itself reports the failure.
+    // Checks the same if the change itself reports the failure.
     let failed = store.run_change(async {
         store.table.delete("file_id = 2").await.unwrap();
         Err::<(), _>(Error::internal("no room"))
@@ -264,7 +264,7 @@ async fn files_of_undone_changes_are_pruned() {
     });
     failed.await.unwrap_err();
     assert_eq!(left(), before + 1, "the test could not fail");
-    // No read sees a change that is not durable.
+    // Prunes the file although a read runs, because no read sees a change that is not durable.
     store.prune().await.unwrap();
     drop(reading);
     assert_eq!((left(), store.table.count_rows(None).await.unwrap()), (before, 3));
@@ -310,11 +310,11 @@ async fn commit_with_truncated_files_does_not_count() {
         let store = open(dir.path()).await;
         store.replace(many(3)).await.unwrap();
         let before = nearest(&store, &vector(7, 0.0), &FileSet::All, 50).await;
-        // Twice, because an undone version leaves its number, and thus its file name, to the next.
+        // Runs twice, because an undone version leaves its number, and thus its file name, to the next version.
         for _ in 0..2 {
             let change = store.run_change(async {
                 store.table.delete("file_id = 1").await.unwrap();
-                // As on a full disk, which the library does not notice.
+                // Truncates the files, to imitate a full disk, which the library does not notice.
                 let files = files_in(dir.path(), folder).into_iter();
                 let files = files.filter(|it| it.extension().is_some_and(|it| it != "json"));
                 let torn = files.max_by_key(|it| it.metadata().unwrap().modified().unwrap()).unwrap();
@@ -338,7 +338,7 @@ async fn commit_with_truncated_files_does_not_count() {
 #[test]
 fn forbidden_folder_is_same_error_twice_and_nothing_moves() {
     use std::os::unix::fs::PermissionsExt;
-    // `tests/it/crash/damaged_data.rs` runs the same as another user.
+    // Skipped for root; `tests/it/crash/damaged_data.rs` runs the same check as another user.
     if !can_prove(!rustix::process::geteuid().is_root(), "permissions do not stop root") {
         return;
     }

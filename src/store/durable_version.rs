@@ -1,9 +1,9 @@
-//! The durable version: the last version of a table known to be on disk.
+//! Records the durable version: the last version of a table that is known to be complete on disk.
 //!
-//! The library commits by renaming and never syncs. For us a commit counts only when all its files are synced and its
-//! number is recorded here, also on disk. Higher versions are work that a crash interrupted. The next start quarantines
-//! them, complete or torn, because they cannot be told apart. Several commits of the library, such as a delete and an
-//! add, are thus one atomic step: none of them counts before the number changes.
+//! The library commits by renaming files and never syncs. For vic a commit counts only when all its files are synced
+//! and its number is recorded here, also on disk. Higher versions are work that a crash interrupted. The next start
+//! quarantines them, complete or truncated, because it cannot tell them apart. Several commits of the library, such as
+//! a delete and an add, are thus one atomic step: none of them counts before the number changes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,23 +17,23 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use crate::error::{Error, IoContext, Result};
 use crate::store::lance_error::StoreContext;
 
-/// Hex digits of the checksum.
+/// Hex digits of the checksum after the number.
 const SUM_DIGITS: usize = 16;
 
-/// The file with the number. Its single line has a fixed length and is written in place. This costs one sync and cannot
-/// lose the file, because a disk writes so few bytes atomically.
+/// The file with the number of the durable version. Its single line has a fixed length and is written in place. This
+/// costs one sync and cannot lose the file, because a disk writes so few bytes atomically.
 #[derive(Clone, Debug)]
 pub(super) struct DurableVersion {
     path: PathBuf,
-    /// Whether the number may be in the page cache only, because the disk did not accept it. Reading it then proves
-    /// nothing.
+    /// Whether the number in the file may be only in the page cache, because the disk did not accept it. Reading it
+    /// then proves nothing.
     is_unconfirmed: Arc<AtomicBool>,
-    /// Held while a number is written, even if the caller was cancelled.
+    /// Held while the number is written, even if the caller was cancelled.
     writing: Arc<Mutex<()>>,
 }
 
 impl DurableVersion {
-    /// Creates the record of a table with this directory.
+    /// Creates the record for the table in this directory.
     pub(super) fn new(table_dir: &Path) -> DurableVersion {
         DurableVersion {
             path: table_dir.with_extension("synced"),
@@ -42,12 +42,12 @@ impl DurableVersion {
         }
     }
 
-    /// Waits for a running write and blocks further ones until the guard is dropped.
+    /// Waits for a running write of the number and blocks further ones until the guard is dropped.
     pub(super) async fn lock_writes(&self) -> OwnedMutexGuard<()> {
         self.writing.clone().lock_owned().await
     }
 
-    /// Returns the number, `None` if it is missing or damaged.
+    /// Returns the recorded number, or `None` if the file is missing or damaged.
     pub(super) fn read(&self) -> Result<Option<u64>> {
         match std::fs::read_to_string(&self.path) {
             Ok(line) => Ok(parse_line(&line)),
@@ -58,12 +58,12 @@ impl DurableVersion {
         }
     }
 
-    /// Returns whether this number is recorded durably.
+    /// Returns whether this number is recorded on disk.
     fn is_durable(&self, version: u64) -> Result<bool> {
         Ok(!self.is_unconfirmed.load(Ordering::Relaxed) && self.read()? == Some(version))
     }
 
-    /// Records durably that everything up to this version is on disk.
+    /// Records on disk that everything up to this version is durable.
     pub(super) fn write(&self, version: u64) -> Result<()> {
         self.is_unconfirmed.store(true, Ordering::Relaxed);
         let is_new = !self.path.exists();
@@ -127,7 +127,7 @@ mod tests {
         let synced = DurableVersion::new(&dir.path().join("chunks_1.lance"));
         synced.write(7).unwrap();
         assert!(synced.is_durable(7).unwrap() && !synced.is_durable(8).unwrap());
-        // A file that can be opened and written but not synced.
+        // Links the file to one that can be opened and written but not synced.
         let pipe = dir.path().join("chunks_1.synced");
         std::fs::remove_file(&pipe).unwrap();
         std::os::unix::fs::symlink("/dev/null", &pipe).unwrap();

@@ -1,8 +1,8 @@
-//! Footer check: whether files written by the library are complete.
+//! Footer check: detects truncated files that the library wrote.
 //!
-//! The library writes the end of a file, ignores the result, and renames the file into place (lance-io 14.0.2,
-//! `LocalWriter::poll_shutdown`). On a full or failing disk a commit can thus succeed with truncated files. New files
-//! are therefore checked before their commit counts. Each file type has its own footer.
+//! The library writes the end of a file, ignores the result of that write, and renames the file to its final name
+//! (lance-io 14.0.2, `LocalWriter::poll_shutdown`). On a full or failing disk a commit can thus succeed with truncated
+//! files. New files are therefore checked before their commit counts. Each file type has its own footer.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,21 +15,21 @@ use walkdir::DirEntryExt;
 
 use crate::error::{Error, Result};
 
-/// With fewer free bytes than this, the disk is full rather than broken.
+/// If a file is truncated and fewer bytes than this are free, the error is a full disk, else a broken disk.
 const FULL_DISK_BYTES: u64 = 4 << 20;
 
-/// The files of a table that were checked.
+/// Remembers which files of a table were checked.
 #[derive(Clone, Debug)]
 pub(super) struct FooterCheck {
     table_dir: PathBuf,
     checked: Arc<Mutex<HashSet<FileKey>>>,
 }
 
-/// A file by path and inode: the next version reuses the name of an undone one.
+/// A file by path and inode, because the next version reuses the name of an undone one.
 type FileKey = (PathBuf, u64);
 
 impl FooterCheck {
-    /// For a new table, or one with all files read: existing files are not checked.
+    /// Creates the check for a new table, or for one whose files were all read: existing files are not checked.
     pub(super) fn new(table_dir: &Path) -> FooterCheck {
         let known = commit_files(table_dir).into_iter().collect();
         FooterCheck { table_dir: table_dir.to_owned(), checked: Arc::new(Mutex::new(known)) }
@@ -38,8 +38,8 @@ impl FooterCheck {
     /// Checks the files that are new since the last check.
     ///
     /// # Errors
-    /// A file is truncated, with the error that the disk must have returned. It is not checked again: the caller undoes
-    /// the commit, and then nothing needs the file.
+    /// A file is truncated; the error is the one that the disk must have returned. The file is not checked again,
+    /// because the caller undoes the commit, and then nothing needs the file.
     pub(super) async fn check(&self) -> Result<()> {
         let whole = self.clone();
         tokio::task::spawn_blocking(move || whole.check_now()).await.map_err(Error::internal)?
@@ -54,14 +54,14 @@ impl FooterCheck {
     }
 }
 
-/// Returns the likely reason why a file is truncated.
+/// Returns the error that likely truncated a file: a full disk or a broken one.
 fn truncation_error(dir: &Path) -> std::io::Error {
     let room = rustix::fs::statvfs(dir).map_or(u64::MAX, |it| it.f_bavail * it.f_frsize);
     let errno = if room < FULL_DISK_BYTES { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO };
     errno.into()
 }
 
-/// Returns the files that commits consist of.
+/// Returns the files of all commits of a table.
 fn commit_files(table_dir: &Path) -> Vec<FileKey> {
     let folders = ["data", "_deletions", "_indices", "_versions"].map(|it| table_dir.join(it));
     let entries = folders.iter().flat_map(|it| walkdir::WalkDir::new(it).into_iter().flatten());

@@ -1,7 +1,8 @@
-//! Makes the library's commits durable.
+//! Syncs the library's commits to disk, and checks the index directory.
 //!
-//! The library renames files into place but never syncs them. After a power loss the newest manifest can exist without
-//! content. The table then cannot be opened although every older version is intact: see `durable_version`.
+//! The library renames files to their final names but never syncs them. After a power loss the newest manifest can
+//! exist without content. The table then cannot be opened although every older version is intact: see
+//! `durable_version`.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::error::{Error, ErrorCode, IoContext, Result};
 /// Syncs the whole file system of this directory to disk.
 ///
 /// # Errors
-/// The disk fails.
+/// The directory cannot be opened or synced.
 pub(super) async fn sync(dir: &Path) -> Result<()> {
     let dir = dir.to_owned();
     let task = tokio::task::spawn_blocking(move || {
@@ -32,10 +33,10 @@ fn sync_file_system(_: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Creates the directory if it is missing, and rejects one with other contents.
+/// Creates the index directory if it is missing. Rejects a directory that holds other files but no index.
 ///
 /// # Errors
-/// The path is a file, cannot be created or read, or has other contents.
+/// The path is a file, cannot be created or read, or holds other files but no index.
 pub(super) fn prepare_dir(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).io_context("create", dir)?;
     let names = names(dir)?;
@@ -50,7 +51,7 @@ pub(super) fn prepare_dir(dir: &Path) -> Result<()> {
     }
 }
 
-/// Returns whether this is a table, a quarantined one, or the file of a durable version.
+/// Returns whether this is the name of a table, of a quarantined table, or of the file with a durable version.
 fn is_index_file(name: &str) -> bool {
     name.ends_with(".lance") || name.contains(".lance.") || name.ends_with(".synced")
 }
@@ -60,7 +61,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// Returns the bytes of all files below a directory. Files that vanish meanwhile count nothing.
+/// Returns the total size in bytes of all files below a directory. Files that vanish meanwhile are not counted.
 pub(super) async fn bytes_below(dir: &Path) -> Result<u64> {
     let dir = dir.to_owned();
     let task = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,5 @@
-//! The indexes of a table: keywords, approximate vectors and files. Each grows by parts, which are merged as rows arrive.
+//! The indexes of a table: keyword index, approximate vector index, and index of file ids. Each grows by parts, which
+//! are merged as rows arrive.
 
 use std::collections::HashMap;
 
@@ -14,37 +15,39 @@ use lancedb::{DistanceType, Table};
 use crate::store::lance_error;
 use crate::store::memory::max_rows;
 
-/// Memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
+/// Maximum memory for building the keyword index, in MiB. The library's default is 2 GiB per core.
 pub(super) const KEYWORD_MEMORY_MIB: u64 = 256;
 
-/// Rows up to which all parts of an index are merged into one. This takes seconds, and every query looks up every word
-/// in each part. The library holds all words of the merged parts in memory, half a KiB each: 90 MiB for 184,000 files
-/// with a unique word each.
+/// In tables of up to this many rows, maintenance merges all parts of an index into one. This takes seconds, and saves
+/// every query a look-up of each word in each part. The library holds all words of the merged parts in memory, half a
+/// KiB each: 90 MiB for 184,000 files with a unique word each.
 const MERGE_ALL_ROWS: usize = 100_000;
 
-/// Minimum number of new rows that maintenance assumes: parts no larger are merged with new rows.
+/// Maintenance assumes at least this many new rows when it decides what to merge, so that parts up to this size are
+/// merged with new rows.
 const SMALL_PART_ROWS: usize = 20_000;
 
 /// Maximum parts of an index after maintenance.
 const MAX_PARTS: usize = 6;
 
-/// Rows from which a filter by file uses an index instead of a scan. With it, a filter for five files takes 2 to 5 ms
-/// in either leg at 120,000 and at 300,000 chunks.
+/// With more rows than this, filters by file use an index instead of a scan. A filter for five files then takes 2 to 5
+/// ms in a keyword or vector search, at 120,000 and at 300,000 chunks.
 const FILE_INDEX_ROWS: usize = 20_000;
 
-/// Vectors per partition of a new approximate index. The number of partitions stays while the table grows.
+/// Vectors per partition of a new approximate index. The number of partitions stays the same while the table grows.
 const PARTITION_ROWS: usize = 4_096;
 
 /// Partitions searched without a filter: with [`PARTITION_ROWS`] about 80,000 vectors. Measured with `benches/store.rs`
-/// on 300,000 chunks, recall at 10 against the exact result: 0.82 with 5, 0.93 with 10, 0.990 with 20 (11 to 15 ms),
-/// 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
+/// on 300,000 chunks, recall of the ten nearest against the exact result: 0.82 with 5, 0.93 with 10, 0.990 with 20 (11
+/// to 15 ms), 0.996 with 40 (22 ms); with 20 at 120,000 chunks 0.996 (13 ms).
 const PROBES: usize = 20;
 
-/// Candidates re-ranked with their full vectors, as a multiple of the limit. Recall at 10 without a filter: 0.984 with 1,
-/// 0.990 with 2 and with 4. With a filter that passes 1 %: 0.968 with 2, 0.998 with 4.
+/// Candidates that are re-ranked with their full vectors, as a multiple of the requested hits. Recall of the ten
+/// nearest without a filter: 0.984 with 1, 0.990 with 2 and with 4. With a filter that passes 1 %: 0.968 with 2, 0.998
+/// with 4.
 const REFINE_FACTOR: u32 = 4;
 
-/// Creates the keyword index if there is none: English stems and stop words, lower case, no accents.
+/// Creates the keyword index if there is none, with English stems and stop words, lower case and no accents.
 pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     if table.list_indices().await?.iter().any(|it| covers(it, "text")) {
         return Ok(());
@@ -52,7 +55,7 @@ pub(super) async fn ensure_keyword_index(table: &Table) -> lancedb::Result<()> {
     build_keyword_index(table).await
 }
 
-/// Creates the keyword index and replaces an existing one.
+/// Creates the keyword index. Replaces an existing one.
 pub(super) async fn build_keyword_index(table: &Table) -> lancedb::Result<()> {
     let words = FtsIndexBuilder::default()
         .base_tokenizer("simple".to_owned())
@@ -66,9 +69,10 @@ pub(super) async fn build_keyword_index(table: &Table) -> lancedb::Result<()> {
     table.create_index(&["text"], Index::FTS(words)).execute().await
 }
 
-/// Sets the search effort of the approximate index for a filter that passes `part` (0 to 1) of the rows. Without an
-/// index it has no effect. Matching rows lie further apart, so more partitions are searched, by the square root of the
-/// part. At 300,000 chunks this finds 0.99 of the ten nearest with one row in 20, as without a filter.
+/// Sets how many partitions of the approximate index a query searches, for a filter that passes `part` (0 to 1) of the
+/// rows. Without an index it has no effect. With a filter the matching rows lie further apart, so the number grows with
+/// the inverse of the square root of `part`. At 300,000 chunks and a filter that passes one row in 20, this finds 0.99
+/// of the ten nearest, as without a filter.
 pub(super) fn set_search_effort(query: VectorQuery, part: f64) -> VectorQuery {
     let probes = PROBES as f64 / part.clamp(1e-4, 1.0).sqrt();
     match query.clone().nprobes(probes as usize) {
@@ -77,7 +81,7 @@ pub(super) fn set_search_effort(query: VectorQuery, part: f64) -> VectorQuery {
     }
 }
 
-/// Returns the number of rows outside the keyword index.
+/// Returns the number of rows that the keyword index does not cover.
 pub(super) async fn unindexed_rows(table: &Table) -> lancedb::Result<u64> {
     let indices = table.list_indices().await?;
     let Some(words) = indices.iter().find(|it| covers(it, "text")) else {
@@ -86,8 +90,9 @@ pub(super) async fn unindexed_rows(table: &Table) -> lancedb::Result<u64> {
     Ok(words.num_unindexed_rows.unwrap_or(0))
 }
 
-/// Returns how many of the newest parts (given by their rows) to merge with new rows: parts up to `times` the size of all
-/// that is newer. With 2, about five parts remain and a row is written seven times; with 1, eight and four.
+/// Returns how many of the newest parts of an index to merge with new rows. `parts` are the rows of each part, oldest
+/// first. A part is merged if it has at most `times` as many rows as everything newer. With 2, about five parts remain
+/// and each row is written seven times; with 1, eight parts and four times.
 pub(super) fn parts_to_merge(parts: &[usize], new: usize, times: usize) -> usize {
     let mut together = new;
     let is_merged = |rows: &&usize| {
@@ -98,8 +103,8 @@ pub(super) fn parts_to_merge(parts: &[usize], new: usize, times: usize) -> usize
     parts.iter().rev().take_while(is_merged).count()
 }
 
-/// Returns how many of the newest parts maintenance merges with the new rows, in a table of this many rows. `None` if
-/// there is nothing to do. Rows that arrive by the thousands are written four times, single rows seven times.
+/// Returns how many of the newest parts maintenance merges with the new rows, in a table of this many rows, or `None`
+/// if there is nothing to do. Rows that arrive by the thousands are written four times, single rows seven times.
 fn parts_due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
     let few_enough = |merged: &usize| parts.len() - merged < MAX_PARTS;
     let due = match rows {
@@ -109,11 +114,11 @@ fn parts_due(parts: &[usize], new: usize, rows: usize) -> Option<usize> {
             more_and_more.find(few_enough).unwrap_or(parts.len())
         }
     };
-    // Merging one part with nothing would rewrite it at every maintenance.
+    // Does nothing for a single part without new rows: it would be rewritten at every maintenance.
     (new > 0 || due > 1).then_some(due)
 }
 
-/// Returns how many of the newest parts are small. Merging larger ones takes too long for a small change.
+/// Returns how many of the newest parts are small: merging a larger part takes too long for a small change.
 pub(super) fn small_parts(parts: &[usize]) -> usize {
     parts.iter().rev().take_while(|rows| **rows <= SMALL_PART_ROWS).count()
 }
@@ -137,8 +142,8 @@ pub(super) async fn preload_keyword_index(table: &Table) -> lancedb::Result<()> 
     Ok(())
 }
 
-/// Drops unreadable indexes and rebuilds the keyword index. Returns whether there were any. The next maintenance
-/// rebuilds the others.
+/// Drops unreadable indexes and rebuilds the keyword index. Returns whether any index was unreadable. The next
+/// maintenance rebuilds the other indexes.
 pub(super) async fn repair_indexes(table: &Table) -> lancedb::Result<bool> {
     let mut mended = false;
     for index in table.list_indices().await? {
@@ -156,7 +161,7 @@ pub(super) async fn repair_indexes(table: &Table) -> lancedb::Result<bool> {
     Ok(mended)
 }
 
-/// Runs a query that must open the index.
+/// Runs a query that must open this index, to check that it can be read.
 async fn probe_index(table: &Table, index: &IndexConfig) -> lancedb::Result<()> {
     let columns = Select::columns(&["file_id"]);
     let stream = if covers(index, "text") {
@@ -179,7 +184,7 @@ async fn probe_index(table: &Table, index: &IndexConfig) -> lancedb::Result<()> 
     Ok(())
 }
 
-/// Creates indexes and merges their parts. Returns whether any part was replaced.
+/// Creates missing indexes, and merges parts with new rows. Returns whether any part was replaced.
 pub(super) async fn update_indexes(table: &Table, dimension: usize, is_large: bool) -> lancedb::Result<bool> {
     ensure_keyword_index(table).await?;
     let rows = table.count_rows(None).await?;
@@ -201,10 +206,11 @@ pub(super) async fn update_indexes(table: &Table, dimension: usize, is_large: bo
     Ok(replaced)
 }
 
-/// Uses product quantisation: one byte per eight numbers, so that a million vectors of 384 take 48 MB.
+/// Returns the settings of the approximate index: product quantisation to one byte per eight numbers, so that a million
+/// vectors of 384 numbers take 48 MB.
 ///
-/// With the rest of maintenance this took 170 to 220 s at 120,000 to 300,000 chunks on two busy cores, and the process
-/// reached 531 MiB. The table with all indexes takes 3.7 KiB per chunk.
+/// Building it, with the rest of maintenance, took 170 to 220 s at 120,000 to 300,000 chunks on two busy cores, and the
+/// process reached 531 MiB. The table with all indexes takes 3.7 KiB per chunk.
 fn vector_index(rows: usize, dimension: usize) -> Index {
     let partitions = u32::try_from(rows.div_ceil(PARTITION_ROWS)).unwrap_or(u32::MAX);
     let index = IvfPqIndexBuilder::default().distance_type(DistanceType::Cosine).num_partitions(partitions);
@@ -238,7 +244,8 @@ mod tests {
         }
     }
 
-    /// Runs maintenance after each number of new rows. Returns the most rows merged at once and the writes per row.
+    /// Simulates maintenance after each number of new rows. Returns the maximum rows merged at once and how often a row
+    /// is written.
     fn run_maintenances(come: impl Iterator<Item = usize>) -> (usize, usize) {
         let (mut parts, mut most, mut written) = (Vec::new(), 0, 0);
         for new in come {

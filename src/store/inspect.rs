@@ -1,4 +1,4 @@
-//! Read-only inspection of a table, for `vic doctor`.
+//! Reads and checks a whole table without changing it, for `vic doctor`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,23 +13,24 @@ use crate::store::lance_error::{StoreContext, mark_damaged};
 use crate::store::recovery::TableLocation;
 use crate::store::{LanceStore, manifests, recovery, schema};
 
-/// Contents of a table.
+/// What an inspection found in a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
     /// Number of chunks of each file.
     pub rows: BTreeMap<FileId, u64>,
     /// Files with a damaged vector.
     pub damaged: BTreeSet<FileId>,
-    /// Versions on disk.
+    /// Number of versions on disk.
     pub versions: u64,
-    /// Versions that an interrupted commit left. The next start quarantines them.
+    /// Number of versions that an interrupted commit left. The next start quarantines them.
     pub unsynced: u64,
-    /// Quarantined and temporary files.
+    /// Paths of quarantined and temporary files.
     pub leftovers: Vec<PathBuf>,
 }
 
 impl LanceStore {
-    /// Reads every row of this model's table, `None` if there is no table. Reads the newest version, synced or not.
+    /// Reads every row of this model's table, in its newest version, durable or not. Returns `None` if there is no
+    /// table.
     ///
     /// # Errors
     /// [`crate::error::ErrorCode::DataLoss`] for a damaged table.

@@ -1,5 +1,5 @@
-//! The open table of a model: its handles, its locks and its parts in memory. `lance_backend` answers queries from it,
-//! `commit` changes it.
+//! The open table of an embedding model: its handles, its locks and its parts in memory. `lance_backend` answers
+//! queries from it, `commit` changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,15 +22,15 @@ use crate::store::recovery::{
 use crate::store::version_pins::VersionPins;
 use crate::store::{fsync, manifests, recovery};
 
-/// Prefix of table names.
+/// Prefix of the names of vic's tables.
 const TABLE_PREFIX: &str = "chunks_";
-/// Hex digits of a model's fingerprint in its table name.
+/// Number of hex digits of the model's fingerprint in a table name.
 const FINGERPRINT_DIGITS: usize = 12;
 
-/// How long after a query the store counts as queried.
+/// After a query, the store counts as in use by queries for this long.
 const QUERIED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the memory limits of the store.
+/// Returns the memory limits of the store, for the status.
 pub fn memory_caps() -> Vec<MemoryCap> {
     let cap = |part: &str, bytes: usize| MemoryCap { part: part.into(), mib: bytes.div_ceil(1 << 20) as u64 };
     vec![
@@ -41,37 +41,37 @@ pub fn memory_caps() -> Vec<MemoryCap> {
     ]
 }
 
-/// One table of chunks, of one model.
+/// A table with the chunks of one embedding model.
 ///
-/// One lock serialises all writes, because concurrent commits of the same rows can duplicate them. Readers take no
-/// lock.
+/// One lock serialises all writes, because concurrent commits of the same rows can duplicate them. Reads do not take
+/// this lock.
 ///
-/// A change may be several commits of the library, and queries see none of them alone. They use a table handle of their
-/// own, which stays at the last durable version until the change is published.
+/// A change may consist of several commits of the library, and queries see none of them alone. Queries use their own
+/// table handle, which stays at the last durable version until the change is published.
 pub struct LanceStore {
-    /// The handle for changes.
+    /// The table handle for changes.
     pub(super) table: Table,
-    /// The handle for queries.
+    /// The table handle for queries.
     pub(super) published: Table,
-    /// Also holds replaced data: see [`LanceStore::forget_replaced`].
+    /// Caches of the library, which also hold replaced data: see [`LanceStore::forget_replaced`].
     pub(super) cached: LibraryCaches,
-    /// Versions held by running reads.
+    /// The versions that running reads need.
     pub(super) version_pins: VersionPins,
     pub(super) dir: PathBuf,
     pub(super) place: TableLocation,
     pub(super) dimension: usize,
     pub(super) writer: tokio::sync::Mutex<()>,
     pub(super) rows: RwLock<BTreeMap<FileId, u64>>,
-    /// Sum of `rows`.
+    /// Total number of rows: the sum of `rows`.
     pub(super) chunks: AtomicU64,
     pub(super) memory: RwLock<MemoryIndex>,
     pub(super) durable: DurableVersion,
     pub(super) footers: FooterCheck,
-    /// When the last query ran.
+    /// When the last keyword query ran.
     last_query: Mutex<Option<Instant>>,
-    /// Whether a write was interrupted: then it is unknown which of its commits exist.
+    /// Whether a change was interrupted, so that some of its commits may exist.
     pub(super) is_uncertain: AtomicBool,
-    /// Whether a change was undone: then files without a version may exist.
+    /// Whether a change was undone, so that files may exist that belong to no version.
     pub(super) has_undone: AtomicBool,
     has_lost_commits: AtomicBool,
     quarantined: Vec<PathBuf>,
@@ -79,21 +79,22 @@ pub struct LanceStore {
     maintenance: Mutex<MaintenanceState>,
 }
 
-/// Maintenance state for the status.
+/// The state of maintenance, for the status.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaintenanceState {
-    /// The current step.
+    /// The step that is running, if any.
     pub(super) now: Option<&'static str>,
     pub(super) error: Option<String>,
 }
 
 impl LanceStore {
     /// Opens the table of this model below `dir`, or creates it. `fingerprint` identifies the model and its settings,
-    /// `dimension` is the length of its vectors. A damaged table is rolled back to its last readable version, or
-    /// quarantined and created anew: see [`LanceStore::quarantined`] and [`LanceStore::has_lost_commits`].
+    /// `dimension` is the length of its vectors. A damaged table is rolled back to its last readable version. If there
+    /// is none, the table is renamed and an empty one is created: see [`LanceStore::quarantined`] and
+    /// [`LanceStore::has_lost_commits`].
     ///
     /// # Errors
-    /// The directory is not an index, or cannot be read or written.
+    /// The directory is not an index of vic, or cannot be read or written.
     pub async fn open(dir: &Path, fingerprint: &str, dimension: usize) -> Result<LanceStore> {
         fsync::prepare_dir(dir)?;
         let place = TableLocation { dir: dir.to_owned(), name: table_name(fingerprint), dimension };
@@ -130,37 +131,37 @@ impl LanceStore {
         })
     }
 
-    /// Returns the new paths of the parts that were quarantined when the table was opened.
+    /// Returns the new paths of the damaged parts that were renamed when the table was opened.
     pub fn quarantined(&self) -> &[PathBuf] {
         &self.quarantined
     }
 
-    /// Returns the files with vectors that were damaged when the table was opened, as far as it was read. They must be
+    /// Returns the files with vectors that were damaged when the table was opened and loaded into memory. They must be
     /// indexed again.
     pub fn damaged(&self) -> &BTreeSet<FileId> {
         &self.damaged
     }
 
-    /// Returns whether durable commits were lost. Records elsewhere about this table are then wrong. Stays true across
-    /// restarts until [`LanceStore::accept_loss`].
+    /// Returns whether durable commits were lost. What the catalog records about this table is then wrong. Stays true
+    /// across restarts until [`LanceStore::accept_loss`].
     pub fn has_lost_commits(&self) -> bool {
         self.has_lost_commits.load(Ordering::Relaxed)
     }
 
-    /// Accepts the table as it is. Call it when everything that may be missing is queued again.
+    /// Records that the loss of commits was handled. Must be called after all files that may be missing were requeued.
     ///
     /// # Errors
-    /// The disk fails.
+    /// The durable version cannot be written.
     pub async fn accept_loss(&self) -> Result<()> {
         self.durable.record(&self.table, &self.dir).await?;
         self.has_lost_commits.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Returns the names of the tables below `dir`, one per model that was ever used.
+    /// Returns the names of all tables below `dir`: one for each model that was used and not dropped since.
     ///
     /// # Errors
-    /// The directory is not an index, or cannot be read.
+    /// The directory is not an index of vic, or cannot be read.
     pub async fn tables(dir: &Path) -> Result<Vec<String>> {
         fsync::prepare_dir(dir)?;
         connect(dir, &LibraryCaches::new()).await?.table_names().execute().await.on("list", dir)
@@ -171,7 +172,7 @@ impl LanceStore {
         table_name(fingerprint)
     }
 
-    /// Returns whether a name is that of a model's table.
+    /// Returns whether a name has the form of a model's table.
     pub fn is_model_table(name: &str) -> bool {
         let digits = name.strip_prefix(TABLE_PREFIX).unwrap_or_default();
         digits.len() == FINGERPRINT_DIGITS && digits.bytes().all(|it| it.is_ascii_hexdigit())
@@ -196,18 +197,18 @@ impl LanceStore {
         self.rows().contains_key(&file)
     }
 
-    /// Returns whether all vectors are in memory, so that missing ones can be added later.
+    /// Returns whether all vectors are in memory. Only then may chunks be stored without vectors that are added later.
     pub fn has_vectors_in_memory(&self) -> bool {
         self.memory().vectors().is_some() && self.chunks.load(Ordering::Relaxed) < max_rows(self.dimension) as u64
     }
 
-    /// Rows per file, in memory so that no query has to count.
+    /// Returns the number of rows of each file, kept in memory so that no query has to count.
     pub(super) fn rows(&self) -> RwLockReadGuard<'_, BTreeMap<FileId, u64>> {
-        // The map is updated key by key, so it is consistent after a panic.
+        // Ignores poisoning: the map is updated key by key, so it is consistent after a panic.
         self.rows.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The part of the table in memory.
+    /// Returns the part of the table that is in memory.
     pub(super) fn memory(&self) -> RwLockReadGuard<'_, MemoryIndex> {
         self.memory.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,7 +219,7 @@ impl LanceStore {
         *self.memory_mut() = MemoryIndex::default();
     }
 
-    /// Simulates a write that failed at its end.
+    /// Simulates a change that was interrupted.
     #[cfg(test)]
     pub(super) fn mark_interrupted(&self) {
         self.is_uncertain.store(true, Ordering::Relaxed);
@@ -228,34 +229,35 @@ impl LanceStore {
         self.memory.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Clears the library's caches of indexes, manifests and files. The library keeps replaced ones, with their memory
+    /// Clears the library's caches of indexes, manifests and files. The library keeps replaced data, with its memory
     /// and open files, until it needs the space. After an hour of changes these are hundreds of indexes and as many
     /// manifests and page tables as fit, none of them ever read again.
     pub(super) async fn forget_replaced(&self) {
         self.cached.clear().await;
     }
 
-    /// Loads the keyword index into memory, so that no query waits for the disk. Skips one that would not fit.
+    /// Loads the keyword index into memory, so that no query waits for the disk. Does nothing if the index would not
+    /// fit.
     ///
     /// # Errors
     /// The index cannot be read.
     pub async fn preload(&self) -> Result<()> {
         let _reading = self.version_pins.pin();
         let bytes = fsync::bytes_below(&self.place.table_dir().join("_indices")).await?;
-        // In memory it takes about twice as much.
+        // An index takes about twice as much space in memory as on disk.
         if bytes * 2 <= INDEX_CACHE_BYTES as u64 {
             indexes::preload_keyword_index(&self.published).await.on("read the index of", &self.dir)?;
         }
         Ok(())
     }
 
-    /// Returns whether a query ran within the last half minute.
+    /// Returns whether a keyword query ran within the last half minute.
     pub fn is_queried(&self) -> bool {
         let asked = *self.last_query.lock().unwrap_or_else(PoisonError::into_inner);
         asked.is_some_and(|it| it.elapsed() < QUERIED_TIMEOUT)
     }
 
-    /// Records that a query runs.
+    /// Records that a keyword query runs now.
     pub(super) fn note_query(&self) {
         *self.last_query.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -274,18 +276,19 @@ impl LanceStore {
         self.maintenance.lock().unwrap_or_else(PoisonError::into_inner).now = Some(what);
     }
 
-    /// Returns the number of versions on disk.
+    /// Returns the number of versions of the table on disk.
     pub fn version_count(&self) -> Result<u64> {
         Ok(manifests::list(&self.place.table_dir())?.len() as u64)
     }
 }
 
-/// Logs the failure of an optimisation.
+/// Logs the failure of an optimisation, without which queries are only slower.
 pub(super) fn log_slower(error: &Error) {
-    tracing::warn!(%error, "queries are slower");
+    tracing::warn!(%error, "an optimisation failed; queries are slower");
 }
 
-/// A fingerprint may be any text, but a table name may not.
+/// Returns the table name of a model. A fingerprint that is not hexadecimal or is too short is hashed, because a table
+/// name may not contain every character.
 fn table_name(fingerprint: &str) -> String {
     let is_hex = fingerprint.len() >= FINGERPRINT_DIGITS && fingerprint.bytes().all(|it| it.is_ascii_hexdigit());
     let digits =

@@ -1,5 +1,4 @@
-//! Answers the methods of [`Store`] from the open table: each read pins a version and runs a query, each write runs a
-//! change.
+//! Implements [`Store`] for the open table: each read pins a version and runs a query, each write runs a change.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -141,8 +140,8 @@ impl LanceStore {
     }
 }
 
-/// Keeps only hits of these files. A commit may come between making the filter and the search, and a new file must not
-/// pass for one of them.
+/// Keeps only the hits in files of the filter. A commit may happen between making the filter and the search, and a file
+/// that is new since then must not pass the filter.
 fn retain_files(files: &FileSet, mut hits: Vec<LegHit>) -> Vec<LegHit> {
     hits.retain(|it| files.contains(it.file_id));
     hits

@@ -1,13 +1,13 @@
-//! Maps errors of LanceDB to ours.
+//! Converts errors of LanceDB to vic's errors, with a code and a hint.
 
 use std::error::Error as StdError;
 use std::path::Path;
 
 use crate::error::{Error, ErrorCode, Result};
 
-/// Adds the action and the directory to the error of a table operation.
+/// Converts the error of a table operation, with the action and the directory in its message.
 pub(super) trait StoreContext<T> {
-    /// Maps the error to `cannot <action> the index in <dir>: <error>`, with the matching code.
+    /// Converts the error to `cannot <action> the index in <dir>: <error>`, with the matching code.
     fn on(self, action: &str, dir: &Path) -> Result<T>;
 }
 
@@ -17,13 +17,14 @@ impl<T> StoreContext<T> for lancedb::Result<T> {
     }
 }
 
-/// Marks the error as damage: a table that exists but cannot be opened is damaged, also where the library reports another error.
-/// Errors of the operating system (full disk, permissions, unresponsive disk, too many open files) keep their code.
+/// Marks the error as damage of the table. Used where a table that exists cannot be opened or read, because the library
+/// may report another error. Errors of the operating system (full disk, permissions, unresponsive disk, too many open
+/// files) keep their code.
 pub(super) fn mark_damaged(error: lancedb::Error) -> lancedb::Error {
     lancedb::Error::TableCorrupted { name: String::new(), source: Box::new(error) }
 }
 
-/// Returns whether the error is damage rather than an error of the operating system.
+/// Returns whether the error means a damaged table rather than an error of the operating system.
 pub(super) fn is_damage(error: &lancedb::Error) -> bool {
     code(error, true) == ErrorCode::DataLoss
 }
@@ -35,24 +36,24 @@ fn explain(error: &lancedb::Error, action: &str, dir: &Path) -> Error {
         ErrorCode::StorageFull => Error::new(ErrorCode::StorageFull, message)
             .hint("free some disk space, or point VIC_DB_PATH at a larger disk"),
         ErrorCode::DataLoss => Error::new(ErrorCode::DataLoss, message).hint(format!(
-            "start the daemon again: damaged parts are set aside, and their files are read again; if that does not help, \
+            "restart the daemon: it renames damaged parts and indexes their files again; if that does not help, \
              move `{dir}` away first"
         )),
         ErrorCode::PermissionDenied => {
             Error::new(ErrorCode::PermissionDenied, message).hint(format!("check the permissions of `{dir}`"))
         }
         ErrorCode::Unavailable => Error::new(ErrorCode::Unavailable, message)
-            .hint("nothing was changed: the system refused to read or write it, see `dmesg`; then start vic again"),
+            .hint("nothing was changed: the system refused to read or write the index; see `dmesg`, then restart vic"),
         code => Error::new(code, message),
     }
 }
 
-/// The library's messages repeat themselves and carry source locations; the first line is enough.
+/// Returns the first line of an error: further lines of the library's messages repeat it and name source locations.
 fn first_line(error: &lancedb::Error) -> String {
     without_location(error.to_string().lines().next().unwrap_or_default()).to_owned()
 }
 
-/// Cuts every trailing `, /some/where/file.rs:12:34`: a source location in the library.
+/// Cuts off every trailing source location in the library, such as `, /some/where/file.rs:12:34`.
 fn without_location(line: &str) -> &str {
     match line.rsplit_once(", ") {
         Some((message, place)) if place.contains(".rs:") && !place.contains(' ') => without_location(message),
@@ -75,7 +76,7 @@ fn code(error: &lancedb::Error, damaged: bool) -> ErrorCode {
     code_of_text(&text, damaged)
 }
 
-/// Returns the code of an OS error. Missing files and files of the wrong type may be damage, so they have none.
+/// Returns the code of an OS error. Returns `None` for missing files and files of the wrong type, which may be damage.
 fn os_code(number: i32) -> Option<ErrorCode> {
     match number {
         libc::ENOENT | libc::ENOTDIR | libc::EISDIR => None,
@@ -85,7 +86,7 @@ fn os_code(number: i32) -> Option<ErrorCode> {
     }
 }
 
-/// Some lower layers return errors as text only: `... (os error 28)`.
+/// Finds the code in the text of an error, because some lower layers return errors as text only: `... (os error 28)`.
 fn code_of_text(text: &str, damaged: bool) -> ErrorCode {
     let text = text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|it| text.contains(it));

@@ -1,9 +1,9 @@
-//! Compute threads of the Lance library, and its memory for building the keyword index.
+//! Starts the compute threads of the Lance library, and limits its memory for building the keyword index.
 //!
-//! The library has one pool per process: keyword queries run there, and so do commits and maintenance. A thread starts
-//! when all others are busy and lives for ever. It inherits the priority of its starter, which an ordinary user cannot
-//! raise again. Therefore all threads are started at once, before any background work. Otherwise queries would run
-//! behind every other program of the machine.
+//! The library has one pool of threads per process: keyword queries run there, and so do commits and maintenance. The
+//! library starts a thread when all others are busy, and a thread never ends. It inherits the priority of the thread
+//! that starts it, which an ordinary user cannot raise again. Therefore all threads are started at once, before any
+//! background work. Otherwise queries would run at background priority, behind every other program of the machine.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,27 +16,28 @@ use lance_core::utils::tokio::{get_num_compute_intensive_cpus, spawn_cpu};
 use crate::store::indexes::KEYWORD_MEMORY_MIB;
 use crate::store::memory::start_threads;
 
-/// Variable for the number of threads in the pool.
+/// Environment variable with the number of threads in the pool.
 const THREADS_VARIABLE: &str = "LANCE_CPU_THREADS";
 
-/// Threads on a small machine. The library's default there is one thread, and a query would wait for the running
-/// maintenance step.
+/// Number of threads on a small machine. The library's default there is one thread, and a query would wait for the
+/// running maintenance step.
 const SMALL_MACHINE_THREADS: usize = 2;
 
-/// Maximum cores of a small machine.
+/// Maximum number of cores of a small machine.
 const SMALL_MACHINE_CORES: usize = 3;
 
-/// Variable for the number of threads that build the keyword index at once: one stays free for queries.
+/// Environment variable with the number of threads that build the keyword index: all others stay free for queries.
 const INDEXERS_VARIABLE: &str = "LANCE_FTS_NUM_SHARDS";
 
-/// Variable for the memory of each, in MiB. Updating a keyword index ignores the settings that it was built with. Only
-/// these variables apply then, and the library's default is 2 GiB for half of the cores.
+/// Environment variable with the memory of each of these threads, in MiB. An update of a keyword index ignores the
+/// settings that it was built with and obeys only these variables; the library's default is 2 GiB for half of the
+/// cores.
 const INDEXER_MEMORY_VARIABLE: &str = "LANCE_FTS_PARTITION_SIZE";
 
-/// Maximum wait for threads that the system may refuse.
+/// Maximum time to wait for all threads to start: the system may refuse some.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limits the library's resources where the user has not. Call it first in `main`, before any other thread starts.
+/// Limits the library's resources where the user has not. Must be called first in `main`, before any thread starts.
 #[expect(clippy::disallowed_methods, reason = "variables of a foreign library")]
 pub fn limit_library() {
     let is_small = std::thread::available_parallelism().is_ok_and(|it| it.get() <= SMALL_MACHINE_CORES);
@@ -49,14 +50,14 @@ pub fn limit_library() {
     }
 }
 
-/// Starts all threads of the pool and of vector search, with the priority of the caller.
+/// Starts all threads of the pool and those of vector search, with the priority of the caller.
 pub async fn start_pool() {
     start_threads();
     let (threads, met) = (get_num_compute_intensive_cpus(), Arc::new(AtomicUsize::new(0)));
     let until = Instant::now() + START_TIMEOUT;
     let meet = |_| {
         let met = met.clone();
-        // A thread that finished early would take the next thread's task too.
+        // Keeps each thread busy until all have started: one that finished early would take the task of the next.
         spawn_cpu(move || {
             met.fetch_add(1, Ordering::Relaxed);
             while met.load(Ordering::Relaxed) < threads && Instant::now() < until {

@@ -1,8 +1,8 @@
-//! Maintenance: updates indexes, merges fragments, prunes old versions.
+//! Maintenance of a table: updates indexes, merges fragments, prunes old versions.
 //!
 //! The order matters: first indexes, then compaction, then pruning. Compacting rows that an index is about to read has
-//! made queries fail in the past. Pruning comes after everything else is durable. A power loss that keeps the deletions
-//! and loses their replacements would leave no intact version.
+//! made queries fail in the past. Pruning comes after everything else is durable: if a power loss kept the deletions
+//! but lost the replacements, no intact version would be left.
 
 use std::sync::atomic::Ordering;
 
@@ -17,17 +17,17 @@ use crate::store::lance::{LanceStore, log_slower};
 use crate::store::lance_error::StoreContext;
 use crate::store::{compaction, manifests};
 
-/// How long the last [`KEEP_VERSIONS`] are kept.
+/// The last [`KEEP_VERSIONS`] versions are kept for this long.
 const KEEP_TIME: Duration = Duration::seconds(300);
-/// How far ahead of the clock the timestamp of a new version may be.
+/// A version counts as made before the clock was set back if its timestamp is further ahead of the clock than this.
 const CLOCK_JITTER: Duration = Duration::minutes(1);
 
-/// Versions kept for that time. Others are pruned as soon as no read holds them: a folder with constant changes makes
-/// thousands an hour.
+/// Number of newest versions that are kept for `KEEP_TIME`. Others are pruned as soon as no read needs them: a folder
+/// with constant changes makes thousands an hour.
 const KEEP_VERSIONS: usize = 10;
 
 impl LanceStore {
-    /// Adds all rows to the keyword index, without other maintenance: for queries during a job.
+    /// Adds all rows to the keyword index, without other maintenance. Used for queries during a job.
     ///
     /// # Errors
     /// The directory cannot be read or written.
@@ -37,7 +37,7 @@ impl LanceStore {
         done
     }
 
-    /// Prunes old versions, without other maintenance: needs hardly any disk space.
+    /// Prunes old versions, without other maintenance. Needs hardly any disk space.
     ///
     /// # Errors
     /// The directory cannot be read or written.
@@ -48,16 +48,17 @@ impl LanceStore {
     }
 }
 
-/// Runs the maintenance that pays off. The caller holds the writer lock.
+/// Runs the maintenance whose benefit exceeds its cost. The caller holds the writer lock.
 pub(super) async fn maintain(store: &LanceStore) -> Result<()> {
     let table = &store.table;
     if table.count_rows(None).await.on("read", &store.dir)? > 0 {
         store.set_step("updating its indexes");
-        // While vectors are in memory, chunks may lack them, and the approximate index needs existing vectors.
+        // Builds the approximate index only if the vectors are not in memory: while they are, chunks may lack vectors,
+        // which that index needs.
         let is_large = store.memory().vectors().is_none();
         let are_replaced =
             update_indexes(table, store.dimension, is_large).await.on("update keywords in", &store.dir)?;
-        // Keeps this result if a later step fails.
+        // Commits the indexes first, so that they are kept if a later step fails.
         store.commit_durable().await?;
         if are_replaced {
             store.forget_replaced().await;
@@ -86,21 +87,21 @@ async fn cover_keywords(store: &LanceStore) -> Result<()> {
     store.commit_durable().await
 }
 
-/// Prunes old versions after making the newest durable. The caller holds the writer lock.
+/// Makes the newest version durable, then prunes old ones. The caller holds the writer lock.
 async fn make_durable_and_prune(store: &LanceStore) -> Result<()> {
     store.commit_durable().await?;
     store.set_step("pruning old versions");
     prune(store).await.on("prune", &store.dir)
 }
 
-/// Prunes old versions and files of undone changes. The library would keep those files for a week, and on a full disk
-/// they block the next attempt. The caller holds the writer lock.
+/// Prunes old versions, and files of changes that were undone. The library would keep those files for a week, and on a
+/// full disk they block the next attempt. The caller holds the writer lock.
 async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     let versions = store.table.list_versions().await?;
     let made: Vec<_> = versions.iter().map(|it| it.timestamp).collect();
     let oldest = store.version_pins.oldest();
     let read = versions.partition_point(|it| it.version < oldest);
-    // Files that only a damaged version refers to are kept.
+    // Keeps all files if a version is damaged, because some may belong to that version only.
     let is_left_over = store.has_undone.load(Ordering::Relaxed) && !manifests::has_corrupt(&store.place.table_dir());
     let first = first_kept(&made, read, Utc::now()).or(is_left_over.then_some(0));
     let Some(version) = first.and_then(|it| versions.get(it)) else { return Ok(()) };
@@ -111,10 +112,10 @@ async fn prune(store: &LanceStore) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// Prunes versions below this number; with `unverified`, also young files without a version.
+/// Prunes all versions below this number. With `unverified`, also deletes young files that belong to no version.
 pub(super) async fn prune_versions_before(table: &Table, version: u64, unverified: bool) -> lancedb::Result<()> {
     let Some(dataset) = table.dataset() else { return Ok(()) };
-    // By number, because timestamps are out of order after the clock was set back.
+    // Selects versions by number, because timestamps are out of order after the clock was set back.
     let policy = CleanupPolicy {
         before_version: Some(version),
         delete_unverified: unverified,
@@ -125,13 +126,13 @@ pub(super) async fn prune_versions_before(table: &Table, version: u64, unverifie
     Ok(())
 }
 
-/// Returns the index of the version that was the newest at `time`. `made` are timestamps in version order. Timestamps
-/// in the future come from before the clock was set back, and count as earlier.
+/// Returns the index of the version that was the newest at `time`. `made` holds the timestamps of all versions, in
+/// order. Timestamps in the future come from before the clock was set back, and count as earlier.
 fn newest_at(made: &[DateTime<Utc>], time: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
     made.iter().rposition(|it| *it <= time || *it > now + CLOCK_JITTER)
 }
 
-/// Returns the index of the first version to keep, if no version before `read` is in use.
+/// Returns the index of the first version to keep. `read` is the index of the first version that a read needs.
 fn first_kept(made: &[DateTime<Utc>], read: usize, now: DateTime<Utc>) -> Option<usize> {
     let last_ones = made.len().checked_sub(KEEP_VERSIONS);
     last_ones.max(newest_at(made, now - KEEP_TIME, now)).map(|it| it.min(read))
@@ -143,7 +144,7 @@ mod tests {
     use crate::store::tests::{file, keyword, open};
     use crate::store::{FileSet, Store};
 
-    /// With one version per second for `seconds`, returns the age of the first version kept, while a read holds the
+    /// Returns the age of the first version kept, if one version per second was made for `seconds` and a read holds the
     /// version of `reading` seconds ago.
     fn kept_age(seconds: i64, reading: i64) -> Option<i64> {
         let now = Utc::now();
@@ -190,7 +191,7 @@ mod tests {
             assert_eq!(keyword(&store, "words", &FileSet::All).await, [1]);
             kept.push(store.cached.indexes.num_entries().await);
         }
-        // The first index was created, the others were merged.
+        // The first round creates the index, the other rounds merge its parts.
         assert!(kept[5] <= kept[1], "{kept:?}");
     }
 

@@ -1,16 +1,17 @@
-//! Versions of a table on disk: one manifest file each, named by its number. Damaged ones are renamed, never deleted.
+//! Lists and renames the versions of a table on disk. Each is one manifest file, named by its number. Damaged ones are
+//! renamed, never deleted.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoContext, Result};
 
-/// Digits of a name that counts down, so that the newest sorts first.
+/// Number of digits in names that count down from the largest number, so that the newest version sorts first.
 const COUNT_DOWN_DIGITS: usize = 20;
 
-/// Suffix of the manifest of a version that never became durable.
+/// Suffix of the manifest of a version that was never recorded as durable.
 const UNSYNCED: &str = "unsynced";
-/// Suffix of a damaged manifest.
+/// Suffix of a manifest that was renamed because its version is damaged.
 const CORRUPT: &str = "corrupt";
 
 /// One version of a table.
@@ -23,7 +24,7 @@ pub(super) struct Manifest {
 /// Returns the versions of a table, oldest first; empty if the folder does not exist.
 ///
 /// # Errors
-/// The folder cannot be read, which is not damage.
+/// The folder cannot be read, which does not count as damage.
 pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
     let folder = versions_folder(table_dir);
     let entries = match std::fs::read_dir(&folder) {
@@ -42,7 +43,7 @@ pub(super) fn list(table_dir: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Quarantines the versions above that number, newest first. Returns how many.
+/// Quarantines (renames) the versions above this number, newest first. Returns how many.
 ///
 /// # Errors
 /// A file cannot be renamed.
@@ -52,14 +53,14 @@ pub(super) fn quarantine_unsynced(table_dir: &Path, synced: u64) -> Result<usize
         rename(&it.path, &unused_path(&it.path, UNSYNCED))?;
     }
     if !unsynced.is_empty() {
-        // The hint may name a removed version.
+        // The library's hint of the newest version may name one that was renamed.
         drop_hint(table_dir)?;
         sync_folder(table_dir)?;
     }
     Ok(unsynced.len())
 }
 
-/// Quarantines a damaged version. Returns its new path.
+/// Quarantines (renames) the manifest of a damaged version. Returns its new path.
 ///
 /// # Errors
 /// The file cannot be renamed.
@@ -71,7 +72,7 @@ pub(super) fn quarantine_corrupt(table_dir: &Path, manifest: &Manifest) -> Resul
     Ok(aside)
 }
 
-/// Quarantines the whole table. Returns its new path.
+/// Quarantines (renames) the folder of the whole table. Returns its new path.
 ///
 /// # Errors
 /// The folder cannot be renamed.
@@ -84,7 +85,7 @@ pub(super) fn quarantine_table(table_dir: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Undoes a quarantine.
+/// Gives a quarantined manifest its name back.
 ///
 /// # Errors
 /// The file cannot be renamed.
@@ -92,13 +93,13 @@ pub(super) fn restore(manifest: &Manifest, aside: &Path) -> Result<()> {
     rename(aside, &manifest.path)
 }
 
-/// Returns whether a version was quarantined because of damage.
+/// Returns whether any version was quarantined because of damage.
 pub(super) fn has_corrupt(table_dir: &Path) -> bool {
     let mark = format!(".{CORRUPT}");
     leftovers(table_dir).iter().any(|it| it.to_string_lossy().contains(&mark))
 }
 
-/// Returns quarantined files and temporary files of a crash: none will be read again.
+/// Returns the paths of quarantined manifests and of temporary files that a crash left: none will be read again.
 pub(super) fn leftovers(table_dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(versions_folder(table_dir)).into_iter().flatten().flatten();
     let mut left: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| is_leftover(it)).collect();
@@ -109,7 +110,7 @@ pub(super) fn leftovers(table_dir: &Path) -> Vec<PathBuf> {
 fn is_leftover(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = [UNSYNCED, CORRUPT].iter().any(|it| name.contains(&format!(".{it}")));
-    // The library writes `name#1` and links it to its name.
+    // The library writes a temporary file `name#1` and links it to its final name.
     aside || name.contains('#') || name.starts_with(".tmp")
 }
 
@@ -126,7 +127,7 @@ fn parse_version(path: &Path) -> Option<u64> {
     Some(if stem.len() == COUNT_DOWN_DIGITS { u64::MAX - number } else { number })
 }
 
-/// Returns an unused path: `name.why`, `name.why-2` and so on.
+/// Returns the first unused path of `name.why`, `name.why-2` and so on.
 fn unused_path(path: &Path, why: &str) -> PathBuf {
     let name = |number: u32| {
         let mut name = path.as_os_str().to_owned();
@@ -136,7 +137,7 @@ fn unused_path(path: &Path, why: &str) -> PathBuf {
     (1..).map(name).find(|it| it.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
 }
 
-/// Removes the library's hint of the newest version. Without it, the library lists the versions.
+/// Removes the file in which the library records the newest version. Without it, the library lists the versions.
 fn drop_hint(table_dir: &Path) -> Result<()> {
     let hint = versions_folder(table_dir).join("latest_version_hint.json");
     match std::fs::remove_file(&hint) {

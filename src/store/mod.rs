@@ -1,7 +1,7 @@
-//! Chunks and vectors on disk: keyword search, vector search and maintenance.
+//! The store: chunks and vectors on disk, with keyword search, vector search and maintenance.
 //!
-//! This layer does not fuse results, know files by path, or decide what is stale: that is `ask` and `index`.
-//! [`LanceStore`] is the implementation; start reading at [`Store`].
+//! The store does not merge the results of several searches (`ask` does), and does not know paths of files or decide
+//! which files are out of date (`index` does). [`LanceStore`] is the implementation; start reading at [`Store`].
 
 mod backend;
 mod commit;

@@ -1,8 +1,9 @@
-//! Removes text from the table for good: text of excluded files and of removed roots.
+//! Removes deleted text from all files of the table: text of excluded files and of removed roots.
 //!
 //! No query returns a deleted row, but its bytes stay in its fragment, in the keyword index and in all earlier
-//! versions. Maintenance removes them when it pays off. A purge rewrites everything that holds deleted rows at once and
-//! rebuilds the keyword index. Then [`prune_unread`] drops the earlier versions as soon as no read holds them.
+//! versions. Maintenance removes them only when it rewrites these anyway. A purge rewrites at once everything that
+//! holds deleted rows, and rebuilds the keyword index. Then [`prune_unread`] drops the earlier versions as soon as no
+//! read needs them.
 
 use lancedb::Table;
 
@@ -12,8 +13,8 @@ use crate::store::lance_error::StoreContext;
 use crate::store::{compaction, indexes, maintenance, manifests};
 
 impl LanceStore {
-    /// Rewrites everything that holds deleted rows. Returns the version before which all versions must be pruned, see
-    /// [`LanceStore::prune_before`].
+    /// Rewrites everything that holds deleted rows. Returns a version number: all versions before it must be pruned
+    /// with [`LanceStore::prune_before`].
     ///
     /// # Errors
     /// The table cannot be read or written.
@@ -23,7 +24,7 @@ impl LanceStore {
         done
     }
 
-    /// Prunes every version before this one that no read holds, of any age. Returns whether all are gone.
+    /// Prunes every version before this one, of any age, unless a read needs it. Returns whether all are pruned.
     ///
     /// # Errors
     /// The table cannot be read or written.
@@ -33,12 +34,13 @@ impl LanceStore {
     }
 }
 
-/// The caller holds the writer lock.
+/// Rewrites all data with deleted rows and rebuilds the keyword index. The caller holds the writer lock.
 async fn rewrite_deleted(store: &LanceStore) -> Result<u64> {
     let table = &store.table;
     store.set_step("purging excluded files");
     if table.count_rows(None).await.on("read", &store.dir)? == 0 {
-        // Only the indexes still hold the words. They are rebuilt with the first new row.
+        // Without rows, only the indexes still hold words of deleted text. They are created again with the first new
+        // row.
         drop_indexes(table).await.on("drop the indexes of", &store.dir)?;
     } else {
         compaction::compact_deleted(table).await.on("compact", &store.dir)?;
@@ -59,10 +61,10 @@ async fn drop_indexes(table: &Table) -> lancedb::Result<()> {
     Ok(())
 }
 
-/// The caller holds the writer lock. Files without a version thus belong to an interrupted or undone commit, never to a
-/// running one.
+/// Prunes every version that no read needs. The caller holds the writer lock, so files that belong to no version come
+/// from an interrupted or undone commit, never from a running one.
 async fn prune_unread(store: &LanceStore) -> Result<()> {
-    // The replacements of the pruned data must be durable first.
+    // Makes the replacements of the pruned data durable first.
     store.commit_durable().await?;
     maintenance::prune_versions_before(&store.table, store.version_pins.oldest(), true).await.on("prune", &store.dir)
 }
@@ -78,7 +80,7 @@ mod tests {
     use crate::store::tests::{file, keyword, open};
     use crate::store::{FileSet, Store};
 
-    /// A word with letters that appear nowhere else.
+    /// A word that appears nowhere else in the files of a table.
     const CANARY: &str = "zyxquahogvwk";
 
     fn is_anywhere(dir: &Path, word: &str) -> bool {
@@ -109,7 +111,7 @@ mod tests {
         assert!(!is_anywhere(dir.path(), CANARY));
         assert_eq!(keyword(&store, "harbour", &FileSet::All).await, left);
         assert_eq!(keyword(&store, CANARY, &FileSet::All).await, [0_i64; 0]);
-        // Later writes still work.
+        // Checks that later writes still work.
         store.replace(vec![file(9, &["one more harbour"])]).await.unwrap();
         assert!(keyword(&store, "harbour", &FileSet::All).await.contains(&9));
     }
@@ -124,7 +126,7 @@ mod tests {
         let last = synced.read().unwrap().unwrap();
         store.replace(vec![file(2, &[&format!("the {CANARY} of the ledger")])]).await.unwrap();
         drop(store);
-        // As after a kill before the durable version is written.
+        // Restores the old number, as if the process was killed before it wrote the new durable version.
         synced.write(last).unwrap();
         let store = open(dir.path()).await;
         assert_eq!(keyword(&store, CANARY, &FileSet::All).await, [0_i64; 0]);
@@ -139,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn purged_text_is_in_no_byte_of_table() {
         let secret = format!("the {CANARY} of the ledger");
-        // In its own fragment, as the only file, and between others.
+        // The text in its own fragment, as the only file, and between others.
         check(&[(1, &[&secret]), (2, &["harbour"]), (3, &["harbour and quay"])], &[2, 3]).await;
         check(&[(1, &[&secret])], &[]).await;
         let many: Vec<(i64, Vec<String>)> =

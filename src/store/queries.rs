@@ -1,6 +1,6 @@
-//! Queries: keyword search, vector search, and rows by id.
+//! Queries of the table: keyword search, vector search, and rows by id.
 //!
-//! Filters apply before the top k are chosen. Each query reads only the columns that it returns.
+//! Filters apply before the best hits are chosen. Each query reads only the columns that it returns.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -20,50 +20,52 @@ use crate::store::lance::LanceStore;
 use crate::store::lance_error::StoreContext;
 use crate::store::{indexes, schema};
 
-/// Maximum bytes of a keyword query. Every word is looked up: a pasted page would take seconds without a useful result.
+/// Maximum bytes of a keyword query; the rest is ignored. Every word is looked up: a pasted page would take seconds
+/// without a useful result.
 const MAX_QUERY_BYTES: usize = 4 << 10;
 
-/// Rows of a filter up to which vectors are compared one by one, without the approximate index. This is exact and
-/// complete. Measured at 300,000 chunks: 3,000 rows take 18 to 21 ms, 15,000 take 98 ms, the index 30 ms for either.
+/// If a filter passes up to this many rows, all their vectors are compared, without the approximate index. The result
+/// is exact and complete. Measured at 300,000 chunks: 3,000 rows take 18 to 21 ms, 15,000 take 98 ms, the index 30 ms
+/// for either.
 const EXACT_ROWS: u64 = 4_000;
 
-/// A filter that passes at least one row in this many is applied to a larger result, instead of being passed to the
-/// table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180 ms per leg,
-/// the larger result 15 ms.
+/// A filter that passes at least one row in this many is applied to the hits of a larger search, instead of being
+/// passed to the table as a list of files. Measured at 300,000 chunks and half of 60,000 files: the list took 85 to 180
+/// ms per search, the larger search 15 ms.
 const WIDE_FILTER_SHARE: u64 = 5;
 
-/// The part of the rows that a filter selects.
+/// Which rows a filter selects: all, none or a part.
 enum FilterScope {
     All,
     None,
     Part(Subset),
 }
 
-/// A subset of the files, with its share of the table.
+/// The files that a filter selects, with their share of the table.
 struct Subset {
-    /// The files that have rows, sorted.
+    /// The selected files that have rows, sorted.
     files: Vec<FileId>,
     rows: u64,
     all_rows: u64,
 }
 
 impl Subset {
-    /// Returns how many hits of the whole table most likely contain `limit` hits of these files. `None` if the filter
-    /// is too narrow.
+    /// Returns how many hits of the whole table most likely contain `limit` hits of these files, or `None` if the
+    /// filter is too narrow for that.
     fn search_depth(&self, limit: usize) -> Option<usize> {
         let is_wide = self.rows * WIDE_FILTER_SHARE >= self.all_rows;
-        // A quarter more than the average, because the files of a filter are seldom spread evenly.
+        // Adds a quarter to the average, because the files of a filter are seldom spread evenly.
         is_wide.then(|| limit * self.all_rows as usize * 5 / (self.rows as usize * 4) + 1)
     }
 
-    /// Returns the first `limit` hits of these files. `None` if there are fewer, because more may follow.
+    /// Returns the first `limit` hits in these files, or `None` if there are fewer, because more may follow.
     fn first_matching(&self, mut hits: Vec<LegHit>, limit: usize) -> Option<Vec<LegHit>> {
         hits.retain(|hit| self.files.binary_search(&hit.file_id).is_ok());
         hits.truncate(limit);
         (hits.len() == limit).then_some(hits)
     }
 
-    /// Returns the shorter condition for these files: a list of them, or of the others.
+    /// Returns the condition for these files that lists fewer ids: a list of them, or the negated list of the others.
     fn filter(&self, store: &LanceStore) -> DfExpr {
         let rows = store.rows();
         if self.files.len() * 2 <= rows.len() {
@@ -74,7 +76,7 @@ impl Subset {
     }
 }
 
-/// Returns the `limit` best chunks by BM25.
+/// Returns the `limit` chunks that match the words best, by BM25.
 pub(super) async fn keyword_search(
     store: &LanceStore,
     query: &KeywordQuery,
@@ -99,7 +101,7 @@ pub(super) async fn keyword_search(
     }
 }
 
-/// Returns every chunk with all these words.
+/// Returns every chunk that contains all these words.
 pub(super) async fn chunks_with_all_words(store: &LanceStore, words: &str, files: &FileSet) -> Result<Vec<LegHit>> {
     let filter = match filter_scope(store, files) {
         FilterScope::None => return Ok(Vec::new()),
@@ -140,13 +142,13 @@ async fn full_text_search(
     best_first(&batches, "_score", |score| score)
 }
 
-/// Returns the chunks of all rows in these batches, if all their row ids are known.
+/// Returns the chunks of the rows in these batches, or `None` if any of their row ids is unknown.
 fn cached_ids(store: &LanceStore, batches: &[RecordBatch]) -> Option<Vec<Vec<LegHit>>> {
     let hot = store.memory();
     batches.iter().map(|it| hot.row_ids()?.chunks(it)).collect()
 }
 
-/// Sets the scores of the chunks and sorts them.
+/// Sets the scores of the chunks from the batches, and sorts the chunks, best first.
 fn with_scores(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<LegHit>> {
     let mut hits = Vec::new();
     for (batch, mut part) in batches.iter().zip(ids) {
@@ -157,7 +159,7 @@ fn with_scores(batches: &[RecordBatch], ids: Vec<Vec<LegHit>>) -> Result<Vec<Leg
     Ok(hits)
 }
 
-/// Returns the `limit` nearest chunks by cosine similarity.
+/// Returns the `limit` chunks whose vectors have the highest cosine similarity to `vector`.
 pub(super) async fn vector_search(
     store: &LanceStore,
     vector: &[f32],
@@ -189,11 +191,11 @@ pub(super) async fn vector_search(
     }
 }
 
-/// How a vector search runs.
+/// How a vector search of the table runs.
 enum SearchEffort {
-    /// Compares all rows that pass the filter.
+    /// Compares the vectors of all rows that pass the filter.
     Exact,
-    /// Uses the approximate index, if there is one; the filter passes this share of the rows.
+    /// Uses the approximate index, if there is one. The number is the share of the rows that pass the filter.
     Index(f64),
 }
 
@@ -257,7 +259,7 @@ async fn stored_vectors(store: &LanceStore, ids: &[(FileId, ChunkId)]) -> Result
     Ok(found)
 }
 
-/// Passes every chunk of these files to `each` until it returns false.
+/// Calls `each` with every chunk of these files, until `each` returns false.
 pub(super) async fn scan(
     store: &LanceStore,
     files: &FileSet,
@@ -280,7 +282,7 @@ pub(super) async fn scan(
     Ok(())
 }
 
-/// Returns a superset of the rows of these chunks; [`retain_requested`] drops the others.
+/// Returns the rows of these chunks, and possibly others, which [`retain_requested`] drops.
 pub(super) async fn rows_by_id(
     store: &LanceStore,
     ids: &[(FileId, ChunkId)],
@@ -306,7 +308,7 @@ impl LanceStore {
     }
 }
 
-/// Collects the batches of a query.
+/// Collects all batches of a query. `action` and `dir` describe the query in an error.
 pub(super) async fn collect(
     stream: lancedb::Result<lancedb::arrow::SendableRecordBatchStream>,
     action: &str,
@@ -315,7 +317,7 @@ pub(super) async fn collect(
     stream.on(action, dir)?.try_collect().await.on(action, dir)
 }
 
-/// Drops rows that were not requested: files with the same content share chunk ids.
+/// Drops rows that were not requested: files with the same content have the same chunk ids.
 pub(super) fn retain_requested<T>(rows: &mut Vec<T>, ids: &[(FileId, ChunkId)], key: fn(&T) -> (FileId, &ChunkId)) {
     let asked: HashSet<(FileId, &ChunkId)> = ids.iter().map(|(file_id, id)| (*file_id, id)).collect();
     rows.retain(|row| asked.contains(&key(row)));
@@ -335,7 +337,7 @@ pub(super) fn part_condition(file_id: FileId, ordinals: &Range<u32>) -> DfExpr {
     file_condition(&[file_id]).and(within)
 }
 
-/// Returns which part of the rows a set of files selects.
+/// Returns which rows a set of files selects.
 fn filter_scope(store: &LanceStore, files: &FileSet) -> FilterScope {
     let rows = store.rows();
     let FileSet::Only(wanted) = files else {
@@ -363,13 +365,13 @@ fn best_first(batches: &[RecordBatch], column: &str, score: fn(f32) -> f32) -> R
     for batch in batches {
         hits.extend(schema::hits(batch, column, score)?);
     }
-    // A chunk without a vector has zeros, and their distance is NaN.
+    // Drops chunks without a vector: the table stores zeros for them, and their distance is NaN.
     hits.retain(|it| !it.score.is_nan());
     sort(&mut hits);
     Ok(hits)
 }
 
-/// Sorts best first, and by id for equal scores, so that results are reproducible.
+/// Sorts hits, best first. Sorts equal scores by id, so that results are reproducible.
 fn sort(hits: &mut [LegHit]) {
     hits.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);

@@ -1,9 +1,9 @@
 //! Opens a table after any crash or disk damage.
 //!
-//! Versions that were never synced are quarantined. Of the others, the newest readable one is opened, and damaged ones
-//! are renamed. If none is readable, the whole table is renamed and an empty one is created. Nothing is deleted, and
-//! files are renamed only because of damage. An unresponsive disk or a forbidden folder is an error, the same one at
-//! every start.
+//! Versions that never became durable are quarantined (renamed). Of the others, the newest readable one is opened, and
+//! damaged ones are renamed. If none is readable, the whole table is renamed and an empty one is created. Nothing is
+//! deleted, and a durable version is renamed only because of damage. An unresponsive disk or missing permission is an
+//! error, the same one at every start.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,17 +24,18 @@ use crate::store::manifests::{self, Manifest};
 use crate::store::memory::MemoryIndex;
 use crate::store::{fsync, indexes, schema};
 
-/// Memory for opened indexes. The library's default is 6 GiB; the keyword index of a million short chunks fits here.
+/// Maximum memory for opened indexes. The library's default is 6 GiB; the keyword index of a million short chunks fits
+/// into this.
 pub(super) const INDEX_CACHE_BYTES: usize = 192 << 20;
 
-/// Memory for manifests and page tables. The library's default is 1 GiB.
+/// Maximum memory for manifests and page tables. The library's default is 1 GiB.
 pub(super) const METADATA_CACHE_BYTES: usize = 32 << 20;
 
-/// File format of new tables; existing ones keep theirs. In 2.2, the library's default, reading one row of a page with
-/// equal rows decodes the whole page.
+/// Version of the file format of new tables; existing tables keep theirs. In version 2.2, the library's default,
+/// reading one row of a page with equal rows decodes the whole page.
 const FILE_VERSION: &str = "2.1";
 
-/// Location and dimension of a table.
+/// Location of a table, and the length of its vectors.
 #[derive(Clone, Debug)]
 pub(super) struct TableLocation {
     pub(super) dir: PathBuf,
@@ -52,16 +53,16 @@ impl TableLocation {
 /// Memory caches of the library.
 #[derive(Clone)]
 pub(super) struct LibraryCaches {
-    /// Opened indexes.
+    /// Cache of opened indexes.
     pub(super) indexes: Arc<dyn CacheBackend>,
-    /// Caches manifests and page tables, and refers to the indexes.
+    /// Library session, which caches manifests and page tables and refers to the cache of indexes.
     pub(super) session: Arc<Session>,
 }
 
 impl LibraryCaches {
     /// Creates empty caches.
     pub(super) fn new() -> LibraryCaches {
-        // Like the library's own cache, but in one shard: an index of this size must fit in.
+        // Uses the library's own type of cache with a single shard, so that one index may take all of it.
         let indexes = QuickCacheBackend::with_shard_policy(INDEX_CACHE_BYTES, QuickCacheShardPolicy::Single);
         let indexes: Arc<dyn CacheBackend> = Arc::new(indexes);
         let registry = Arc::new(ObjectStoreRegistry::default());
@@ -69,21 +70,21 @@ impl LibraryCaches {
         LibraryCaches { indexes, session: Arc::new(session) }
     }
 
-    /// Clears all caches; data that is still needed is read again.
+    /// Clears all caches. Data that is still needed is read again.
     pub(super) async fn clear(&self) {
         self.indexes.clear().await;
         self.session.file_metadata_cache().clear().await;
     }
 }
 
-/// A table with its in-memory parts.
+/// A table that was opened, with its in-memory parts.
 pub(super) struct OpenedTable {
     pub(super) table: Table,
     pub(super) cached: LibraryCaches,
     pub(super) rows: BTreeMap<FileId, u64>,
     pub(super) hot: MemoryIndex,
     pub(super) whole: FooterCheck,
-    /// New paths of the damaged parts.
+    /// New paths of the damaged parts that were renamed.
     pub(super) set_aside: Vec<PathBuf>,
     /// Whether durable versions could not be read.
     pub(super) has_lost: bool,
@@ -92,7 +93,7 @@ pub(super) struct OpenedTable {
 /// Opens the table, or creates it.
 ///
 /// # Errors
-/// The directory cannot be read or written, or the table is of another version of vic.
+/// The directory cannot be read or written, or the table was written by another version of vic.
 pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Result<OpenedTable> {
     let table_dir = place.table_dir();
     if table_dir.symlink_metadata().is_err_and(|it| it.kind() == std::io::ErrorKind::NotFound) {
@@ -102,7 +103,7 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
     if let Some(last) = last {
         let unsynced = manifests::quarantine_unsynced(&table_dir, last)?;
         if unsynced > 0 {
-            tracing::info!(unsynced, "set aside an interrupted commit; its files are read again");
+            tracing::info!(unsynced, "set aside an interrupted commit; its files are indexed again");
         }
     }
     let Some(mut opened) = newest_readable(place).await? else {
@@ -117,14 +118,15 @@ pub(super) async fn open(place: &TableLocation, synced: &DurableVersion) -> Resu
         fsync::sync(&place.dir).await?;
         opened.whole.check().await?;
     }
-    // The old number marks the loss until the caller accepts it.
+    // If commits were lost, keeps the old number, which shows the loss at every start until the caller accepts it.
     if !opened.has_lost {
         synced.record(&opened.table, &place.dir).await?;
     }
     Ok(opened)
 }
 
-/// Rolls back version by version until one is readable. If none is, restores all of them and returns `None`.
+/// Returns the newest version that can be read, and renames the damaged ones after it. If no version is readable,
+/// restores all names and returns `None`.
 async fn newest_readable(place: &TableLocation) -> Result<Option<OpenedTable>> {
     let table_dir = place.table_dir();
     let mut moved: Vec<(Manifest, PathBuf)> = Vec::new();
@@ -149,16 +151,16 @@ async fn newest_readable(place: &TableLocation) -> Result<Option<OpenedTable>> {
     }
 }
 
-/// Reads the current version of the table. This opens all its files and decodes the columns kept in memory.
+/// Reads the newest version of the table. This opens all its files and decodes the columns that are kept in memory.
 pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
-    // A new session: another one may have cached versions that are quarantined by now.
+    // Uses a new session, because another one may have cached versions that are quarantined by now.
     let cached = LibraryCaches::new();
     let table = connect(&place.dir, &cached).await?.open_table(&place.name).execute().await;
     let table = table.map_err(mark_damaged).on("open", &place.dir)?;
     let found = table.schema().await.map_err(mark_damaged).on("open", &place.dir)?;
     if found.fields() != schema::schema(place.dimension).fields() {
         let (name, dir) = (&place.name, place.dir.display());
-        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has other columns"))
+        return Err(Error::new(ErrorCode::FailedPrecondition, format!("table `{name}` in `{dir}` has wrong columns"))
             .hint(format!(
                 "it was written by another version of vic: move `{dir}` away, then run `vic index --full`"
             )));
@@ -168,7 +170,7 @@ pub(super) async fn read_current(place: &TableLocation) -> Result<OpenedTable> {
     Ok(OpenedTable { table, cached, rows, hot, whole, set_aside: Vec::new(), has_lost: false })
 }
 
-/// Counts the rows of each file, and loads the vectors if they fit.
+/// Counts the rows of each file, and loads vectors and passages into memory if they fit.
 pub(super) async fn load_contents(
     table: &Table,
     place: &TableLocation,
@@ -181,7 +183,7 @@ pub(super) async fn load_contents(
 }
 
 async fn create(place: &TableLocation, synced: &DurableVersion) -> Result<OpenedTable> {
-    // The durable version of an earlier table of that name would look like a loss.
+    // Removes the durable version of an earlier table of this name, which would look like a loss of commits.
     synced.remove()?;
     let schema = schema::schema(place.dimension);
     let cached = LibraryCaches::new();
@@ -205,7 +207,7 @@ pub(super) async fn connect(dir: &Path, cached: &LibraryCaches) -> Result<Connec
     lancedb::connect(uri).session(cached.session.clone()).execute().await.on("open", dir)
 }
 
-/// Loads the in-memory columns of a table.
+/// Loads the columns of a table that are kept in memory.
 async fn load_memory(table: &Table, place: &TableLocation, mut hot: MemoryIndex) -> Result<MemoryIndex> {
     let query = table.query().select(hot.columns()).with_row_id();
     let mut stream = query.execute().await.map_err(mark_damaged).on("read", &place.dir)?;

@@ -1,4 +1,4 @@
-//! Converts chunks to Arrow and back.
+//! Defines the columns of the table, and converts chunks to Arrow batches and back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::model::{
     Anchor, Chunk, ChunkId, EncodedPieces, FileChunks, FileId, LegHit, StoredChunk, Tier, has_unit_norm,
 };
 
-/// The columns of a [`StoredChunk`]: all except the vector.
+/// Names of the columns of a [`StoredChunk`]: all columns except the vector.
 pub(super) const CHUNK_COLUMNS: [&str; 9] =
     ["chunk_id", "file_id", "ordinal", "text", "body_start", "anchor", "heading_path", "tokens", "tier"];
 
-/// Returns the schema of a table of vectors of this length.
+/// Returns the schema of a table with vectors of this length.
 pub(super) fn schema(dimension: usize) -> SchemaRef {
     let item = Arc::new(Field::new("item", DataType::Float32, true));
     let dimension = i32::try_from(dimension).unwrap_or(i32::MAX);
@@ -35,12 +35,12 @@ pub(super) fn schema(dimension: usize) -> SchemaRef {
     ]))
 }
 
-/// Builds one batch of the chunks of all these files.
+/// Builds one batch with the chunks of all these files.
 ///
-/// A chunk without a vector gets zeros.
+/// Stores zeros for a chunk without a vector.
 ///
 /// # Errors
-/// A vector differs in length from the table's.
+/// A vector has another length than the table's.
 pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatch> {
     let rows: Vec<_> = files.iter().flat_map(|file| file.chunks.iter().map(|it| (file.file_id, it))).collect();
     if let Some((file_id, wrong)) = rows.iter().find(|(_, it)| ![0, dimension].contains(&it.vector.len())) {
@@ -75,23 +75,23 @@ pub(super) fn batch(files: &[FileChunks], dimension: usize) -> Result<RecordBatc
     RecordBatch::try_new(schema(dimension), columns).map_err(Error::internal)
 }
 
-/// The columns of a chunk.
+/// The values of a chunk's columns, not decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns<'a> {
     pub(super) id: &'a str,
     pub(super) ordinal: u32,
     pub(super) text: &'a str,
     pub(super) body_start: u32,
-    /// JSON, followed by a second line with the pieces, if any.
+    /// The anchor as JSON, followed by a second line with the encoded pieces, if there are any.
     pub(super) anchor: &'a str,
-    /// JSON.
+    /// The heading path as JSON.
     pub(super) heading_path: &'a str,
     pub(super) tokens: u32,
     pub(super) tier: &'a str,
 }
 
 impl Columns<'_> {
-    /// Decodes the chunk.
+    /// Decodes the chunk. Fails if a column holds a value that vic never writes.
     pub(super) fn decode(&self) -> Result<Chunk> {
         if !self.text.is_char_boundary(self.body_start as usize) {
             return Err(damaged_column("body_start"));
@@ -111,7 +111,7 @@ impl Columns<'_> {
     }
 }
 
-/// Returns the value of the `anchor` column.
+/// Returns the value of the `anchor` column for a chunk.
 pub(super) fn anchor(chunk: &Chunk) -> serde_json::Result<String> {
     let mut json = serde_json::to_string(&chunk.anchor)?;
     if !chunk.pieces.as_str().is_empty() {
@@ -121,7 +121,7 @@ pub(super) fn anchor(chunk: &Chunk) -> serde_json::Result<String> {
     Ok(json)
 }
 
-/// Returns the rows of a batch with [`CHUNK_COLUMNS`], each with its file id, undecoded.
+/// Returns the rows of a batch that has [`CHUNK_COLUMNS`], not decoded, each with its file id.
 pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, Columns<'_>)>> {
     let (ids, files) = (string_column(batch, "chunk_id")?, file_ids(batch)?);
     let (texts, anchors) = (string_column(batch, "text")?, string_column(batch, "anchor")?);
@@ -144,12 +144,12 @@ pub(super) fn columns(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileI
     Ok((0..batch.num_rows()).map(row))
 }
 
-/// Decodes the rows of a batch with [`CHUNK_COLUMNS`].
+/// Decodes the rows of a batch that has [`CHUNK_COLUMNS`].
 pub(super) fn stored_chunks(batch: &RecordBatch) -> Result<Vec<StoredChunk>> {
     columns(batch)?.map(|(file_id, columns)| Ok(StoredChunk { file_id, chunk: columns.decode()? })).collect()
 }
 
-/// Returns the vectors of a batch, one per row.
+/// Returns the vector of each row of a batch.
 pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]>> {
     let column = batch.column_by_name("vector").ok_or_else(|| damaged_column("vector"))?;
     let list = column.as_fixed_size_list_opt().ok_or_else(|| damaged_column("vector"))?;
@@ -158,12 +158,12 @@ pub(super) fn vectors(batch: &RecordBatch) -> Result<impl Iterator<Item = &[f32]
     Ok((0..batch.num_rows()).map(move |row| &numbers[list.value_offset(row) as usize..][..length]))
 }
 
-/// Returns whether this is a valid stored vector: norm 1, or zeros for a missing vector.
+/// Returns whether a stored vector is valid: it has norm 1, or is zeros for a missing vector.
 pub(super) fn is_valid(vector: &[f32]) -> bool {
     has_unit_norm(vector) || is_missing_vector(vector)
 }
 
-/// Returns whether this stands for a missing vector.
+/// Returns whether a stored vector stands for a missing one: it is all zeros.
 pub(super) fn is_missing_vector(vector: &[f32]) -> bool {
     vector.iter().all(|it| *it == 0.0)
 }
@@ -174,20 +174,20 @@ pub(super) fn keys(batch: &RecordBatch) -> Result<impl Iterator<Item = (FileId, 
     Ok((0..batch.num_rows()).map(move |row| (files.value(row), ids.value(row))))
 }
 
-/// Reads the ids of a batch as hits without scores.
+/// Returns the file id and chunk id of each row as a hit with score 0.
 pub(super) fn ids(batch: &RecordBatch) -> Result<Vec<LegHit>> {
     let hit = |(file_id, id): (FileId, &str)| LegHit { chunk_id: ChunkId(id.to_owned()), file_id, score: 0.0 };
     Ok(keys(batch)?.map(hit).collect())
 }
 
-/// Reads the hits of a search with the score from this column.
+/// Returns the rows of a search result as hits. Computes their scores with `score` from the values in this column.
 pub(super) fn hits(batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<Vec<LegHit>> {
     let mut hits = ids(batch)?;
     self::set_scores(&mut hits, batch, column, score)?;
     Ok(hits)
 }
 
-/// Sets the scores of the hits from this column of their batch.
+/// Sets the scores of hits, computed with `score` from the values in this column of their batch.
 pub(super) fn set_scores(hits: &mut [LegHit], batch: &RecordBatch, column: &str, score: fn(f32) -> f32) -> Result<()> {
     let scores = batch.column_by_name(column).and_then(|it| it.as_primitive_opt::<Float32Type>());
     let scores = scores.ok_or_else(|| damaged_column(column))?;
@@ -203,7 +203,7 @@ pub(super) fn file_ids(batch: &RecordBatch) -> Result<&Int64Array> {
     column.ok_or_else(|| damaged_column("file_id"))
 }
 
-/// Splits a batch by file.
+/// Splits a batch into one batch per file.
 pub(super) fn split_by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, RecordBatch>> {
     let mut places = BTreeMap::<FileId, Vec<u32>>::new();
     for (place, file) in (0..).zip(file_ids(batch)?.values()) {
@@ -216,7 +216,7 @@ pub(super) fn split_by_file(batch: &RecordBatch) -> Result<BTreeMap<FileId, Reco
     places.into_iter().map(rows).collect()
 }
 
-/// Returns this batch with all rows assigned to another file.
+/// Returns a copy of this batch whose rows all belong to the given file.
 pub(super) fn with_file(batch: &RecordBatch, file_id: FileId) -> Result<RecordBatch> {
     let schema = batch.schema();
     let index = schema.index_of("file_id").map_err(Error::internal)?;

@@ -22,7 +22,7 @@ pub(super) async fn open(dir: &Path) -> LanceStore {
     LanceStore::open(dir, FINGERPRINT, DIMENSION).await.unwrap()
 }
 
-/// A unit vector along axis `axis`, turned towards the last axis by `tilt`.
+/// Returns a unit vector along axis `axis`, turned towards the last axis by `tilt`.
 pub(super) fn vector(axis: usize, tilt: f32) -> Vec<f32> {
     let mut vector = vec![0.0; DIMENSION];
     vector[axis % (DIMENSION - 1)] = (1.0 - tilt * tilt).sqrt();
@@ -48,7 +48,7 @@ pub(super) fn file(file_id: FileId, texts: &[&str]) -> FileChunks {
     FileChunks { file_id, chunks: chunks.collect() }
 }
 
-/// Files `1..=count`; all contain `common`, each also its own number.
+/// Returns the files `1..=count`; all contain `common`, and each its own number.
 pub(super) fn many(count: FileId) -> Vec<FileChunks> {
     (1..=count).map(|id| file(id, &[&format!("common words of number{id}")])).collect()
 }
@@ -275,7 +275,7 @@ async fn partly_covered_words_are_found_and_merged_by_maintenance() {
     assert_eq!(keyword(&store, "number29", &FileSet::All).await, [29]);
 }
 
-/// Number of parts of the keyword index.
+/// Returns the number of parts of the keyword index.
 async fn parts(store: &LanceStore) -> u32 {
     let indices = store.table.list_indices().await.unwrap();
     indices.iter().find(|it| it.columns == ["text"]).unwrap().num_segments.unwrap()
@@ -359,7 +359,7 @@ async fn queries_are_answered_during_writes() {
     });
     while !writer.is_finished() {
         assert_eq!(keyword(&store, "number7", &FileSet::All).await, [7]);
-        // Others are closer than quantised vectors in memory can tell apart.
+        // Expects file 7 among the first three: other files are closer than quantised vectors can tell apart.
         assert!(nearest(&store, &vector(7, 0.007), &FileSet::All, 3).await.contains(&7));
     }
     writer.await.unwrap();

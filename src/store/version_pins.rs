@@ -1,9 +1,10 @@
-//! Version pins: the version that queries see, and those that running reads hold. Pinned versions must not be pruned.
+//! Version pins: the version that queries see, and the versions that running reads use. Versions in use must not be
+//! pruned.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Running reads by version.
+/// Counts the running reads of each version.
 #[derive(Debug)]
 pub(super) struct VersionPins {
     state: Mutex<State>,
@@ -17,19 +18,19 @@ struct State {
     pins: BTreeMap<u64, usize>,
 }
 
-/// Pins a version until it is dropped.
+/// Protects a version from being pruned until this pin is dropped.
 pub(super) struct Pin<'a> {
     readings: &'a VersionPins,
     version: u64,
 }
 
 impl VersionPins {
-    /// Starts without pins, with this version published.
+    /// Creates the pins with this version published and no running read.
     pub(super) fn new(version: u64) -> VersionPins {
         VersionPins { state: Mutex::new(State { newest: version, pins: BTreeMap::new() }) }
     }
 
-    /// Pins the newest version. The read sees that one, or one published meanwhile.
+    /// Pins the newest version for a read. The read sees that version, or a newer one that is published meanwhile.
     pub(super) fn pin(&self) -> Pin<'_> {
         let mut state = self.state();
         let version = state.newest;
@@ -37,24 +38,24 @@ impl VersionPins {
         Pin { readings: self, version }
     }
 
-    /// Publishes this version.
+    /// Makes this version the one that new reads pin.
     pub(super) fn publish(&self, version: u64) {
         self.state().newest = version;
     }
 
-    /// Returns the published version.
+    /// Returns the version that a new read sees.
     pub(super) fn newest(&self) -> u64 {
         self.state().newest
     }
 
-    /// Returns the oldest version that a read may use.
+    /// Returns the oldest version that a running or new read may use.
     pub(super) fn oldest(&self) -> u64 {
         let state = self.state();
         state.pins.keys().next().copied().unwrap_or(state.newest)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is a single number, so the state is consistent after a panic.
+        // Ignores poisoning: every change is a single number, so the state is consistent after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! The changes of rows: replace, add, copy and delete. Each runs as one change of `commit`, which makes it durable and
-//! shows it to queries together with the data in memory.
+//! Changes the rows of a table: replaces, adds, copies and deletes them. Each runs as one change of `commit`, which
+//! makes it durable and shows it to queries together with the data in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::store::memory::MemoryIndex;
 use crate::store::queries::collect;
 use crate::store::{indexes, queries, schema};
 
-/// Rows copied per commit: about 8 MB.
+/// Number of copied rows after which the copies are committed: about 8 MB.
 const COPIED_ROWS: u64 = 4_000;
 
 impl LanceStore {
@@ -48,7 +48,7 @@ impl LanceStore {
         .await
     }
 
-    /// Replaces the chunks of a file with ordinals in that range. Returns how many the file has then.
+    /// Replaces the chunks of a file whose ordinals are in the range. Returns how many chunks the file then has.
     pub(super) async fn replace_ordinals(&self, file: &FileChunks, ordinals: &Range<u32>) -> Result<u64> {
         let file_id = file.file_id;
         let batch = schema::batch(std::slice::from_ref(file), self.dimension)?;
@@ -85,7 +85,8 @@ impl LanceStore {
         .await
     }
 
-    /// Replaces the chunks of each second file by copies of the chunks of the first. Returns how many each has then.
+    /// Replaces the chunks of each second file by copies of the chunks of the first. Returns how many chunks each
+    /// second file then has.
     pub(super) async fn copy_files(&self, copies: &[(FileId, FileId)]) -> Result<Vec<u64>> {
         self.run_change(async {
             let counts = self.row_counts(copies.iter().map(|it| it.0));
@@ -114,7 +115,7 @@ impl LanceStore {
         self.chunks.fetch_sub(before.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Deletes the rows of these files. Returns whether there were any. The caller holds the writer lock.
+    /// Deletes the rows of these files. Returns whether there were any rows. The caller holds the writer lock.
     async fn delete_rows(&self, files: &[FileId]) -> Result<bool> {
         let known: Vec<FileId> = self.with_rows(files);
         if known.is_empty() {
@@ -124,8 +125,8 @@ impl LanceStore {
         Ok(true)
     }
 
-    /// Deletes the rows of a file with ordinals in the range. Returns their chunk ids. The caller holds the writer
-    /// lock.
+    /// Deletes the rows of a file whose ordinals are in the range, and returns their chunk ids. The caller holds the
+    /// writer lock.
     async fn delete_part(&self, file_id: FileId, ordinals: &Range<u32>) -> Result<HashSet<ChunkId>> {
         let part = queries::part_condition(file_id, ordinals);
         let query = self.table.query().only_if_expr(part.clone()).select(Select::columns(&["chunk_id", "file_id"]));
@@ -139,7 +140,7 @@ impl LanceStore {
         Ok(gone)
     }
 
-    /// Removes files from memory after their rows were deleted.
+    /// Removes files from the data in memory, after their rows were deleted.
     fn forget_files(&self, hot: &mut MemoryIndex, files: &[FileId]) -> Result<()> {
         hot.remove(files);
         files.iter().for_each(|it| self.set_rows(*it, 0));
@@ -151,12 +152,12 @@ impl LanceStore {
         files.iter().copied().filter(|it| rows.contains_key(it)).collect()
     }
 
-    /// Adds rows. The caller holds the writer lock.
+    /// Adds the rows of a batch to the table. The caller holds the writer lock.
     async fn add_rows(&self, batch: RecordBatch) -> Result<AddedRows> {
         if batch.num_rows() == 0 {
             return Ok(AddedRows { batch, fragment: None });
         }
-        // One fragment per commit: more would have to be compacted again.
+        // Writes a single fragment: more would only have to be merged later.
         self.table.add(batch.clone()).write_parallelism(1).execute().await.on("write", &self.dir)?;
         let dataset = self.dataset().await?;
         let newest = dataset.manifest().fragments.iter().max_by_key(|it| it.id);
@@ -164,7 +165,7 @@ impl LanceStore {
         Ok(AddedRows { batch, fragment })
     }
 
-    /// Creates the keyword index with the first rows.
+    /// Creates the keyword index if these are the first rows of the table.
     async fn ensure_keywords(&self, first: bool) -> Result<()> {
         if first {
             indexes::ensure_keyword_index(&self.table).await.on("update keywords in", &self.dir)?;
@@ -178,7 +179,8 @@ impl LanceStore {
         files.map(|it| rows.get(&it).copied().unwrap_or(0)).collect()
     }
 
-    /// Replaces the rows of each second file by those of the first, durably. The caller holds the writer lock.
+    /// Replaces the rows of each second file by copies of the rows of the first, and commits them. The caller holds the
+    /// writer lock.
     async fn copy_rows(&self, copies: &[(FileId, FileId)]) -> Result<()> {
         if copies.is_empty() {
             return Ok(());
@@ -213,15 +215,15 @@ impl LanceStore {
     }
 }
 
-/// Rows that were added.
+/// Rows that were added to the table.
 struct AddedRows {
     batch: RecordBatch,
-    /// The fragment of these rows, in their order.
+    /// The fragment that consists of exactly these rows, in this order, if it is known.
     fragment: Option<u32>,
 }
 
 impl AddedRows {
-    /// Adds the row ids of these rows to the memory.
+    /// Adds the row ids of these rows to the data in memory.
     fn learn_row_ids(&self, hot: &mut MemoryIndex) -> Result<()> {
         self.fragment.map_or(Ok(()), |it| hot.add_fragment_row_ids(it, &self.batch))
     }

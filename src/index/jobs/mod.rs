@@ -1,4 +1,4 @@
-//! Index jobs, from request to end. [`crate::index::pipeline`] has the order of their phases.
+//! Index jobs, from request to end. [`crate::index::pipeline`] defines the order of their phases.
 
 pub(in crate::index) mod phases;
 pub(in crate::index) mod request;

@@ -1,4 +1,4 @@
-//! The phases of a job. [`IndexState::run_job`] has their order.
+//! The single phases of a job. [`IndexState::run_job`] calls them in order.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::index::progress::Progress;
 use crate::index::state::IndexState;
 use crate::model::{IndexRequest, OcrMode, RootId, display_path};
 
-/// The longest that a job waits for urgent files.
+/// Maximum time that a job waits for the runs over urgent files to finish.
 const URGENT_WAIT: Duration = Duration::from_secs(10);
 
-/// A job that was started.
+/// A started job: what it walks, its progress and its cancellation.
 pub(in crate::index) struct Job {
     pub(in crate::index) parts: Vec<RootPart>,
     pub(in crate::index) progress: Arc<Progress>,
@@ -27,17 +27,17 @@ pub(in crate::index) struct Job {
 }
 
 impl Job {
-    /// Returns the request.
     pub(in crate::index) fn request(&self) -> IndexRequest {
         self.progress.snapshot().request
     }
 }
 
-/// Walks the parts of a job. A full request makes all their files pending.
+/// Walks the roots, or parts of roots, of a job. If the request is full, makes all files in them pending.
 pub(in crate::index) async fn scan_parts(inner: &Arc<IndexState>, job: &Job, request: &IndexRequest) -> Result<()> {
     for part in &job.parts {
         match scan_part(inner, job, part).await {
-            // An unavailable root keeps its entries, and other roots proceed. For a single root, the job fails.
+            // An unavailable root keeps its index entries, and the job goes on with the other roots. A job over a
+            // single root fails.
             Err(error) if job.parts.len() > 1 && error.code != ErrorCode::Cancelled => {
                 job.progress.update(|job| job.last_error = Some(error.message.clone()));
             }
@@ -51,8 +51,8 @@ pub(in crate::index) async fn scan_parts(inner: &Arc<IndexState>, job: &Job, req
     Ok(())
 }
 
-/// Walks a root, or a part of it. A successful walk watches the root again, in case it was unavailable before. A failed
-/// walk removes its watches, because they died with the root.
+/// Walks a root, or a part of it. After a successful walk the root is watched again, in case it was unavailable before.
+/// After a failed walk its watches are removed, because they ended with the root.
 async fn scan_part(inner: &Arc<IndexState>, job: &Job, (root, within): &RootPart) -> Result<()> {
     let accept_losses = job.request().accept_losses;
     match inner.scan_accepting_losses(root, within.clone(), accept_losses, &job.cancel).await {
@@ -66,7 +66,7 @@ async fn scan_part(inner: &Arc<IndexState>, job: &Job, (root, within): &RootPart
                 job.last_error = problems.into_iter().next().map(|it| it.sentence).or(job.last_error.take());
                 if let Some(doubt) = doubt {
                     job.last_error = Some(doubt);
-                    // Of many roots, an unavailable one does not fail the request.
+                    // A root whose walk was not accepted fails the job if it is the only one or was requested by path.
                     let is_meant = is_only || !job.request.paths.is_empty();
                     job.error_exit_code = is_meant.then(|| ErrorCode::FailedPrecondition.exit_code().into());
                 }
@@ -88,8 +88,8 @@ async fn rejection_reason(inner: &Arc<IndexState>, id: RootId) -> Result<Option<
     Ok(root.map(|it| format!("`{}`: {}", display_path(&it.path), it.problem)))
 }
 
-/// Makes files pending that failed because of the machine, unless the request reads no files. Returns how many files
-/// are pending, and how many chunks wait for their vectors.
+/// Returns how many files are pending, and how many chunks wait for their vectors. First makes files pending that
+/// failed because of the machine, unless the request reads no files.
 pub(in crate::index) async fn count_work(inner: &IndexState, request: &IndexRequest) -> Result<(u64, u64)> {
     let (catalog, reads_files) = (inner.catalog.clone(), !request.metadata_only);
     blocking(move || {
@@ -101,8 +101,8 @@ pub(in crate::index) async fn count_work(inner: &IndexState, request: &IndexRequ
     .await
 }
 
-/// Waits for the urgent runs of a complete request, and returns whether they left pending files. Files that the
-/// watcher's runs indexed first are part of the request, and so are those that they deferred.
+/// Waits for the urgent runs, if the job's number of files is not limited, and returns whether they left pending files.
+/// Such files are part of the request, like those that the watcher's runs indexed first.
 pub(in crate::index) async fn have_urgent_runs_left_files(inner: &IndexState, job: &Job) -> Result<bool> {
     if job.request().max_files.is_some() {
         return Ok(false);
@@ -112,14 +112,14 @@ pub(in crate::index) async fn have_urgent_runs_left_files(inner: &IndexState, jo
     Ok(settled == Some(true) && blocking(move || catalog.pending_count(None)).await? > 0)
 }
 
-/// Returns whether another run should continue after this failure. Free disk space resumes work by itself. After a
-/// partial request, the rest waits for another job.
+/// Returns whether a run without a job must continue the work after this error. Not after a full disk, because free
+/// space resumes work by itself. Not after a partial request, because the remaining files wait for another job.
 pub(in crate::index) fn should_continue(error: &Error, request: &IndexRequest) -> bool {
     let is_told = matches!(error.code, ErrorCode::Cancelled | ErrorCode::StorageFull);
     !is_told && !request.metadata_only && request.max_files.is_none()
 }
 
-/// Runs OCR on the images in these parts.
+/// Runs OCR on the unread images in the folders of the job.
 pub(in crate::index) async fn run_ocr(inner: &Arc<IndexState>, job: &Job) -> Result<()> {
     let request = job.request();
     if request.metadata_only || request.ocr == OcrMode::Never {

@@ -1,4 +1,4 @@
-//! The request of a job: which roots, or parts of roots, it means.
+//! Resolves the request of a job to the roots, or parts of roots, that it covers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::index::roots::scan;
 use crate::index::state::IndexState;
 use crate::model::{IndexRequest, Root, Scope, parse_path};
 
-/// A root and the part of it that a job walks; `None` is the whole root.
+/// A root, and the path below it that a job walks; `None` means the whole root.
 pub(in crate::index) type RootPart = (Root, Option<PathBuf>);
 
-/// Returns the path of a root, or of the part of it.
+/// Returns the absolute path of a root or, with `within`, of a folder in it.
 pub(in crate::index) fn folder_of(root: &Root, within: Option<&Path>) -> PathBuf {
     within.map_or(root.path.clone(), |it| root.path.join(it))
 }
 
-/// Resolves the paths of a request to roots, and adds new roots for the owner. No path means every root. The scope is
-/// checked here, after the last symbolic link is resolved. Walks follow no links, so a job that waits for long still
-/// stays within its caller's scope.
+/// Resolves the paths of a request to roots, and adds new roots for the owner. A request without paths covers every
+/// root. The scope is checked here, after the last symbolic link is resolved. Walks follow no links, so a job that
+/// starts much later still stays within its caller's scope.
 pub(super) async fn resolve_parts(
     inner: &Arc<IndexState>,
     request: &IndexRequest,
@@ -59,8 +59,8 @@ fn part_of(root: Root, within: PathBuf) -> RootPart {
     (root, (!within.as_os_str().is_empty()).then_some(within))
 }
 
-/// Returns the parts of roots at a path; empty if the path must become a root first, which only the owner may do. For
-/// other callers, a folder in no root stands for the roots below it.
+/// Returns the parts of roots at a path. Returns an empty list if the path must become a root first, which only the
+/// owner may do. For other callers, a folder in no root stands for the roots below it.
 fn known_parts(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<RootPart>> {
     if !scope.covers(path) {
         let sentence = format!("there is no folder `{}`", path.display());
@@ -77,13 +77,13 @@ fn known_parts(roots: &[Root], path: &Path, scope: &Scope) -> Result<Vec<RootPar
     if below.is_empty() {
         let sentence = format!("`{}` lies in no root, and only the owner can add one", path.display());
         return Err(
-            Error::new(ErrorCode::FailedPrecondition, sentence).hint("the owner adds it: `vic roots add FOLDER`")
+            Error::new(ErrorCode::FailedPrecondition, sentence).hint("ask the owner to add it: `vic roots add FOLDER`")
         );
     }
     Ok(below)
 }
 
-/// Checks that the only root can be read.
+/// Checks that the only root can be read. If not, marks it as unavailable in the catalog.
 async fn check_root_readable(inner: &Arc<IndexState>, root: &Root) -> Result<()> {
     inner.check_responds(root)?;
     let (catalog, root) = (inner.catalog.clone(), root.clone());
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(check("/etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/w/../etc", &own), Err(ErrorCode::NotFound));
         assert_eq!(check("/own", &own), Err(ErrorCode::FailedPrecondition));
-        // The owner's folders become roots.
+        // No part for the owner: the folder becomes a root first.
         assert_eq!(check("/etc", &Scope::All), Ok(vec![]));
         assert_eq!(check("/w/b", &Scope::All), Ok(vec!["/w/b".into()]));
     }

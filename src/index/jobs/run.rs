@@ -1,4 +1,4 @@
-//! One job, from its start to its end.
+//! Runs one job, from the check of its request to its last snapshot.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub(in crate::index) async fn start(
     scope: &Scope,
     holder: &Principal,
 ) -> Result<JobSnapshot> {
-    // Before any path is read or added as a root.
+    // Reserves the job's slot before any path is read or added as a root.
     let share = inner.jobs.admit(&request, holder)?;
     let parts = resolve_parts(inner, &request, scope).await?;
     let snapshot = JobSnapshot { job_id: new_id()?, request, ..snapshot_without_job() };
     let cancel = inner.shutdown.child_token();
-    // Other jobs may have started meanwhile.
+    // Checks the limit of jobs again, because other jobs may have started meanwhile.
     let progress = inner.jobs.add(&snapshot, holder, cancel.clone())?;
     let run = run(inner.clone(), Job { parts, progress, cancel });
     inner.background.spawn(async move {
@@ -68,8 +68,8 @@ fn record_end(job: &mut JobSnapshot, outcome: Result<()>, cancelled: bool) {
     };
 }
 
-/// Returns a short id that sorts by time: milliseconds and a random number. A counter would reveal how many jobs others
-/// started.
+/// Returns a short id that sorts by time: milliseconds and a random number. A counter would reveal how many jobs other
+/// callers started.
 fn new_id() -> Result<String> {
     let mut bytes = [0; 4];
     getrandom::fill(&mut bytes).map_err(Error::internal)?;

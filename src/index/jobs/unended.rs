@@ -1,4 +1,4 @@
-//! The job list, and the jobs that have not ended.
+//! The job database, and in memory the jobs that have not ended: queued or running.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,46 +13,45 @@ use crate::index::progress::{Progress, UnattendedTotals};
 use crate::machine::{FairSlots, Slot};
 use crate::model::{IndexRequest, JobSnapshot, JobState, Principal};
 
-/// Maximum jobs that have not ended: one running, some in OCR, all others waiting for the engine. Each walks its
-/// folders again and adds a line to every status. A program that starts more never waits for their results. One key may
-/// have half of them.
+/// Maximum jobs that have not ended: one running, some in OCR, all others waiting for the engine. A further job is
+/// refused. Each job walks its folders again and adds a line to every status, and a program that starts more never
+/// waits for their results. One API key may have half of them.
 const MAX_UNENDED_JOBS: usize = 128;
 
 /// Jobs that have not ended, by id.
 type Unended = BTreeMap<String, UnendedJob>;
 
-/// A job that has not ended.
 struct UnendedJob {
     progress: Arc<Progress>,
     cancel: CancellationToken,
-    /// The holder that started it.
+    /// The owner or the API key that started the job.
     holder: Principal,
 }
 
-/// The jobs of the index.
+/// All jobs of the index: those in the database, and those that have not ended.
 pub(in crate::index) struct Jobs {
     log: JobLog,
     unended: Mutex<Unended>,
-    /// Limit of unended jobs per key.
+    /// Limits the jobs of one holder that have not ended.
     shares: Arc<FairSlots>,
-    /// Totals of runs without a job.
+    /// Files and chunks indexed by runs without a job.
     pub(in crate::index) unattended: Arc<UnattendedTotals>,
 }
 
 impl Jobs {
-    /// Starts without unended jobs.
+    /// Creates the list with no job queued or running.
     pub(in crate::index) fn new(log: JobLog) -> Jobs {
         let shares = FairSlots::per_holder(MAX_UNENDED_JOBS / 2);
         Jobs { log, unended: Mutex::default(), shares, unattended: Arc::default() }
     }
 
-    /// Takes the holder's share for a job.
+    /// Reserves one of the holder's slots for a job. The slot is released when it is dropped.
     pub(in crate::index) fn admit(&self, request: &IndexRequest, holder: &Principal) -> Result<Slot> {
         check_job_limit(&self.unended(), request)?;
         self.shares.acquire(holder, "jobs have not ended")
     }
 
-    /// Adds and saves an admitted job.
+    /// Adds a job that has a slot, and saves it in the database.
     pub(in crate::index) fn add(
         &self,
         snapshot: &JobSnapshot,
@@ -73,7 +72,7 @@ impl Jobs {
         Ok(progress)
     }
 
-    /// Saves the last snapshot of a job, and removes the job from the unended ones.
+    /// Saves the last snapshot of a job in the database, and removes the job from memory.
     pub(in crate::index) fn end(&self, last: &JobSnapshot) {
         if let Err(error) = self.log.save(last) {
             warn!(%error, "cannot save the end of a job");
@@ -81,7 +80,7 @@ impl Jobs {
         self.unended().remove(&last.job_id);
     }
 
-    /// Returns a receiver of snapshots of a job; of an ended job, its last one.
+    /// Returns a receiver of the snapshots of a job. If the job has ended, the receiver holds its last snapshot.
     pub(in crate::index) fn watch(&self, id: &str) -> Result<watch::Receiver<JobSnapshot>> {
         if let Some(job) = self.unended().get(id) {
             return Ok(job.progress.watch());
@@ -98,7 +97,7 @@ impl Jobs {
         self.log.get(id)?.ok_or_else(unknown)
     }
 
-    /// Returns the latest jobs, newest first.
+    /// Returns the latest `limit` jobs, newest first.
     pub(in crate::index) fn list(&self, limit: usize) -> Result<Vec<JobSnapshot>> {
         let mut jobs = self.log.list(limit)?;
         let unended = self.unended();
@@ -110,25 +109,25 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// Returns the jobs that have not ended.
+    /// Returns the snapshots of the jobs that have not ended.
     pub(in crate::index) fn running(&self) -> Vec<JobSnapshot> {
         self.unended().values().map(|it| it.progress.snapshot()).collect()
     }
 
-    /// Cancels a job that has not ended.
+    /// Cancels a job. Does nothing if the job has ended.
     pub(in crate::index) fn cancel(&self, id: &str) {
         if let Some(job) = self.unended().get(id) {
             job.cancel.cancel();
         }
     }
 
-    /// Returns the ids of the unended jobs that a holder started.
+    /// Returns the ids of the jobs that this holder started and that have not ended.
     pub(in crate::index) fn ids_of(&self, holder: &Principal) -> Vec<String> {
         let unended = self.unended();
         unended.iter().filter(|(_, job)| job.holder == *holder).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns whether a job has neither ended nor been cancelled.
+    /// Returns whether a job has not ended and was not cancelled.
     pub(in crate::index) fn is_wanted(&self, id: &str) -> bool {
         self.unended().get(id).is_some_and(|it| !it.cancel.is_cancelled())
     }
@@ -143,8 +142,8 @@ impl Jobs {
     }
 }
 
-/// Refuses a job if too many have not ended. A job over every root is exempt unless a queued job will walk every root:
-/// the daemon's own walks are such jobs, and none may be lost.
+/// Refuses a job if too many have not ended. Exempt is a job over every root, unless another such job is queued: the
+/// daemon's own walks are jobs over every root, and none may be lost.
 fn check_job_limit(unended: &Unended, request: &IndexRequest) -> Result<()> {
     let is_needed = || request.paths.is_empty() && !has_queued_full_walk(unended);
     if unended.len() < MAX_UNENDED_JOBS || is_needed() {
@@ -152,7 +151,7 @@ fn check_job_limit(unended: &Unended, request: &IndexRequest) -> Result<()> {
     }
     let text = format!("busy: {} jobs have not ended", unended.len());
     Err(Error::new(ErrorCode::ResourceExhausted, text)
-        .hint("try again when one of them has ended; `vic jobs` lists them"))
+        .hint("try again when one of them has ended, or cancel one; `vic jobs` lists them"))
 }
 
 /// Returns whether a queued job will walk every root.

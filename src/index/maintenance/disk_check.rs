@@ -1,4 +1,4 @@
-//! The periodic check of the disk space: it reports a lack of space, and resumes work when there is space again.
+//! The periodic check of free disk space, which reports a lack of space and resumes indexing when there is space again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::error::ErrorCode;
 use crate::index::problems::{CHANGES_KEY, INDEXING_KEY, TOMBSTONES_KEY};
 use crate::index::state::IndexState;
 
-/// Interval of the check: `statvfs` takes a few microseconds.
+/// Interval between checks of free disk space: `statvfs` takes a few microseconds.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reports a lack of space, and resumes work when there is space again.
+/// Checks free disk space until the daemon ends: reports a lack of space, and resumes work when there is space again.
 pub(in crate::index) async fn check_loop(inner: Arc<IndexState>) {
     let mut looks = tokio::time::interval(CHECK_INTERVAL);
     while inner.shutdown.run_until_cancelled(looks.tick()).await.is_some() {
@@ -25,7 +25,7 @@ fn check_and_resume(inner: &Arc<IndexState>) {
     match space.check_folders() {
         Ok(()) => {
             inner.problems.set("disk", None);
-            // Watcher events may have been lost meanwhile: a walk finds the changes.
+            // Events of the watcher may have been lost while the disk was full, so all roots are walked.
             if space.take_was_full() {
                 let walk = inner.clone();
                 inner.background.spawn(async move { walk.reconcile_roots().await });

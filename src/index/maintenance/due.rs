@@ -1,24 +1,24 @@
-//! When skipped or failed maintenance may be retried.
+//! When skipped or failed maintenance of the table may be retried.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// When skipped maintenance may be retried, `None` if none is due.
+/// The time from which skipped or failed maintenance may be retried, or `None` if there is nothing to retry.
 #[derive(Default)]
 pub(in crate::index) struct MaintenanceDue(Mutex<Option<Instant>>);
 
 impl MaintenanceDue {
-    /// Sets the time, or that none is due.
+    /// Sets the time of the retry, or `None` if there is nothing to retry.
     pub(in crate::index) fn set(&self, at: Option<Instant>) {
         *self.lock() = at;
     }
 
-    /// Sets the time unless one is set.
+    /// Sets the time of the retry, unless one is set already.
     pub(in crate::index) fn set_if_none(&self, at: Instant) {
         self.lock().get_or_insert(at);
     }
 
-    /// Returns whether the time has come.
+    /// Returns whether a retry is due now.
     pub(in crate::index) fn is_now(&self) -> bool {
         self.lock().is_some_and(|it| Instant::now() >= it)
     }

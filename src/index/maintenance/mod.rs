@@ -1,4 +1,4 @@
-//! Maintenance: compaction, purging, the daily scrub, retries after an upgrade, reconciliation, the check of the disk space.
+//! Maintenance: compaction, purging, the daily check of contents, retries, reconciliation, the check of disk space.
 
 pub(crate) mod purge;
 pub(in crate::index) mod disk_check;

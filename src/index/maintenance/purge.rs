@@ -1,8 +1,9 @@
-//! Purges the text of withdrawn files: files that a new rule excludes or that may no longer be read, and files of
-//! removed roots. No query returns such text once that is known; the purge removes it from the disk within a minute.
+//! Purges the text of withdrawn files from the disk: files that a new rule excludes or that may no longer be read, and
+//! files of removed roots. No query returns such text once the withdrawal is known; the purge removes it from the disk
+//! within a minute.
 //!
-//! Deleted and edited text leaves with the next maintenance: rewriting the table for every file would cost more than
-//! all of indexing.
+//! The text of deleted and edited files is not purged but leaves the disk with the next maintenance: rewriting the
+//! table for each such file would cost more than all of indexing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,35 +15,36 @@ use crate::index::blocking_tasks::blocking;
 use crate::index::clock::now_ms;
 use crate::index::state::IndexState;
 
-/// Catalog key of the last purge request, in milliseconds since the epoch, so that a restart does not lose it. Empty
-/// when it is done.
+/// Catalog key of the last purge request, in milliseconds since the epoch, so that a restart does not lose the request.
+/// Empty when the purge is done.
 const REQUEST_KEY: &str = "purge_asked_ms";
-/// Catalog key of the request that the last purge served. The graph, which keeps names from the texts, must follow it.
+/// Catalog key of the request that the last purge served. The graph keeps names from the purged texts, so it purges its
+/// own data when this value changes.
 const DONE_KEY: &str = "purge_done_ms";
-/// Interval of the check: one read of one row.
+/// Interval between checks for a purge request: each reads one row of the catalog.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Requests within this time are served together.
+/// A purge waits until no further request came for this long, so that one purge serves all of them.
 const DEBOUNCE_MS: i64 = 5_000;
-/// Maximum wait for further requests.
+/// Maximum time that a purge waits for further requests.
 const MAX_DEBOUNCE: Duration = Duration::from_secs(20);
-/// Rest after a purge, as a multiple of its duration: a large table is rewritten for a small part of the time.
+/// Rest after a purge, as a multiple of its duration, so that rewriting a large table takes a small part of the time.
 const REST_FACTOR: u32 = 10;
-/// Usual maximum rest: the next request is still served within a minute. If a rewrite takes longer than this, the rest
-/// is as long as the rewrite.
+/// Maximum rest after a purge, so that the next request is still served within a minute. If a rewrite took longer than
+/// this, the rest is as long as the rewrite.
 const MAX_REST: Duration = Duration::from_secs(20);
 
-/// Requests a purge of everything deleted so far. The request is on disk when this returns.
+/// Requests a purge of the text of everything deleted so far. On return, the request is on disk.
 pub(crate) fn request(catalog: &Catalog) -> Result<()> {
     catalog.meta_set(REQUEST_KEY, &now_ms().to_string())
 }
 
-/// Returns the request that the last purge served, `None` before the first. The catalog had forgotten its files by then.
+/// Returns the last purge request that was served, if any. The catalog no longer had the withdrawn files by then.
 pub(crate) fn last_done(catalog: &Catalog) -> Result<Option<String>> {
     catalog.meta_get(DONE_KEY)
 }
 
 impl IndexState {
-    /// Purges on request, for the life of the daemon.
+    /// Serves purge requests until the daemon ends.
     pub(crate) async fn purge_loop(self: Arc<IndexState>) {
         let (mut seen, mut rests_until) = (None, Instant::now());
         while self.shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
@@ -75,9 +77,9 @@ impl IndexState {
         let begun = Instant::now();
         let versions = table.purge().await?;
         let rewriting = begun.elapsed();
-        // A long read may need an old version until it ends.
+        // Repeats the pruning, because a long read may need an old version until the read ends.
         while !table.prune_before(&versions).await? {
-            // The next start repeats the purge.
+            // The request stays in the catalog, so the next start repeats the purge.
             if self.shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_none() {
                 return Ok(rewriting);
             }
@@ -87,15 +89,15 @@ impl IndexState {
         let book = self.caches.corpus.clone();
         let (vectors, asked) = (self.caches.vectors.clone(), asked.to_string());
         blocking(move || {
-            // The cache cannot tell which texts its vectors belong to, so all are dropped. Later edits embed the whole
-            // file once.
+            // Drops all cached vectors, because the cache does not record which texts they belong to. Later edits embed
+            // the whole file once.
             vectors.clear()?;
             let orphans = catalog.hashes_without_file(evidence.hashes()?)?;
             evidence.forget(&orphans)?;
             book.forget(&catalog.hashes_without_file(book.hashes()?)?)?;
             catalog.compact_names()?;
             catalog.meta_set(DONE_KEY, &asked)?;
-            // A newer request stays for the next round.
+            // Keeps a newer request, which the next purge serves.
             if catalog.meta_get(REQUEST_KEY)?.as_deref() == Some(&asked) {
                 catalog.meta_set(REQUEST_KEY, "")?;
             }
@@ -105,13 +107,14 @@ impl IndexState {
         Ok(rewriting)
     }
 
-    /// Databases with text or names of files. The graph purges its own when it has followed.
+    /// Returns the databases with text or names of files. The database of the graph is missing here, because the graph
+    /// purges it itself.
     fn databases_with_text(&self) -> [PathBuf; 3] {
         [self.config.catalog_path(), self.config.evidence_path(), self.config.corpus_path()]
     }
 }
 
-/// Returns the rest after a rewrite of this duration.
+/// Returns how long to rest after a purge that rewrote the table for this long.
 fn rest_after(rewriting: Duration) -> Duration {
     (rewriting * REST_FACTOR).min(rewriting.max(MAX_REST))
 }

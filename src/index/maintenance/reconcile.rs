@@ -1,5 +1,5 @@
-//! Reconciliation with the state on disk: the store with the catalog at startup, and the catalog with the roots on
-//! request.
+//! Reconciliation: repairs differences between the store and the catalog at startup, and between the catalog and the
+//! files on disk on request.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use crate::index::state::IndexState;
 use crate::index::watch::apply;
 use crate::model::{IndexRequest, Principal, Root, Scope};
 
-/// Key of the problem that no job can be saved.
+/// Key of the problem that a job cannot be saved in the job database.
 const JOBS_KEY: &str = "jobs";
 
-/// Prefix of the error of a failed walk without a request.
+/// Prefix of the error of a failed walk that belongs to no job.
 const NOT_WALKED: &str = "folders were not walked";
 
 impl IndexState {
-    /// Repairs differences between store and catalog after a crash.
+    /// Repairs differences between the store and the catalog after a crash: requeues files whose chunks are missing or
+    /// damaged, and deletes chunks of files that the catalog does not have.
     pub(crate) async fn reconcile_store(&self) -> Result<()> {
         let table = self.tables.writing();
         let stored = table.rows_by_file();
@@ -38,7 +39,7 @@ impl IndexState {
             warn!(files = lost, "the store does not match the catalog for some files; re-indexing them");
         }
         match table.delete(&orphans).await {
-            // A full disk must not prevent the start: the next one deletes them.
+            // A full disk must not prevent the start: the next start deletes these chunks.
             Err(error) if error.code == ErrorCode::StorageFull => {
                 self.disk_space.note_error(&error);
                 Ok(())
@@ -47,7 +48,7 @@ impl IndexState {
         }
     }
 
-    /// Walks every root in a job. If no job can be saved, walks without one, and the status reports why.
+    /// Walks every root in a job. If the job cannot be saved, walks without a job, and the status reports the reason.
     pub(crate) async fn reconcile_roots(self: &Arc<IndexState>) {
         let roots = match self.roots().await {
             Ok(roots) if !roots.is_empty() => roots,
@@ -61,7 +62,8 @@ impl IndexState {
         if begun.is_err() && self.jobs.has_queued_full_walk() {
             return;
         }
-        // The job list may be on another disk, which the disk check does not cover.
+        // Walks without a job if the job database cannot be written: it may be on another disk, which the disk check
+        // does not cover.
         if !self.problems.report(JOBS_KEY, "folders are walked without a job", begun) {
             self.walk_all_roots(&roots).await;
         }

@@ -1,6 +1,6 @@
-//! Which failed files are tried again. A failed file is skipped until it changes, or until the cause changes: the
-//! readers, with another version of vic, or the sandbox that they need. Recovery from machine errors sends no event, so
-//! each job retries those.
+//! Decides which failed files are tried again. A failed file is skipped until it changes, or until the cause of the
+//! failure changes: the file readers (with another version of vic) or the sandbox that they need. No event reports that
+//! an error of the machine has passed, so each job retries files that failed because of one.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use crate::index::state::IndexState;
 use crate::model::{ExtractLimits, Reason, Redaction};
 use crate::{chunk, extract, secrets};
 
-/// Catalog key of the version and limits of the last readers.
+/// Catalog key of the version and limits of the file readers that ran last.
 const READERS_KEY: &str = "readers";
 
-/// Catalog key of the redaction setting and rules version of the indexed texts.
+/// Catalog key of the redaction setting and the version of its rules with which the indexed texts were redacted.
 const REDACTION_KEY: &str = "blacked_out";
 
-/// Catalog key of the chunking rules of the indexed texts.
+/// Catalog key of the chunking rules with which the indexed texts were chunked.
 const CHUNKING_KEY: &str = "cut";
 
-/// Marks files as failed that crashed or hung their readers too often in earlier runs.
+/// Marks files as failed if they crashed or hung the process that reads them too often in earlier runs of vic.
 pub(crate) fn fail_repeat_offenders(catalog: &Catalog) -> Result<()> {
     let struck = catalog.fail_by_strikes()?;
     if struck > 0 {
-        warn!(files = struck, "files that crashed or hung their readers when vic ended are skipped until they change");
+        warn!(files = struck, "files that repeatedly crashed or hung their reader are skipped until they change");
     }
     Ok(())
 }
 
-/// Requeues failed files once per version of the readers and of their limits.
+/// Requeues failed files if the version of the file readers or their limits changed since the last start.
 pub(crate) fn retry_with_new_readers(catalog: &Catalog, limits: &ExtractLimits) -> Result<()> {
     let readers = format!("{} for {} s in {} MiB", extract::READERS_VERSION, limits.seconds, limits.memory_mib);
     if catalog.meta_get(READERS_KEY)?.as_deref() == Some(&readers) {
@@ -45,7 +45,8 @@ pub(crate) fn retry_with_new_readers(catalog: &Catalog, limits: &ExtractLimits) 
 }
 
 /// Requeues every file if the redaction rules changed, and drops the cached results of skills and of the corpus API.
-/// Old text of a file is returned until it is read again, and stays on disk until the table is compacted.
+/// Queries return the old text of a file until it is indexed again, and the old text stays on disk until the table is
+/// compacted.
 pub(crate) fn requeue_if_redaction_changed(
     catalog: &Catalog,
     evidence: &EvidenceCache,
@@ -65,8 +66,8 @@ pub(crate) fn requeue_if_redaction_changed(
     catalog.meta_set(REDACTION_KEY, &rules)
 }
 
-/// Requeues every file if the chunking rules changed. Skill results, and vectors of unchanged texts, are kept. Until a
-/// file is read again, its old chunks are returned.
+/// Requeues every file if the chunking rules changed. Skill results, and vectors of unchanged texts, are kept. Queries
+/// return the old chunks of a file until it is indexed again.
 pub(crate) fn requeue_if_chunking_changed(catalog: &Catalog) -> Result<()> {
     let rules = chunk::version();
     if catalog.meta_get(CHUNKING_KEY)?.as_deref() == Some(&rules) {
@@ -88,7 +89,7 @@ pub(crate) fn retry_machine_errors(catalog: &Catalog) -> Result<()> {
     Ok(())
 }
 
-/// Probes whether readers can be sandboxed, and requeues the files that waited for that.
+/// Checks whether file readers can run in a sandbox. If so, requeues the files that waited for a sandbox.
 pub(crate) async fn probe_jail(inner: Arc<IndexState>) {
     inner.workers.pool.probe().await;
     if inner.workers.pool.is_jailed() != Some(true) {

@@ -1,4 +1,4 @@
-//! When the table is maintained: after jobs, after many single changes, and when old versions have expired.
+//! Decides when the table is maintained: after jobs, after many single changes, and when old versions have expired.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,47 +10,48 @@ use crate::index::blocking_tasks::blocking;
 use crate::index::state::IndexState;
 use crate::index::tables::{ATTENDED_ROWS, TableWriter};
 
-/// Rows outside the keyword index from which full maintenance runs.
+/// Full maintenance runs if more rows than this are outside the keyword index.
 const MAINTENANCE_ROWS: u64 = 2_000;
-/// Rows left outside the keyword index while no queries run.
+/// Maximum rows outside the keyword index while no queries run.
 const IDLE_UNINDEXED_ROWS: u64 = 100;
-/// Fragments from which reading the table slows down.
+/// Full maintenance runs if the table has more fragments than this, because reading it then slows down.
 const MAINTENANCE_FRAGMENTS: u64 = 64;
-/// Versions from which old ones are pruned: they keep data alive that was deleted long ago.
+/// Old versions are pruned above this number of versions: they keep data on disk that was deleted long ago.
 const MANY_VERSIONS: u64 = 40;
-/// The same limit when nothing changes.
+/// Old versions are pruned above this number when the table has stopped changing.
 const IDLE_VERSIONS: u64 = 20;
 /// Key of the problem that full maintenance failed.
 const MAINTENANCE_KEY: &str = "upkeep";
 /// Key of the problem that new rows were not added to the keyword index.
 const KEYWORDS_KEY: &str = "words";
-/// Interval of the check of the version count.
+/// Interval between checks of the number of versions.
 const VERSION_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Checks without a change until every row is added to the keyword index. A query over a hundred chunks takes 2.6 ms if
-/// all are in it, 3.4 ms with one outside, and 5.7 ms with twenty that were saved one by one.
+/// After this many checks without a change of the table, all remaining rows are added to the keyword index. A query
+/// over a hundred chunks takes 2.6 ms if all are in the index, 3.4 ms with one outside, and 5.7 ms with twenty that
+/// were saved one by one.
 const CHECKS_BEFORE_KEYWORDS: u32 = 3;
-/// Checks without a change until even the last old versions have expired: six minutes.
+/// After this many checks without a change (six minutes), even the last old versions have expired and are pruned.
 const CHECKS_BEFORE_LAST_PRUNE: u32 = 360;
 /// Failed maintenance is retried after this many times its duration. Maintenance that keeps failing, because it needs
-/// more disk space than there is, thus takes a small part of the time.
+/// more disk space than is free, thus takes a small part of the time.
 const RETRY_FACTOR: u32 = 10;
-/// Minimum delay of that retry.
+/// Minimum delay before failed maintenance is retried.
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 impl IndexState {
-    /// Runs maintenance if enough changes have gathered, because it rewrites data. Below that, it only adds new rows to
-    /// the keyword index, which rewrites a small part of it.
+    /// Runs full maintenance, which rewrites data, if enough changes have gathered. If not, only adds new rows to the
+    /// keyword index, which rewrites a small part of the index.
     pub(crate) async fn maintain_if_due(&self) {
         let left = if self.tables.writing().is_queried() { ATTENDED_ROWS } else { IDLE_UNINDEXED_ROWS };
         self.maintain_beyond(left).await;
     }
 
     /// Runs the maintenance that is due and leaves up to `left` rows outside the keyword index. Returns false if that
-    /// failed and no full maintenance is scheduled.
+    /// was skipped or failed and full maintenance is not scheduled.
     async fn maintain_beyond(&self, left: u64) -> bool {
         let table = self.tables.writing();
         let Ok(stats) = table.stats().await else { return false };
-        // At rest, no scattered rows are left either.
+        // When the table is idle, fragments with few rows are merged as well.
         let is_scattered = left == 0 && stats.is_scattered();
         if stats.unindexed_rows > MAINTENANCE_ROWS || stats.fragments > MAINTENANCE_FRAGMENTS || is_scattered {
             self.maintain().await;
@@ -58,7 +59,7 @@ impl IndexState {
             self.problems.set(KEYWORDS_KEY, None);
         } else if self.may_rewrite() {
             let outcome = table.cover_keywords().await;
-            // Reported apart from full maintenance, which may still be due.
+            // Uses its own problem key, because full maintenance may have failed and still be due.
             return self.note_outcome(KEYWORDS_KEY, "new text was not added to the keyword index", outcome);
         } else {
             return false;
@@ -66,19 +67,19 @@ impl IndexState {
         true
     }
 
-    /// Returns whether there is disk space to rewrite data and indexing is not paused.
+    /// Returns whether data may be rewritten: there is disk space and indexing is not paused.
     fn may_rewrite(&self) -> bool {
         self.disk_space.check().is_ok() && self.pause.pause().is_none()
     }
 
-    /// Runs full maintenance and notes the outcome. With little disk space, or during a pause, it only prunes old
-    /// versions. Skipped or failed maintenance is retried.
+    /// Runs full maintenance and records the outcome for the status. With little disk space, or during a pause, only
+    /// prunes old versions. Skipped or failed maintenance is retried.
     pub(crate) async fn maintain(&self) {
         let table = self.tables.writing();
         let (may_rewrite, begun) = (self.may_rewrite(), Instant::now());
         let outcome = if may_rewrite { self.maintain_and_switch(&table).await } else { table.prune().await };
         if outcome.is_err() {
-            // The files written so far may be what fills the disk.
+            // Prunes, because the files that the failed maintenance wrote may be what fills the disk.
             table.prune().await.unwrap_or_else(|error| debug!("cannot prune old versions: {error}"));
         }
         let is_done = may_rewrite && outcome.is_ok();
@@ -90,8 +91,8 @@ impl IndexState {
         self.note_outcome(MAINTENANCE_KEY, "upkeep of the index failed", outcome);
     }
 
-    /// Runs full maintenance, then switches to the new model's table if it is complete: a pause may have delayed the
-    /// switch.
+    /// Runs full maintenance. Then switches to the new model's table if that is complete, because a pause may have
+    /// delayed the switch.
     pub(in crate::index) async fn maintain_and_switch(&self, table: &TableWriter) -> Result<()> {
         table.maintain().await?;
         if self.is_new_table_complete().await? {
@@ -101,14 +102,15 @@ impl IndexState {
         Ok(())
     }
 
-    /// Returns whether the old model's table still answers although every file is in the new one. Unavailable files are
-    /// read when they are back, and do not delay the switch.
+    /// Returns whether the new model's table is complete while the old one still answers queries. Unavailable files do
+    /// not delay the switch; they are read when they are back.
     pub(in crate::index) async fn is_new_table_complete(&self) -> Result<bool> {
         let (catalog, missing) = (self.catalog.clone(), self.runs.vanished.clone());
         Ok(self.tables.is_switching() && blocking(move || missing.covers_all_pending(&catalog)).await?)
     }
 
-    /// Runs skipped maintenance when its retry is due. Never beside a job, which ends with maintenance.
+    /// Runs skipped or failed maintenance when its retry is due. Does nothing while a job or run holds the engine lock,
+    /// because a job ends with maintenance.
     async fn run_deferred_maintenance(&self) {
         if self.maintenance_due.is_now()
             && self.may_rewrite()
@@ -123,8 +125,9 @@ impl IndexState {
         self.maintenance_due.set_if_none(Instant::now() + MIN_RETRY_DELAY);
     }
 
-    /// Prunes old versions when they are many or have expired, which may happen when nothing changes any more. An idle
-    /// check only counts files.
+    /// Watches the number of versions until the daemon ends: prunes old versions when there are many or when they have
+    /// expired, and adds all rows to the keyword index when the table is idle. A check without changes only counts
+    /// files.
     pub(crate) async fn maintenance_loop(self: Arc<IndexState>) {
         let (mut before, mut left, mut quiet_looks, mut is_behind) = (0, 0, 0, true);
         while self.shutdown.run_until_cancelled(tokio::time::sleep(VERSION_CHECK_INTERVAL)).await.is_some() {
@@ -132,7 +135,8 @@ impl IndexState {
             let versions = table.version_count().unwrap_or(0);
             quiet_looks = if versions == before { quiet_looks + 1 } else { 0 };
             before = versions;
-            // An earlier daemon may have left unindexed rows, and nothing may ever change again.
+            // True at the start, because an earlier daemon may have left rows outside the keyword index, and the table
+            // may never change again.
             is_behind |= quiet_looks == 0;
             if is_behind
                 && quiet_looks >= CHECKS_BEFORE_KEYWORDS
@@ -144,7 +148,7 @@ impl IndexState {
                 is_behind = false;
             }
             self.run_deferred_maintenance().await;
-            // Versions held by a long read are not examined again and again.
+            // Versions that a long read holds (`left`) do not trigger the pruning again.
             let are_many = versions > MANY_VERSIONS.max(left + left / 2);
             let are_quiet = quiet_looks == 1 && versions > IDLE_VERSIONS;
             if are_many || are_quiet || (quiet_looks == CHECKS_BEFORE_LAST_PRUNE && versions > 1) {

@@ -1,7 +1,8 @@
-//! Daily scrub: reads every file again to find content that changed under the same size and times.
+//! Daily check of file contents: reads every indexed file again to find content that changed although size and times of
+//! the file did not.
 //!
-//! Only the content shows such a change: a disk image restored over the file, a clock set back, a network file system
-//! with unreliable times.
+//! Causes of such a change are a disk image restored over the file, a clock that was set back, and a network file
+//! system with unreliable times.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,26 +18,26 @@ use crate::index::state::IndexState;
 use crate::model::{FileId, FileRecord};
 use crate::{files, machine};
 
-/// Catalog key of the end of the last round, in milliseconds.
+/// Catalog key of the end of the last round over all files, in milliseconds since the epoch.
 const LAST_ROUND_KEY: &str = "verified_ms";
 
-/// Catalog key of the last file id of an unfinished round; empty between rounds. Many machines run for less than a
-/// round takes.
+/// Catalog key of the last file id that an unfinished round checked; empty between rounds. It lets a round continue
+/// after a restart, because many machines run for less time than a round takes.
 const POSITION_KEY: &str = "verified_up_to";
 
-/// Files read from the catalog at a time.
+/// File records read from the catalog at a time.
 const PAGE: usize = 256;
 
-/// Rest after each file, as a multiple of its read time: a round has a whole day.
+/// Rest after each file, as a multiple of the time to read it: a round may take a whole day.
 const REST_FACTOR: u32 = 3;
 
-/// How often the due time is checked: a timer does not advance while the machine sleeps.
+/// Maximum sleep before the due time is checked again: a timer does not advance while the machine sleeps.
 const CLOCK_CHECK: Duration = Duration::from_secs(600);
 
-/// Rest after a failed round, which then continues where it stopped.
+/// Rest after a failed round. The round then continues with the next file.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1_800);
 
-/// Runs rounds for the life of the daemon.
+/// Checks all files once per interval, until the daemon ends.
 pub(crate) async fn verify_loop(inner: Arc<IndexState>) {
     let every = inner.config.background.verify_seconds;
     if every == 0 {
@@ -63,7 +64,7 @@ pub(crate) async fn verify_loop(inner: Arc<IndexState>) {
     }
 }
 
-/// Returns the time until the next round. The first one is a full interval after the first start.
+/// Returns the time until the next round. The first round begins a full interval after the first start.
 async fn until_next(inner: &IndexState, every: u64) -> Result<Duration> {
     let catalog = inner.catalog.clone();
     blocking(move || time_left(&catalog, Duration::from_secs(every), now_ms())).await
@@ -71,7 +72,8 @@ async fn until_next(inner: &IndexState, every: u64) -> Result<Duration> {
 
 fn time_left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration> {
     let last = catalog.meta_get(LAST_ROUND_KEY)?.and_then(|it| it.parse::<i64>().ok());
-    // In the future: the clock was set back, and would have to reach this time first.
+    // A time in the future means that the clock was set back. Starts a new interval, or the next round would wait until
+    // the clock reaches that time.
     let Some(last) = last.filter(|it| *it <= now_ms) else {
         catalog.meta_set(LAST_ROUND_KEY, &now_ms.to_string())?;
         return Ok(every);
@@ -79,7 +81,7 @@ fn time_left(catalog: &Catalog, every: Duration, now_ms: i64) -> Result<Duration
     Ok(every.saturating_sub(Duration::from_millis(now_ms.saturating_sub(last).cast_unsigned())))
 }
 
-/// Runs one round and returns how many files were requeued.
+/// Runs one round over all indexed files and returns how many were requeued.
 async fn verify_round(inner: &Arc<IndexState>) -> Result<u64> {
     let mut changed = 0;
     loop {
@@ -104,7 +106,7 @@ async fn verify_round(inner: &Arc<IndexState>) -> Result<u64> {
     Ok(changed)
 }
 
-/// Returns the next files of the round.
+/// Returns the next files that the round must check.
 fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
     let after: FileId = catalog.meta_get(POSITION_KEY)?.and_then(|it| it.parse().ok()).unwrap_or_default();
     catalog.indexed_after(after, PAGE)
@@ -113,7 +115,7 @@ fn next_page(catalog: &Catalog) -> Result<Vec<FileRecord>> {
 async fn verify_file(inner: &IndexState, record: FileRecord) -> Result<bool> {
     let begun = Instant::now();
     let looked_at = record.clone();
-    // An unresponsive disk says nothing about its files.
+    // Counts as unchanged if the disk does not respond, because that says nothing about its files.
     let is_other = blocking_at_file(&record, move || Ok(content_differs(&looked_at))).await?.unwrap_or(false);
     let catalog = inner.catalog.clone();
     let changed = is_other && blocking(move || catalog.requeue(&RequeueScope::Ids(vec![record.id]))).await? > 0;
@@ -122,13 +124,14 @@ async fn verify_file(inner: &IndexState, record: FileRecord) -> Result<bool> {
     Ok(changed)
 }
 
-/// Returns whether a file's content differs from what was read. Missing and unreadable files are left to the walk.
+/// Returns whether a file's content differs from what was indexed. Returns false for missing and unreadable files,
+/// which the next walk handles.
 fn content_differs(record: &FileRecord) -> bool {
     let Some(hash) = record.hash else { return false };
     let Ok(file) = files::open_beneath(&record.root, &record.found.path) else { return false };
     match files::hash(&file) {
         Ok(now) => now != hash,
-        // It was not too large when it was read.
+        // A file that is too large now was smaller when it was indexed.
         Err(error) => error.kind() == std::io::ErrorKind::FileTooLarge,
     }
 }

@@ -1,5 +1,5 @@
-//! Availability of OCR: its library and models may be missing or damaged while everything else works. The status
-//! reports it with a hint, files stay queued, and a retry loop checks until OCR works.
+//! Availability of OCR: its library and models may be missing or damaged while everything else works. The status then
+//! reports the problem with a hint, files stay queued, and a retry loop checks until OCR works.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -14,27 +14,28 @@ use crate::extract::{OcrTools, Purpose, SkillJob, Tools};
 use crate::index::ocr::time_slice::OCR_SKILL;
 use crate::index::state::IndexState;
 
-/// Model catalog entry with the OCR models.
+/// Name of the OCR models in the model catalog.
 const OCR_MODEL: &str = "ppocr";
-/// Maximum OCR threads: each has its own network, and more would exceed a worker's memory for one page.
+/// Maximum OCR threads: each loads its own model, and with more threads a single page would exceed a worker's memory.
 const MAX_OCR_THREADS: usize = 4;
 /// Key of the problem that the models are not installed.
 const NOT_INSTALLED_KEY: &str = "ocr";
 /// Key of the problem that the models cannot be loaded.
 const NOT_LOADED_KEY: &str = "ocr networks";
-/// The effect of both problems.
+/// First part of the message of both problems.
 const NO_OCR: &str = "OCR is not available";
-/// Interval of the retry.
+/// Interval between checks whether OCR works again.
 const RETRY_INTERVAL: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
 /// Time limit for loading the models.
 const LOAD_TIMEOUT_SECONDS: u32 = 60;
-/// An empty file with the name of an image: a worker loads the models before it finds the file empty.
+/// Path and name of an empty image: a worker loads the models before it finds the file empty.
 const EMPTY_IMAGE: (&str, &str) = ("/dev/null", "nothing.png");
 
-/// Returns the OCR library and models that are installed.
+/// Returns the paths of the installed OCR library and models.
 ///
 /// # Errors
-/// The models are missing (with the command to download them), or the model catalog cannot be read.
+/// The OCR library or models are missing (the hint has the command to download them), or the model catalog cannot be
+/// read.
 pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
     let runtime = models.library("onnxruntime")?;
     let entry = models.list()?.into_iter().find(|it| it.name == OCR_MODEL);
@@ -46,7 +47,7 @@ pub fn ocr_tools(models: &ModelStore) -> Result<Tools> {
     Ok(Tools { pdfium: models.library("pdfium").ok(), ocr })
 }
 
-/// Returns the library and the models, or notes a hint for `vic status`.
+/// Returns the OCR library and models. If they are not installed, records the problem with a hint for `vic status`.
 pub(in crate::index) fn installed_tools(inner: &IndexState) -> Option<Tools> {
     match ocr_tools(&inner.workers.models) {
         Ok(tools) => {
@@ -62,26 +63,27 @@ pub(in crate::index) fn installed_tools(inner: &IndexState) -> Option<Tools> {
     }
 }
 
-/// Returns whether the last attempt to load the models failed.
+/// Returns whether the last attempt to load the OCR models failed.
 pub(in crate::index) fn failed_to_load(inner: &IndexState) -> bool {
     inner.problems.contains(NOT_LOADED_KEY)
 }
 
-/// Notes that a worker could not load the models, and why.
+/// Records, for the status, that a worker could not load the OCR models, and why.
 pub(in crate::index) fn note_load_failure(inner: &IndexState, tools: &Tools, why: &str) {
     let cure = "run `vic models pull` to download damaged models again; OCR then resumes automatically";
     let problem = Error::new(ErrorCode::FailedPrecondition, why).hint(cure);
     inner.note_outcome(NOT_LOADED_KEY, NO_OCR, Err(problem));
-    // A worker that failed once never recovers, because its jail is closed. Dropping the call kills it.
+    // Ends the worker by starting a call and dropping it: a worker that failed to load the models can never load them,
+    // because its sandbox is closed.
     if let Ok(nothing) = open_empty_image() {
         drop(inner.workers.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(tools)).now_or_never());
     }
 }
 
-/// Checks periodically whether missing or unloadable models work by now, for the life of the daemon.
+/// Checks periodically, until the daemon ends, whether OCR models that were missing or could not be loaded work now.
 pub(in crate::index) async fn retry_loop(inner: Arc<IndexState>) {
     let mut ticks = tokio::time::interval(RETRY_INTERVAL);
-    // A worker may take longer than the interval.
+    // Delays the next check if a check takes longer than the interval.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
         let is_wanting = [NOT_INSTALLED_KEY, NOT_LOADED_KEY].iter().any(|it| inner.problems.contains(it));
@@ -91,13 +93,13 @@ pub(in crate::index) async fn retry_loop(inner: Arc<IndexState>) {
     }
 }
 
-/// Loads the models in a worker. Unless that fails, OCR of the queue resumes.
+/// Loads the OCR models in a worker. If that works, OCR of the queued files resumes.
 pub(in crate::index) async fn try_load(inner: &IndexState) {
     let (Some(tools), Ok(nothing)) = (installed_tools(inner), open_empty_image()) else { return };
     let failure = inner.workers.skills.run_skill(nothing, EMPTY_IMAGE.1, load_job(&tools)).await.err();
     match failure.as_ref().and_then(|it| it.ocr_unavailable_detail()) {
         Some(why) => note_load_failure(inner, &tools, why),
-        // Another failure says nothing about the models; the OCR queue will meet and report it.
+        // Other failures say nothing about the models: OCR of the queued files resumes, and reports them.
         None => {
             inner.problems.set(NOT_LOADED_KEY, None);
             inner.ocr_queue.arrived.notify_one();

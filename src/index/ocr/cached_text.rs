@@ -1,29 +1,29 @@
-//! The OCR text of a file in the evidence cache, and its failed attempts.
+//! The evidence cache as OCR uses it: the OCR text of a file's content, and the failed attempts to read it.
 
 use crate::catalog::{EvidenceCache, EvidenceKey};
 use crate::extract::READERS_VERSION;
 use crate::index::ocr::time_slice::is_partial;
 use crate::model::{ContentHash, Document, ExtractFailure, OcrMode};
 
-/// Failed attempts, with no page read in between, after which a file is skipped.
+/// A file is skipped after this many failed attempts in a row during which no page was read.
 const MAX_FAILURES: usize = 2;
-/// Changed whenever OCR would return another text for the same image.
+/// Version of the OCR results. Must be increased when OCR returns another text for the same image.
 const OCR_VERSION: &str = "1";
 
-/// The OCR text of a file in the cache.
+/// How far the OCR of a file's content has come, as recorded in the cache.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OcrState {
-    /// Finished. The document may be empty.
+    /// OCR is finished. The document may be empty.
     Read(Document),
-    /// Partial: pages are left.
+    /// Some pages are read, others are left.
     Partial(Document),
-    /// Failed for good, for this reason.
+    /// OCR failed and is not tried again, for this reason.
     GivenUp(String),
-    /// Not started.
+    /// OCR has read no page.
     Unread,
 }
 
-/// Returns the cached OCR state of this content.
+/// Returns the cached OCR state of this content, preferring a finished OCR of every page.
 pub(crate) fn cached_state(cache: &EvidenceCache, hash: ContentHash, mode: OcrMode) -> OcrState {
     let every = state_of_key(cache, &cache_key(hash, true));
     if mode == OcrMode::Always || matches!(every, OcrState::Read(_)) {
@@ -35,13 +35,13 @@ pub(crate) fn cached_state(cache: &EvidenceCache, hash: ContentHash, mode: OcrMo
     }
 }
 
-/// OCR results are stored beside skill results of queries, under names that no query uses.
+/// Returns the cache key of OCR results: they lie beside skill results of queries, under names that no query uses.
 pub(in crate::index) fn cache_key(hash: ContentHash, every: bool) -> EvidenceKey {
     let skill = if every { "index_every_page" } else { "index_pictures" };
     EvidenceKey { hash, skill: skill.into(), version: OCR_VERSION.into() }
 }
 
-/// Failures are keyed by the version of the readers: new readers try again.
+/// Returns the cache key of failed attempts. It has the version of the file readers: a new version tries again.
 pub(in crate::index) fn failures_key(key: &EvidenceKey) -> EvidenceKey {
     EvidenceKey { skill: format!("{}_ended_badly", key.skill), version: READERS_VERSION.into(), ..key.clone() }
 }
@@ -61,19 +61,19 @@ pub(in crate::index) fn state_of_key(cache: &EvidenceCache, key: &EvidenceKey) -
     }
 }
 
-/// Returns why a file is not tried any more.
+/// Returns why OCR of a file is not tried again, or `None` if it is.
 pub(in crate::index) fn give_up_reason(cache: &EvidenceCache, key: &EvidenceKey) -> Option<String> {
     let tries = cache.get(&failures_key(key))?;
     let is_over = tries.truncated || tries.problems.len() >= MAX_FAILURES;
     tries.problems.last().filter(|_| is_over).map(|it| format!("its pictures were not read: {it}"))
 }
 
-/// Records a failure. Only failures that ended their worker are retried: the others say that the file is unreadable.
+/// Records a failed attempt. It is repeated only if it ended the worker: otherwise the file is unreadable.
 pub(in crate::index) fn note_failure(cache: &EvidenceCache, key: &EvidenceKey, failure: &ExtractFailure) {
     let own = failures_key(key);
     let mut tries = cache.get(&own).unwrap_or_default();
     tries.problems.push(format!("{} {}", failure.reason.name(), failure.detail).trim().to_string());
-    // The same refusal would come again.
+    // `truncated` marks a failure that would come again, so that the file is given up at once.
     tries.truncated |= !failure.reason.killed_worker();
     cache.put(&own, &tries);
 }

@@ -1,7 +1,7 @@
-//! OCR of one file: its next step and its retries.
+//! OCR of one file: runs its next time slice, and decides whether a failed one is tried again.
 //!
-//! A hung or dead OCR worker may be the machine's fault, so the file is tried a second time. After that it is skipped
-//! until it or the readers change, like unreadable files.
+//! If the OCR worker hung or died, the machine may be the cause, so the file is tried a second time. After that it is
+//! skipped until the file or the version of the file readers changes, like unreadable files.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::index::ocr::time_slice::run_slice;
 use crate::index::state::IndexState;
 use crate::model::{Document, ExtractFailure, FileId, FileRecord, FileState, Reason};
 
-/// Result of one OCR step.
+/// Result of one step (at most one time slice) of the OCR of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::index) struct OcrStep {
-    /// Why no image at all can be read.
+    /// Why the OCR models cannot be loaded, if so: then no image can be read.
     pub(in crate::index) unloaded: Option<String>,
-    /// The file is not in the index yet, and is queued until it is.
+    /// The file is not indexed yet; it is queued again until it is.
     pub(in crate::index) is_early: bool,
-    /// There is text to index.
+    /// The cache has OCR text of the file that is not in the index.
     pub(in crate::index) has_new_text: bool,
-    /// Another step is needed.
+    /// More pages are left, or a failed attempt is repeated: another step is needed.
     pub(in crate::index) continues: bool,
 }
 
-/// Advances the OCR of one file by one slice, unless it is finished.
+/// Runs one time slice of OCR on a file, unless its OCR is finished.
 pub(in crate::index) async fn advance(inner: &IndexState, tools: &Tools, id: FileId, every: bool) -> Result<OcrStep> {
     let (catalog, cache) = (inner.catalog.clone(), inner.caches.evidence.clone());
     let found = blocking(move || {
@@ -57,12 +57,13 @@ pub(in crate::index) async fn advance(inner: &IndexState, tools: &Tools, id: Fil
     };
     let cache: Arc<EvidenceCache> = inner.caches.evidence.clone();
     let looked = blocking(move || Ok(cache_slice(&cache, &cache_key(hash, every), &turn))).await?;
-    // A slice takes minutes.
+    // Checks after the slice, which takes minutes, whether the file was withdrawn meanwhile.
     inner.purge_if_withdrawn(&record).await?;
     Ok(looked)
 }
 
-/// Returns whether the index lacks this text: a copy of the file was read, or the daemon ended before indexing it.
+/// Returns whether the index lacks this OCR text, because it came from a copy of the file or because the daemon ended
+/// before it was indexed. `detail` is the catalog's note about the file.
 fn is_missing_in_index(read: &Document, detail: &str) -> bool {
     let is_old = detail.contains(READ_BY_OCR);
     let is_older = read.pages_without_text.is_empty() && detail.contains(WITHOUT_TEXT_LAYER);
@@ -73,12 +74,12 @@ fn is_read(record: &FileRecord) -> bool {
     record.state == FileState::Indexed || record.reason == Some(Reason::NoText)
 }
 
-/// Caches the result of a slice.
+/// Caches the result of a time slice.
 fn cache_slice(cache: &EvidenceCache, key: &EvidenceKey, turn: &OcrSlice) -> OcrStep {
     let mut is_kept = true;
     if turn.progressed {
         cache.put(key, &turn.read);
-        // Without the cache the same pages would be read for ever.
+        // If the cache did not keep the result, OCR stops: it would read the same pages for ever.
         is_kept = cache.has(key);
         if cache.has(&failures_key(key)) {
             cache.put(&failures_key(key), &Document::default());
@@ -88,7 +89,7 @@ fn cache_slice(cache: &EvidenceCache, key: &EvidenceKey, turn: &OcrSlice) -> Ocr
     let unloaded = turn.failure.as_ref().and_then(ExtractFailure::ocr_unavailable_detail).map(String::from);
     let goes_on = match &turn.failure {
         Some(_) if unloaded.is_some() => false,
-        // This may not be the file's fault: the next job tries it again.
+        // These failures may not be caused by the file, so they are not recorded: the next job tries the file again.
         Some(failure) if matches!(failure.reason, Reason::NoJail | Reason::UnsupportedType) => {
             tracing::warn!(reason = failure.reason.name(), "OCR of a file failed: {}", failure.detail);
             false
@@ -150,7 +151,7 @@ mod tests {
         };
         assert!(fail(Reason::Timeout, Document::default(), false));
         assert_eq!(state_of_key(&cache, &key), OcrState::Unread);
-        // A page read since resets the count.
+        // A page that is read in between resets the count of failures.
         assert!(fail(Reason::WorkerCrash, part([1], [2, 3]), true));
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
         assert!(!fail(Reason::OutOfMemory, part([1], [2, 3]), false));
@@ -159,7 +160,7 @@ mod tests {
             (read.problems, read.blocks.len()),
             (vec!["its pictures were not read: out_of_memory why".into()], 1)
         );
-        // As with another version of the readers.
+        // Drops the failures, as another version of the file readers does.
         cache.put(&EvidenceKey { version: "older".into(), ..failures_key(&key) }, &Document::default());
         assert_eq!(state_of_key(&cache, &key), OcrState::Partial(part([1], [2, 3])));
     }

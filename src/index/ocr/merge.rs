@@ -1,9 +1,9 @@
-//! Merges OCR text into documents.
+//! Merges OCR text into the documents that the pipeline indexes.
 //!
-//! OCR of a page takes a second or more, so no other file waits for it. The pipeline indexes the existing text and
-//! queues the file's id in [`crate::index::ocr::queue`]. The queue runs the skill `ocr_image`, caches its result (see
-//! `file`) and makes the file pending again. The pipeline then merges the text, see [`merge_ocr`]. OCR text is thus
-//! ordinary text of the document, and a second read costs nothing.
+//! OCR of a page takes a second or more, so no other file waits for it. The pipeline indexes the text that a file has
+//! without OCR, and queues the file's id in [`crate::index::ocr::queue`]. The queue runs the skill `ocr_image`, caches
+//! its result (see `file`) and makes the file pending again. The pipeline then merges the OCR text, see [`merge_ocr`].
+//! OCR text is thus ordinary text of the document, and needs no OCR when the file is indexed again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::extract;
 use crate::index::ocr::cached_text::{self, OcrState};
 use crate::model::{Block, BlockKind, ContentHash, Document, FileKind, OcrMode};
 
-/// Adds cached OCR text to a document: from the OCR queue, else from a skill that a query ran.
+/// Adds cached OCR text to a document. Prefers the result of the OCR queue to that of a skill that a query ran.
 pub(crate) fn add_cached_ocr(cache: &EvidenceCache, hash: ContentHash, document: &mut Document) {
     match cached_text::cached_state(cache, hash, OcrMode::Auto) {
         OcrState::Read(read) | OcrState::Partial(read) => {
@@ -27,22 +27,22 @@ pub(crate) fn add_cached_ocr(cache: &EvidenceCache, hash: ContentHash, document:
         return;
     }
     let mut found = cache.get_all(hash);
-    // The simplest reader first.
+    // Tries the results of the simplest skill first.
     let best =
         ["ocr_image", "pdf_layout", "vision"].iter().find_map(|skill| found.iter().position(|it| it.0 == *skill));
     if let Some(place) = best {
         let mut read = found.swap_remove(place).1;
-        // Tables and facts repeat the text that they were made from.
+        // Drops tables and facts, because they repeat the text from which they were made.
         read.blocks.retain(|it| !matches!(it.kind, BlockKind::Table | BlockKind::Metadata));
         let unread = &document.pages_without_text;
         read.blocks.retain(|it| is_picture || it.anchor.page.is_some_and(|page| unread.contains(&page)));
-        // A query may have skipped pages that have text.
+        // Counts only pages without text as unread: a query may have skipped pages that have text.
         read.pages_without_text.retain(|page| is_picture || unread.contains(page));
         merge_ocr(document, read);
     }
 }
 
-/// Returns whether a just-extracted document needs OCR in this mode.
+/// Returns whether a document that was just extracted needs OCR in this mode.
 pub(crate) fn needs_ocr(mode: OcrMode, kind: FileKind, document: &Document) -> bool {
     match (mode, kind) {
         (OcrMode::Never, _) => false,
@@ -53,7 +53,7 @@ pub(crate) fn needs_ocr(mode: OcrMode, kind: FileKind, document: &Document) -> b
     }
 }
 
-/// Inserts OCR text after the other text of its page. Returns a sentence for the catalog.
+/// Inserts OCR text after the other text of its page. Returns a note for the catalog with the number of pages.
 pub(crate) fn merge_ocr(document: &mut Document, read: Document) -> Option<String> {
     document.pages_without_text = read.pages_without_text;
     document.problems.extend(read.problems);
@@ -69,8 +69,8 @@ pub(crate) fn merge_ocr(document: &mut Document, read: Document) -> Option<Strin
     (!pages.is_empty()).then(|| format!("{} pages {READ_BY_OCR}", pages.len()))
 }
 
-/// Merges cached OCR text into a file that does not request OCR: pages with text do not count as unread. Returns a
-/// sentence for the catalog.
+/// Merges cached OCR text into the document of a file whose run does not request OCR. Pages with text do not count as
+/// unread. Returns a note for the catalog.
 pub(crate) fn merge_unrequested_ocr(document: &mut Document, kind: FileKind, known: OcrState) -> Option<String> {
     let (OcrState::Read(mut read) | OcrState::Partial(mut read)) = known else { return None };
     let unread = &document.pages_without_text;
@@ -78,16 +78,16 @@ pub(crate) fn merge_unrequested_ocr(document: &mut Document, kind: FileKind, kno
     merge_ocr(document, read)
 }
 
-/// The page of a block, 0 for text of the file as a whole.
+/// Returns the page of a block, or 0 for text of the file as a whole.
 fn page_of(block: &Block) -> u32 {
     block.anchor.page.unwrap_or(0)
 }
 
-/// Inserts each new block after the last block of its page or of an earlier page. Runs in one pass, because a book may
+/// Inserts each new block after the last block of its page or of an earlier page. Takes one pass, because a book may
 /// have as many new blocks as old ones.
 fn insert_by_page(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
     news.sort_by_key(page_of);
-    // The lowest page from each block on: blocks need not be in page order.
+    // For each block, the lowest page of that block and all later ones: blocks need not be in page order.
     let mut lowest: Vec<u32> = blocks.iter().map(page_of).collect();
     for at in (1..lowest.len()).rev() {
         lowest[at - 1] = lowest[at - 1].min(lowest[at]);
@@ -103,7 +103,7 @@ fn insert_by_page(blocks: Vec<Block>, mut news: Vec<Block>) -> Vec<Block> {
     merged
 }
 
-/// Returns the words of the document's own text, per page with OCR text.
+/// Returns the words of the document's own text (not OCR text), for each page that has OCR text.
 fn words_by_page(document: &Document, read: &[Block]) -> HashMap<Option<u32>, HashSet<String>> {
     let mut known: HashMap<_, _> = read.iter().map(|it| (it.anchor.page, HashSet::new())).collect();
     for block in document.blocks.iter().filter(|it| it.anchor.region.is_none()) {
@@ -114,7 +114,7 @@ fn words_by_page(document: &Document, read: &[Block]) -> HashMap<Option<u32>, Ha
     known
 }
 
-/// Returns whether at least four fifths of a block's words are on its page already.
+/// Returns whether an OCR block only repeats text of its page: at least four fifths of its words are known.
 fn is_repeated(known: &HashSet<String>, block: &Block) -> bool {
     let words: Vec<String> = block.text.split_whitespace().map(str::to_lowercase).collect();
     let repeated = words.iter().filter(|it| known.contains(*it)).count();

@@ -1,4 +1,4 @@
-//! OCR in the background.
+//! OCR of images and of PDF pages without text, in the background.
 //!
 //! ```text
 //!  pipeline ──> queue ──> file ──> slice ──> worker ──> evidence cache
@@ -9,8 +9,8 @@
 //!     └──────────────── merge: text into the document ─────────┘
 //! ```
 //!
-//! The evidence cache makes the loop durable: pages that were read survive a restart. `throttle` keeps the share of the CPU,
-//! `availability` waits for the models.
+//! The evidence cache makes the loop durable: pages that were read survive a restart. `throttle` keeps OCR within its
+//! CPU limit, `availability` waits for the models.
 
 pub(in crate::index) mod availability;
 pub(in crate::index) mod cached_text;

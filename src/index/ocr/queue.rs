@@ -1,8 +1,8 @@
-//! The queue of files to OCR.
+//! The queue of files that wait for OCR, and who requested it.
 //!
-//! [`OcrQueue`] holds the files to OCR and who requested each. Cancelling a job drops its requests; requests of the
-//! watcher stay, even for a file that a job read first. An entry leaves only when its text is indexed: failed files,
-//! and files that a failed job did not reach, stay queued.
+//! [`OcrQueue`] holds the files to OCR with their requesters: jobs, or the watcher. Cancelling a job drops its
+//! requests. Requests of the watcher stay, even for a file that a job read first. An entry leaves only when its text is
+//! indexed: failed files, and files that a failed job did not reach, stay queued.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use crate::index::ocr::throttle::Throttle;
 use crate::model::{FileId, OcrMode};
 
-/// Maximum queued files. The next job finds the files beyond it again.
+/// Maximum queued files. Further files are not queued; the next job finds them again.
 const MAX_QUEUED_FILES: usize = 100_000;
-/// Files to OCR, by requester (a job id, empty for the watcher) and file id. The flag is true for every page, false for
-/// only pages without text.
+/// Files to OCR, by requester (a job id, or empty for the watcher) and file id. The flag is true if OCR must read every
+/// page, false for only the pages without text.
 type Requests = BTreeMap<String, BTreeMap<FileId, bool>>;
 
 #[derive(Default)]
 struct QueueState {
     now: Requests,
-    /// Files that had a slice already. They continue when `now` is empty.
+    /// Files that had a time slice already. They continue when `now` is empty.
     later: Requests,
-    /// Files that the watcher saw change and that the pipeline has not read since.
+    /// Files that the watcher saw change and that the pipeline has not read since then.
     changed: BTreeSet<FileId>,
-    /// Files in progress, until their text is indexed.
+    /// Files taken from the queue whose OCR text is not indexed yet.
     in_progress: BTreeSet<FileId>,
 }
 
@@ -33,21 +33,21 @@ fn count(asked: &Requests) -> usize {
     asked.values().map(BTreeMap::len).sum()
 }
 
-/// The queue of files to OCR.
+/// The queue of files that wait for OCR.
 #[derive(Default)]
 pub(crate) struct OcrQueue {
-    /// OCR mode of the watcher's files.
+    /// OCR mode of the files that the watcher requests.
     mode: OcrMode,
     queued: Mutex<QueueState>,
-    /// Notified when a file is queued.
+    /// Notified when files may be waiting in the queue.
     pub(in crate::index) arrived: Notify,
-    /// CPU time still to be slept off.
+    /// Measures CPU time of OCR and sleeps accordingly.
     pub(in crate::index) throttle: Throttle,
-    /// Held while reading.
+    /// Held while a task reads files of the queue, because only one task may do so.
     reading: AsyncMutex<()>,
 }
 
-/// A file taken from the queue, with its requesters and whether each wants every page.
+/// A file taken from the queue. Each requester has a flag that tells whether it wants every page.
 #[derive(Debug, PartialEq)]
 pub(super) struct QueuedFile {
     pub(super) id: FileId,
@@ -61,32 +61,34 @@ impl QueuedFile {
 }
 
 impl OcrQueue {
-    /// Creates an empty queue. `mode` applies to the watcher's files.
+    /// Creates an empty queue. `mode` is the OCR mode of the files that the watcher requests.
     pub(crate) fn new(mode: OcrMode) -> OcrQueue {
         OcrQueue { mode, ..OcrQueue::default() }
     }
 
-    /// Records files that the watcher saw change. A job may read them first, and be cancelled before OCR.
+    /// Records files that the watcher saw change. Their requests must not be lost if a job reads them first and is then
+    /// cancelled before OCR.
     pub(crate) fn note_changed(&self, files: impl IntoIterator<Item = FileId>) {
         if self.mode == OcrMode::Never {
             return;
         }
         let seen = &mut self.waiting().changed;
         if seen.len() >= MAX_QUEUED_FILES {
-            // These files vanished before any run read them.
+            // So many recorded files remain only if they vanished before any run read them.
             seen.clear();
         }
         let room = MAX_QUEUED_FILES - seen.len();
         seen.extend(files.into_iter().take(room));
     }
 
-    /// Removes the watcher's record of a file that is being read, and returns whether there was one.
+    /// Removes the record that the watcher saw a file change, because a run now reads the file. Returns whether there
+    /// was one.
     pub(crate) fn take_changed(&self, id: FileId) -> bool {
         self.waiting().changed.remove(&id)
     }
 
-    /// Returns who requests OCR of a file that a job in this mode just read: the job, and the watcher if it saw the
-    /// file. Each requester has a flag for every page.
+    /// Returns the requesters of OCR for a file that a job in this mode has just read: the job, and the watcher if it
+    /// saw the file change. Each requester has a flag for every page.
     pub(crate) fn requesters(
         &self,
         (job, mode): (&str, OcrMode),
@@ -98,7 +100,7 @@ impl OcrQueue {
         both.filter(|it| wants(it.1)).map(|(by, mode)| (by, mode == OcrMode::Always)).collect()
     }
 
-    /// Queues a file for this job.
+    /// Queues a file for this requester: a job, or the watcher if the id is empty.
     pub(crate) fn push(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
         if count(&waiting.now) < MAX_QUEUED_FILES {
@@ -107,7 +109,7 @@ impl OcrQueue {
         }
     }
 
-    /// Queues a file behind all others, so that a long book does not block them.
+    /// Queues a file behind all others, so that a long book does not delay them.
     pub(crate) fn push_later(&self, job: &str, id: FileId, every_page: bool) {
         let waiting = &mut *self.waiting();
         if let Some(every) = waiting.now.get_mut(job).and_then(|it| it.get_mut(&id)) {
@@ -124,7 +126,7 @@ impl OcrQueue {
         asked.chain(&waiting.in_progress).collect::<BTreeSet<_>>().len() as u64
     }
 
-    /// Removes files from those in progress.
+    /// Removes these files from those in progress.
     pub(super) fn finish(&self, files: impl IntoIterator<Item = FileId>) {
         let at_hand = &mut self.waiting().in_progress;
         for it in files {
@@ -137,7 +139,7 @@ impl OcrQueue {
         self.waiting().in_progress.clear();
     }
 
-    /// Waits until no other task reads the queue, and lets none read until the guard is dropped.
+    /// Waits until no other task reads files of the queue, and lets none do so until the guard is dropped.
     pub(in crate::index) async fn lock_reading(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.reading.lock().await
     }
@@ -148,7 +150,7 @@ impl OcrQueue {
         waiting.now.values().chain(waiting.later.values()).any(|it| it.contains_key(&id))
     }
 
-    /// Takes the next file.
+    /// Takes the file with the lowest id from the queue and counts it as in progress.
     pub(super) fn pop(&self) -> Option<QueuedFile> {
         let waiting = &mut *self.waiting();
         if count(&waiting.now) == 0 {
@@ -161,18 +163,18 @@ impl OcrQueue {
         Some(QueuedFile { id, requesters: by })
     }
 
-    /// Queues a file again that was not read.
+    /// Puts a file back into the queue that was not read.
     pub(super) fn requeue(&self, wanted: QueuedFile) {
         wanted.requesters.iter().for_each(|(job, every_page)| self.push(job, wanted.id, *every_page));
     }
 
-    /// Queues a file again behind all others, after its OCR failed.
+    /// Puts a file back into the queue behind all others, after its OCR failed.
     pub(super) fn requeue_last(&self, wanted: QueuedFile) {
         wanted.requesters.iter().for_each(|(job, every_page)| self.push_later(job, wanted.id, *every_page));
     }
 
-    /// Ends a job. Cancelling it drops its requests. Otherwise its remaining files become the watcher's, because no
-    /// other event reports them.
+    /// Removes the requests of a job that has ended. If it was not cancelled, the watcher takes them over, because no
+    /// other event reports these files.
     pub(crate) fn end_job(&self, job: &str, is_cancelled: bool) {
         let (now, later) = {
             let waiting = &mut *self.waiting();
@@ -187,7 +189,7 @@ impl OcrQueue {
         }
     }
 
-    /// Drops the requests of this job only.
+    /// Drops the requests of this job. Requests of others for the same files stay.
     pub(super) fn drop_job(&self, job: &str) {
         let waiting = &mut *self.waiting();
         waiting.now.remove(job);

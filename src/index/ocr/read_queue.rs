@@ -1,4 +1,4 @@
-//! Reads the text in images beside the pipeline, one file of the queue at a time.
+//! Runs OCR on the queued files, one after the other, beside the pipeline, and has the text indexed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::index::state::IndexState;
 use crate::machine;
 use crate::model::{FileId, OcrMode, Phase};
 
-/// Files read from the catalog at a time.
+/// File records read from the catalog at a time.
 const PAGE: usize = 1_000;
-/// Files whose OCR text is indexed together, unless that takes too long.
+/// Maximum files whose OCR text is indexed together.
 const BATCH_FILES: usize = 32;
-/// The longest that OCR text waits for a full batch.
+/// Maximum time that OCR text waits until the batch is full.
 const MAX_BATCH_DELAY: Duration = Duration::from_secs(5);
 /// Key of the problem that OCR failed, or that its text could not be indexed.
 const OCR_KEY: &str = "pictures";
-/// Interval of the check for idle workers.
+/// Interval between checks for idle OCR workers.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(60) };
 
-/// Queues the files of a job: those below these folders with unread images.
+/// Queues the files with unread images below these folders, for a job.
 pub(crate) async fn enqueue_folders(inner: &IndexState, job: &str, folders: &[PathBuf], mode: OcrMode) -> Result<()> {
     let every = mode == OcrMode::Always;
     for folder in folders {
@@ -46,7 +46,7 @@ pub(crate) async fn enqueue_folders(inner: &IndexState, job: &str, folders: &[Pa
     Ok(())
 }
 
-/// Reads what the watcher queues and what jobs left, for the life of the daemon. Failures are retried.
+/// Runs OCR on the files that the watcher queues and that ended jobs left, until the daemon ends. Retries failures.
 pub(crate) async fn ocr_loop(inner: Arc<IndexState>) {
     let mut again = None;
     while inner.wait_for_wake(&inner.ocr_queue.arrived, again).await {
@@ -57,8 +57,8 @@ pub(crate) async fn ocr_loop(inner: Arc<IndexState>) {
     }
 }
 
-/// Ends idle workers, for the life of the daemon. A separate task, because the reader may wait through a pause with
-/// hundreds of MiB of models in memory.
+/// Ends idle OCR workers, until the daemon ends. Runs in its own task, because the task that reads the queue may wait
+/// through a pause while workers keep hundreds of MiB of models in memory.
 pub(crate) async fn end_idle_workers_loop(inner: Arc<IndexState>) {
     let mut ticks = tokio::time::interval(TICK);
     while inner.shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -66,7 +66,8 @@ pub(crate) async fn end_idle_workers_loop(inner: Arc<IndexState>) {
     }
 }
 
-/// Reads everything queued and indexes the text as it comes. On cancellation, requests of this job alone are dropped.
+/// Runs OCR on all queued files and indexes the text in batches. After cancellation, drops the requests of this job
+/// only.
 pub(crate) async fn read_queue(
     inner: &Arc<IndexState>,
     mode: OcrMode,
@@ -79,7 +80,8 @@ pub(crate) async fn read_queue(
     let outcome = read_exclusively(inner, mode, progress, cancel).await;
     if cancel.is_cancelled() {
         inner.ocr_queue.drop_job(&progress.job_id());
-        // No other event reports the files of other requesters, or the text not yet indexed.
+        // Wakes the tasks that serve the other requesters and index the remaining text, because no other event reports
+        // them.
         inner.ocr_queue.arrived.notify_one();
         inner.runs.changed.notify_one();
     }
@@ -94,7 +96,7 @@ async fn read_exclusively(
 ) -> Result<()> {
     let Some(_lane) = cancel.run_until_cancelled(inner.ocr_queue.lock_reading()).await else { return Ok(()) };
     if availability::failed_to_load(inner) && !progress.job_id().is_empty() {
-        // A user waits, who may have repaired the models just now.
+        // Tries to load the models for a job, because its user may have just repaired them.
         availability::try_load(inner).await;
     }
     let Some(tools) = availability::installed_tools(inner).filter(|_| !availability::failed_to_load(inner)) else {
@@ -103,17 +105,18 @@ async fn read_exclusively(
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
     let outcome = requeue_early(inner, early).await.and(outcome);
-    // The remaining files are queued after every kind of end.
+    // Whatever the outcome, all files that were not read are back in the queue.
     inner.ocr_queue.finish_all();
     outcome
 }
 
-/// Requeues files that were not in the index yet. The run that indexes them wakes the queue, unless it already ended.
+/// Puts back the files that are not indexed yet. The run that indexes them wakes the queue; if it has already ended,
+/// the queue is woken here.
 async fn requeue_early(inner: &IndexState, early: Vec<QueuedFile>) -> Result<()> {
     let (catalog, ids): (Catalog, Vec<FileId>) = (inner.catalog.clone(), early.iter().map(|it| it.id).collect());
     let count = ids.len();
     for QueuedFile { id, requesters: by } in early {
-        // Requests of an ended job become the watcher's.
+        // The watcher takes over the requests of a job that has ended.
         let heir = |(job, every): (String, bool)| match still_waits(inner, &job) {
             true => Some((job, every)),
             false => (inner.config.ocr != OcrMode::Never).then(|| (String::new(), every)),
@@ -127,7 +130,7 @@ async fn requeue_early(inner: &IndexState, early: Vec<QueuedFile>) -> Result<()>
     Ok(())
 }
 
-/// Reads the queue. Files that are not in the index yet go to `early`.
+/// Runs OCR on the queued files. Files that are not in the index yet are moved to `early`.
 async fn read_waiting(
     inner: &Arc<IndexState>,
     mode: OcrMode,
@@ -148,14 +151,16 @@ async fn read_waiting(
         let looked = match read.await {
             Some(Ok(looked)) if looked.unloaded.is_none() => looked,
             Some(Err(error)) => {
-                // Neither this file nor the text read before it may wait for the next walk.
+                // Keeps this file in the queue and indexes the text read so far, so that neither waits for the next
+                // walk.
                 inner.ocr_queue.requeue_last(wanted);
                 index_text(inner, &run, ready).await?;
                 return Err(error);
             }
             not_read => {
                 inner.ocr_queue.requeue(wanted);
-                // Every other file would fail alike: all stay queued until the models load.
+                // Stops if the models cannot be loaded, because every other file would fail too. All files stay queued
+                // until they load.
                 if let Some(why) = not_read.and_then(Result::ok).and_then(|it| it.unloaded) {
                     availability::note_load_failure(inner, tools, &why);
                 }
@@ -185,13 +190,13 @@ async fn read_waiting(
     index_text(inner, &run, ready).await
 }
 
-/// Returns whether a requester still waits: a job may have been cancelled during OCR; the watcher always waits.
+/// Returns whether a requester still wants OCR. A job may have been cancelled meanwhile; the watcher always wants it.
 fn still_waits(inner: &IndexState, job: &str) -> bool {
     job.is_empty() || inner.jobs.is_wanted(job)
 }
 
-/// Makes these files pending and runs the pipeline, which finds their text in the cache. After cancellation, the files
-/// stay queued for other requesters.
+/// Makes these files pending and runs the pipeline, which finds their OCR text in the cache. After cancellation, the
+/// files stay queued for the other requesters.
 async fn index_text(inner: &Arc<IndexState>, run: &Run, ready: Vec<QueuedFile>) -> Result<()> {
     let files: Vec<FileId> = ready.iter().map(|it| it.id).collect();
     let outcome = requeue_and_run(inner, run, ready).await;
@@ -210,11 +215,11 @@ async fn requeue_and_run(inner: &Arc<IndexState>, run: &Run, ready: Vec<QueuedFi
     let _engine = inner.runs.lock_engine().await;
     let (catalog, files) = (inner.catalog.clone(), ready.iter().map(|it| it.id).collect());
     if let Err(error) = blocking(move || catalog.requeue(&RequeueScope::Ids(files))).await {
-        // Their text is only in the cache, and no index refers to it.
+        // Keeps the files in the queue, because their text is only in the cache and would never be indexed.
         ready.into_iter().for_each(|it| inner.ocr_queue.requeue(it));
         return Err(error);
     }
-    // No other event reports the pending files.
+    // Wakes the run over pending files if this one fails, because no other event reports them.
     inner.run_pending(run).await.inspect_err(|_| inner.runs.changed.notify_one())?;
     inner.maintain_if_due().await;
     Ok(())

@@ -1,25 +1,26 @@
-//! CPU throttle of OCR. A worker call uses several processors for seconds; sleeping after it keeps OCR within its CPU
-//! share.
+//! CPU throttle of OCR. One worker call uses several processors for seconds; a sleep after the call keeps OCR within
+//! its CPU limit.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::machine::Budget;
 
-/// Work accounted per sleep. Short, because queries may begin or end meanwhile and change the share.
+/// Maximum work that one sleep accounts for. Short, because queries may begin or end meanwhile and change the CPU
+/// limit.
 const MAX_STEP: Duration = Duration::from_millis(100);
 
-/// Work time not yet slept off.
+/// CPU time of OCR for which the throttle has not slept yet.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle(Mutex<Duration>);
 
 impl Throttle {
-    /// Adds this much processor time.
+    /// Adds the CPU time of a worker call.
     pub(in crate::index) fn add_work(&self, worked: Duration) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += worked;
     }
 
-    /// Sleeps until all work is accounted for. A cancelled call leaves the rest to the next one.
+    /// Sleeps until all work is accounted for. If the call is cancelled, the next call sleeps for the remaining work.
     pub(in crate::index) async fn sleep_off(&self, budget: &Budget) {
         while let Some(part) = self.take_step() {
             tokio::time::sleep(budget.spend_background(part)).await;

@@ -1,7 +1,7 @@
-//! One OCR slice of a file: repeated worker calls until no page is left or the slice is over.
+//! One time slice of OCR on a file: repeated worker calls until no page is left or the slice is over.
 //!
 //! A slice is bounded because a book takes an hour. Other work gets the processors between two calls, and a pause ends
-//! the slice. The pages read so far are kept with the list of pages left, and the next slice continues there.
+//! the slice. The pages read so far are kept with the list of pages left, so that the next slice continues there.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,29 +16,30 @@ use crate::index::pause::PauseGate;
 use crate::model::{ContentHash, Document, ExtractFailure, FileRecord, MAX_BLOCKS, Reason};
 use crate::{files, machine};
 
-/// The OCR skill.
+/// Name of the skill that the workers run for OCR.
 pub(in crate::index) const OCR_SKILL: &str = "ocr_image";
-/// The longest that one worker call takes. A document of many pages takes many calls.
+/// Maximum time of one worker call. A document of many pages takes many calls.
 const CALL_TIMEOUT_SECONDS: u32 = 60;
-/// Seconds after which a call begins no further page, so that other work gets the processors and a pause may begin.
+/// A call begins no further page after this many seconds, so that other work gets the processors and a pause can begin.
 const YIELD_AFTER_SECONDS: u32 = 4;
-/// The longest that a slice takes, however small its CPU share: its text is searchable only after it ends.
+/// Maximum time of a slice, however low the CPU limit is: its text is searchable only after the slice ends.
 const MAX_SLICE_TIME: Duration = Duration::from_secs(600);
-/// Maximum calls per slice.
+/// Maximum worker calls per slice.
 const MAX_CALLS_PER_SLICE: usize = 100;
-/// Pages requested per call, once the pages left are known: the worker opens all of them before it reads the first.
+/// Pages requested per worker call, once the pages left are known: a worker opens all of them before it reads the
+/// first.
 const PAGES_PER_CALL: usize = 16;
-/// Maximum OCR text per file, the same as for extracted text.
+/// Maximum bytes of OCR text per file, as for extracted text. OCR of the file ends at the limit.
 const MAX_TEXT_BYTES: usize = 10 << 20;
 
-/// The OCR worker pool with its throttle and pause.
+/// The pool of OCR workers, the throttle of their CPU time, and the gate that a pause closes.
 pub(in crate::index) struct OcrWorkers<'a> {
     pub(in crate::index) pool: &'a WorkerPool,
     pub(in crate::index) pace: &'a Throttle,
     pub(in crate::index) gate: &'a PauseGate,
 }
 
-/// Measures the work time of a call, without the wait for a worker.
+/// Measures how long a worker works on a call, without the wait for a free worker.
 #[derive(Default)]
 struct CallTimer(OnceLock<Instant>);
 
@@ -59,8 +60,8 @@ impl ReadObserver for CallTimer {
     }
 }
 
-/// Runs a slice on a file with this content. Returns `None` if the content differs before or after: the text then
-/// matches no complete content, and the write itself requeues the file.
+/// Runs a time slice on a file with this content. Returns `None` if the file has other content before or after the
+/// slice: the text then belongs to no complete content, and the write itself requeues the file.
 pub(in crate::index) async fn run_slice(
     reader: &OcrWorkers<'_>,
     record: &FileRecord,
@@ -83,7 +84,7 @@ pub(in crate::index) async fn run_slice(
     Ok((before.is_unchanged(record).await? == Some(true)).then_some(turn))
 }
 
-/// Opens the file if it still has this content. The watcher requeues it otherwise.
+/// Opens the file if it still has this content. If it does not, the watcher requeues it.
 async fn open_if_unchanged(record: &FileRecord, hash: ContentHash) -> Result<Option<(File, StatBefore)>> {
     let (root, path) = (record.root.clone(), record.found.path.clone());
     let opened = blocking_at_file(record, move || {
@@ -94,16 +95,16 @@ async fn open_if_unchanged(record: &FileRecord, hash: ContentHash) -> Result<Opt
     Ok(opened.await?.flatten())
 }
 
-/// State of a file after a slice.
+/// OCR result of a file after a time slice.
 #[derive(Debug)]
 pub(in crate::index) struct OcrSlice {
     pub(in crate::index) read: Document,
-    /// The slice read at least one page, even if it was empty.
+    /// Whether the slice processed at least one page; the page may be empty.
     pub(in crate::index) progressed: bool,
     pub(in crate::index) failure: Option<ExtractFailure>,
 }
 
-/// Calls the worker until no page is left, the slice is over, or a pause begins.
+/// Calls the OCR worker until no page is left, the slice is over, or a pause begins.
 async fn call_worker(
     &OcrWorkers { pool, pace, gate }: &OcrWorkers<'_>,
     (file, name): (&File, &str),
@@ -132,7 +133,7 @@ async fn call_worker(
     }
 }
 
-/// Runs a slice on the pages left of a document, or on all pages if none was read yet.
+/// Runs a time slice on the pages that are left, or on all pages if none was read yet.
 async fn run_calls<W, G>(begun: Document, call: impl Fn(Option<Vec<u32>>) -> W, goes_on: impl Fn() -> G) -> OcrSlice
 where
     W: Future<Output = Result<Document, ExtractFailure>>,
@@ -141,7 +142,7 @@ where
     let mut turn = OcrSlice { read: begun, progressed: false, failure: None };
     let since = Instant::now();
     for number in 0..MAX_CALLS_PER_SLICE {
-        // The caller already waited for the pause before the first call.
+        // The first call needs no check for a pause, because the caller has waited for its end.
         if number > 0 && (since.elapsed() > MAX_SLICE_TIME || !goes_on().await) {
             break;
         }
@@ -169,7 +170,7 @@ where
     turn
 }
 
-/// Appends the result of a call. `rest` are the pages that the call did not request.
+/// Appends the result of a worker call. `rest` are the pages left that the call did not request.
 fn append_pages(read: &mut Document, part: Document, rest: &[u32]) {
     let before = std::mem::take(read);
     *read = Document { blocks: before.blocks, problems: before.problems, title: before.title.or(part.title), ..part };
@@ -253,7 +254,7 @@ pub(in crate::index) mod tests {
         };
         let turn = run_calls(Document::default(), call, || std::future::ready(calls.get() < 2)).await;
         assert_eq!((turn.read.blocks.len(), turn.progressed, is_partial(&turn.read)), (2, true, true));
-        // It continues after the last page, and makes one call even when a pause begins.
+        // The next slice continues after the last page read, and makes one call even if a pause begins.
         let turn = run_calls(turn.read, call, || std::future::ready(false)).await;
         assert_eq!((turn.read.blocks.len(), calls.get()), (3, 3));
     }

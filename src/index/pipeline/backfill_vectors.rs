@@ -1,8 +1,8 @@
-//! Second pass over new files: embeds the files that are indexed by keywords only.
+//! Second pass over a large batch of new files: embeds the files that are indexed by keywords only.
 //!
-//! Extraction is much faster than embedding. A large batch of new files is therefore read first and searchable by
-//! keywords at once. Then its chunks come back from the store, recent and small files first. They go through the
-//! embedder and replace the rows without vectors.
+//! Extraction is much faster than embedding. A large batch of new files is therefore extracted first, and is searchable
+//! by keywords at once. Then its chunks are read back from the store, those of recent and small files first. They go
+//! through the embedder and replace the rows without vectors.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,26 +18,26 @@ use crate::index::pipeline::read::{FileFacts, ReadFile, ReadOutcome, TextBudget}
 use crate::index::pipeline::urgent_queue::MAX_FILES_PER_CHANGE;
 use crate::model::{Chunk, Contents, FileId, FileRecord, FileState};
 
-/// Pending files from which the keyword pass runs first. Fewer are embedded in seconds, and would only be written
-/// twice.
+/// With at least this many pending files, a first pass indexes them by keywords only. Fewer files are embedded in
+/// seconds, and two passes would only write them twice.
 const TWO_PASS_MIN_FILES: u64 = 400;
 
-/// Bytes of pending files from which the keyword pass runs first, regardless of their number: about a minute of embedding
-/// for text.
+/// With at least this many bytes of pending files, a first pass indexes them by keywords only, regardless of their
+/// number. Embedding this much text takes about a minute.
 const TWO_PASS_MIN_BYTES: u64 = 8 << 20;
 
-/// Files modified this recently get their vectors before all others.
+/// Files modified within this time get their vectors before all others.
 const RECENT_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Files with chunks read together: one query of the table takes as long for one file as for a thousand. Also the
-/// number of files in progress when unsearchable files arrive.
+/// Maximum files whose chunks are read from the store together: one query of the table takes as long for one file as
+/// for a thousand. Also the number of files in progress when new files arrive, which go first.
 pub(crate) const BACKFILL_BATCH_FILES: usize = 1_024;
 
-/// Maximum chunks read together, unless one file has more.
+/// Maximum chunks read from the store together, unless one file has more.
 const MAX_CHUNKS_PER_READ: u32 = 1_000;
 
 impl Pipeline {
-    /// Returns the first pass for the pending files.
+    /// Returns which pass a run makes first: keywords only if there are many pending files, else keywords and vectors.
     pub(crate) async fn first_pass(&self, run: &Run) -> Result<Pass> {
         if !self.table.allows_missing_vectors() {
             return Ok(Pass::Whole);
@@ -51,7 +51,7 @@ impl Pipeline {
         Ok(if is_much { Pass::Words } else { Pass::Whole })
     }
 
-    /// Counts the unread files that neither an urgent run takes nor this run skips, up to `most` + 1.
+    /// Counts the pending files that neither an urgent run takes nor this run skips, up to `most` + 1.
     pub(crate) async fn count_unread(&self, run: &Run, most: usize) -> Result<usize> {
         let (catalog, urgent) = (self.catalog.clone(), self.runs.urgent.clone());
         let looked_at = most + MAX_FILES_PER_CHANGE + run.deferral.max_skipped();
@@ -62,8 +62,9 @@ impl Pipeline {
     }
 }
 
-/// First stage: sends files without vectors. Stops when more than the `left` unreadable files are unread, because new
-/// files go first. Files that lose their vectors again, or are skipped, wait for the caller's next round.
+/// First stage of the second pass: sends files without vectors. Stops when more than `left` files (those unread when
+/// the pass began) are unread, because new files go first. Files that lose their vectors again, or are skipped, wait
+/// for the caller's next round.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let recent = SystemTime::now().checked_sub(RECENT_AGE).and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     let recent_ns = recent.map_or(0, |it| it.as_nanos() as i64);
@@ -88,7 +89,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, left: usize, to_read: m
     Ok(())
 }
 
-/// Second stage: reads their chunks from the store.
+/// Second stage of the second pass: reads the chunks of these files from the store.
 pub(crate) async fn read(
     pipeline: &Pipeline,
     run: &Run,
@@ -110,7 +111,7 @@ pub(crate) async fn read(
     Ok(())
 }
 
-/// Splits a group so that no part has too many chunks to read at once.
+/// Splits a group of files so that no part has too many chunks to read at once.
 fn split_by_chunks(group: Vec<FileRecord>) -> Vec<Vec<FileRecord>> {
     let mut parts: Vec<Vec<FileRecord>> = Vec::new();
     let mut chunks = u32::MAX;
@@ -141,14 +142,14 @@ async fn read_part(
     for record in part {
         let (mut chunks, hash) = (chunks.remove(&record.id).unwrap_or_default(), record.hash);
         chunks.sort_by_key(|it| it.ordinal);
-        // It changed or got evidence since: the next round takes it.
+        // Skips a file that changed or got skill results since it was indexed: the next round takes it.
         let Some(hash) = hash.filter(|_| !chunks.is_empty() && chunks.len() == record.chunks as usize) else {
             run.progress.remove_expected(1);
             continue;
         };
         let (kind, media_type, detail) = (record.kind, record.media_type.clone(), record.detail.clone());
         let permit = Some(budget.reserve(&chunks).await);
-        // Marking vectors does not change the contents in the catalog.
+        // Left empty, because this pass does not change the contents recorded in the catalog.
         let facts = FileFacts { hash, kind, media_type, detail, contents: Contents::default() };
         let outcome = ReadOutcome::Chunks(facts, chunks);
         read.push(ReadFile { record, outcome, permit });

@@ -1,4 +1,4 @@
-//! Last stage: commits many files at once, then marks them in the catalog.
+//! Last stage: commits many files to the store at once, then marks them in the catalog.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,17 +17,18 @@ use crate::index::roots::scan;
 use crate::machine;
 use crate::model::{Contents, FileChunks, FileId, FileRecord, FileState, Reason};
 
-/// Chunks per commit. Every commit adds a version and a fragment to the table; many small fragments slow it down.
+/// A batch is committed when it has this many chunks. Every commit adds a version and a fragment to the table, and many
+/// small fragments slow it down.
 const COMMIT_CHUNKS: usize = 2_000;
-/// The longest that a finished file waits for its commit while others arrive. A commit waits for the disk, and so does
-/// every query that reads at that moment. At one commit every five seconds, that is more than one query in twenty.
+/// Maximum time that a finished file waits for its commit while others arrive. A commit waits for the disk, and so does
+/// every query that reads at that moment. With a commit every five seconds, more than one query in twenty would wait.
 const MAX_COMMIT_DELAY: Duration = Duration::from_secs(10);
-/// An idle gap in the input. It ends the batch of an urgent run, so that a saved file is searchable at once. A job has
-/// gaps whenever the model is slow, and would make many small commits. Its batch ends only when nothing else is in
-/// progress.
+/// If no file arrives for this long, the batch of an urgent run is committed, so that a saved file is searchable at
+/// once. A job has such gaps whenever the model is slow, and would make many small commits, so its batch is committed
+/// only when nothing else is in progress.
 const IDLE_GAP: Duration = Duration::from_millis(150);
 
-/// Collects files, commits them in batches and marks them.
+/// Collects embedded files, commits them in batches and marks them in the catalog.
 pub(crate) async fn commit_batches(
     pipeline: &Pipeline,
     run: &Run,
@@ -43,12 +44,13 @@ pub(crate) async fn commit_batches(
             Ok(None) => return commit(batch, pipeline, run).await,
             Err(_elapsed) => true,
         };
-        // The feed waits for these files, or will once all are sent.
+        // Whether the batch holds all files in progress: the feed waits, or will wait, for these to be marked.
         let is_all = !run.urgent && batch.files.len() as u64 >= run.progress.in_progress();
         if batch.is_due() || is_all || (run.urgent && paused) {
             let begun = Instant::now();
             commit(std::mem::take(&mut batch), pipeline, run).await?;
-            // A commit mostly waits for the disk. No CPU share is charged for it, or just-saved files would wait.
+            // With a CPU limit, does not rest after a commit: it mostly waited for the disk, and a rest would delay
+            // just-saved files.
             if !run.urgent && !machine::budget().is_limited() {
                 run.rest(machine::budget().spend_background(begun.elapsed())).await;
             }
@@ -56,14 +58,15 @@ pub(crate) async fn commit_batches(
     }
 }
 
-/// Commits in a separate task: if another stage fails, this future is dropped, but the commit completes.
+/// Commits in a separate task, so that a started commit completes even if another stage fails and this future is
+/// dropped.
 async fn commit(batch: Batch, pipeline: &Pipeline, run: &Run) -> Result<()> {
     let (pipeline, run) = (pipeline.clone(), run.clone());
     let task = tokio::spawn(async move { batch.commit(&pipeline, &run).await });
     task.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit panicked: {error}"))))
 }
 
-/// Files committed to the store and the catalog together.
+/// A batch of files that is committed to the store and the catalog together.
 #[derive(Default)]
 struct Batch {
     files: Vec<EmbeddedFile>,
@@ -88,7 +91,8 @@ impl Batch {
         self.chunks >= COMMIT_CHUNKS || self.time_left().is_zero()
     }
 
-    /// Writes the store first and the catalog second: a crash in between repeats work, but never marks a missing file.
+    /// Writes the store first and the catalog second. A crash in between repeats work, but never marks a file that is
+    /// not stored.
     async fn commit(self, pipeline: &Pipeline, run: &Run) -> Result<()> {
         if self.files.is_empty() {
             return Ok(());
@@ -97,11 +101,12 @@ impl Batch {
         let files = self.files.len() as u64;
         let (wanted, awaiting) = retain_current(self.files, run.pass, pipeline).await?;
         let mut parts = CommitParts { awaiting, ..CommitParts::default() };
-        // The permits are held until everything is on disk.
+        // Keeps the permits of the text budget until all files are on disk.
         let _permits: Vec<_> = wanted.into_iter().filter_map(|it| parts.push(it)).collect();
         let emptied: Vec<FileId> = parts.reasons.iter().map(|(it, _)| it.file.id).collect();
         let copied = parts.copies.iter().map(|(_, mark)| mark.file.id);
-        // An earlier commit may have stored rows without marking the file.
+        // Also checks the table, because an earlier commit may have stored rows without marking the file in the
+        // catalog.
         parts.is_withdrawn |= parts.any_denied(|it| pipeline.table.has_file(it));
         let replaced: Vec<FileId> = parts.files.iter().map(|it| it.file_id).chain(copied).collect();
         pipeline.table.replace(std::mem::take(&mut parts.files)).await?;
@@ -117,7 +122,7 @@ impl Batch {
             }
         }
         drop(committing);
-        // Updating indexes needs disk space: under the reserve, or in a pause, it waits.
+        // Updates the indexes unless disk space is below the reserve or indexing is paused.
         if pipeline.disk_space.check().is_ok() && pipeline.pause.pause().is_none() {
             pipeline.table.catch_up().await;
         }
@@ -125,9 +130,9 @@ impl Batch {
     }
 }
 
-/// Keeps the files that are still as they were read. A changed or deleted file, or one that an urgent run indexed
-/// first, is dropped: committing it would overwrite newer data. Also returns how many chunks of each copied file still
-/// lack vectors. Only commits change that number, and the caller holds the commit lock.
+/// Keeps the files that have not changed since they were read. A changed or deleted file, or one that an urgent run
+/// indexed first, is dropped: committing it would overwrite newer data. Also returns, for each file that is copied, how
+/// many of its chunks lack vectors. Only commits change that number, and the caller holds the commit lock.
 async fn retain_current(
     files: Vec<EmbeddedFile>,
     pass: Pass,
@@ -161,11 +166,12 @@ async fn retain_current(
     .await
 }
 
-/// Everything that makes a file pending again resets its attempts, even a change that keeps size and time.
+/// Returns whether a file is still in the state in which it was read. Everything that makes a file pending again resets
+/// its attempts, so `tries` also shows a change that keeps size and time.
 fn is_unchanged(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
     let state = match pass {
         Pass::Whole | Pass::Words => present.state == FileState::Pending && present.tries > 0,
-        // Evidence may have been added to it.
+        // The number of chunks changes when skill results are added to the file.
         Pass::Vectors => {
             present.state == FileState::Indexed && (present.hash, present.chunks) == (read.hash, read.chunks)
         }
@@ -173,13 +179,13 @@ fn is_unchanged(pass: Pass, read: &FileRecord, present: &FileRecord) -> bool {
     state && present.found.size == read.found.size && present.found.modified_ns == read.found.modified_ns
 }
 
-/// Returns whether the result still matches the file's path and the file that it copies.
+/// Returns whether the result still fits the file's current path and, for a copy, the file that is copied.
 fn is_still_valid(pass: Pass, file: &EmbeddedFile, present: &FileRecord, now: &HashMap<FileId, FileRecord>) -> bool {
     let read = &file.record;
     let moved = present.found.path != read.found.path || present.root != read.root;
     match &file.outcome {
         _ if pass != Pass::Vectors && !FileStamp::new(read).matches(present) => false,
-        // It may have moved away from the path where it was opened.
+        // The file may have moved away from the path where it could not be opened.
         CommitAction::Without(..) => !moved,
         CommitAction::SameAs(facts, from) => {
             let is_same = |it: &FileRecord| it.state == FileState::Indexed && it.hash == Some(facts.hash);
@@ -189,23 +195,23 @@ fn is_still_valid(pass: Pass, file: &EmbeddedFile, present: &FileRecord, now: &H
     }
 }
 
-/// A batch sorted by commit action.
+/// The files of a batch, sorted by commit action.
 #[derive(Default)]
 struct CommitParts {
     files: Vec<FileChunks>,
     copies: Vec<(FileId, IndexedMark)>,
-    /// Chunks without vectors, by the file that is copied.
+    /// Number of chunks without vectors, by id of the file that is copied.
     awaiting: HashMap<FileId, u32>,
     marks: Vec<IndexedMark>,
-    /// Each with the number of chunks known before.
+    /// Files that are marked with a reason, each with the number of chunks that the catalog has for the file.
     reasons: Vec<(ReasonMark, u32)>,
-    /// Paths at which the files in `reasons` were opened.
+    /// Paths, relative to the root, at which the files in `reasons` were opened.
     places: Vec<(FileId, PathBuf)>,
-    /// Paths at which the other files were read.
+    /// Absolute paths at which all other files were read.
     read: HashMap<FileId, PathBuf>,
     /// Whether a file that was indexed before may no longer be read.
     is_withdrawn: bool,
-    /// Names of failed files, for the progress.
+    /// Path and reason of each failed file, for the progress of the job.
     failures: Vec<String>,
     chunks: usize,
 }
@@ -246,7 +252,7 @@ impl CommitParts {
         for ((from, mark), chunks) in copies.into_iter().zip(counts) {
             let awaiting = self.awaiting.get(&from).copied().unwrap_or(0);
             match u32::try_from(chunks).unwrap_or(u32::MAX) {
-                // The store lost the original: both files are read again.
+                // The store has no chunks of the original: both files are indexed again.
                 0 => lost.extend([from, mark.file.id]),
                 chunks => self.marks.push(IndexedMark { chunks, awaiting, ..mark }),
             }
@@ -255,12 +261,12 @@ impl CommitParts {
         blocking(move || catalog.requeue(&RequeueScope::Ids(lost)).map(drop)).await
     }
 
-    /// Returns whether `of` holds for a file that may not be read.
+    /// Returns whether `of` is true for any file that may not be read.
     fn any_denied(&self, of: impl Fn(FileId) -> bool) -> bool {
         self.reasons.iter().any(|(it, _)| it.reason == Reason::PermissionDenied && of(it.file.id))
     }
 
-    /// Marks the files in the catalog, and removes stored rows of files that changed or vanished meanwhile.
+    /// Marks the files in the catalog, and deletes the stored rows of files that were deleted or excluded meanwhile.
     async fn mark(self, pass: Pass, pipeline: &Pipeline, replaced: &[FileId]) -> Result<()> {
         let catalog = pipeline.catalog.clone();
         let (marks, reasons, places, read) = (self.marks, self.reasons, self.places, self.read);
@@ -278,7 +284,7 @@ impl CommitParts {
                     requeue_moved(&catalog, &places)?;
                     Ok(marked + catalog.mark_indexed(&marks)?)
                 }
-                // The file may already be pending again, and stays so.
+                // A file that has become pending again stays pending.
                 Pass::Vectors => Ok(catalog.mark_refused(&reasons)? + catalog.mark_vectors(&marks)?),
             }
         })
@@ -301,27 +307,27 @@ impl CommitParts {
     }
 }
 
-/// Requeues files that could not be marked, without their attempt. Files that another task changed first are skipped.
+/// Requeues files that could not be marked, and takes back their attempt. Skips files that another task changed first.
 fn requeue_unmarked(catalog: &Catalog, ids: &[FileId]) -> Result<()> {
     let mut left = catalog.records(ids)?;
     left.retain(|it| it.state == FileState::Pending && it.tries > 0);
     catalog.requeue(&RequeueScope::Ids(left.iter().map(|it| it.id).collect())).map(drop)
 }
 
-/// Returns the just-stored files that must leave the store again. They were deleted meanwhile (their tombstones may be
-/// processed already), or a walk excluded them.
+/// Returns the files that were just stored and must leave the store again, because they were deleted meanwhile (their
+/// tombstones may be processed already) or a walk excluded them.
 pub(in crate::index) fn stale_files(catalog: &Catalog, mut stored: Vec<FileId>) -> Result<Vec<FileId>> {
     let known: HashMap<FileId, FileState> = catalog.records(&stored)?.iter().map(|it| (it.id, it.state)).collect();
     stored.retain(|it| !matches!(known.get(it), Some(FileState::Pending | FileState::Indexed)));
     if stored.iter().any(|it| known.contains_key(it)) {
-        // Before the rows are deleted, so that a crash cannot lose the purge.
+        // Requests the purge before the rows are deleted, so that a crash cannot lose it.
         purge::request(catalog)?;
     }
     Ok(stored)
 }
 
-/// Requeues files that the catalog moved while they were being marked: they may have left the path where they were
-/// opened.
+/// Requeues files whose path changed in the catalog while they were being marked: they may have left the path where
+/// they were opened.
 fn requeue_moved(catalog: &Catalog, places: &[(FileId, PathBuf)]) -> Result<()> {
     let ids: Vec<FileId> = places.iter().map(|it| it.0).collect();
     let places: HashMap<FileId, &PathBuf> = places.iter().map(|(id, path)| (*id, path)).collect();

@@ -1,4 +1,4 @@
-//! What the stages of the pipeline work with: their dependencies, and one run with its options and its state.
+//! What the stages of the pipeline share: their dependencies, and the options and state of one run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +19,10 @@ use crate::index::tables::TableWriter;
 use crate::machine;
 use crate::model::{FileRecord, IndexRequest, OcrMode, RootId};
 
-/// Files in progress per worker: while the worker reads one, others are opened, looked up and chunked.
+/// Files in progress per worker: while the worker extracts one, others are opened, looked up and chunked.
 const FILES_PER_WORKER: usize = 3;
 
-/// Dependencies of the stages. Cheap to clone.
+/// The dependencies of the stages. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     pub(crate) catalog: Catalog,
@@ -33,17 +33,17 @@ pub(crate) struct Pipeline {
     pub(crate) runs: Arc<RunControl>,
     /// Checks free disk space.
     pub(crate) disk_space: Arc<DiskSpace>,
-    /// Pauses reading.
+    /// Makes reading and embedding wait during a pause.
     pub(crate) pause: Arc<PauseGate>,
     pub(crate) ocr_queue: Arc<OcrQueue>,
-    /// Totals of runs without a job.
+    /// Files and chunks indexed by runs without a job.
     pub(crate) unattended: Arc<UnattendedTotals>,
-    /// Files read concurrently.
+    /// Maximum files read concurrently.
     pub(crate) readers: usize,
 }
 
 impl IndexState {
-    /// Returns the stages with the current table.
+    /// Returns the dependencies of the stages, with a writer to the current table.
     pub(crate) fn pipeline(&self) -> Pipeline {
         Pipeline {
             catalog: self.catalog.clone(),
@@ -60,8 +60,8 @@ impl IndexState {
     }
 }
 
-/// Returns how many files to keep in progress for this many workers. Under a CPU limit a file is charged for its whole
-/// time, so files must not wait for a worker.
+/// Returns how many files to keep in progress for this many workers. With a CPU limit, a file is charged for the time
+/// from its opening to its result, so files must not wait for a worker.
 fn read_concurrency(workers: usize) -> usize {
     if machine::budget().is_limited() { workers } else { workers * FILES_PER_WORKER }
 }
@@ -69,11 +69,11 @@ fn read_concurrency(workers: usize) -> usize {
 /// Which pending work a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// All pending files, with their vectors.
+    /// Indexes all pending files, with their vectors.
     Whole,
-    /// All pending files; files new to the index get keywords only.
+    /// Indexes all pending files; files that are new in the index get keywords only.
     Words,
-    /// Vectors of the files indexed by keywords only.
+    /// Embeds the files that are indexed by keywords only.
     Vectors,
 }
 
@@ -81,32 +81,32 @@ pub(crate) enum Pass {
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) pass: Pass,
-    /// Ignores the vector cache and copies of the same content.
+    /// Whether to ignore the vector cache and indexed copies of the same content.
     pub(crate) full: bool,
-    /// Takes priority over other runs where possible.
+    /// Whether this run indexes just-saved files and takes priority over other runs where possible.
     pub(crate) urgent: bool,
-    /// Reads at most this many files.
+    /// Maximum files to read, if limited.
     pub(crate) max_files: Option<u64>,
-    /// Stops the feed; files in progress are finished and kept.
+    /// Stops sending files into the pipeline; files in progress are finished and kept.
     pub(crate) cancel: CancellationToken,
     /// Which images are queued for OCR.
     pub(crate) ocr: OcrMode,
-    /// Receives all progress.
+    /// Receives all counts of this run.
     pub(crate) progress: Arc<Progress>,
-    /// Files that were missing at their paths, by root. They stay pending: only a walk can find where they are.
+    /// Files that were missing at their paths, by root. They stay pending: only a walk can find whether they moved.
     pub(crate) vanished: Arc<Mutex<BTreeMap<RootId, Places>>>,
-    /// Files that this run defers.
+    /// Decides which files this run defers or skips.
     pub(crate) deferral: Arc<Deferral>,
 }
 
 impl Run {
-    /// Notes that a file was missing at its path.
+    /// Records that a file was missing at its path.
     pub(crate) fn note_vanished(&self, record: &FileRecord) {
         let mut gone = self.vanished.lock().unwrap_or_else(PoisonError::into_inner);
         gone.entry(record.root_id).or_default().insert(record.id, record.found.path.clone());
     }
 
-    /// Returns the files that were missing at their paths, and forgets them.
+    /// Returns the files that were missing at their paths, and clears the list.
     pub(crate) fn take_vanished(&self) -> BTreeMap<RootId, Places> {
         std::mem::take(&mut *self.vanished.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -121,12 +121,12 @@ impl Run {
         let _ = tokio::time::timeout(time, self.cancel.cancelled()).await;
     }
 
-    /// The run of a job.
+    /// Returns the options for the run of a job.
     pub(crate) fn of_job(request: &IndexRequest, progress: Arc<Progress>, cancel: CancellationToken) -> Run {
         Run { full: request.full, max_files: request.max_files, ocr: request.ocr, progress, ..Run::background(cancel) }
     }
 
-    /// A run without a job: all pending files, with the caches.
+    /// Returns the options for a run without a job: all pending files, with the caches.
     pub(crate) fn background(cancel: CancellationToken) -> Run {
         let progress = Arc::new(Progress::new(snapshot_without_job()));
         Run {

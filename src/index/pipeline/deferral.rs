@@ -1,15 +1,16 @@
-//! Deferral policy of a run: files that may have crashed the daemon, files likely to time out, and files that change
-//! all the time.
+//! Decides which files a run defers or skips: files that may have crashed the daemon, files likely to time out, and
+//! files that change all the time.
 //!
 //! A file in progress when the daemon died may be the cause. Such suspects run after all other files, those with the
-//! fewest attempts first. A daemon that is killed again and again right after its start then tries each suspect in turn
-//! and rejects none.
+//! fewest attempts first. A daemon that is killed repeatedly right after its start thus tries each suspect in turn and
+//! rejects none.
 //!
-//! A thousand hanging files at the front would block every reader for hours. Such files share a kind: one folder and
-//! one extension, usually the output of one program. After a few timeouts of a kind, its other files go last.
+//! A thousand files that time out would block every reader for hours if they came first. Such files usually share a
+//! folder and an extension, because one program wrote them. After a few timeouts in such a group, its other files go
+//! last.
 //!
-//! A file that changes after it was read is read once more. If it changes again, as logs do, it is skipped for a while
-//! or until the next run. Waiting for it would never end, and would block every job behind it.
+//! A file that changes after it was read is read once more. If it changes again, as log files do, it is skipped for a
+//! while or until the next run. Waiting for such a file would never end, and would block every job behind it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,13 +21,13 @@ use roaring::RoaringTreemap;
 
 use crate::model::{ExtractFailure, FileId, FileRecord, Reason, RootId};
 
-/// Timeouts from which a kind counts as slow.
+/// After this many timeouts in a run, a group of files (one folder, one extension) counts as slow and goes last.
 const SLOW_KIND_TIMEOUTS: u32 = 3;
 
-/// How long a file that was sent twice is skipped. A run of hours takes it again.
+/// How long a file that was sent twice is skipped. A run of hours then takes it again.
 const SKIP_TIME: Duration = Duration::from_secs(60);
 
-/// Files of one folder with one extension.
+/// Key of a group of files: root, folder and extension.
 type FileGroup = (RootId, PathBuf, String);
 
 /// Decides which files one run defers, and for how long.
@@ -38,13 +39,14 @@ pub(crate) struct Deferral {
 #[derive(Default)]
 struct State {
     timeouts: HashMap<FileGroup, u32>,
-    /// Files up to this rank are sent. The rank is the number of attempts, at least 1 for a file of a slow kind.
+    /// Files up to this rank are sent. The rank of a file is its number of attempts, at least 1 for a file of a slow
+    /// group.
     rank: u32,
-    /// Lowest rank deferred since the round began.
+    /// The lowest rank that was deferred since the round began.
     next_rank: Option<u32>,
-    /// Files sent.
+    /// Files sent to be read in this run.
     sent: RoaringTreemap,
-    /// Files sent again, with the time of the last send.
+    /// Files sent more than once, with the time of the last send.
     sent_again: HashMap<FileId, Instant>,
     /// Whether a file was skipped because it keeps changing.
     has_skipped: bool,
@@ -56,14 +58,14 @@ impl Deferral {
         self.state().next_rank = None;
     }
 
-    /// Begins another run over all pending files. The timeouts per kind stay.
+    /// Begins another run over all pending files. The counts of timeouts are kept.
     pub(crate) fn begin_run(&self) {
         let mut state = self.state();
         let timeouts = std::mem::take(&mut state.timeouts);
         *state = State { timeouts, ..State::default() };
     }
 
-    /// Returns whether this file is deferred, and records its rank if so.
+    /// Returns whether this file is deferred. If so, records its rank.
     pub(crate) fn should_defer(&self, file: &FileRecord) -> bool {
         self.should_defer_rank(file.tries, &group_of(file))
     }
@@ -76,7 +78,7 @@ impl Deferral {
         }
     }
 
-    /// Returns whether a file is skipped because it keeps changing, and records it if so.
+    /// Returns whether a file is skipped because it keeps changing. If so, records that files were skipped.
     pub(crate) fn should_skip(&self, file: FileId) -> bool {
         let mut state = self.state();
         let leaves = state.is_skipped(file, Instant::now());
@@ -84,23 +86,23 @@ impl Deferral {
         leaves
     }
 
-    /// Returns the maximum number of skipped files.
+    /// Returns an upper bound of the number of skipped files.
     pub(crate) fn max_skipped(&self) -> usize {
         self.state().sent_again.len()
     }
 
-    /// Removes the skipped files.
+    /// Removes the skipped files from the list.
     pub(crate) fn retain_unskipped(&self, files: &mut Vec<FileId>) {
         let (state, now) = (self.state(), Instant::now());
         files.retain(|it| !state.is_skipped(*it, now));
     }
 
-    /// Returns whether files were skipped: the next run takes them.
+    /// Returns whether files were skipped in this run: the next run takes them.
     pub(crate) fn has_skipped(&self) -> bool {
         self.state().has_skipped
     }
 
-    /// Returns whether files of this kind timed out too often in this run.
+    /// Returns whether files of the same folder and extension timed out too often in this run.
     pub(crate) fn is_slow(&self, file: &FileRecord) -> bool {
         self.state().is_slow(&group_of(file))
     }
@@ -115,7 +117,7 @@ impl Deferral {
         wait
     }
 
-    /// Records a failed read.
+    /// Records a failed read of a file, if it timed out.
     pub(crate) fn note_failure(&self, file: &FileRecord, failed: &ExtractFailure) {
         if failed.reason == Reason::Timeout {
             self.note_timeout(group_of(file));
@@ -126,7 +128,7 @@ impl Deferral {
         *self.state().timeouts.entry(kind).or_default() += 1;
     }
 
-    /// Moves on to the next deferred rank, when nothing else is left. Returns false if no file is deferred.
+    /// Moves on to the lowest deferred rank. Called when no other file is left. Returns false if no file is deferred.
     pub(crate) fn next_rank(&self) -> bool {
         let mut state = self.state();
         let next = state.next_rank.take();
@@ -134,7 +136,7 @@ impl Deferral {
         next.is_some()
     }
 
-    /// The state is consistent at every moment, so a poisoned lock is safe.
+    /// Ignores poisoning, because the state is consistent at every moment.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,5 @@
-//! Third stage: vectors from the cache or the embedder. In the keyword pass, only files already in the index get vectors.
+//! Third stage: gets vectors from the cache or the embedder. In the keyword pass, only files that are already in the
+//! index get vectors.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use crate::model::{Chunk, Embedded, FileId, FileRecord, Reason, has_unit_norm};
 
 /// Maximum files embedded together, so that the embedder's threads share enough texts to stay busy.
 const GROUP_FILES: usize = 32;
-/// Groups in the embedder at once: while one finishes its last text, the next keeps the threads busy.
+/// Groups that are embedded at the same time: while one finishes its last text, the next keeps the threads busy.
 const CONCURRENT_GROUPS: usize = 2;
-/// An urgent run with more missing texts than this loses its priority in the embedder, because it would delay a job.
+/// An urgent run that must embed more texts than this loses its priority in the embedder, because it would delay a job.
 const MAX_URGENT_TEXTS: usize = 32;
 
-/// How long an embedding call in progress may take after its run is cancelled.
+/// Maximum time that an embedding call in progress may take after its run is cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// A file ready for the store.
@@ -32,14 +33,14 @@ pub(crate) struct EmbeddedFile {
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The commit action for a file.
+/// What the commit does with a file.
 #[derive(Debug)]
 pub(crate) enum CommitAction {
     /// Store these chunks.
     Embedded(FileFacts, Vec<Embedded>),
-    /// Copy the chunks of that file.
+    /// Copy the chunks of the file with this id, which has the same content.
     SameAs(FileFacts, FileId),
-    /// Only mark it in the catalog.
+    /// Store nothing and mark the file in the catalog with this reason and detail.
     Without(Option<FileFacts>, Reason, String),
 }
 
@@ -64,13 +65,13 @@ pub(crate) async fn embed(
 }
 
 async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Result<Vec<EmbeddedFile>> {
-    // Evaluated once: the table changes while the texts are embedded.
+    // Decides once which files get no vectors, because the table changes while the texts are embedded.
     let waiting: Vec<bool> = group.iter().map(|it| defers_vectors(pipeline, run, it)).collect();
     let texts = group.iter().zip(&waiting).filter(|(_, waits)| !**waits).flat_map(|(file, _)| chunks_to_embed(file));
     let texts: Vec<&Chunk> = texts.collect();
     let vectors = match embed_chunks(pipeline, run, &texts).await {
         Ok(vectors) => vectors,
-        // The backend rejects a text: embed the files one by one to find it, so that the others continue.
+        // The backend rejected one of the texts: embeds the files one by one to find it, so that the others continue.
         Err(error) if error.code == ErrorCode::InvalidArgument => {
             if group.len() == 1 {
                 return Ok(vec![embed_failed(group, &error.message)]);
@@ -91,8 +92,8 @@ async fn embed_group(pipeline: &Pipeline, run: &Run, group: Vec<ReadFile>) -> Re
     Ok(group.into_iter().zip(waiting).map(with).collect())
 }
 
-/// Returns whether a file is indexed by keywords only for now. Files already in the index keep their vectors: without
-/// them they would rank worse than before.
+/// Returns whether a file is indexed by keywords only for now. Files that are already in the index get vectors at once:
+/// without them they would rank lower than before.
 fn defers_vectors(pipeline: &Pipeline, run: &Run, file: &ReadFile) -> bool {
     run.pass == Pass::Words && pipeline.table.allows_missing_vectors() && !pipeline.table.has_file(file.record.id)
 }
@@ -104,7 +105,7 @@ fn chunks_to_embed(file: &ReadFile) -> &[Chunk] {
     }
 }
 
-/// Pairs each chunk with its vector. `vectors` holds the vectors of all chunks of the group, in order.
+/// Pairs each chunk of a file with its vector. `vectors` yields the vectors of all chunks of the group, in order.
 fn with_vectors(file: ReadFile, vectors: &mut impl Iterator<Item = Vec<f32>>) -> EmbeddedFile {
     let outcome = match file.outcome {
         ReadOutcome::Chunks(facts, chunks) => {
@@ -144,7 +145,7 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
     if !run.full {
         let (cache, wanted) = (pipeline.caches.vectors.clone(), keys.clone());
         let cached = blocking(move || Ok(cache.get(&wanted))).await?;
-        // A vector that the disk corrupted is computed again.
+        // Computes a vector again if the disk corrupted it: its norm is then not 1.
         let sound = |vector: Option<Vec<f32>>| vector.filter(|it| has_unit_norm(it));
         known.extend(keys.iter().zip(cached).filter_map(|(key, vector)| Some((*key, sound(vector)?))));
     }
@@ -158,7 +159,7 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
     for part in missing.chunks(pipeline.workers.embedder.batch_size().max(1)) {
         tokio::select! {
             () = pipeline.pause.wait_until_open() => (),
-            // A batch in progress is finished.
+            // Ends only the wait for the pause: this batch is still embedded.
             () = run.cancel.cancelled() => (),
         }
         let texts: Vec<String> = part.iter().map(|(_, chunk)| chunk.text.clone()).collect();
@@ -169,7 +170,7 @@ pub(crate) async fn embed_chunks(pipeline: &Pipeline, run: &Run, chunks: &[&Chun
         };
         let vectors = tokio::select! {
             vectors = embedding => vectors?,
-            // The server may hang.
+            // Gives up some seconds after the cancellation, because the embedding server may hang.
             () = cancelled_past_grace(run) => return Err(Error::new(ErrorCode::Cancelled, "cancelled while embedding")),
         };
         run.progress.add_embedded(part.len() as u64, part.iter().map(|(_, chunk)| u64::from(chunk.tokens)).sum());

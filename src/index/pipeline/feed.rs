@@ -1,4 +1,4 @@
-//! First stage: reads pending files from the catalog.
+//! First stage: takes pending files from the catalog and sends them to the read stage.
 
 use std::cmp::Reverse;
 
@@ -10,33 +10,35 @@ use crate::index::blocking_tasks::blocking;
 use crate::index::pipeline::context::{Pipeline, Run};
 use crate::model::{FileId, FileRecord, FileState};
 
-/// Files taken from the catalog, and counted there as attempted, in one transaction.
+/// Files taken from the catalog and counted as attempted in one transaction.
 const FEED_BATCH: usize = 64;
 
-/// Sends pending files in the order of their ids, the large ones of each batch first. Ends after a round that finds
-/// only skipped files.
+/// Sends pending files in the order of their ids, within a batch the largest first. Ends after a round over the catalog
+/// that finds only skipped files.
 ///
 /// The attempt is counted before the file is read. A pending file with an earlier attempt was in progress when the
-/// daemon died, and may be the cause. Such suspects go last and one at a time, so that another crash condemns only the
-/// culprit. Files that are likely to time out go last too.
+/// daemon died, and may be the cause. Such suspects go last and one at a time, so that another crash leads to rejecting
+/// only the file that caused it. Files that are likely to time out go last too.
 pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<FileRecord>) -> Result<()> {
     let mut left = run.max_files.unwrap_or(u64::MAX);
     let mut after = 0;
     let mut sent_this_round = false;
     run.deferral.begin_round();
     while left > 0 && !run.cancel.is_cancelled() {
-        // Files in progress are finished: the disk reserve has space for them.
+        // Without disk space, no further files are sent. Files in progress are finished: the reserve has space for
+        // them.
         pipeline.disk_space.check()?;
         let (batch, last) = next_batch(pipeline, run, after, left.min(FEED_BATCH as u64) as usize).await?;
         let Some(last) = last else {
             if !sent_this_round && !run.deferral.next_rank() {
                 break;
             }
-            // Files that changed during the round have small ids again. The round's files must be marked before the
-            // next query, or they would be read twice.
+            // Starts the next round, because files that changed during this one are pending again under small ids.
+            // Waits until this round's files are marked, or they would be read twice.
             wait_until_drained(&to_read, run).await;
             if run.has_vanished_files() {
-                // They are still pending and would be sent again and again: a walk comes first.
+                // Ends here so that a walk comes first: the vanished files are still pending and would be sent again
+                // and again.
                 break;
             }
             (after, sent_this_round) = (0, false);
@@ -49,7 +51,7 @@ pub(crate) async fn feed(pipeline: &Pipeline, run: &Run, to_read: mpsc::Sender<F
         }
         left -= batch.len() as u64;
         sent_this_round = true;
-        // A suspect runs alone, and nothing follows until it is marked.
+        // Sends a suspect only after all other files are marked, and nothing after it until it is marked.
         let suspect = batch.iter().any(|it| it.tries > 0);
         if suspect {
             wait_until_drained(&to_read, run).await;
@@ -77,9 +79,9 @@ pub(crate) async fn feed_files(files: Vec<FileRecord>, to_read: mpsc::Sender<Fil
     Ok(())
 }
 
-/// Takes the next files and counts the attempt. Skips files that are urgent, deferred, vanished or constantly changing,
-/// and files on a disk that does not respond. Suspects come alone. Also returns the last id examined, `None` at the end
-/// of the round.
+/// Takes the next files from the catalog and counts the attempt. Skips files that are urgent, deferred, vanished or
+/// constantly changing, and files on a disk that does not respond. A suspect comes alone. Also returns the last id
+/// examined, `None` at the end of the round.
 async fn next_batch(
     pipeline: &Pipeline,
     run: &Run,
@@ -103,7 +105,7 @@ async fn next_batch(
             }
             let ids: Vec<FileId> = batch.iter().map(|it| it.id).collect();
             catalog.begin_try(&ids)?;
-            // Large files first: a large one at the end would keep one reader busy and leave the others idle.
+            // Large files come first: at the end, one of them would keep one reader busy while the others are idle.
             batch.sort_by_key(|it| Reverse(it.found.size));
             Ok((batch, last))
         })

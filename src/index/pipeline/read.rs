@@ -1,4 +1,4 @@
-//! Second stage: open, hash, extract and chunk files concurrently.
+//! Second stage: opens, hashes, extracts and chunks files concurrently.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -27,16 +27,17 @@ use crate::model::{
 };
 use crate::{files, machine};
 
-/// After this long a reader is suspected of hanging: nearly all files take less than a tenth of it.
+/// A worker that reads a file for longer than this is suspected of hanging: nearly all files take less than a tenth of
+/// it.
 const SUSPECT_AFTER: Duration = Duration::from_secs(5);
 
-/// What reading a file revealed.
+/// What is known about a file after it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct FileFacts {
     pub(crate) hash: ContentHash,
     pub(crate) kind: FileKind,
     pub(crate) media_type: String,
-    /// Sentence for the catalog: what was truncated or unreadable. Empty if the file was read in full.
+    /// Note for the catalog about what was truncated or unreadable. Empty if the file was read in full.
     pub(crate) detail: String,
     /// Counts and properties of the document.
     pub(crate) contents: Contents,
@@ -47,7 +48,7 @@ pub(crate) struct FileFacts {
 pub(crate) struct ReadFile {
     pub(crate) record: FileRecord,
     pub(crate) outcome: ReadOutcome,
-    /// Share of the text budget, released when the file is in the store.
+    /// Permits for this file's text in the text budget, released when the file is in the store.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -56,25 +57,26 @@ pub(crate) struct ReadFile {
 pub(crate) enum ReadOutcome {
     /// Chunks to embed.
     Chunks(FileFacts, Vec<Chunk>),
-    /// The store already holds this content, under that file.
+    /// The store already holds this content, under the file with this id.
     SameAs(FileFacts, FileId),
-    /// Nothing to store, and why.
+    /// There is nothing to store, for this reason and with this detail.
     Without(Option<FileFacts>, Reason, String),
 }
 
-/// Bounds the text between the readers and the store of one run.
+/// Limits the text of one run that is between the read stage and the store.
 pub(crate) struct TextBudget {
     permits: Arc<Semaphore>,
     kib: usize,
 }
 
 impl TextBudget {
-    /// Creates a budget of `kib` KiB.
+    /// Creates a budget for `kib` KiB of text.
     pub(crate) fn new(kib: usize) -> TextBudget {
         TextBudget { permits: Arc::new(Semaphore::new(kib)), kib }
     }
 
-    /// Reserves this file's share. A file larger than the whole budget takes all of it and is processed alone.
+    /// Waits for and reserves budget for the text of a file. A file larger than the whole budget takes all of it and is
+    /// processed alone.
     pub(crate) async fn reserve(&self, chunks: &[Chunk]) -> OwnedSemaphorePermit {
         let kib = chunks.iter().map(|it| it.text.len()).sum::<usize>() / 1024 + 1;
         let kib = kib.min(self.kib) as u32;
@@ -82,7 +84,7 @@ impl TextBudget {
     }
 }
 
-/// Reads files as they arrive, [`Pipeline::readers`] at a time, in any order.
+/// Reads files as they arrive, [`Pipeline::readers`] at a time. The results are in no fixed order.
 pub(crate) async fn read(
     pipeline: &Pipeline,
     run: &Run,
@@ -104,10 +106,10 @@ pub(crate) async fn read(
     Ok(())
 }
 
-/// Returns `None` if the file is missing at its path.
+/// Reads one file. Returns `None` if the file is missing at its path or left to a later run.
 async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: FileRecord) -> Result<Option<ReadFile>> {
-    // A file of the same kind may have timed out while this one was queued. An urgent run does not retry suspects and
-    // leaves slow kinds to the background run.
+    // Checks again whether the file is deferred: another one of its folder and extension may have timed out while it
+    // was queued. An urgent run only leaves files of slow groups to the background run.
     let waits = if run.urgent { run.deferral.is_slow(&record) } else { run.deferral.should_defer(&record) };
     if waits {
         return leave_pending(pipeline, run, &record).await;
@@ -134,7 +136,7 @@ async fn read_one(pipeline: &Pipeline, run: &Run, budget: &TextBudget, record: F
     Ok(Some(ReadFile { record, outcome, permit }))
 }
 
-/// Requeues a file and takes back its attempt.
+/// Leaves a file to a later run: requeues it and takes back its attempt.
 async fn leave_pending(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Option<ReadFile>> {
     let (catalog, id) = (pipeline.catalog.clone(), record.id);
     blocking(move || catalog.requeue(&RequeueScope::Ids(vec![id]))).await?;
@@ -150,7 +152,8 @@ async fn read_content(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Re
     }
 }
 
-/// Returns `None` if the disk stopped responding meanwhile: the result then says nothing about the file.
+/// Extracts and chunks an open file. Returns `None` if the disk stopped responding: the result then says nothing about
+/// the file.
 async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: Opened) -> Result<Option<ReadOutcome>> {
     let Opened { file, before, hash, same } = opened;
     let is_seen = pipeline.ocr_queue.take_changed(record.id);
@@ -165,7 +168,7 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
         return Ok(Some(ReadOutcome::SameAs(facts, known.id)));
     }
     let extracted = extract(pipeline, record, file, &name).await?;
-    // Compared on disk, like the first stat.
+    // Compares size and modification time with those from before the read.
     let is_as_it_was = before.is_unchanged(record).await?;
     let Some(is_as_it_was) = is_as_it_was.filter(|_| !unresponsive::is_unresponsive(&record.absolute())) else {
         return Ok(None);
@@ -203,8 +206,8 @@ async fn read_open(pipeline: &Pipeline, run: &Run, record: &FileRecord, opened: 
     Ok(Some(ReadOutcome::Chunks(facts, chunks)))
 }
 
-/// Extracts the text in a worker. An attempt that kills its worker or takes suspiciously long is recorded on disk at
-/// once. It then counts even if vic dies before the call returns.
+/// Extracts the text of a file in a worker. An attempt that kills its worker or takes suspiciously long is recorded on
+/// disk at once, so that it counts even if vic dies before the call returns.
 async fn extract(
     pipeline: &Pipeline,
     record: &FileRecord,
@@ -237,16 +240,16 @@ async fn extract(
     Ok(extracted)
 }
 
-/// Counts the worker runs of one file and records them in the catalog.
+/// Counts the attempts of workers to read one file and records them in the catalog.
 struct AttemptRecorder {
     catalog: Catalog,
     id: FileId,
     path: PathBuf,
     started: Notify,
     runs: AtomicU32,
-    /// Runs already recorded.
+    /// Number of attempts already recorded.
     recorded: AtomicU32,
-    /// Error of a failed write to the catalog.
+    /// Error of a write to the catalog that failed.
     problem: Mutex<Option<Error>>,
 }
 
@@ -265,8 +268,8 @@ impl AttemptRecorder {
         }
     }
 
-    /// Records all runs so far and returns the file's total over all runs of vic. A run on a disk that does not respond
-    /// is not recorded, and is not repeated for now.
+    /// Records all attempts so far and returns their total for this file, including earlier runs of vic. An attempt on
+    /// a disk that does not respond is not recorded and, for now, not repeated.
     async fn record_attempts(&self) -> Result<u32> {
         if unresponsive::is_unresponsive(&self.path) {
             return Ok(MAX_STRIKES);
@@ -296,7 +299,8 @@ impl ReadObserver for AttemptRecorder {
     }
 }
 
-/// Merges cached OCR text into the document, or queues OCR for its requesters. Returns a note about the merged text.
+/// Merges cached OCR text into the document, or queues the file for OCR for its requesters. Returns a note for the
+/// catalog about the merged text.
 async fn merge_or_queue_ocr(
     pipeline: &Pipeline,
     run: &Run,
@@ -307,7 +311,8 @@ async fn merge_or_queue_ocr(
     let push = || askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push(by, record.id, *every));
     let (cache, hash, mode) = (pipeline.caches.evidence.clone(), facts.hash, run.ocr);
     if !merge::needs_ocr(mode, facts.kind, document) {
-        // This run does not request OCR. The watcher may, and an earlier full OCR of the file stays in the index.
+        // This run needs no OCR of the file. The watcher may request it, and text from an earlier OCR of every page
+        // stays in the index.
         push();
         if merge::needs_ocr(OcrMode::Always, facts.kind, document) {
             let known = blocking(move || Ok(cached_text::cached_state(&cache, hash, OcrMode::Auto))).await?;
@@ -318,7 +323,7 @@ async fn merge_or_queue_ocr(
     match blocking(move || Ok(cached_text::cached_state(&cache, hash, mode))).await? {
         OcrState::Read(read) => Ok(merge::merge_ocr(document, read)),
         OcrState::Partial(read) => {
-            // The OCR queue may already hold it for these requesters.
+            // Queues the file for its remaining pages, unless the OCR queue already holds it.
             if !pipeline.ocr_queue.contains(record.id) {
                 askers.iter().for_each(|(by, every)| pipeline.ocr_queue.push_later(by, record.id, *every));
             }
@@ -335,19 +340,20 @@ async fn merge_or_queue_ocr(
     }
 }
 
-/// An open file, and an indexed file with the same content, if any.
+/// An open file with its content hash and, if there is one, an indexed file with the same content.
 struct Opened {
     file: File,
-    /// Stat before hashing.
+    /// Size and modification time before hashing.
     before: StatBefore,
     hash: ContentHash,
     same: Option<(FileRecord, Contents)>,
 }
 
-/// Opens the file below its root, hashes it through the descriptor that the worker will read, and looks up the content.
-/// All of this is one blocking task, because for a small file the thread switches cost more than the work.
+/// Opens the file below its root, hashes it through the descriptor that the worker will read, and looks up indexed
+/// files with the same content. All of this is one blocking task, because for a small file the switches of threads cost
+/// more than the work.
 ///
-/// A file on a disk that does not respond counts as missing, so that the other files proceed.
+/// A file on a disk that does not respond counts as missing, so that other files do not wait for it.
 async fn open_and_look_up(pipeline: &Pipeline, run: &Run, record: &FileRecord) -> Result<Result<Opened, OpenProblem>> {
     let (root, path, extension) = (record.root.clone(), record.found.path.clone(), record.extension.clone());
     let known = (!run.full).then(|| pipeline.catalog.clone());
@@ -365,8 +371,8 @@ async fn open_and_look_up(pipeline: &Pipeline, run: &Run, record: &FileRecord) -
     Ok(opened.await?.unwrap_or(Err(OpenProblem::Gone)))
 }
 
-/// Returns a unique hash for a file that was written to while it was read. Its text matches no complete content, so no
-/// file may copy it and no comparison may match it. The write itself requeues the file.
+/// Returns a hash, unique to this file, for content that was written to while it was read. The text matches no complete
+/// content, so no other file may copy it and no comparison may match it. The write itself requeues the file.
 fn torn_read_hash(hash: ContentHash, id: FileId) -> ContentHash {
     let told = [hash.0.as_slice(), &id.to_le_bytes(), b"written to while it was read"].concat();
     ContentHash(*blake3::hash(&told).as_bytes())
@@ -383,15 +389,15 @@ fn open_and_hash(root: &Path, path: &Path) -> Result<(File, StatBefore, ContentH
     Ok((file, before, hash))
 }
 
-/// Returns an indexed file with this content and extension, and its contents. Another extension may select another
-/// reader.
+/// Returns an indexed file with this content and this extension, and its contents. The extension must be the same,
+/// because it may select another file reader.
 fn same_content(catalog: &Catalog, hash: ContentHash, extension: &str) -> Result<Option<(FileRecord, Contents)>> {
     let Some(id) = catalog.same_content(hash)? else { return Ok(None) };
     let Some(record) = catalog.records(&[id])?.pop().filter(|it| it.extension == extension) else { return Ok(None) };
     Ok(Some((record, catalog.inner_contents(&[id])?.remove(&id).unwrap_or_default())))
 }
 
-/// Describes in one sentence what of the document was truncated, unreadable or needs OCR.
+/// Returns a note for the catalog about what in the document was truncated, was unreadable or needs OCR.
 fn describe(document: &Document) -> Option<String> {
     let mut parts = Vec::new();
     if document.truncated {

@@ -1,4 +1,4 @@
-//! What all runs of the pipeline share: locks, queues and wake-ups.
+//! Locks, queues and notifications that all runs of the pipeline share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,23 +8,23 @@ use tokio::sync::{Mutex, MutexGuard, Notify, RwLock, RwLockReadGuard, RwLockWrit
 use crate::index::pipeline::urgent_queue::UrgentQueue;
 use crate::index::pipeline::vanished::Vanished;
 
-/// Locks, queues and wake-ups of the runs.
+/// Locks, queues and notifications of the runs.
 pub(crate) struct RunControl {
-    /// Held while the pipeline runs over all pending files. Fair: jobs run in the order in which they were requested.
+    /// Held while the pipeline runs over all pending files. Fair: jobs run in the order of their requests.
     engine: Mutex<()>,
-    /// Held for reading by every run over urgent files.
+    /// Held for reading by every run over urgent files, so that the shutdown can wait for all of them.
     urgent_runs: RwLock<()>,
-    /// Held during a commit.
+    /// Held during a commit to the store and the catalog.
     committing: Mutex<()>,
-    /// Queue of just-saved files, which do not wait for the engine.
+    /// Queue of just-saved files, which are indexed without the engine lock.
     pub(in crate::index) urgent: Arc<UrgentQueue>,
-    /// Vanished files, skipped until a walk covers their paths.
+    /// Files missing at their paths; skipped until a walk covers these paths.
     pub(in crate::index) vanished: Arc<Vanished>,
-    /// Notified when files are pending without a job.
+    /// Notified when files are pending that no job indexes.
     pub(in crate::index) changed: Notify,
     /// Notified when files are deleted from the catalog but not yet from the store.
     pub(in crate::index) tombstones_ready: Notify,
-    /// Whether an interrupted run of this daemon left attempts in the catalog.
+    /// Whether an interrupted run of this daemon left counted attempts in the catalog.
     interrupted: AtomicBool,
 }
 
@@ -42,7 +42,7 @@ impl RunControl {
         }
     }
 
-    /// Takes the engine lock: no other run goes over all pending files.
+    /// Takes the engine lock. While it is held, no other run goes over all pending files.
     pub(in crate::index) async fn lock_engine(&self) -> MutexGuard<'_, ()> {
         self.engine.lock().await
     }
@@ -62,17 +62,17 @@ impl RunControl {
         self.urgent_runs.write().await
     }
 
-    /// Takes the commit lock: the catalog state that the holder checks stays valid until the files are marked.
+    /// Takes the commit lock. What its holder checks in the catalog stays valid until it has marked the files.
     pub(in crate::index) async fn lock_commit(&self) -> MutexGuard<'_, ()> {
         self.committing.lock().await
     }
 
-    /// Sets whether an interrupted run left attempts in the catalog.
+    /// Sets whether an interrupted run left counted attempts in the catalog.
     pub(in crate::index) fn set_interrupted(&self, interrupted: bool) {
         self.interrupted.store(interrupted, Ordering::Relaxed);
     }
 
-    /// Returns whether an interrupted run left attempts in the catalog.
+    /// Returns whether an interrupted run left counted attempts in the catalog.
     pub(in crate::index) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The steps of a run over all pending files, the runs without a job, and the deletion of tombstoned files from the
-//! store.
+//! The steps of a run over all pending files, the loop of runs without a job, and the deletion of removed files from
+//! the store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::index::roots::scan;
 use crate::index::state::IndexState;
 use crate::model::Root;
 
-/// The longest that missing files are checked, at about ten thousand files a second.
+/// Maximum time to check which files are missing, at about ten thousand files a second.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// More files than any catalog holds.
+/// A limit on the number of files that no catalog reaches.
 const NO_LIMIT: usize = 1 << 40;
 
 impl IndexState {
-    /// Embeds the files indexed by keywords only, including those that an interrupted run left, until none remains.
-    /// Returns false if unsearchable files arrived meanwhile: those go first.
+    /// Embeds the files that are indexed by keywords only, including those of an interrupted run, until none remains.
+    /// Returns false if new files, which are not searchable at all, arrived meanwhile: those go first.
     pub(super) async fn backfill_vectors(&self, pipeline: &Pipeline, run: &Run) -> Result<bool> {
         let run = Run { pass: Pass::Vectors, ..run.clone() };
         let left = pipeline.count_unread(&run, NO_LIMIT).await?;
@@ -34,7 +34,8 @@ impl IndexState {
         while !run.cancel.is_cancelled() {
             let catalog = self.catalog.clone();
             let awaiting = blocking(move || catalog.awaiting_chunks()).await?;
-            // A round without progress is the last: the remaining files changed meanwhile and get a run of their own.
+            // Stops after a round without progress: the remaining files changed meanwhile and are indexed by a run of
+            // their own.
             if awaiting == 0 || awaiting >= before {
                 break;
             }
@@ -51,9 +52,9 @@ impl IndexState {
         Ok(true)
     }
 
-    /// Walks the roots with files that were missing when they were read. Such files moved (the watcher is about to
-    /// report it) or were deleted. Files still missing after the walk are skipped. Returns whether a walk may have
-    /// changed anything.
+    /// Walks the roots in which files were missing when they were read. Such files moved (the watcher is about to
+    /// report it) or were deleted. Files that are still missing after the walk are skipped. Returns whether a walk was
+    /// made, which may have changed the pending files.
     pub(super) async fn walk_for_moved(&self, run: &Run) -> Result<bool> {
         let mut gone = run.take_vanished();
         if run.cancel.is_cancelled() {
@@ -69,7 +70,7 @@ impl IndexState {
                     files = still_missing(&root, files).await?;
                 }
                 Err(error) if error.code == ErrorCode::Cancelled => return Err(error),
-                // An unavailable root does not delay the others; the status reports it.
+                // Goes on with the other roots; the status reports the unavailable one.
                 Err(error) => debug!(%error, root = %root.path.display(), "files of an unavailable root stay pending"),
             }
             self.runs.vanished.add(root.id, files);
@@ -77,17 +78,18 @@ impl IndexState {
         Ok(have_looked)
     }
 
-    /// Takes back the attempts of an interrupted run. The daemon survived, so the files in progress are not suspects.
+    /// Takes back the counted attempts if the run was interrupted. The daemon did not die, so the files in progress are
+    /// not suspected of a crash.
     pub(in crate::index) async fn clear_attempts_on_interrupt(&self, run: &Run, outcome: Result<()>) -> Result<()> {
         if outcome.is_ok() && !run.cancel.is_cancelled() {
             return Ok(());
         }
-        // A full disk may prevent the write now.
+        // Records the interruption first, because a full disk may prevent the write now.
         self.runs.set_interrupted(true);
         outcome.and(self.clear_attempts_if_interrupted().await)
     }
 
-    /// Takes back the attempts that a failed or cancelled run left.
+    /// Takes back the counted attempts that a failed or cancelled run left in the catalog.
     pub(super) async fn clear_attempts_if_interrupted(&self) -> Result<()> {
         if self.runs.is_interrupted() {
             let catalog = self.catalog.clone();
@@ -97,9 +99,9 @@ impl IndexState {
         Ok(())
     }
 
-    /// Runs the pipeline, without a job, for watched changes that no urgent run took. Notifications during a busy
-    /// engine coalesce into one run. Failures are retried on a timer, because a model server that comes back sends no
-    /// event.
+    /// Runs the pipeline, without a job, for watched changes that no urgent run took, until the daemon ends.
+    /// Notifications while another run holds the engine lock lead to one run. Failures are retried on a timer, because
+    /// no event reports that a model server is back.
     pub(in crate::index) async fn run_pending_loop(self: Arc<IndexState>) {
         let mut again = None;
         while self.wait_for_wake(&self.runs.changed, again).await {
@@ -124,8 +126,8 @@ impl IndexState {
         self.run_pending(&Run { ocr: self.config.ocr, ..Run::background(self.shutdown.clone()) }).await
     }
 
-    /// Deletes tombstoned files from the store. Waits for the current commit, never for a job. Runs once at startup for
-    /// the previous run's tombstones, and retries failures.
+    /// Deletes removed files from the store, until the daemon ends. Waits for the current commit, never for a job. Also
+    /// runs once at startup, for files that the last daemon left, and retries failures.
     pub(in crate::index) async fn delete_tombstoned_loop(self: Arc<IndexState>) {
         let mut again = None;
         self.runs.tombstones_ready.notify_one();
@@ -134,14 +136,15 @@ impl IndexState {
         }
     }
 
-    /// Deletes tombstoned files from the store, and notes and returns whether that worked.
+    /// Deletes removed files from the store. Records a failure for the status, and returns whether the deletion
+    /// succeeded.
     pub(in crate::index) async fn delete_tombstoned(&self) -> bool {
         let outcome = scan::delete_tombstoned(&self.catalog, &self.tables.writing()).await.map(drop);
         self.note_outcome(TOMBSTONES_KEY, "cannot delete from the index", outcome)
     }
 }
 
-/// Returns the files that are missing at their paths; all of them if the root does not respond.
+/// Returns those of the files that are missing at their paths, or all of them if the root does not respond.
 async fn still_missing(root: &Root, files: Places) -> Result<Places> {
     let (path, looked_for) = (root.path.clone(), files.clone());
     let looking = blocking(move || {

@@ -1,9 +1,10 @@
-//! Urgent queue of just-saved files: they are searchable at once, although a job may have hours to go.
+//! Urgent queue of just-saved files. They become searchable at once, although a job may have hours to go.
 //!
-//! The watcher's files wait here and go through short runs of the same pipeline beside the background run. Commits are
-//! serialised, and each keeps only what the catalog still wants. A file in both runs is therefore stored once, in its
-//! current state (see `commit`). A token bucket limits this queue to what people save; everything beyond it waits
-//! for the background run. Thus neither ten thousand copied files nor a log rewritten every second can delay a job.
+//! Files that the watcher reports wait here and go through short runs of the same pipeline, at the same time as the
+//! background run. Commits are serialised, and each keeps only what the catalog still wants. A file in both runs is
+//! therefore stored once, in its current state (see `commit`). A token bucket limits this queue to the rate at which
+//! people save files; all other files wait for the background run. Thus neither ten thousand copied files nor a log
+//! rewritten every second can delay a job.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,45 +16,46 @@ use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::model::{FileId, FileRecord};
 
-/// Concurrent urgent runs, so that one large file does not delay the small ones behind it.
+/// Number of concurrent urgent runs. With two, one large file does not delay the small ones behind it.
 pub(crate) const URGENT_RUNS: usize = 2;
 
-/// Capacity of the token bucket. A small file costs one token and a bit, so a program or a checkout may save this many
-/// at once.
+/// Capacity of the token bucket. A small file costs little more than one token, so a program or a checkout may save
+/// about this many files at once.
 const BUCKET_CAPACITY: f64 = 64.0;
 
-/// Tokens refilled per second. With [`BYTES_PER_TOKEN`] this pays for about 30 chunks a second, a fifth of what two cores
-/// embed: the rest is the job's.
+/// Tokens refilled per second. With [`BYTES_PER_TOKEN`] this pays for about 30 chunks a second, a fifth of what two
+/// cores embed, and leaves the rest of the capacity to the job.
 const REFILL_PER_SECOND: f64 = 4.0;
 
-/// Tokens that must refill after a small file found the bucket empty. In a flood, each file would otherwise spend the
-/// refill at once and make its own commit. At four commits a second every query would open a table version that it has
-/// not cached.
+/// After the bucket was too empty for a small file, no file is admitted until the bucket holds this many tokens.
+/// Otherwise each file of a flood would spend the refill at once and make its own commit: at four commits a second
+/// every query would open a table version that it has not cached.
 const RESUME_THRESHOLD: f64 = 32.0;
 
-/// Maximum cost of a file that marks the bucket as spent when it is refused. A single such file, saved twice a second,
-/// can always pay.
+/// Maximum cost of a small file. Only the refusal of a small file marks the bucket as spent. A single small file, saved
+/// twice a second, is always admitted.
 const SMALL_FILE_COST: f64 = 2.0;
 
-/// Tokens that larger files leave to small ones: a log that is written constantly must not block them.
+/// Tokens that larger files must leave for small ones, so that a log that is written constantly does not block small
+/// files.
 const SMALL_FILE_RESERVE: f64 = 4.0;
 
-/// Bytes per token, in addition to one token per file.
+/// Bytes that cost one token, in addition to one token per file.
 const BYTES_PER_TOKEN: f64 = 8192.0;
 
-/// Larger files never qualify: they would not be searchable in time anyway.
+/// Files larger than this are never admitted: they would not be searchable soon anyway.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Maximum files per urgent run.
 const FILES_PER_RUN: usize = 64;
 
-/// Maximum files examined per change: more are bulk in any case.
+/// Maximum files examined per reported change: more are a bulk change, left to the background run.
 pub(crate) const MAX_FILES_PER_CHANGE: usize = BUCKET_CAPACITY as usize + 1;
 
-/// How often [`UrgentQueue::wait_idle`] checks.
+/// Interval at which [`UrgentQueue::wait_idle`] checks the queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The files queued and in progress.
+/// The urgent files, queued and in progress.
 pub(crate) struct UrgentQueue {
     state: Mutex<State>,
     arrived: Notify,
@@ -61,7 +63,7 @@ pub(crate) struct UrgentQueue {
 
 struct State {
     tokens: f64,
-    /// Whether the bucket was empty for a small file since it last reached [`RESUME_THRESHOLD`].
+    /// Whether a small file was refused since the bucket last held [`RESUME_THRESHOLD`] tokens.
     is_spent: bool,
     refilled: Instant,
     queued: BTreeSet<FileId>,
@@ -80,15 +82,15 @@ impl UrgentQueue {
         UrgentQueue { state: Mutex::new(state), arrived: Notify::new() }
     }
 
-    /// Queues these files (id, bytes) as far as the tokens last. Returns whether all were queued.
+    /// Queues these files (id and bytes) as far as the tokens last. Returns whether all were queued.
     pub(crate) fn admit(&self, files: &[(FileId, u64)]) -> bool {
         self.admit_at(Instant::now(), files)
     }
 
-    /// Queues these files at any cost: a caller waits for them.
+    /// Queues these files regardless of the tokens, because a caller waits for them.
     pub(crate) fn force(&self, files: &[FileId]) {
         let mut state = self.lock();
-        // Also files in progress: their current read may be of an older content.
+        // Queues files in progress too, because the current read may see an older content.
         state.queued.extend(files);
         drop(state);
         self.arrived.notify_one();
@@ -105,24 +107,26 @@ impl UrgentQueue {
         all
     }
 
-    /// Waits until files may be queued.
+    /// Waits until there may be files in the queue.
     pub(super) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Wakes the runs to check the queue again.
+    /// Wakes the urgent runs, so that they check the queue again.
     pub(crate) fn wake(&self) {
         self.arrived.notify_one();
     }
 
-    /// Calls `work` with a test of whether a file belongs to the urgent runs. No file is taken in between.
+    /// Calls `work` with a function that tells whether a file is queued or in progress here. Until `work` returns, no
+    /// file is taken from the queue.
     pub(crate) fn excluding<T>(&self, work: impl FnOnce(&dyn Fn(FileId) -> bool) -> T) -> T {
         let state = self.lock();
         work(&|id| state.queued.contains(&id) || state.in_progress.contains(&id))
     }
 
-    /// Waits, up to `most`, until the current urgent files have been through a run. They need not be indexed: what a
-    /// run cannot finish goes to the background run, which may be waiting here. Returns whether there were any.
+    /// Waits, for at most `most`, until the files that are urgent now have been through a run. They need not be indexed
+    /// then: what a run cannot finish goes to the background run, which may be the caller. Returns whether there were
+    /// any.
     pub(crate) async fn wait_idle(&self, most: Duration) -> bool {
         let all = |state: &State| -> BTreeSet<FileId> { state.queued.union(&state.in_progress).copied().collect() };
         let before = all(&self.lock());
@@ -135,8 +139,9 @@ impl UrgentQueue {
         !before.is_empty()
     }
 
-    /// Takes the files of one run from the queue and counts the attempt. Files that the background run has begun stay with
-    /// it. Also returns whether there were such files, because that run may have skipped them while they were queued here.
+    /// Takes the files of one run from the queue and counts the attempt for each. Files that the background run has
+    /// begun stay with that run. Also returns whether there were such files, because that run may have skipped them
+    /// while they were queued here.
     pub(super) fn take_run(&self, catalog: &Catalog) -> Result<(Vec<FileRecord>, bool)> {
         let mut state = self.lock();
         let State { queued: waiting, in_progress: under_way, .. } = &mut *state;
@@ -149,7 +154,7 @@ impl UrgentQueue {
         Ok((files, are_left))
     }
 
-    /// Ends a run.
+    /// Removes the files of a run from those in progress.
     pub(super) fn end_run(&self, ids: &[FileId]) {
         let mut state = self.lock();
         ids.iter().for_each(|id| {
@@ -160,7 +165,7 @@ impl UrgentQueue {
         }
     }
 
-    /// The state is consistent at every moment, so a poisoned lock is safe.
+    /// Ignores poisoning, because the state is consistent at every moment.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

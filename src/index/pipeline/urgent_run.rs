@@ -1,4 +1,4 @@
-//! The runs over urgent files.
+//! The short runs of the pipeline over urgent files.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::index::problems::{CANNOT_INDEX, INDEXING_KEY};
 use crate::index::state::IndexState;
 use crate::model::{FileId, FileRecord};
 
-/// Runs the pipeline for urgent files until the daemon ends. [`URGENT_RUNS`] of these loops run.
+/// Runs the pipeline for urgent files until the daemon ends. The daemon starts [`URGENT_RUNS`] of these loops.
 ///
 /// [`URGENT_RUNS`]: crate::index::pipeline::urgent_queue::URGENT_RUNS
 pub(crate) async fn urgent_loop(inner: Arc<IndexState>) {
@@ -38,17 +38,17 @@ async fn run_once(inner: &Arc<IndexState>) -> Result<()> {
     let outcome = inner.pipeline().run_files(&run, files).await;
     inner.runs.urgent.end_run(&ids);
     let outcome = inner.clear_attempts_on_interrupt(&run, outcome).await;
-    // The background run takes unfinished files and does the maintenance after many runs.
+    // Wakes the background run, which takes unfinished files and does the maintenance after many runs.
     inner.runs.changed.notify_one();
     inner.ocr_queue.arrived.notify_one();
     outcome
 }
 
-/// Takes the files of one run. Notifies `changed` if the background run must take some.
+/// Takes the files of one urgent run. Notifies `changed` if the background run must take some of them.
 async fn take_files(urgent: &Arc<UrgentQueue>, catalog: &Catalog, changed: &Notify) -> Result<Vec<FileRecord>> {
     let (urgent, catalog) = (urgent.clone(), catalog.clone());
     let taken = blocking(move || urgent.take_run(&catalog)).await;
-    // If the catalog cannot be read, the files are still pending there.
+    // Also if the catalog could not be read, because the files are still pending there.
     if taken.as_ref().map_or(true, |(_, are_left)| *are_left) {
         changed.notify_one();
     }

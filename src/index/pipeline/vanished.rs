@@ -1,4 +1,4 @@
-//! Pending files that vanished and that no walk can settle: their folder is unavailable, or so many of its files are
+//! Pending files that vanished and that no walk can remove: their folder is unavailable, or so many of its files are
 //! gone that the walk does not accept the deletions. Without this list every run would look for all of them again.
 
 use std::collections::{HashMap, HashSet};
@@ -10,18 +10,18 @@ use crate::error::Result;
 use crate::files::unresponsive;
 use crate::model::{FileId, FileRecord, RootId};
 
-/// Files of one root, with the paths (relative to it) where they were expected.
+/// Files of one root, with the paths (relative to the root) where they were expected.
 pub(crate) type Places = HashMap<FileId, PathBuf>;
 
-/// Files read from the catalog at a time.
+/// File records read from the catalog at a time.
 const PAGE: usize = 1_024;
 
-/// Vanished files, skipped until a walk covers their paths.
+/// Vanished files, by root; skipped until a walk covers their paths.
 #[derive(Default)]
 pub(crate) struct Vanished(Mutex<HashMap<RootId, Places>>);
 
 impl Vanished {
-    /// Returns whether a file is skipped. A file that moved since is not.
+    /// Returns whether a file is skipped as vanished. A file that has moved to another path since is not skipped.
     pub(crate) fn contains(&self, record: &FileRecord) -> bool {
         self.roots().get(&record.root_id).and_then(|it| it.get(&record.id)).is_some_and(|it| *it == record.found.path)
     }
@@ -38,14 +38,14 @@ impl Vanished {
         self.roots().remove(&root).unwrap_or_default()
     }
 
-    /// Removes the files below a path that a walk covered (the whole root if empty): what exists there now is tried again.
+    /// Removes the files below a path that a walk covered (the whole root if empty), so that they are tried again.
     pub(crate) fn forget(&self, root: RootId, place: &Path) {
         if let Some(files) = self.roots().get_mut(&root) {
             files.retain(|_, it| !it.starts_with(place));
         }
     }
 
-    /// Removes the vanished files from the list.
+    /// Returns the files without those that have vanished.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -60,7 +60,8 @@ impl Vanished {
         Ok(files)
     }
 
-    /// Returns whether no pending file can be read for now: each has vanished, or its disk does not respond.
+    /// Returns whether no pending file can be read for now, because each has vanished or is on a disk that does not
+    /// respond.
     ///
     /// # Errors
     /// The catalog cannot be read.

@@ -1,4 +1,4 @@
-//! The list of roots: reading it, adding and removing roots.
+//! Lists, adds and removes roots.
 
 use std::path::{Path, PathBuf};
 
@@ -9,19 +9,19 @@ use crate::index::state::IndexState;
 use crate::model::Root;
 
 impl IndexState {
-    /// Returns the roots that are walked: none is nested in another.
+    /// Returns the roots that are walked on their own: all except those nested in another root.
     pub(in crate::index) async fn roots(&self) -> Result<Vec<Root>> {
         let catalog = self.catalog.clone();
         blocking(move || catalog.roots()).await
     }
 
-    /// Returns the roots, including those nested in others.
+    /// Returns all roots, including those nested in other roots.
     pub(in crate::index) async fn all_roots(&self) -> Result<Vec<Root>> {
         let catalog = self.catalog.clone();
         blocking(move || catalog.named_roots()).await
     }
 
-    /// Sets the roots in the walk rules, including one about to be added.
+    /// Tells the walk rules the paths of all roots, and of the root `next` that is about to be added.
     pub(in crate::index) async fn set_rule_roots(&self, next: Option<&Path>) -> Result<()> {
         let mut paths: Vec<PathBuf> = self.all_roots().await?.into_iter().map(|it| it.path).collect();
         paths.extend(next.map(Path::to_path_buf));
@@ -29,15 +29,16 @@ impl IndexState {
         Ok(())
     }
 
-    /// Adds a folder as a root and watches it. Returns the root that owns its files.
+    /// Adds a folder as a root and watches it. Returns the root that contains its files, which may be a parent of the
+    /// folder.
     pub(in crate::index) async fn add_root(&self, path: &Path) -> Result<Root> {
         let (own, pages) =
             (resolve_or_keep(&self.config.data_dir).await, resolve_or_keep(&self.config.pages_path()).await);
         let path = resolve_or_keep(path).await;
         if path.starts_with(&own) && !path.starts_with(&pages) {
-            return Err(Error::invalid(format!("`{}` is vic's own data", path.display())));
+            return Err(Error::invalid(format!("`{}` is in vic's own data directory", path.display())));
         }
-        // Before a walk of a root above it begins without knowing it.
+        // Sets the rules before the root is added, so that no walk of a root above it begins without knowing it.
         self.set_rule_roots(Some(&path)).await?;
         let (catalog, named) = (self.catalog.clone(), path.clone());
         let added = blocking(move || catalog.add_root(&named)).await;
@@ -45,7 +46,7 @@ impl IndexState {
         let root = added?;
         self.fill_names();
         if root.path != path {
-            // The absorbing root is still watched by the old rules.
+            // Watches the root that absorbed this one again, because its watches still follow the old rules.
             self.unwatch(root.id).await;
         }
         let roots = self.roots().await?;
@@ -60,7 +61,7 @@ impl IndexState {
         Ok(root)
     }
 
-    /// Removes a root and everything indexed below it, except files of other roots.
+    /// Removes a root and the index entries of all files below it, except files that another root contains.
     pub(in crate::index) async fn remove_root(&self, path: &Path) -> Result<()> {
         let roots = self.all_roots().await?;
         let path = resolve_or_keep(path).await;
@@ -77,23 +78,24 @@ impl IndexState {
         self.set_rule_roots(None).await?;
         let (above, below) = (|it: &Root| path.starts_with(&it.path), |it: &Root| it.path.starts_with(&path));
         for left in self.roots().await?.iter().filter(|it| above(it) || below(it)) {
-            // A root above it is still watched by the old rules.
+            // Watches roots above and below it again, because their watches still follow the old rules.
             self.unwatch(left.id).await;
             self.watch(left).await;
         }
         if !self.delete_tombstoned().await {
-            // The root is removed already, so a retry by the caller would fail: the background task retries.
+            // Leaves the retry to the background task: the root is removed already, so a retry by the caller would
+            // fail.
             self.runs.tombstones_ready.notify_one();
         }
         Ok(())
     }
 
-    /// Indexes the file names that are not indexed yet, in the background.
+    /// Adds file names that are missing in the index of names, in the background.
     pub(in crate::index) fn fill_names(&self) {
         let (names, ends) = (self.catalog.clone(), self.shutdown.clone());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = names.fill_names(&|| !ends.is_cancelled()) {
-                tracing::warn!(%error, "some files cannot be found by name; the next start tries again");
+                tracing::warn!(%error, "some file names are not searchable; the next start tries again");
             }
         });
     }

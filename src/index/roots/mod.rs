@@ -1,4 +1,4 @@
-//! Roots: their list, scans and walks, the watchdog over them, and the probe of mounts.
+//! Roots (the folders that vic indexes): their list, scans and walks, the watchdog of walks, and the probes of mounts.
 
 pub(in crate::index) mod list;
 pub(in crate::index) mod monitor;

@@ -1,7 +1,8 @@
-//! Root monitor: every few seconds it acts on the status of roots and of the watcher, with a few system calls.
+//! Monitor of the roots: every few seconds it checks the status of each root and of the watcher, and walks or watches
+//! roots again where needed. A check costs a few system calls.
 //!
-//! Events do not report everything: a renamed parent of a root, a volume mounted or removed, another folder in place of
-//! the root, a dead watcher. The monitor also walks roots that cannot be watched.
+//! Events of the watcher do not report everything: a renamed parent of a root, a volume mounted or removed, another
+//! folder in place of the root, a dead watcher. The monitor also walks roots that cannot be watched.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,10 +22,10 @@ use crate::index::watch::apply;
 use crate::machine;
 use crate::model::{Root, RootId};
 
-/// A root that is walked repeatedly rests this many times as long as its last walk took.
+/// A root that is walked periodically rests this many times as long as its last walk took.
 const WALK_REST_FACTOR: u32 = 20;
 
-/// Acts on each probe result until the probe ends.
+/// Acts on each result of the probe until the probe ends.
 async fn monitor_loop(mut guard: RootMonitor) {
     while guard.check_next().await.is_some() {}
 }
@@ -33,13 +34,13 @@ struct RootMonitor {
     inner: Arc<IndexState>,
     statuses: watch::Receiver<RootStatuses>,
     roots: HashMap<RootId, RootHistory>,
-    /// Whether this is the first check: nothing is watched yet.
+    /// Whether this is the first check, when no root is watched yet.
     is_start: bool,
-    /// Roots with an abandoned walk that returned.
+    /// Roots that can be walked again, because an abandoned walk of them has ended.
     returned: Vec<RootId>,
 }
 
-/// History of a root.
+/// What the monitor remembers of a root.
 #[derive(Default)]
 struct RootHistory {
     seen: Option<RootStatus>,
@@ -48,7 +49,7 @@ struct RootHistory {
 }
 
 impl RootMonitor {
-    /// Waits for the next probe and acts on it. Returns `None` when the probe has ended.
+    /// Waits for the next result of the probe and acts on it. Returns `None` when the probe has ended.
     async fn check_next(&mut self) -> Option<()> {
         self.statuses.changed().await.ok()?;
         let sights = self.statuses.borrow_and_update().clone();
@@ -72,7 +73,7 @@ impl RootMonitor {
         self.roots.retain(|id, _| roots.iter().any(|it| it.id == *id));
         self.returned = inner.take_walkable_roots(&roots);
         for root in &roots {
-            // A new root is part of the next probe.
+            // Skips a new root, which the next probe includes.
             let Some(sight) = sights.get(&root.id) else { continue };
             if let Err(error) = self.apply_status(root, sight.clone(), replaced).await {
                 warn!(%error, root = %root.path.display(), "cannot check a root");
@@ -94,35 +95,35 @@ impl RootMonitor {
                 Ok(())
             }
             RootStatus::Away(_) => Ok(()),
-            // The walk decides whether an empty root is news, and reports it.
+            // Walks a root that is empty now: the walk decides whether to accept that, and reports it.
             RootStatus::Empty if root.available && !self.is_start && (is_news || before.is_none()) => {
                 self.walk(root).await
             }
             RootStatus::Empty => Ok(()),
-            // Another walk would block at the same path.
+            // Does nothing while an abandoned walk is stuck, because another walk would block at the same path.
             RootStatus::Here { .. } if inner.walks.abandoned.is_running(root.id) => Ok(()),
             RootStatus::Here { .. } => {
                 let was_whole = inner.walks.watching.is_whole(root.id);
                 if is_news || replaced {
                     inner.unwatch(root.id).await;
                 }
-                // An unavailable root may be back at any moment.
+                // Walks an unavailable root at every check, because it may be back at any moment.
                 let poll = Duration::from_secs(if root.available { inner.config.background.poll_seconds } else { 0 });
                 let due = post.walked.is_none_or(|(at, took)| at.elapsed() >= poll.max(took * WALK_REST_FACTOR));
                 let is_late = !root.available || !inner.walks.watching.reports_all_changes(root.id);
                 let is_back = self.returned.contains(&root.id);
-                // The folder left and returned between two probes: it looks unchanged, but is not watched.
+                // The folder was moved away and back between two probes: it looks unchanged, but is no longer watched.
                 let is_unseen = inner.walks.watching.has_lost_root(root.id);
                 let is_time = is_news || replaced || is_unseen || is_back || (is_late && due);
                 if !is_time {
                     return Ok(());
                 }
-                // Another root may have absorbed it while others were walked.
+                // Skips the root if another root absorbed it while others were walked.
                 if !inner.roots().await?.iter().any(|it| it.id == root.id) {
                     return Ok(());
                 }
                 inner.watch(root).await;
-                // A job walks every root at startup, and each new root.
+                // Does not walk here at startup or for a new root, because a job walks those.
                 let is_walked = self.is_start || (before.is_none() && was_whole);
                 if is_walked { Ok(()) } else { self.walk(root).await }
             }
@@ -138,7 +139,7 @@ impl RootMonitor {
 }
 
 impl IndexState {
-    /// Watches a root, or the parts not watched yet, and notes what prevents it.
+    /// Watches a root, or the parts of it that are not watched yet. Records for the status why it cannot be watched.
     pub(crate) async fn watch(&self, root: &Root) {
         let (watching, watched) = (self.walks.watching.clone(), root.clone());
         let is_new = !watching.is_whole(root.id);
@@ -159,7 +160,7 @@ impl IndexState {
         self.problems.set(&format!("watch {}", root.path.display()), problem);
     }
 
-    /// Stops watching a root that was removed, or lost its watches.
+    /// Stops watching a root that was removed or whose watches were lost.
     pub(crate) async fn unwatch(&self, id: RootId) {
         let watching = self.walks.watching.clone();
         let stopped = blocking(move || {
@@ -171,7 +172,7 @@ impl IndexState {
         }
     }
 
-    /// Watches and reconciles every root at startup, and then at intervals.
+    /// Watches and walks every root at startup, and walks every root again at intervals, until the daemon ends.
     pub(crate) async fn reconcile_loop(self: Arc<IndexState>) {
         let sights = mount_probe::spawn_probe(self.clone());
         let mut guard = RootMonitor {

@@ -1,5 +1,5 @@
-//! Probes every few seconds whether roots respond and what is mounted in them. Opening a file on a network mount
-//! without a server would otherwise block for ever.
+//! Probes every few seconds whether roots respond and which file systems are mounted in them. Without this, opening a
+//! file on a network mount whose server is gone would block for ever.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -18,10 +18,10 @@ use crate::index::blocking_tasks::blocking;
 use crate::index::state::IndexState;
 use crate::model::{Root, RootId};
 
-/// Interval of the probes.
+/// Interval between probes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Timeout of a probe: a network mount without a server never responds.
+/// Maximum time to wait for a probe: a network mount whose server is gone never responds.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Status of every root at one moment.
@@ -34,12 +34,13 @@ pub(in crate::index) enum RootStatus {
     Away(String),
     /// The root is an empty folder.
     Empty,
-    /// The root is the folder with this device and inode. `mounts` lie in it, and those in `silent` do not respond.
-    /// `falls` counts how often any of them stopped responding, so that a reader that skips a status notices.
+    /// The root is a folder with this device and inode number. `mounts` are the mounts in it, and `silent` are the
+    /// paths in it that do not respond. `falls` counts how often any path stopped responding, so that a reader that
+    /// misses a status notices it.
     Here { identity: (u64, u64), mounts: Vec<String>, silent: Vec<PathBuf>, falls: u64 },
 }
 
-/// Probes the roots for the life of the daemon.
+/// Probes the roots until the daemon ends. Returns a receiver of their status.
 pub(in crate::index) fn spawn_probe(inner: Arc<IndexState>) -> watch::Receiver<RootStatuses> {
     let (sender, sights) = watch::channel(RootStatuses::default());
     tokio::spawn(async move {
@@ -56,13 +57,13 @@ pub(in crate::index) fn spawn_probe(inner: Arc<IndexState>) -> watch::Receiver<R
     sights
 }
 
-/// Pending probes, and the paths that do not respond.
+/// The probes that have not returned, and the paths that do not respond.
 #[derive(Default)]
 struct MountProbe {
-    /// By path and mount id: a new mount at a path gets a new probe.
+    /// Key: path and mount id, so that a new mount at a path gets a new probe.
     pending: HashMap<(PathBuf, u64), JoinHandle<RootStatus>>,
     unresponsive: BTreeSet<PathBuf>,
-    /// How often each path stopped responding.
+    /// How often each path has stopped responding.
     failures: BTreeMap<PathBuf, u64>,
 }
 
@@ -76,7 +77,7 @@ impl MountProbe {
         Ok(roots.iter().map(|root| (root.id, self.status_of(root, &mounts, &seen))).collect())
     }
 
-    /// Probes all paths concurrently with one timeout. Returns the status of those that respond.
+    /// Probes all paths concurrently with one timeout. Returns the status of the paths that respond in time.
     async fn probe_all(
         &mut self,
         places: &BTreeSet<&Path>,
@@ -87,7 +88,8 @@ impl MountProbe {
             places.iter().map(|it| (it.to_path_buf(), mounts.id_of_mount_holding(it))).collect();
         self.pending.retain(|it, _| keys.contains(it));
         for key in &keys {
-            // A pending probe is waited for again: each new one would block another thread.
+            // Waits for the pending probe of a path, if there is one, because each new probe would block another
+            // thread.
             let place = key.0.clone();
             let look = || tokio::task::spawn_blocking(move || probe(&place));
             self.pending.entry(key.clone()).or_insert_with(look);
@@ -136,7 +138,7 @@ fn probe(path: &Path) -> RootStatus {
     read().unwrap_or_else(|error| RootStatus::Away(Error::io("read", path, &error).message))
 }
 
-/// The mounts from the kernel's table, which is read without touching any of them.
+/// The mounts in the kernel's mount table, which is read without access to any of them.
 struct Mounts(Vec<Mount>);
 
 struct Mount {
@@ -151,13 +153,13 @@ impl Mounts {
         Mounts::parse(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
     }
 
-    /// The format is that of proc_pid_mountinfo(5).
+    /// Parses the mount table in the format of proc_pid_mountinfo(5).
     fn parse(table: &str) -> Mounts {
         let mount = |line: &str| -> Option<Mount> {
             let (ours, of_the_file_system) = line.split_once(" - ")?;
             let mut fields = ours.split(' ');
             let (number, place) = (fields.next()?.parse().ok()?, fields.nth(3)?);
-            // Spaces and some other characters are octal escapes.
+            // Decodes the octal escapes of space, tab, newline and backslash.
             let place =
                 place.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
             Some(Mount { id: number, path: place.into(), is_automatic: of_the_file_system.starts_with("autofs ") })
@@ -165,7 +167,7 @@ impl Mounts {
         Mounts(table.lines().filter_map(mount).collect())
     }
 
-    /// Returns the mounts below a folder that may be probed.
+    /// Returns the mounts below a folder that may be probed: all except automounts, which a probe would mount.
     fn below(&self, folder: &Path) -> impl Iterator<Item = &Mount> {
         self.0.iter().filter(move |it| it.path.starts_with(folder) && it.path != folder && !it.is_automatic)
     }
@@ -176,7 +178,7 @@ impl Mounts {
         within.map(|it| format!("{} {}", it.id, it.path.display())).collect()
     }
 
-    /// Returns the id of the mount that holds a path. Of several at one path, the last is visible.
+    /// Returns the id of the mount that holds a path. If several are mounted at one path, the last is visible.
     fn id_of_mount_holding(&self, path: &Path) -> u64 {
         let above = self.0.iter().filter(|it| path.starts_with(&it.path));
         above.max_by_key(|it| it.path.components().count()).map_or(0, |it| it.id)

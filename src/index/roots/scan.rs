@@ -1,4 +1,4 @@
-//! Walks roots and applies the differences to the catalog.
+//! Walks roots, or parts of them, and applies the differences to the catalog.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use crate::index::maintenance::purge;
 use crate::index::tables::TableWriter;
 use crate::model::{FileId, FoundFile, Root};
 
-/// Files deleted from the store in one commit.
+/// Maximum files deleted from the store in one commit.
 const DELETE_BATCH: usize = 5_000;
 
-/// Timeout of the check whether removed files still exist.
+/// Maximum time to check whether removed files still exist on disk.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Compares a root, or a part of it, with the catalog. An unreadable root is marked so and loses no files.
+/// Compares a root, or a part of it, with the catalog and applies the differences. A root that cannot be read is marked
+/// as unavailable and keeps its files.
 pub(crate) fn scan(
     catalog: &Catalog,
     rules: &Rules,
@@ -28,7 +29,8 @@ pub(crate) fn scan(
     leash: &WalkToken,
 ) -> Result<(ScanOutcome, Vec<WalkProblem>)> {
     let first = walk_and_apply(catalog, rules, root, within, accept_losses, leash, ScanPass::First)?;
-    // A file moved during the walk may have been missed at both paths, so a second walk decides.
+    // If the first walk would delete files, a second one decides: a file that was moved during a walk may have been
+    // missed at both paths.
     let done = match first {
         Some(done) => Some(done),
         None => {
@@ -39,7 +41,8 @@ pub(crate) fn scan(
     done.ok_or_else(|| Error::internal("a second walk must decide"))
 }
 
-/// Walks and applies the result. Returns `None` if the first walk would delete files.
+/// Walks a root and applies the result to the catalog. Returns `None`, without changes, if the first walk would delete
+/// files.
 fn walk_and_apply(
     catalog: &Catalog,
     rules: &Rules,
@@ -51,7 +54,7 @@ fn walk_and_apply(
 ) -> Result<Option<(ScanOutcome, Vec<WalkProblem>)>> {
     let (mut found, report) = walk(catalog, &mut PlaceWalker::new(&root.path, rules), root, within, leash)?;
     let is_whole = within.is_none_or(|it| it.as_os_str().is_empty());
-    // The first walk deletes nothing, so the check per missing file is left to the second.
+    // Only the second walk checks each missing file for exclusion, because the first walk deletes nothing.
     let left_out = match look {
         ScanPass::Second if is_whole && !accept_losses => excluded_files(catalog, rules, root, &mut found, leash)?,
         ScanPass::First | ScanPass::Second => HashSet::new(),
@@ -65,7 +68,7 @@ fn walk_and_apply(
     Ok(outcome.map(|it| (it, report.problems)))
 }
 
-/// Returns the known files of a root that a full walk skipped because a rule excludes them.
+/// Returns the files in the catalog that a full walk did not find because a rule excludes them.
 fn excluded_files(
     catalog: &Catalog,
     rules: &Rules,
@@ -73,7 +76,7 @@ fn excluded_files(
     found: &mut [FoundFile],
     leash: &WalkToken,
 ) -> Result<HashSet<PathBuf>> {
-    // Each step shows the watchdog that the walk is alive.
+    // Reports progress at each step, so that the watchdog does not abandon the walk.
     let missing = catalog.missing_from(root.id, found, &|| {
         leash.advance();
     })?;
@@ -102,7 +105,8 @@ fn walk(
     Ok((found, report))
 }
 
-/// Compares many paths of a root with the catalog in one commit. Returns what could not be read at each.
+/// Compares many paths of a root with the catalog, and applies the differences in one commit. Returns what could not be
+/// read at each path.
 pub(crate) fn scan_paths(
     catalog: &Catalog,
     rules: &Rules,
@@ -144,7 +148,7 @@ pub(crate) fn scan_paths(
     Ok(seen)
 }
 
-/// Begins to apply a walk; fails if the walk was cancelled.
+/// Marks the point from which a walk can no longer be cancelled. Fails if it was cancelled before.
 fn begin_apply(leash: &WalkToken) -> Result<()> {
     if leash.begin_apply() { Ok(()) } else { Err(cancelled()) }
 }
@@ -153,8 +157,8 @@ fn cancelled() -> Error {
     Error::new(ErrorCode::Cancelled, "the scan was cancelled")
 }
 
-/// Returns whether the file system that held a missing file is not mounted now. That is so if the nearest existing
-/// ancestor is on another one or does not respond. A file from the root's own file system is simply deleted.
+/// Returns whether the file system that held a missing file is not mounted now: the nearest existing ancestor is on
+/// another file system or does not respond. A missing file of the root's own file system counts as deleted.
 fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     use std::os::unix::fs::MetadataExt;
     if unresponsive::is_unresponsive_beneath(root, file) {
@@ -168,7 +172,7 @@ fn is_away(root: &Path, file: &Path, device: u64) -> bool {
     above.is_some_and(|it| it != device)
 }
 
-/// Deletes tombstoned files from the store, then removes their tombstones.
+/// Deletes removed files (those with a tombstone in the catalog) from the store, then removes their tombstones.
 pub(crate) async fn delete_tombstoned(catalog: &Catalog, table: &TableWriter) -> Result<u64> {
     let mut buried = 0;
     loop {
@@ -177,7 +181,7 @@ pub(crate) async fn delete_tombstoned(catalog: &Catalog, table: &TableWriter) ->
         if dead.is_empty() {
             return Ok(buried);
         }
-        // Before the rows are deleted, so that a crash cannot lose the purge.
+        // Requests the purge before the rows are deleted, so that a crash cannot lose it.
         if any_excluded(catalog, table, &dead).await? {
             let asked = catalog.clone();
             blocking(move || purge::request(&asked)).await?;
@@ -189,8 +193,8 @@ pub(crate) async fn delete_tombstoned(catalog: &Catalog, table: &TableWriter) ->
     }
 }
 
-/// Returns whether any removed file was excluded rather than deleted: it still exists, or its root was removed. A file
-/// that cannot be checked counts as excluded, so that its text is purged.
+/// Returns whether any removed file was excluded rather than deleted: it still exists on disk, or its root was removed.
+/// A file that cannot be checked counts as excluded, so that its text is purged.
 async fn any_excluded(catalog: &Catalog, table: &TableWriter, removed: &[FileId]) -> Result<bool> {
     let (reader, stored, ids) = (catalog.clone(), table.clone(), removed.to_vec());
     let places = blocking(move || reader.paths_of_removed(&ids, &|it| stored.has_file(it))).await?;
@@ -200,7 +204,7 @@ async fn any_excluded(catalog: &Catalog, table: &TableWriter, removed: &[FileId]
     }
 }
 
-/// As [`any_excluded`], for files that the catalog no longer has, by path.
+/// As [`any_excluded`], for paths of files that may no longer be in the catalog.
 pub(in crate::index) async fn any_excluded_at(catalog: &Catalog, places: Vec<PathBuf>) -> Result<bool> {
     let reader = catalog.clone();
     let places = blocking(move || {
@@ -220,7 +224,7 @@ async fn any_exists(places: Vec<PathBuf>) -> bool {
     blocking_with_timeout(CHECK_TIMEOUT, move || Ok(places.iter().any(is_there))).await.unwrap_or(true)
 }
 
-/// Splits an absolute path into a known root and the path below it.
+/// Splits an absolute path into the root that contains it and the path relative to that root.
 pub(crate) fn split_root<'a>(roots: &'a [Root], path: &Path) -> Option<(&'a Root, PathBuf)> {
     roots.iter().find_map(|root| Some((root, path.strip_prefix(&root.path).ok()?.to_path_buf())))
 }

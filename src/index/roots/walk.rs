@@ -1,4 +1,4 @@
-//! Serialised walks of roots, and the paths that each of them could not read.
+//! Runs one walk of a root at a time, and records which paths it could not read.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +16,8 @@ use crate::index::state::IndexState;
 use crate::model::{Root, RootId};
 
 impl IndexState {
-    /// Compares a root, or a part of it, with the catalog. Walks are serialised: an older walk applied after a newer
-    /// one would delete the files that appeared in between.
+    /// Compares a root, or a part of it, with the catalog and applies the differences. Only one walk runs at a time: an
+    /// older walk applied after a newer one would delete the files that appeared in between.
     pub(crate) async fn scan(
         &self,
         root: &Root,
@@ -27,7 +27,7 @@ impl IndexState {
         self.scan_accepting_losses(root, within, false, cancel).await
     }
 
-    /// As [`IndexState::scan`]; `accept_losses` accepts all deletions.
+    /// As [`IndexState::scan`]. With `accept_losses`, missing files are deleted however many they are.
     pub(crate) async fn scan_accepting_losses(
         &self,
         root: &Root,
@@ -78,19 +78,20 @@ impl IndexState {
         Ok((outcome, problems))
     }
 
-    /// Turns the error of an unavailable root into success: the status reports the root, and a later walk catches up.
+    /// Returns success instead of the error of an unavailable root: the status reports the root, and a later walk
+    /// catches up.
     pub(in crate::index) async fn ignore_if_unavailable(&self, id: RootId, outcome: Result<()>) -> Result<()> {
         let is_away = |roots: Vec<Root>| roots.iter().any(|it| it.id == id && !it.available);
         if outcome.is_err() && self.roots().await.is_ok_and(is_away) { Ok(()) } else { outcome }
     }
 
-    /// Applies the moves that the watcher reported, in their order, and scans both ends of each. Holds the `scanning`
-    /// lock: a concurrent walk from before a move would see the file as one deleted and one new file.
+    /// Applies the moves that the watcher reported, in their order, and scans both paths of each. Holds the walk lock:
+    /// a walk that began before a move would see the file as one deleted and one new file.
     pub(in crate::index) async fn apply_moves(&self, root: &Root, mut moves: Vec<(PathBuf, PathBuf)>) -> Result<()> {
         let _scanning = self.walks.lock().await;
         self.check_responds(root)?;
         let places: BTreeSet<PathBuf> = moves.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
-        // The walks report paths that do not respond.
+        // Leaves out paths that do not respond; the scan below reports them.
         moves.retain(|(from, to)| {
             ![from, to].into_iter().any(|it| unresponsive::is_unresponsive_beneath(&root.path, it))
         });

@@ -1,4 +1,4 @@
-//! The state of watching and walking the roots.
+//! What vic knows of watching and walking the roots: rules, times of walks, unreadable paths, and walks that hang.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use crate::files::{Rules, WalkProblem, WalkToken, unresponsive};
 use crate::index::watch::watching::Watching;
 use crate::model::{Root, RootId};
 
-/// What is known of the walks of all roots. Each field has its own lock.
+/// The state of watching and walking the roots. Each field has its own lock.
 pub(in crate::index) struct WalkState {
-    /// Which files a walk finds.
+    /// Rules that decide which files a walk finds.
     pub(in crate::index) rules: Rules,
     pub(in crate::index) watching: Arc<Watching>,
-    /// Whether each root was walked since it is watched.
+    /// Whether each root was walked completely since it is watched.
     pub(in crate::index) catch_up: CatchUp,
     /// Paths that walks could not read.
     pub(in crate::index) unreadable: UnreadablePaths,
-    /// Walks that hang.
+    /// Walks that were abandoned because they hang.
     pub(in crate::index) abandoned: AbandonedWalks,
-    /// Held while a walk runs and is applied.
+    /// Held while a walk runs and its result is applied.
     walking: tokio::sync::Mutex<()>,
 }
 
 impl WalkState {
-    /// Starts without walks.
+    /// Creates the state before any walk.
     pub(in crate::index) fn new(rules: Rules, watching: Watching) -> WalkState {
         WalkState {
             rules,
@@ -37,25 +37,26 @@ impl WalkState {
         }
     }
 
-    /// Takes the walk lock, which is held while a walk runs and is applied.
+    /// Takes the walk lock. While it is held, no other walk runs or is applied.
     pub(in crate::index) async fn lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.walking.lock().await
     }
 }
 
-/// When each root was first watched and last walked. Events do not report changes from before the watch.
+/// When each root was first watched and last walked. Events do not report changes from before a root was watched, so a
+/// walk must follow.
 #[derive(Default)]
 pub(in crate::index) struct CatchUp(Mutex<HashMap<RootId, WatchAndWalk>>);
 
 #[derive(Clone, Copy, Default)]
 struct WatchAndWalk {
     watched: Option<Instant>,
-    /// When its last complete walk began.
+    /// When the last complete walk of the root began.
     walked: Option<Instant>,
 }
 
 impl CatchUp {
-    /// Forgets a root that is about to be watched anew.
+    /// Forgets the times of a root that is about to be watched anew.
     pub(in crate::index) fn forget(&self, id: RootId) {
         self.states().remove(&id);
     }
@@ -81,16 +82,16 @@ impl CatchUp {
     }
 }
 
-/// Paths that walks could not read, as of the last walk of each.
+/// Paths that walks could not read, as of the last walk of each path.
 #[derive(Default)]
 pub(in crate::index) struct UnreadablePaths(Mutex<BTreeMap<RootId, Paths>>);
 
-/// Sentences by path.
+/// Problem sentences by path.
 type Paths = BTreeMap<PathBuf, String>;
 
 impl UnreadablePaths {
-    /// Replaces what was known of the walked part and of the root itself: a walk of any part shows whether the root can
-    /// be read.
+    /// Replaces the problems of the walked part `within` and of the root itself, because a walk of any part shows
+    /// whether the root can be read.
     pub(in crate::index) fn replace(&self, root_id: RootId, within: &Path, problems: &[WalkProblem]) {
         let mut roots = self.lock();
         let known = roots.entry(root_id).or_default();
@@ -98,12 +99,12 @@ impl UnreadablePaths {
         known.extend(problems.iter().map(|it| (it.path.clone(), it.sentence.clone())));
     }
 
-    /// Keeps only the entries of these roots.
+    /// Drops the problems of all other roots.
     pub(in crate::index) fn keep_only(&self, roots: &[Root]) {
         self.lock().retain(|id, _| roots.iter().any(|root| root.id == *id));
     }
 
-    /// Returns one sentence per root with unreadable paths.
+    /// Returns one sentence for each root with unreadable paths.
     pub(in crate::index) fn sentences(&self) -> Vec<String> {
         let sentence = |known: &Paths| {
             let first = known.values().next()?;
@@ -120,10 +121,10 @@ impl UnreadablePaths {
     }
 }
 
-/// An abandoned walk.
+/// A walk that hung and was abandoned.
 struct AbandonedWalk {
     leash: Weak<WalkToken>,
-    /// Paths that were known not to respond when it began, and that it skipped.
+    /// Paths that were known not to respond when the walk began, so that it skipped them.
     known: Vec<PathBuf>,
 }
 
@@ -132,18 +133,18 @@ struct AbandonedWalk {
 pub(in crate::index) struct AbandonedWalks(Mutex<HashMap<RootId, AbandonedWalk>>);
 
 impl AbandonedWalks {
-    /// Adds a walk of a root that skipped the unresponsive paths in `known`.
+    /// Records an abandoned walk of a root that skipped the unresponsive paths in `known`.
     pub(in crate::index) fn add(&self, root: RootId, leash: &Arc<WalkToken>, known: Vec<PathBuf>) {
         self.lock().insert(root, AbandonedWalk { leash: Arc::downgrade(leash), known });
     }
 
-    /// Returns whether an abandoned walk of the root has not returned.
+    /// Returns whether an abandoned walk of the root is still stuck.
     pub(in crate::index) fn is_running(&self, root: RootId) -> bool {
         self.lock().get(&root).is_some_and(is_running)
     }
 
-    /// Removes and returns the roots that can be walked again: the abandoned walk returned, or a new walk would skip
-    /// other paths. Removed roots are forgotten.
+    /// Removes and returns the roots that can be walked again, because the abandoned walk has ended or a new walk would
+    /// skip other paths. Also forgets removed roots.
     pub(in crate::index) fn take_walkable(&self, roots: &[Root]) -> Vec<RootId> {
         let is_back = |id: &RootId, lost: &mut AbandonedWalk| {
             let root = roots.iter().find(|it| it.id == *id);
@@ -162,7 +163,7 @@ impl AbandonedWalks {
     }
 }
 
-/// A running walk holds its `WalkToken`.
+/// Returns whether a walk has not ended: a running walk holds its `WalkToken`.
 fn is_running(lost: &AbandonedWalk) -> bool {
     lost.leash.strong_count() > 0
 }

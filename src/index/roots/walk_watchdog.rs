@@ -1,5 +1,5 @@
-//! Watchdog of walks. A walk that stops progressing on a disk that does not respond is abandoned together with its
-//! thread: every other walk would wait for it.
+//! Watchdog of walks. A walk that makes no progress, on a disk that does not respond, is abandoned together with its
+//! thread, because every other walk would wait for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::index::state::IndexState;
 use crate::model::{Root, RootId};
 
 impl IndexState {
-    /// Runs a walk of a root while it progresses. A cancelled walk ends at its next step.
+    /// Runs a walk of a root and abandons it if it makes no progress. A cancelled walk ends at its next step.
     pub(in crate::index) async fn walk_with_watchdog<T: Send + 'static>(
         &self,
         root: &Root,
@@ -33,8 +33,8 @@ impl IndexState {
         Err(not_responding(root))
     }
 
-    /// Abandons a walk of a root that skipped the unresponsive paths in `known`. The root is not walked until the walk
-    /// returns or the set of unresponsive paths changes.
+    /// Abandons a walk of a root that skipped the unresponsive paths in `known`. The root is not walked again until the
+    /// walk has ended or the set of unresponsive paths changes.
     pub(in crate::index) fn abandon_walk(&self, root: &Root, leash: &Arc<WalkToken>, known: Vec<PathBuf>) {
         let error = not_responding(root);
         let cure = error.hint.unwrap_or_default();
@@ -42,7 +42,7 @@ impl IndexState {
         self.walks.abandoned.add(root.id, leash, known);
     }
 
-    /// Fails for a root that does not respond: a walk of it would never return.
+    /// Fails if the root does not respond: a walk of it would never return.
     pub(in crate::index) fn check_responds(&self, root: &Root) -> Result<()> {
         if unresponsive::is_unresponsive(&root.path) || self.walks.abandoned.is_running(root.id) {
             Err(not_responding(root))
@@ -51,7 +51,7 @@ impl IndexState {
         }
     }
 
-    /// As [`crate::index::roots::walk_state::AbandonedWalks::take_walkable`]; clears the problems of these roots.
+    /// As [`crate::index::roots::walk_state::AbandonedWalks::take_walkable`]; also clears the problems of these roots.
     pub(in crate::index) fn take_walkable_roots(&self, roots: &[Root]) -> Vec<RootId> {
         let back = self.walks.abandoned.take_walkable(roots);
         back.iter().for_each(|id| self.problems.set(&problem_key(*id), None));
@@ -66,7 +66,7 @@ impl IndexState {
     }
 }
 
-/// Stops a walk when its caller is dropped.
+/// Stops a walk when the future that waits for it is dropped.
 struct StopOnDrop(Arc<WalkToken>);
 
 impl Drop for StopOnDrop {
@@ -85,7 +85,7 @@ fn not_responding(root: &Root) -> Error {
         .hint("mount the missing file system again, or exclude it in .vicignore and restart vic")
 }
 
-/// Waits for a walk. Returns `None` if it is abandoned.
+/// Waits for a walk while it makes progress. Returns `None` if the walk is abandoned.
 async fn wait_while_moving<T>(
     walking: impl Future<Output = Result<T>>,
     leash: &WalkToken,

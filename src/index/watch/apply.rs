@@ -1,6 +1,6 @@
 //! Applies watcher events to the catalog and sends the changed files through the pipeline.
 //!
-//! Watching is best effort: events get lost by design. The next scan finds what it missed.
+//! Watching is best effort, because the operating system may drop events. The next scan finds what was missed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,14 +15,15 @@ use crate::index::problems::CHANGES_KEY;
 use crate::index::state::IndexState;
 use crate::model::{Root, RootId};
 
-/// Paths scanned per catalog commit: enough that ten thousand deletions take seconds, few enough that the first result
-/// is still true when the last path was read.
+/// Maximum paths scanned per commit to the catalog. High enough that ten thousand deletions take seconds, low enough
+/// that the result for the first path still holds when the last path is scanned.
 const PATHS_PER_COMMIT: usize = 256;
 
-/// Maximum files of a new folder that are recorded as seen by the watcher.
+/// Maximum files of a new folder that are recorded as changed for the OCR queue.
 const MAX_SEEN_PER_FOLDER: usize = 10_000;
 
-/// Applies changes until the daemon ends. One batch, with all that arrived meanwhile, makes one pipeline run.
+/// Applies changes until the daemon ends. A batch, together with all batches that arrived meanwhile, makes one pipeline
+/// run.
 pub(crate) async fn apply_loop(inner: Arc<IndexState>, mut batches: mpsc::Receiver<Batch>) {
     while let Some(Batch { mut changes, mut barriers }) = batches.recv().await {
         while let Ok(more) = batches.try_recv() {
@@ -34,13 +35,14 @@ pub(crate) async fn apply_loop(inner: Arc<IndexState>, mut batches: mpsc::Receiv
         }
         let outcome = apply_batch(&inner, changes).await;
         if inner.note_outcome(CHANGES_KEY, "changes are not indexed before the next walk", outcome) {
-            // Some receivers may be gone. After a failure no barrier is released, so that its sync walks instead.
+            // Ignores receivers that are gone. After a failure no barrier is released, so that the waiting sync walks
+            // the roots instead.
             barriers.into_iter().for_each(|it| it.send(()).unwrap_or_default());
         }
     }
 }
 
-/// Applies all changes that it can; the failure of one change or root does not delay the others.
+/// Applies a batch of changes. A failure of one change or root does not stop the others.
 async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> {
     let batch = by_root(batch);
     let roots =
@@ -49,7 +51,8 @@ async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> 
     for (root_id, changes) in batch {
         let Some(root) = roots.iter().find(|it| it.id == root_id) else { continue };
         if inner.check_responds(root).is_err() {
-            // The status reports the root, and a walk catches up. Barriers of other roots must not fail.
+            // Skips a root that does not respond, without an error: the status reports it, a walk catches up, and the
+            // barriers of other roots must not fail.
             inner.walks.catch_up.note_watched(root_id);
             continue;
         }
@@ -58,7 +61,7 @@ async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> 
         for step in group_steps(changes) {
             let taken = apply_step(inner, root, step).await;
             if taken.is_err() {
-                // Counts as newly watched: only a walk finds the lost changes.
+                // Marks the root as newly watched, because only a walk can find the changes that were lost.
                 inner.walks.catch_up.note_watched(root_id);
             }
             outcome = outcome.and(inner.ignore_if_unavailable(root_id, taken).await);
@@ -69,7 +72,8 @@ async fn apply_batch(inner: &Arc<IndexState>, batch: Vec<Change>) -> Result<()> 
 }
 
 /// Stops watching removed roots that are still watched by their old id, because the task that watched them did not know
-/// that a parent root absorbed them. Only a walk of the parent finds their changes, until it watches these folders.
+/// that a parent root absorbed them. Until the parent watches these folders, only a walk of the parent finds their
+/// changes.
 async fn unwatch_absorbed(inner: &Arc<IndexState>, batch: &[(RootId, Vec<ChangeKind>)], roots: &[Root]) -> Result<()> {
     let is_root = |id: RootId| roots.iter().any(|it| it.id == id);
     let gone: Vec<RootId> = batch.iter().map(|it| it.0).filter(|it| !is_root(*it)).collect();
@@ -84,7 +88,7 @@ async fn unwatch_absorbed(inner: &Arc<IndexState>, batch: &[(RootId, Vec<ChangeK
     Ok(())
 }
 
-/// Changes applied in one commit.
+/// Changes that are applied in one commit to the catalog.
 #[derive(Debug, PartialEq, Eq)]
 enum ApplyStep {
     Scan(Vec<PathBuf>),
@@ -93,7 +97,7 @@ enum ApplyStep {
     Rescan,
 }
 
-/// Groups consecutive paths, and consecutive moves.
+/// Groups consecutive changed paths into one step, and consecutive moves into another.
 fn group_steps(changes: Vec<ChangeKind>) -> Vec<ApplyStep> {
     let mut steps = Vec::new();
     for change in changes {
@@ -103,7 +107,7 @@ fn group_steps(changes: Vec<ChangeKind>) -> Vec<ApplyStep> {
             {
                 places.push(path);
             }
-            // Applying a move scans both its paths.
+            // Drops a change of the target of the last move, because applying the move scans both its paths.
             (ChangeKind::Touched(path), Some(ApplyStep::Rename(moves)))
                 if moves.last().is_some_and(|it| it.1 == path) =>
             {
@@ -120,7 +124,7 @@ fn group_steps(changes: Vec<ChangeKind>) -> Vec<ApplyStep> {
     steps
 }
 
-/// Scans changed paths like a walk: both use the same rules, and a walk distinguishes a deleted file from an
+/// Scans changed paths with the code of a walk, so that both use the same rules and tell a deleted file from an
 /// unavailable root. A single file costs one `lstat`.
 async fn apply_step(inner: &Arc<IndexState>, root: &Root, step: ApplyStep) -> Result<()> {
     match step {
@@ -137,17 +141,19 @@ async fn apply_step(inner: &Arc<IndexState>, root: &Root, step: ApplyStep) -> Re
     }
 }
 
-/// Admits the pending files at these paths to the urgent queue, or leaves them to the background run if they are many.
+/// Adds the pending files at these paths to the urgent queue, or leaves them to the background run if there are many.
 async fn queue_urgent(inner: &IndexState, root: &Root, places: Vec<PathBuf>) -> Result<()> {
     let (catalog, urgent, pictures, id) =
         (inner.catalog.clone(), inner.runs.urgent.clone(), inner.ocr_queue.clone(), root.id);
-    // While another model's table is built, the old one answers, and changes are not added to it.
+    // While a new model's table is built, nothing is urgent: the old table answers queries, and changes are not added
+    // to it.
     let may_overtake = !inner.tables.is_switching();
     let all = blocking(move || {
         let mut all = true;
         for (place, files) in places.iter().zip(catalog.untried_below(id, &places, MAX_FILES_PER_CHANGE)?) {
             let are_few = files.len() < MAX_FILES_PER_CHANGE;
-            // Recorded before any run takes them. Pending files of a whole root were not necessarily just saved.
+            // Records the files for the OCR queue before a run reads them. Pending files of a whole root are not
+            // recorded, because they were not necessarily just saved.
             if !place.as_os_str().is_empty() {
                 let seen = if are_few {
                     None
@@ -167,7 +173,7 @@ async fn queue_urgent(inner: &IndexState, root: &Root, places: Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// Walks a root and indexes the differences.
+/// Walks a root, and queues the files that changed.
 pub(crate) async fn walk_root(inner: &IndexState, root: &Root) -> Result<()> {
     inner.scan(root, None, &inner.shutdown).await?;
     inner.walks.watching.clear_losses(root.id);
@@ -176,7 +182,7 @@ pub(crate) async fn walk_root(inner: &IndexState, root: &Root) -> Result<()> {
     queue_urgent(inner, root, vec![PathBuf::new()]).await
 }
 
-/// Groups changes by root, in order, without consecutive repeats.
+/// Groups changes by root, in order, and drops consecutive repeats.
 fn by_root(batch: Vec<Change>) -> Vec<(RootId, Vec<ChangeKind>)> {
     let mut groups: Vec<(RootId, Vec<ChangeKind>)> = Vec::new();
     for change in batch {

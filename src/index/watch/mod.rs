@@ -1,4 +1,4 @@
-//! Watching: the watcher of the roots, and what its events change.
+//! Watching: the watcher of the roots, and the task that applies its events.
 
 pub(in crate::index) mod apply;
 pub(in crate::index) mod watching;

@@ -1,4 +1,4 @@
-//! The watcher of all roots: its start, its heartbeat and its replacement.
+//! The watcher of all roots: starts it, checks its heartbeat and replaces it when it is dead.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,25 +12,26 @@ use tracing::warn;
 use crate::files::{Batch, Rules, WalkToken, Watcher};
 use crate::model::{Root, RootId, WatchReport};
 
-/// Capacity of the queue of change batches. When it is full, the watcher folds its changes into one rescan.
+/// Capacity of the queue of change batches. When it is full, the watcher merges its changes into one rescan.
 const CHANGE_QUEUE_CAPACITY: usize = 256;
 
-/// Lost heartbeats in a row after which the watcher counts as dead. They are some seconds apart.
+/// After more than this many missed heartbeats in a row, some seconds apart, the watcher counts as dead and is
+/// replaced.
 const MAX_LOST_BEATS: u32 = 4;
 
-/// Lost heartbeats in a row that the status reports.
+/// From this many missed heartbeats in a row, the status reports that the watcher is dead.
 const REPORTED_LOST_BEATS: u32 = 2;
 
-/// Minimum time between replacements of a watcher that reports its own death: each replacement walks every root.
+/// Minimum time between replacements of a watcher that reports its own failure: each replacement walks every root.
 const MIN_REPLACE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The watcher, if watching is enabled. Methods may block while folders are listed.
+/// The watcher of all roots, if watching is enabled. Methods may block while folders are listed.
 pub(crate) struct Watching {
     enabled: bool,
     rules: Rules,
     sender: mpsc::Sender<Batch>,
     watcher: Mutex<Option<Arc<Watcher>>>,
-    /// The watched roots and their paths.
+    /// The watched roots, with their paths.
     watched: Mutex<HashMap<RootId, PathBuf>>,
     heart: Mutex<Heartbeat>,
     restarts: AtomicU64,
@@ -42,12 +43,12 @@ pub(crate) struct Watching {
 struct Heartbeat {
     work: u64,
     lost: u32,
-    /// Why there is no watcher.
+    /// Why no watcher could be started.
     problem: Option<String>,
 }
 
 impl Watching {
-    /// Starts the watcher without roots, and returns the receiver of its changes. It stays empty if watching is
+    /// Starts the watcher without roots, and returns the receiver of its changes, which stays empty if watching is
     /// disabled. If no watcher can be started, roots are walked instead, and [`Watching::check_heartbeat`] tries again.
     pub(crate) fn start(enabled: bool, rules: &Rules) -> (Watching, mpsc::Receiver<Batch>) {
         let (sender, receiver) = mpsc::channel(CHANGE_QUEUE_CAPACITY);
@@ -84,8 +85,8 @@ impl Watching {
         }
     }
 
-    /// Sends a heartbeat and checks the earlier ones. Returns whether the watcher was replaced; the new one watches
-    /// nothing yet.
+    /// Sends a heartbeat to the watcher and checks whether it reacted to the earlier ones. Replaces a dead watcher and
+    /// returns whether it did; the new one watches nothing yet.
     pub(crate) fn check_heartbeat(&self) -> bool {
         if !self.enabled {
             return false;
@@ -112,21 +113,21 @@ impl Watching {
         self.start_watcher()
     }
 
-    /// Watches the parts of a root not watched yet. Returns why the root cannot be watched at all. A thread blocked on
-    /// the way keeps its `leash`.
+    /// Watches the parts of a root that are not watched yet. Returns why the root cannot be watched at all. If a thread
+    /// blocks in a folder, it keeps a clone of `leash`.
     pub(crate) fn watch_root(&self, root: &Root, leash: &Arc<WalkToken>) -> Option<String> {
         let watcher = self.watcher()?;
         if !watcher.is_fully_watched(root.id)
             && let Err(problem) = watcher.add(root.id, &root.path, leash)
         {
-            // A dead watcher is reported once, not per root.
+            // Returns no problem if the watcher is dead, which is reported once, not for each root.
             return watcher.failure().is_none().then_some(problem.0);
         }
         lock(&self.watched).insert(root.id, root.path.clone());
         None
     }
 
-    /// Stops watching roots that a parent root absorbed.
+    /// Stops watching all other roots, because a parent root absorbed them.
     pub(crate) fn keep_only(&self, roots: &[Root]) {
         let gone: Vec<RootId> =
             lock(&self.watched).keys().copied().filter(|id| !roots.iter().any(|root| root.id == *id)).collect();
@@ -164,7 +165,7 @@ impl Watching {
         self.watcher().is_some_and(|it| it.is_detached(id))
     }
 
-    /// Waits until all events so far are in the catalog. Returns false if there is no watcher to confirm that.
+    /// Waits until all events so far are applied to the catalog. Returns false if no watcher can confirm that.
     pub(crate) async fn wait_for_events(&self) -> bool {
         let (barrier, reached) = oneshot::channel();
         match self.watcher() {
@@ -174,7 +175,7 @@ impl Watching {
         reached.await.is_ok()
     }
 
-    /// Returns one sentence per reason why something is not watched.
+    /// Returns one sentence for each reason why a root is not watched.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::from_iter(lock(&self.heart).problem.clone());
         if let Some(watcher) = self.watcher() {
@@ -182,13 +183,13 @@ impl Watching {
             let watched: Vec<RootId> = lock(&self.watched).keys().copied().collect();
             problems.extend(watched.into_iter().filter_map(|id| watcher.problem(id)).map(|it| it.0));
         }
-        // Roots share the sentence about lost events.
+        // Drops repeats, because all roots report the loss of events with the same sentence.
         problems.sort_unstable();
         problems.dedup();
         problems
     }
 
-    /// Explains why the watcher reports no changes.
+    /// Returns why the watcher reports no changes, if it is dead.
     fn explain_death(&self, watcher: &Watcher) -> Option<String> {
         let silent = lock(&self.heart).lost >= REPORTED_LOST_BEATS;
         let age = watcher.heartbeat_age().as_secs();
@@ -199,7 +200,7 @@ impl Watching {
         ))
     }
 
-    /// Returns the state of watching these roots.
+    /// Returns how these roots are watched, such as the roots that are polled and the number of lost events.
     pub(crate) fn report(&self, roots: &[Root]) -> WatchReport {
         let polled =
             roots.iter().filter(|it| !self.reports_all_changes(it.id)).map(|it| it.path.to_string_lossy().into_owned());
@@ -221,7 +222,7 @@ impl Watching {
         }
     }
 
-    /// Records that a walk covered the events that were lost.
+    /// Records that a walk of the root has found what its lost events would have reported.
     pub(super) fn clear_losses(&self, id: RootId) {
         if let Some(watcher) = self.watcher() {
             watcher.note_rescan_done(id);
@@ -233,7 +234,7 @@ impl Watching {
     }
 }
 
-/// The data behind these locks is consistent at every moment, so a poisoned lock is safe.
+/// Locks a mutex and ignores poisoning, because the data is consistent at every moment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Candidate selection: the most promising of many rows, by their binary codes.
+//! Selects candidates for vector search: of many rows, those whose binary codes are closest to the query's.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use crate::store::memory::parallel::run_in_parts;
 use crate::store::memory::top_k::TopK;
 use vic_kernels::vectors::{BinaryCodes, QueryCodes};
 
-/// Blocks scanned per part: a tenth of a millisecond.
+/// Blocks of rows that one task scans: this takes a tenth of a millisecond.
 const BLOCKS_PER_PART: usize = 1 << 12;
 
-/// Blocks sampled first, spread over all, to find a floor of high estimates.
+/// Number of blocks, spread over all rows, that are sampled first to find a floor of high estimates.
 const SAMPLED_BLOCKS: usize = 1_024;
 
-/// The floor is set so that about this many times `most` rows exceed it, in halves. With a filter the sample has fewer
-/// rows, so the margin is larger.
+/// The floor is set so that about this many halves of `most` rows exceed it: 3 means 1.5 times `most`. With a filter
+/// the sample has fewer rows, so the margin is larger.
 const MARGIN_HALVES: usize = 3;
 const FILTER_MARGIN_HALVES: usize = 4;
 
-/// A candidate search over binary codes.
+/// A search for candidates over the binary codes of all rows.
 pub(super) struct CandidateSearch<'a> {
     pub(super) sketch: &'a BinaryCodes,
     pub(super) query: QueryCodes,
-    /// The rows that may be found; `None` without a filter.
+    /// A flag for each row that may be found, or `None` without a filter.
     pub(super) allowed: Option<Vec<bool>>,
     /// The number of rows that may be found.
     pub(super) count: usize,
@@ -40,7 +40,7 @@ impl CandidateSearch<'_> {
         self.top_above(f32::NEG_INFINITY, most).into_rows()
     }
 
-    /// Scans all rows and keeps the best above the floor.
+    /// Scans all rows and returns the `most` best whose estimates exceed the floor.
     fn top_above(&self, floor: f32, most: usize) -> TopK {
         let parts = run_in_parts(self.sketch.blocks(), BLOCKS_PER_PART, |blocks| {
             let mut best = TopK::with_floor(floor, most);
@@ -57,8 +57,8 @@ impl CandidateSearch<'_> {
         whole.unwrap_or_else(|| TopK::with_floor(floor, most))
     }
 
-    /// Returns a floor that slightly more than `most` rows probably exceed: keeping and sorting unwanted rows takes as
-    /// long as counting. With equal or few rows it may be any value.
+    /// Returns a floor that probably slightly more than `most` rows exceed. Without a floor, keeping and sorting
+    /// unwanted rows takes as long as estimating them. If rows are few or equal, the floor may be too high.
     fn sampled_floor(&self, most: usize) -> f32 {
         let mut sample = Vec::with_capacity(self.sketch.blocks().min(2 * SAMPLED_BLOCKS) * 8);
         let step = (self.sketch.blocks() / SAMPLED_BLOCKS).max(1);
@@ -73,7 +73,7 @@ impl CandidateSearch<'_> {
         *sample.select_nth_unstable_by(above, |a, b| b.total_cmp(a)).1
     }
 
-    /// Passes the allowed rows of these blocks with their estimates to `each`.
+    /// Calls `each` with the allowed rows of these blocks and their estimates.
     fn for_each_allowed(&self, blocks: Range<usize>, mut each: impl FnMut(u32, f32)) {
         self.sketch.estimate(&self.query, blocks, |first, estimates| {
             for (row, estimate) in (first..).zip(estimates) {
@@ -89,7 +89,7 @@ impl CandidateSearch<'_> {
 mod tests {
     use super::*;
 
-    /// Whether enough rows exceed the sampled floor.
+    /// Whether enough rows exceed the floor that was found by sampling.
     #[derive(Debug, PartialEq)]
     enum Sample {
         Leads,
@@ -142,7 +142,7 @@ mod tests {
         let step = blocks / SAMPLED_BLOCKS;
         let few = |row: usize| if (row / 8).is_multiple_of(step) { 2.0 + row as f32 * 1e-5 } else { 0.5 };
         check_candidates(30_000, None, 11_000, Sample::Misleads, few);
-        // All are equal, so none exceeds the floor.
+        // All rows are equal, so none exceeds the floor.
         check_candidates(30_000, None, 100, Sample::Misleads, |_| 0.5);
     }
 }

@@ -1,20 +1,20 @@
-//! Chunk ids in binary: the sixteen bytes of their 32 hex digits.
+//! Chunk ids in binary form: the sixteen bytes of their 32 hex digits.
 //!
-//! As text an id takes four times as much, in its own allocation.
+//! As text, an id takes four times as much memory, in its own allocation.
 
 use std::cmp::Ordering;
 
 use crate::model::ChunkId;
 
-/// Hex digits of an id made by vic.
+/// Number of hex digits of a chunk id made by vic.
 const DIGITS: usize = 32;
 
-/// A chunk id. Ordered like its text.
+/// A chunk id in compact form. Keys have the same order as the texts of their ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ChunkKey {
     /// 32 lower-case hex digits.
     Bytes([u8; 16]),
-    /// Anything else.
+    /// An id of any other form, as text.
     Text(Box<str>),
 }
 

@@ -1,8 +1,9 @@
-//! In-memory part of a table that is not too large: [`vectors`] for vector search, `passages` for results.
+//! The in-memory part of a table that is not too large: [`vectors`] for vector search, `passages` (the texts of chunks)
+//! for results.
 //!
-//! Each query of the table costs milliseconds, however few rows it reads: planning, tasks, decoding of whole pages. At
-//! 20,000 rows, a scan of the vectors took ten times as long as comparing them. Reading the passages of the best files
-//! took a third of a query's time.
+//! A query of the table on disk takes milliseconds, however few rows it reads: planning, tasks, decoding of whole
+//! pages. At 20,000 rows, reading the vectors from the table took ten times as long as comparing them. Reading the
+//! passages of the best files took a third of a query's time.
 
 mod row_ids;
 mod top_k;
@@ -28,35 +29,37 @@ pub(super) use crate::store::memory::passage_cache::PassageCache;
 pub(super) use crate::store::memory::row_ids::RowIds;
 pub(super) use crate::store::memory::vectors::Vectors;
 
-/// Maximum memory of vectors with all that belongs to them: 1.3 million of 384 numbers. Above, the table's own index is
-/// used.
+/// Maximum memory of the vectors with all their other data, enough for 1.3 million vectors of 384 numbers. With more,
+/// the vectors are dropped from memory and the table's own index is used.
 pub(super) const MAX_VECTOR_BYTES: usize = 704 << 20;
 
-/// Maximum bytes of passages: a million short ones. Above, the table is read. They are in a file and use memory only as
-/// page cache; their locations take 16 to 75 bytes each.
+/// Maximum bytes of cached passages, enough for a million short ones. With more, the cache is dropped and the table is
+/// read. The passages are in a file and use memory only as page cache; their locations take 16 to 75 bytes each.
 pub(super) const MAX_PASSAGE_BYTES: u64 = 768 << 20;
 
-/// Minimum bytes of a passage: ids, anchor and a few words.
+/// Assumed minimum bytes of a passage: ids, anchor and a few words.
 const MIN_PASSAGE_BYTES: u64 = 200;
 
-/// The part of a table in memory. Each component is complete or absent.
+/// The part of a table that is in memory. Each component is complete or absent.
 #[derive(Debug, Default)]
 pub(super) struct MemoryIndex {
     vectors: Option<Vectors>,
     passages: Option<PassageCache>,
-    /// Row ids known so far, `None` for a table that is too large.
+    /// Row ids known so far, or `None` for a table that is too large.
     addresses: Option<RowIds>,
-    /// Files with vectors in the table that vic never wrote.
+    /// Files with damaged vectors in the table, such as vic never writes.
     damaged: BTreeSet<FileId>,
 }
 
 impl MemoryIndex {
-    /// Starts empty, for a table in this folder with this many rows and vectors of this length. The default keeps nothing.
+    /// Creates the empty index of a table in this folder with this many rows and vectors of this length. The default
+    /// value keeps nothing in memory.
     pub(super) fn new(dir: &Path, rows: u64, dimension: usize) -> MemoryIndex {
         let vectors = (rows <= max_rows(dimension) as u64).then(|| Vectors::new(dimension));
         let addresses = vectors.is_some().then(RowIds::default);
         let mut hot = MemoryIndex { vectors, passages: None, addresses, damaged: BTreeSet::new() };
-        // A table with too many vectors is never loaded, so its passages would be missing.
+        // Caches passages only together with vectors: a table with too many vectors is never loaded, so its passages
+        // would be missing.
         if hot.vectors.is_some() && rows * MIN_PASSAGE_BYTES <= MAX_PASSAGE_BYTES {
             match PassageCache::new(dir) {
                 Ok(passages) => hot.passages = Some(passages),
@@ -66,7 +69,7 @@ impl MemoryIndex {
         hot
     }
 
-    /// Returns the columns to load.
+    /// Returns the columns of the table that must be loaded into memory.
     pub(super) fn columns(&self) -> Select {
         match (&self.vectors, &self.passages) {
             (_, Some(_)) => Select::All,
@@ -74,27 +77,27 @@ impl MemoryIndex {
         }
     }
 
-    /// Returns the files with a damaged vector among the added rows.
+    /// Returns the files that had a damaged vector when their rows were added.
     pub(super) fn damaged(&self) -> &BTreeSet<FileId> {
         &self.damaged
     }
 
-    /// Returns the vectors, unless there are too many.
+    /// Returns the vectors, or `None` if there are too many.
     pub(super) fn vectors(&self) -> Option<&Vectors> {
         self.vectors.as_ref()
     }
 
-    /// Returns the passages, unless they are too large.
+    /// Returns the passages, or `None` if they are too large or the disk failed.
     pub(super) fn passages(&self) -> Option<&PassageCache> {
         self.passages.as_ref()
     }
 
-    /// Returns the row ids of the chunks.
+    /// Returns the chunks by row id, or `None` if the table is too large.
     pub(super) fn row_ids(&self) -> Option<&RowIds> {
         self.addresses.as_ref()
     }
 
-    /// Adds the row ids of batches with chunk ids and row ids.
+    /// Adds the row ids of batches that have chunk ids and row ids.
     ///
     /// # Errors
     /// A column holds a value that vic never writes.
@@ -102,7 +105,7 @@ impl MemoryIndex {
         self.addresses.iter_mut().try_for_each(|it| batches.iter().try_for_each(|batch| it.add(batch)))
     }
 
-    /// Adds the row ids of a batch that makes up a fragment.
+    /// Adds the row ids of a batch that holds all rows of this fragment, in order.
     ///
     /// # Errors
     /// A column holds a value that vic never writes.
@@ -110,14 +113,14 @@ impl MemoryIndex {
         self.addresses.iter_mut().try_for_each(|it| it.add_fragment(fragment, batch))
     }
 
-    /// Replaces all row ids.
+    /// Replaces all row ids, after compaction has changed them.
     pub(super) fn set_row_ids(&mut self, addresses: RowIds) {
         if self.addresses.is_some() {
             self.addresses = Some(addresses);
         }
     }
 
-    /// Adds the chunks of a file.
+    /// Adds the chunks of a file to the data in memory.
     pub(super) fn add(&mut self, file_id: FileId, chunks: &[Embedded]) {
         for it in chunks {
             if let Some(vectors) = &mut self.vectors {
@@ -134,21 +137,21 @@ impl MemoryIndex {
         files.iter().for_each(|it| self.add(it.file_id, &it.chunks));
     }
 
-    /// Reserves space for this many rows; they are complete at [`MemoryIndex::end_load`].
+    /// Reserves space for this many rows, which are loaded next. [`MemoryIndex::end_load`] must follow.
     pub(super) fn begin_load(&mut self, rows: u64) {
         if let Some(vectors) = &mut self.vectors {
             vectors.begin_load(usize::try_from(rows).unwrap_or_default());
         }
     }
 
-    /// Marks the rows as complete.
+    /// Ends the loading of rows and prepares the vectors for search.
     pub(super) fn end_load(&mut self) {
         if let Some(vectors) = &mut self.vectors {
             vectors.end_load();
         }
     }
 
-    /// Adds rows of the table with at least the columns of [`MemoryIndex::columns`].
+    /// Adds rows of the table that have at least the columns of [`MemoryIndex::columns`].
     ///
     /// # Errors
     /// A column holds a value that vic never writes.
@@ -171,7 +174,7 @@ impl MemoryIndex {
         Ok(())
     }
 
-    /// Removes these files.
+    /// Removes the chunks of these files from the data in memory.
     pub(super) fn remove(&mut self, files: &[FileId]) {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove(files);
@@ -179,7 +182,7 @@ impl MemoryIndex {
         self.change_passages(|passages| passages.remove(files));
     }
 
-    /// Removes these chunks of a file.
+    /// Removes these chunks of a file from the data in memory.
     pub(super) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
         if let Some(vectors) = &mut self.vectors {
             vectors.remove_chunks(file_id, chunks);
@@ -187,7 +190,7 @@ impl MemoryIndex {
         self.change_passages(|passages| passages.remove_chunks(file_id, chunks));
     }
 
-    /// Changes the passages. If the disk fails, they are dropped and the table is read instead.
+    /// Changes the cached passages. If the disk fails, the cache is dropped and the table is read instead.
     fn change_passages(&mut self, change: impl FnOnce(&mut PassageCache) -> io::Result<()>) {
         if let Some(Err(error)) = self.passages.as_mut().map(change) {
             log_no_passages(&error);
@@ -195,7 +198,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Drops the components that have become too large.
+    /// Drops the vectors or the passages if they exceed their maximum size.
     fn drop_oversized(&mut self) {
         if self.vectors.take_if(|it| it.len() > max_rows(it.dimension())).is_some() {
             self.addresses = None;
@@ -204,7 +207,7 @@ impl MemoryIndex {
     }
 }
 
-/// Returns the maximum number of vectors of this length.
+/// Returns the maximum number of vectors of this length that are kept in memory.
 pub(super) fn max_rows(dimension: usize) -> usize {
     MAX_VECTOR_BYTES / vectors::row_bytes(dimension)
 }

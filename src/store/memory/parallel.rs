@@ -1,8 +1,8 @@
-//! Parallel work over many rows on a pool of threads.
+//! Runs work over many rows in parallel on a pool of threads.
 //!
-//! The threads wait for work. On machines with few cores each is pinned to a core. A thread started or woken for a
-//! query first runs on the core of its waker. Linux on few cores rarely looks for an idle core and moves no thread for
-//! some milliseconds, which is longer than all of the work.
+//! The threads wait for work. On machines with few cores each is pinned to a core. A thread that is started or woken
+//! for a query first runs on the core of the thread that woke it. Linux on few cores rarely looks for an idle core, and
+//! moves no thread for some milliseconds, which is longer than all of the work.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tracing::warn;
 
-/// Maximum threads. A scan waits for memory bandwidth, and more threads would not get more of it.
+/// Maximum threads of the pool. A scan waits for memory, and more threads would not get more of its bandwidth.
 const MAX_THREADS: usize = 4;
 
-/// `None` on a single core, or if the system refuses threads: then the caller does all the work.
+/// The pool, or `None` on a single core or if the system refuses threads: the caller then does all the work.
 static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(build_pool);
 
-/// Starts the threads, with the priority of the caller.
+/// Starts the threads of the pool, with the priority of the caller.
 pub(in crate::store) fn start_threads() {
     LazyLock::force(&POOL);
 }
@@ -37,8 +37,9 @@ fn build_pool() -> Option<ThreadPool> {
     builder.build().inspect_err(|error| warn!(%error, "vector search runs on one thread")).ok()
 }
 
-/// Pins the thread to one of the allowed cores. Without the pin it is only slower. If more cores are allowed than there
-/// is CPU time for, as in a container with a quota, nothing is pinned: other processes would share the same few cores.
+/// Pins the thread to one of the allowed cores. If that fails, the thread is only slower. In a container with a quota,
+/// more cores are allowed than there is CPU time for: then nothing is pinned, because other processes would share the
+/// same few cores.
 #[cfg(target_os = "linux")]
 fn pin_thread(number: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -53,12 +54,12 @@ fn pin_thread(number: usize) {
     }
 }
 
-/// Other systems place threads themselves.
+/// Does nothing: other systems place threads themselves.
 #[cfg(not(target_os = "linux"))]
 fn stay(_number: usize) {}
 
 /// Runs the work for `0..count` in parts of this size, and returns the results in order. An idle thread takes the next
-/// part: with fixed shares, a thread that shares its core with other work would delay the rest.
+/// part: if each thread had a fixed number of parts, one that shares its core with other work would delay the others.
 pub(super) fn run_in_parts<T: Send>(count: usize, size: usize, work: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     run_on_pool(POOL.as_ref(), count, size, work)
 }
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn idle_thread_takes_next_part() {
-        // The first part ends when all others have: with fixed shares it would wait for ever.
+        // The first part ends when all others have: if parts were assigned in advance, it would wait for ever.
         let left = AtomicUsize::new(15);
         let begun = Instant::now();
         run_on_pool(Some(&threads(2)), 16, 1, |part| match part.start {

@@ -1,6 +1,8 @@
-//! Passage cache: chunks in an unlinked file, which disappears with the process and uses memory only as page cache.
+//! Passage cache: the texts of chunks in an unlinked file, which disappears with the process and uses memory only as
+//! page cache.
 //!
-//! Reading a passage takes a few microseconds. The table takes milliseconds, however few are requested.
+//! Reading a passage from the cache takes a few microseconds. Reading it from the table takes milliseconds, however few
+//! are requested.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -14,45 +16,45 @@ use smallvec::SmallVec;
 use crate::model::{Chunk, ChunkId, FileId, StoredChunk};
 use crate::store::schema::{self, Columns};
 
-/// The file is compacted when it is larger than this and more than half of it was removed.
+/// The file is compacted when it is larger than this and more than half of its bytes belong to removed chunks.
 const COMPACT_MIN_BYTES: u64 = 16 << 20;
 
-/// Bytes per write while a table is loaded.
+/// Bytes that are collected for one write while a table is loaded.
 const WRITE_BATCH_BYTES: usize = 1 << 20;
 
-/// The chunks of all files of a table.
+/// The chunks of all files of a table, in one file on disk.
 #[derive(Debug)]
 pub(in crate::store) struct PassageCache {
     dir: PathBuf,
     file: File,
-    /// Offset of the next chunk.
+    /// Offset in the file at which the next chunk is written.
     end: u64,
     /// Bytes of the chunks that were not removed.
     live: u64,
-    /// Most files have a single chunk, which needs no extra allocation.
+    /// Locations of the chunks of each file. Most files have a single chunk, which needs no extra allocation.
     files: HashMap<FileId, SmallVec<[ChunkLocation; 1]>>,
 }
 
-/// Location of a chunk. There may be a million.
+/// Location of a chunk in the file on disk. Kept small, because there may be a million.
 #[derive(Clone, Copy, Debug)]
 struct ChunkLocation {
-    /// Hash of its id.
+    /// Hash of the chunk id.
     id: u64,
     at: u32,
     length: u32,
 }
 
 impl PassageCache {
-    /// Creates an empty file in that folder.
+    /// Creates an empty cache, with its file in this folder.
     ///
     /// # Errors
-    /// The disk fails, as in all methods.
+    /// The disk fails. All other methods return the same error.
     pub(in crate::store) fn new(dir: &Path) -> io::Result<PassageCache> {
         let file = tempfile::tempfile_in(dir)?;
         Ok(PassageCache { dir: dir.to_owned(), file, end: 0, live: 0, files: HashMap::new() })
     }
 
-    /// Returns the bytes on disk without removed chunks.
+    /// Returns the bytes of all chunks that were not removed.
     pub(in crate::store) fn bytes(&self) -> u64 {
         self.live
     }
@@ -73,7 +75,7 @@ impl PassageCache {
         self.add_all(std::iter::once((file_id, columns)))
     }
 
-    /// Adds chunks from columns of the table.
+    /// Adds chunks in the encoding of the table's columns.
     pub(in crate::store) fn add_all<'a>(
         &mut self,
         chunks: impl Iterator<Item = (FileId, Columns<'a>)>,
@@ -92,7 +94,7 @@ impl PassageCache {
         self.append(&mut bytes)
     }
 
-    /// Appends these bytes.
+    /// Appends these bytes to the file and clears the buffer.
     fn append(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         self.file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
@@ -122,7 +124,7 @@ impl PassageCache {
         self.compact_if_sparse()
     }
 
-    /// Overwrites removed chunks: the user may have withdrawn their text.
+    /// Overwrites removed chunks with zeros, because the user may have withdrawn their text.
     fn overwrite(&mut self, removed: &[ChunkLocation]) -> io::Result<()> {
         const ZEROS: [u8; 4 << 10] = [0; 4 << 10];
         for slot in removed {
@@ -137,7 +139,7 @@ impl PassageCache {
         Ok(())
     }
 
-    /// Returns these chunks; missing ones are skipped.
+    /// Returns the chunks with these ids. Skips missing chunks.
     pub(in crate::store) fn get(&self, ids: &[(FileId, ChunkId)]) -> io::Result<Vec<StoredChunk>> {
         let mut found = Vec::with_capacity(ids.len());
         for (file_id, chunk_id) in ids {
@@ -188,12 +190,13 @@ fn hash_id(id: &str) -> u64 {
     hasher.finish()
 }
 
-/// Converts an offset or a length. The cache is dropped long before it exceeds 32 bits.
+/// Converts an offset or a length to 32 bits. The cache is dropped long before its size exceeds them.
 fn to_u32(number: u64) -> io::Result<u32> {
     u32::try_from(number).map_err(io::Error::other)
 }
 
-/// Encodes a chunk: three numbers, the lengths of four texts, these texts, and the chunk's text.
+/// Encodes a chunk as three numbers, the lengths of four texts (id, anchor, heading path, tier), these texts, and the
+/// chunk's text.
 fn encode(columns: &Columns<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
     let Columns { id, ordinal, text, body_start, anchor, heading_path, tokens, tier } = *columns;
     let texts = [id, anchor, heading_path, tier];

@@ -1,7 +1,8 @@
-//! Maps row ids of the table to chunk ids.
+//! Maps row ids of the table to file ids and chunk ids.
 //!
 //! The keyword index returns row ids. Reading the chunk ids of two hundred rows from the table takes as long as the
-//! search itself. The chunk at a row id never changes: a rewritten row, or one moved by compaction, gets a new row id.
+//! search itself. The chunk with a row id never changes: a rewritten row, or one moved by compaction, gets a new row
+//! id.
 
 use std::collections::HashMap;
 
@@ -13,20 +14,20 @@ use crate::model::{FileId, LegHit};
 use crate::store::memory::chunk_key;
 use crate::store::schema;
 
-/// The column of row ids.
+/// Name of the column with the row ids.
 const ROW_ID: &str = "_rowid";
 
-/// Bytes per row.
+/// Bytes of memory per row.
 pub(in crate::store) const ROW_BYTES: usize = size_of::<Option<ChunkRef>>();
 
-/// The chunks at known row ids.
+/// The chunks whose row ids are known.
 #[derive(Debug, Default)]
 pub(in crate::store) struct RowIds {
-    /// By fragment, then by offset in the fragment.
+    /// Chunks by fragment (the upper 32 bits of a row id), then by offset in the fragment (the lower 32 bits).
     fragments: HashMap<u32, Vec<Option<ChunkRef>>>,
 }
 
-/// File id and chunk id in binary.
+/// A file id and a chunk id in binary form.
 #[derive(Clone, Copy, Debug)]
 struct ChunkRef {
     file_id: FileId,
@@ -34,7 +35,7 @@ struct ChunkRef {
 }
 
 impl RowIds {
-    /// Adds the rows of a batch with chunk ids and row ids. A batch without row ids adds nothing.
+    /// Adds the rows of a batch that has chunk ids and row ids. A batch without row ids adds nothing.
     pub(in crate::store) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(addresses) = row_id_column(batch) else { return Ok(()) };
         for (address, key) in addresses.iter().zip(schema::keys(batch)?) {
@@ -43,14 +44,14 @@ impl RowIds {
         Ok(())
     }
 
-    /// Adds the rows of a batch that makes up a fragment.
+    /// Adds the rows of a batch that are all rows of this fragment, in order.
     pub(in crate::store) fn add_fragment(&mut self, fragment: u32, batch: &RecordBatch) -> Result<()> {
         schema::keys(batch)?.enumerate().for_each(|(place, key)| self.insert(fragment, place, key));
         Ok(())
     }
 
     fn insert(&mut self, fragment: u32, place: usize, (file_id, id): (FileId, &str)) {
-        // Chunks with other ids are read from the table each time.
+        // Leaves out chunk ids that are not hexadecimal: these chunks are read from the table each time.
         let Some(chunk_id) = chunk_key::parse_hex(id) else { return };
         let rows = self.fragments.entry(fragment).or_default();
         if rows.len() <= place {
@@ -59,7 +60,7 @@ impl RowIds {
         rows[place] = Some(ChunkRef { file_id, chunk_id });
     }
 
-    /// Returns the chunks at the row ids of a batch, without scores. `None` if one of them is unknown.
+    /// Returns the chunks with the row ids of a batch, without scores, or `None` if any of the row ids is unknown.
     pub(in crate::store) fn chunks(&self, batch: &RecordBatch) -> Option<Vec<LegHit>> {
         let at = |address: &u64| {
             let rows = self.fragments.get(&((address >> 32) as u32))?;

@@ -1,23 +1,23 @@
-//! Bounded top-k: the best of many rows without keeping all of them.
+//! Bounded top-k: finds the k rows with the highest scores without keeping all rows.
 
-/// The k rows with the highest scores so far; of equal scores the first rows.
+/// The k rows with the highest scores so far. Of rows with equal scores, the first ones are kept.
 #[derive(Debug)]
 pub(super) struct TopK {
     limit: usize,
-    /// Fewer than twice the limit, unordered.
+    /// Fewer than twice `limit` rows, unordered.
     rows: Vec<Rank>,
-    /// No row with a score up to here is among the best.
+    /// A row with this score or a lower one is not among the best.
     floor: f32,
 }
 
-/// Scores compared at once.
+/// Number of scores that are compared to the floor together.
 const SCORES_AT_ONCE: usize = 8;
 
-/// A score and its row as one integer: integers compare without a branch, and the better one is larger.
+/// A score and its row as one integer: integers compare without a branch, and a better rank is a larger integer.
 type Rank = u64;
 
 impl TopK {
-    /// Keeps this many rows with scores above `floor`.
+    /// Creates a list of the `limit` best rows with scores above `floor`.
     pub(super) fn with_floor(floor: f32, limit: usize) -> TopK {
         TopK { limit, rows: Vec::new(), floor }
     }
@@ -27,7 +27,8 @@ impl TopK {
         self.rows.len().min(self.limit)
     }
 
-    /// Offers a row; rows must come in ascending order. Most are not among the best and cost one comparison.
+    /// Adds a row if it is among the best; rows must come in ascending order. Most rows are not, and cost one
+    /// comparison.
     #[inline(always)]
     pub(super) fn push(&mut self, number: f32, row: u32) {
         if number > self.floor {
@@ -35,7 +36,8 @@ impl TopK {
         }
     }
 
-    /// Offers rows from `first` on. Usually none of [`SCORES_AT_ONCE`] is among the best, and together they cost one comparison.
+    /// Adds those of the rows from `first` on that are among the best. Usually none of [`SCORES_AT_ONCE`] rows is, and
+    /// together they cost one comparison.
     #[inline(always)]
     pub(super) fn push_all(&mut self, first: u32, numbers: &[f32]) {
         for (first, numbers) in (first..).step_by(SCORES_AT_ONCE).zip(numbers.chunks(SCORES_AT_ONCE)) {
@@ -46,17 +48,17 @@ impl TopK {
         }
     }
 
-    /// Merges the result for other rows.
+    /// Merges the best of other rows into these.
     pub(super) fn merge(&mut self, other: TopK) {
         self.rows.extend(other.rows);
         self.truncate_if_full();
     }
 
-    /// Returns the rows in ascending order.
+    /// Returns the best rows, in ascending order of their numbers.
     pub(super) fn into_rows(mut self) -> Vec<u32> {
         self.truncate();
         let mut rows: Vec<u32> = self.rows.into_iter().map(row_of).collect();
-        // Usually they are sorted already, which costs one pass.
+        // Usually the rows are sorted already, so this takes one pass.
         rows.sort_unstable();
         rows
     }
@@ -67,7 +69,7 @@ impl TopK {
         self.truncate_if_full();
     }
 
-    /// Runs rarely, because a cut reads all kept rows.
+    /// Keeps only the best rows when there are twice `limit`. Runs rarely, because it reads all kept rows.
     fn truncate_if_full(&mut self) {
         if self.rows.len() >= 2 * self.limit {
             self.truncate();
@@ -85,8 +87,8 @@ impl TopK {
     }
 }
 
-/// Orders like [`f32::total_cmp`], and the first of equal rows highest, so that the result does not depend on the
-/// split.
+/// Returns the rank of a row. Ranks are ordered by score like [`f32::total_cmp`]; of equal scores the first row ranks
+/// highest, so that the result does not depend on how the rows were split.
 fn rank(number: f32, row: u32) -> Rank {
     let bits = number.to_bits();
     let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };

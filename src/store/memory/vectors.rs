@@ -1,7 +1,8 @@
-//! Vectors in memory, with exact vector search over them.
+//! Vectors in memory, and vector search over them.
 //!
-//! A number takes one byte, in steps of 1/127 of the vector's largest number. This changes a cosine by about 0.002, and
-//! quarters the data that a memory-bound scan reads. With many rows, a [`BinaryCodes`] selects the candidates to compare.
+//! Each number of a vector takes one byte, in steps of 1/127 of the vector's largest number. This changes a cosine by
+//! about 0.002, and makes a scan, which is limited by memory bandwidth, read a quarter of the data. With many rows, a
+//! [`BinaryCodes`] selects candidates, and only these are compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,53 +16,54 @@ use crate::store::memory::row_ids::ROW_BYTES;
 use crate::store::{FileSet, schema};
 use vic_kernels::vectors::{BinaryCodes, I8Rows, dot_products, round, step_size};
 
-/// Steps from 0 to the largest number of a row.
+/// Number of steps from 0 to the largest number of a stored vector.
 const ROW_STEPS: f32 = 127.0;
 
-/// The same for a query. Finer at no cost: products of 16,000 numbers still fit into 32 bits.
+/// Number of steps from 0 to the largest number of a query vector. Finer than for rows at no cost: sums of 16,000
+/// products still fit into 32 bits.
 const QUERY_STEPS: f32 = 1_023.0;
 
-/// Bytes per row besides its numbers and signs: ids, positions, steps, row id, and spare capacity.
+/// Bytes per row in addition to its numbers and binary code: ids, positions, steps, row id, and spare capacity.
 const ROW_OVERHEAD: usize = 112 + ROW_BYTES;
 
-/// Returns the bytes that a vector of this length takes.
+/// Returns the bytes of memory that a vector of this length takes.
 pub(in crate::store) fn row_bytes(dimension: usize) -> usize {
     dimension + dimension / 8 + ROW_OVERHEAD
 }
 
-/// Rows up to which all are compared. With more, binary codes select the candidates.
+/// With up to this many rows, all are compared. With more, binary codes select the candidates.
 const MAX_COMPARED_ROWS: usize = 16_384;
 
-/// One row in this many is compared, at least [`MIN_COMPARED_ROWS`] and at most [`MAX_COMPARED_ROWS`]. Recall at 10, measured
-/// on synthetic vectors in unequal clusters: at 100,000 rows 1.00 with 2,000 compared; at 1,000,000 rows 0.98 with
-/// 2,000, 0.99 with 8,000, 1.00 with 16,000.
+/// With more rows, one in this many is compared, at least [`MIN_COMPARED_ROWS`] and at most [`MAX_COMPARED_ROWS`].
+/// Recall of the ten nearest, measured on synthetic vectors in unequal clusters: at 100,000 rows 1.00 with 2,000
+/// compared; at 1,000,000 rows 0.98 with 2,000, 0.99 with 8,000, 1.00 with 16,000.
 const ROWS_PER_CANDIDATE: usize = 64;
 
-/// See [`ROWS_PER_CANDIDATE`].
+/// Minimum candidates per search; see [`ROWS_PER_CANDIDATE`].
 const MIN_COMPARED_ROWS: usize = 4_000;
 
-/// Minimum rows compared per requested hit.
+/// Minimum candidates per requested hit.
 const MIN_COMPARED_PER_HIT: usize = 20;
 
-/// Rows compared per part: a tenth of a millisecond.
+/// Rows that one task compares: this takes a tenth of a millisecond.
 const ROWS_PER_PART: usize = 1_024;
 
-/// Rows of a file that need no extra allocation. Most files have no more.
+/// A file with up to this many rows needs no extra allocation. Most files have no more.
 const INLINE_ROWS: usize = 4;
 
-/// Quantised vectors of norm 1.
+/// Quantised vectors of norm 1, one per row.
 #[derive(Debug)]
 pub(in crate::store) struct Vectors {
     rows: Vec<(FileId, ChunkKey)>,
-    /// One row per vector.
+    /// The numbers of each row, quantised to one byte.
     quantized: I8Rows,
-    /// Step size of each row.
+    /// Step size of the numbers of each row.
     steps: Vec<f32>,
     /// The rows of each file.
     rows_by_file: HashMap<FileId, SmallVec<[u32; INLINE_ROWS]>>,
-    /// Binary codes of all rows, once there are more than are compared.
+    /// Binary codes of all rows, or `None` while there are so few rows that all are compared.
     codes: Option<BinaryCodes>,
-    /// Number of rows at which the codes are rebuilt around the current mean.
+    /// When there are this many rows, the codes are rebuilt around the current mean.
     rebuild_codes_at: usize,
 }
 
@@ -88,7 +90,8 @@ impl Vectors {
         self.rows.len()
     }
 
-    /// Reserves space for this many vectors, and delays the binary codes until [`Vectors::end_load`].
+    /// Reserves space for this many vectors, which are added next. No binary codes are built until
+    /// [`Vectors::end_load`].
     pub(in crate::store) fn begin_load(&mut self, rows: usize) {
         self.rows.reserve_exact(rows);
         self.steps.reserve_exact(rows);
@@ -104,7 +107,7 @@ impl Vectors {
         }
     }
 
-    /// Adds a vector. An empty one, or zeros, stands for a missing vector and is skipped.
+    /// Adds a vector. Skips an empty vector or one of zeros, which stands for a missing one.
     pub(in crate::store) fn push(&mut self, file_id: FileId, chunk_id: &str, vector: &[f32]) {
         if schema::is_missing_vector(vector) {
             return;
@@ -123,7 +126,7 @@ impl Vectors {
         }
     }
 
-    /// Builds the binary codes of all rows around their mean. Repeated when the rows have doubled.
+    /// Builds the binary codes of all rows around their mean. Repeated whenever the number of rows has doubled.
     fn rebuild_codes(&mut self) {
         let mut mean = vec![0.0; self.dimension()];
         let mut row = mean.clone();
@@ -141,14 +144,14 @@ impl Vectors {
         (self.codes, self.rebuild_codes_at) = (Some(sketch), self.rows.len() * 2);
     }
 
-    /// Returns the numbers of a row.
+    /// Returns the numbers of a row, restored from their bytes.
     fn dequantize(&self, row: usize) -> Vec<f32> {
         let mut numbers = vec![0.0; self.dimension()];
         self.dequantize_into(row, &mut numbers);
         numbers
     }
 
-    /// Writes the numbers of a row to `numbers`.
+    /// Writes the restored numbers of a row to `numbers`.
     fn dequantize_into(&self, row: usize, numbers: &mut [f32]) {
         let (kept, step) = (self.quantized.row(row), self.steps[row]);
         numbers.iter_mut().zip(kept).for_each(|(number, kept)| *number = f32::from(*kept) * step);
@@ -163,17 +166,17 @@ impl Vectors {
         }
     }
 
-    /// Removes these vectors of a file.
+    /// Removes the vectors of these chunks of a file.
     pub(in crate::store) fn remove_chunks(&mut self, file_id: FileId, chunks: &HashSet<ChunkId>) {
         let chunks: HashSet<ChunkKey> = chunks.iter().map(|it| ChunkKey::parse(&it.0)).collect();
         let is_gone = |row: &u32| chunks.contains(&self.rows[*row as usize].1);
         let mut gone: Vec<u32> = self.rows_of_file(file_id).iter().copied().filter(is_gone).collect();
-        // Last row first: the row that takes its place is then one that stays.
+        // Removes the last row first: the row that is moved to the freed position is then one that stays.
         gone.sort_unstable_by(|a, b| b.cmp(a));
         gone.into_iter().for_each(|row| self.remove_row(row));
     }
 
-    /// Removes a row. The last row takes its place.
+    /// Removes a row and moves the last row to its position.
     fn remove_row(&mut self, row: u32) {
         let last = self.rows.len() as u32 - 1;
         let (file_id, _) = self.rows.swap_remove(row as usize);
@@ -199,15 +202,15 @@ impl Vectors {
         self.rows_by_file.get(&file_id).map_or(&[], SmallVec::as_slice)
     }
 
-    /// Returns the `limit` rows of these files nearest to `vector`, best first.
+    /// Returns the `limit` chunks of these files whose vectors are nearest to `vector`, best first.
     pub(in crate::store) fn nearest(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<LegHit> {
         let mut scored = self.score_rows(vector, &self.candidates(vector, files, limit));
-        // First by score alone, so that the ids of most rows are not read.
+        // Selects by score alone first, so that the ids of most rows are not read.
         if scored.len() > limit && limit > 0 {
             let (_, &mut (worst, _), _) = scored.select_nth_unstable_by(limit - 1, |a, b| b.0.total_cmp(&a.0));
             scored.retain(|it| it.0.total_cmp(&worst).is_ge());
         }
-        // Equal scores in the order of their ids, so that results are reproducible.
+        // Sorts equal scores by file id and chunk id, so that results are reproducible.
         scored.sort_unstable_by(|a, b| {
             b.0.total_cmp(&a.0).then_with(|| self.rows[a.1 as usize].cmp(&self.rows[b.1 as usize]))
         });
@@ -215,7 +218,7 @@ impl Vectors {
         scored.into_iter().map(|it| self.to_hit(it)).collect()
     }
 
-    /// Returns the rows of these files to compare: all, or the most promising if there are many.
+    /// Returns the rows of these files to compare: all of them, or the best candidates if there are many.
     fn candidates(&self, vector: &[f32], files: &FileSet, limit: usize) -> Vec<u32> {
         let some: Option<Vec<u32>> = match files {
             FileSet::All => None,
@@ -231,19 +234,19 @@ impl Vectors {
         CandidateSearch { sketch, query: sketch.quantize_query(vector), allowed: marked, count }.top(most)
     }
 
-    /// Returns a flag per row, set for these rows.
+    /// Returns a flag for every row, which is set for the given rows.
     fn row_flags(&self, rows: &[u32]) -> Vec<bool> {
         let mut marked = vec![false; self.rows.len()];
         rows.iter().for_each(|it| marked[*it as usize] = true);
         marked
     }
 
-    /// Returns the cosines of these chunks; missing ones are skipped.
+    /// Returns the cosine similarity of `vector` to each of these chunks. Skips missing chunks.
     pub(in crate::store) fn similarities(&self, vector: &[f32], ids: &[(FileId, ChunkId)]) -> Vec<LegHit> {
         self.score_rows(vector, &self.rows_of_chunks(ids)).into_iter().map(|it| self.to_hit(it)).collect()
     }
 
-    /// Returns the vectors of these chunks; missing ones are skipped.
+    /// Returns the vectors of these chunks. Skips missing chunks.
     pub(in crate::store) fn vectors(&self, ids: &[(FileId, ChunkId)]) -> Vec<((FileId, ChunkId), Vec<f32>)> {
         let vector = |row: u32| {
             let (file_id, id) = &self.rows[row as usize];
@@ -393,7 +396,8 @@ mod tests {
         }
     }
 
-    /// Creates many rows in clusters, three per file, and removes every seventh file.
+    /// Creates many rows in clusters, three per file, and removes every seventh file. With `at_once`, loads them in
+    /// bulk.
     fn many_vectors(at_once: bool) -> (Vectors, Vec<Vec<f32>>) {
         const DIMENSION: usize = 128;
         let mut seed = 3u64;

@@ -1,19 +1,19 @@
-//! Reads during writes.
+//! Tests of queries that run at the same time as writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::tests::*;
 
-/// Files that are rewritten together.
+/// Number of files that are rewritten together in each round.
 const FILES: i64 = 200;
 
-/// In every round each file contains its own word.
+/// Returns the files of a round, each with its own word.
 fn own_words(round: usize) -> Vec<FileChunks> {
     (1..=FILES).map(|it| file(it, &[&format!("kingfisher{it} and others, {round}")])).collect()
 }
 
-/// Queries every file in every way while `write` runs. Fails if one is not found.
+/// Queries every file with each kind of search while `write` runs. Fails if a file is not found.
 async fn query_during(store: LanceStore, rounds: usize, write: impl AsyncFn(&LanceStore, usize)) {
     let (store, is_over) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
     let asking = tokio::spawn({

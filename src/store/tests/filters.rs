@@ -1,4 +1,4 @@
-//! Filters by file: narrow, wide, and over many rows.
+//! Tests of filters by file: narrow ones, wide ones, and filters over many rows.
 
 use super::*;
 
@@ -44,14 +44,15 @@ async fn large(dir: &Path, files: Vec<FileChunks>) -> LanceStore {
 #[tokio::test]
 async fn narrow_filter_returns_all_files_however_far() {
     let dir = tempfile::tempdir().unwrap();
-    // A partition has at least 256 rows in the library: this gives more partitions than are searched.
+    // Adds so many rows that there are more partitions than a query searches: in the library a partition has at least
+    // 256 rows.
     let mut files = many(10_000);
     let mut seed = 1_u64;
     for number in files.iter_mut().flat_map(|it| &mut it.chunks[0].vector) {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *number = (seed >> 40) as f32 / 8e6 - 1.0;
     }
-    // The index search starts at the query, and these vectors point in the opposite direction.
+    // The wanted vectors point away from the query, near which the search of the index starts.
     let question = vector(1, 0.5);
     let wanted: Vec<FileId> = (1..=5).map(|it| it * 700).collect();
     for file_id in &wanted {
@@ -79,7 +80,7 @@ async fn narrow_filter_returns_all_files_however_far() {
 async fn wide_filter_fills_limit_with_allowed_files_only() {
     let dir = tempfile::tempdir().unwrap();
     let store = large(dir.path(), many(4_400)).await;
-    // More rows than are compared one by one; only one of them has the query's direction.
+    // The filter passes more rows than are compared one by one; only one of them has the query's direction.
     for wanted in [
         (1..=4_400).filter(|it| it % 22 != 0).collect::<Vec<FileId>>(),
         (1..=4_400).filter(|it| it % 7 != 1 || *it == 8).collect(),
@@ -95,7 +96,7 @@ async fn wide_filter_fills_limit_with_allowed_files_only() {
     }
 }
 
-/// 20,000 rows of 384 numbers, as after indexing a large folder.
+/// Searches 20,000 rows of 384 numbers, as a large folder gives.
 #[tokio::test]
 async fn both_legs_fill_limit_at_20000_rows() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,7 +138,8 @@ async fn file_added_while_filter_is_made_does_not_pass() {
             store.drop_memory();
         }
         for allowed in [1..=8, 1..=7] {
-            // As if the rows had been counted just before file 9 was added; file 8 may not be allowed.
+            // Removes the count of file 9, as if the rows had been counted just before file 9 was added; file 8 may not
+            // be allowed.
             store.rows.write().unwrap().remove(&9);
             let allowed = only(&Vec::from_iter(allowed));
             let FileSet::Only(ids) = &allowed else { unreachable!() };
