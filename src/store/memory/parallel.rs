@@ -56,7 +56,7 @@ fn pin_thread(number: usize) {
 
 /// Does nothing: other systems place threads themselves.
 #[cfg(not(target_os = "linux"))]
-fn stay(_number: usize) {}
+fn pin_thread(_number: usize) {}
 
 /// Runs the work for `0..count` in parts of this size, and returns the results in order. An idle thread takes the next
 /// part: if each thread had a fixed number of parts, one that shares its core with other work would delay the others.
