@@ -105,7 +105,7 @@ async fn read_exclusively(
     let mut early = Vec::new();
     let outcome = read_waiting(inner, mode, &tools, (progress, cancel), &mut early).await;
     let outcome = requeue_early(inner, early).await.and(outcome);
-    // Whatever the outcome, all files that were not read are back in the queue.
+    // On success and on failure, all files that were not read are back in the queue.
     inner.ocr_queue.finish_all();
     outcome
 }
