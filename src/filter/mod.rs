@@ -61,7 +61,7 @@ pub(crate) enum Node<T> {
 }
 
 impl<T> Node<T> {
-    /// Evaluates a filter; `holds` returns the result of each comparison. `None` if missing values leave the result undecided.
+    /// Evaluates a filter; `holds` returns the result of each comparison. `None` if missing values leave it undecided.
     pub(crate) fn evaluate(&self, holds: &dyn Fn(&T) -> Option<bool>) -> Option<bool> {
         match self {
             Node::All(nodes) => evaluate_all(nodes, holds, false),
