@@ -1,4 +1,4 @@
-//! [`Assistant`]: the daemon's entry point for all requests to language models and agents.
+//! `Assistant`: the daemon's entry point for all requests to language models and agents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

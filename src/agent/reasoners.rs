@@ -1,4 +1,4 @@
-//! [`Reasoner`]: the interface of the backends (command, model or rules) that run tasks of the plugin protocol.
+//! `Reasoner`: the interface of the backends (command, model or rules) that run tasks of the plugin protocol.
 
 pub(in crate::agent) mod command;
 pub(in crate::agent) mod model;

@@ -78,7 +78,7 @@ fn is_hidden(it: char) -> bool {
     control || unseen
 }
 
-/// Inserts a blank between the characters of each pair in [`PAIRS`].
+/// Inserts a blank between the characters of each pair in `PAIRS`.
 fn separate_pairs(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut before = None;

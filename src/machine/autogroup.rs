@@ -42,7 +42,7 @@ struct State {
     is_lowered: bool,
 }
 
-/// What [`AutogroupPriority::run`] does next.
+/// What `AutogroupPriority::run` does next.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Apply,

@@ -1,4 +1,4 @@
-//! Turns a question into a [`crate::model::QueryPlan`], which `src/ask` runs.
+//! Turns a question into a `QueryPlan`, which `src/ask` runs.
 //!
 //! | field | content |
 //! |---|---|

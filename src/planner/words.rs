@@ -46,7 +46,7 @@ impl Words {
         self.0.get(index).map_or("", |it| it.normalized.as_str())
     }
 
-    /// Returns the normalized words from `index` on, at most [`LOOKAHEAD_WORDS`].
+    /// Returns the normalized words from `index` on, at most `LOOKAHEAD_WORDS`.
     pub(super) fn lookahead(&self, index: usize) -> Vec<&str> {
         self.0.iter().skip(index).take(LOOKAHEAD_WORDS).map(|it| it.normalized.as_str()).collect()
     }

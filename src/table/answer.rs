@@ -20,7 +20,7 @@ pub struct TableAnswer {
     pub value: String,
     /// Unit or currency, if the cells or the column header name one.
     pub unit: Option<String>,
-    /// Index into the tables passed to [`answer_question`].
+    /// Index into the tables passed to `answer_question`.
     pub table: usize,
     /// The rows that prove the value, with their locations; at most 20.
     pub rows: Vec<TableRow>,

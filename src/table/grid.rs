@@ -1,4 +1,4 @@
-//! [`Table`]: the cells of one table of a document, its column names, and the location of each row.
+//! `Table`: the cells of one table of a document, its column names, and the location of each row.
 //!
 //! All cells are stored in one string, so that a hundred thousand rows need only a few allocations.
 

@@ -49,7 +49,7 @@ impl Reasoner for RedactedReasoner {
     }
 }
 
-/// Redacts the messages in a stream event like [`redacted_error`].
+/// Redacts the messages in a stream event like `redacted_error`.
 pub(in crate::agent) fn redacted_event(backend: BackendKind, event: LlmStreamEvent) -> LlmStreamEvent {
     match event {
         LlmStreamEvent::Error { code, message, hint, retriable, retry_after_ms } => {
