@@ -1,9 +1,9 @@
 //! Measures the store with many chunks: build time, memory, disk, and the time and recall of vector and keyword search, with
 //! and without filters.
 //!
-//! Corpus: texts of words with Zipf frequencies, and unit vectors in clusters of unequal size, from a fixed seed, five chunks
-//! per file. Recall is measured against the exact ten nearest vectors, which are found while the vectors are generated
-//! again, so that the memory use is that of the store alone.
+//! Corpus: texts of words with Zipf frequencies, and unit vectors in clusters of unequal size, from a fixed seed, five
+//! chunks per file. Recall is measured against the exact ten nearest vectors, which are found while the vectors are
+//! generated again, so that the memory use is that of the store alone.
 //!
 //! ```text
 //! cargo bench --profile release --bench store -- --chunks 120000 --queries 50
