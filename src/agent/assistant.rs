@@ -54,7 +54,7 @@ pub struct Assistant {
     scope: Scope,
     /// The caller whose requests count towards the limits per caller.
     holder: Principal,
-    /// Whether the caller is the owner, who may see the requests of others.
+    /// Whether the caller is the owner of the daemon, who may see the requests of other callers.
     pub(super) is_owner: bool,
     /// Whether the caller may name a program to run; only the user of the daemon may, on this machine.
     may_name_command: bool,
@@ -224,7 +224,7 @@ impl Assistant {
     /// # Errors
     /// `NotFound`, `InvalidArgument`, `ResourceExhausted` at once if too many calls are in progress, and errors of the tool.
     pub async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
-        let _place = self.shared.call_slots.acquire(&self.holder, "tools are at work")?;
+        let _place = self.shared.call_slots.acquire(&self.holder, "tools are running")?;
         let registered = tools::register_tools(&self.shared.tools, &self.scope)?;
         registered.run(name, arguments).await.map_err(|error| {
             use crate::model::llm::tool::ToolFault;
@@ -410,11 +410,11 @@ impl Assistant {
     }
 
     fn take_task_slot(&self) -> Result<Slot> {
-        self.shared.task_slots.acquire(&self.holder, "questions to models are at work")
+        self.shared.task_slots.acquire(&self.holder, "questions to models are in progress")
     }
 
     fn take_request_slot(&self) -> Result<Slot> {
-        self.shared.request_slots.acquire(&self.holder, "requests to models are at work")
+        self.shared.request_slots.acquire(&self.holder, "requests to models are in progress")
     }
 }
 

@@ -31,7 +31,7 @@ impl BackendChoice {
     /// Returns the backend that `vic llm use` saved, else the configured one.
     ///
     /// # Errors
-    /// `DataLoss` if the file cannot be parsed.
+    /// `DataLoss` if the file with the saved choice cannot be parsed.
     pub fn load(config: &Config) -> Result<BackendChoice> {
         let path = config.llm_choice_path();
         match std::fs::read(&path) {
@@ -58,7 +58,7 @@ impl BackendChoice {
     /// Saves the choice. The daemon reads the file again for each request.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file with the choice cannot be written.
     pub fn save(&self, config: &Config) -> Result<()> {
         let path = config.llm_choice_path();
         let text = serde_json::to_string_pretty(self).map_err(Error::internal)?;
@@ -70,7 +70,7 @@ impl BackendChoice {
         Ok(())
     }
 
-    /// Returns the choice with the overrides of a request.
+    /// Returns the backend for one request, with the overrides of the request applied to this choice.
     ///
     /// # Errors
     /// The command cannot be found, or the backend needs a command and has none.

@@ -50,7 +50,7 @@ impl CitableIndex {
         offered
     }
 
-    /// Returns whether there is nothing to cite.
+    /// Returns whether no object can be cited.
     pub(super) fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::agent::citable::{Citable, CitableIndex};
 use crate::model::{Anchor, Scope};
 
-/// A verified citation.
+/// A citation of a model's answer that vic has verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifiedCitation {
     /// The cited id, as the answer gives it.

@@ -23,7 +23,7 @@ const NEWEST_RESULTS: usize = 2;
 /// Redacts a request and shortens it to the reasoner's limit. Returns the request, and notes about what was left out.
 ///
 /// # Errors
-/// `FailedPrecondition`: the question does not fit.
+/// `FailedPrecondition`: the question alone exceeds the limit.
 pub(super) async fn fit_request(
     reasoner: &dyn Reasoner,
     request: PluginRequest,
@@ -193,7 +193,7 @@ fn reduce_step(step: &Step, extent: StepExtent) -> (PluginTask, BTreeSet<&'stati
         let is_long = if extent.calls == usize::MAX { left > extent.newest } else { back < NEWEST_RESULTS };
         let result = cut_result(&it.result, if is_long { extent.newest } else { extent.older });
         if result != it.result {
-            cuts.insert("long results were shown cut");
+            cuts.insert("long results were shortened");
         }
         left = left.saturating_sub(result.to_string().len());
         calls.push(TranscriptStep { result, ..it.clone() });
@@ -354,7 +354,7 @@ mod tests {
         let PluginTask::ToolLoopStep { transcript, schema, .. } = task else { panic!("another task") };
         assert_eq!((transcript.len(), &transcript[39]), (40, &call(39, 5_000)));
         assert_eq!((&transcript[0].result["truncated"], schema.types.len()), (&json!(true), 60));
-        assert_eq!(cuts.into_iter().collect::<Vec<_>>(), ["long results were shown cut"]);
+        assert_eq!(cuts.into_iter().collect::<Vec<_>>(), ["long results were shortened"]);
         let (small, _) =
             fit_task(steps((0..40).map(|it| call(it, 5_000)).collect()), ContextBudget::Tokens(1_200)).unwrap();
         let PluginTask::ToolLoopStep { transcript, tools, .. } = small else { panic!("another task") };

@@ -19,7 +19,7 @@ pub(super) fn estimate_tokens(value: &impl Serialize) -> u64 {
     serde_json::to_string(value).map_or(0, |it| (it.len() / BYTES_PER_TOKEN) as u64)
 }
 
-/// The time limit of a task.
+/// The time limit of one task for a reasoner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     /// Limit for the whole task.
@@ -36,7 +36,7 @@ impl TimeLimit {
     pub(super) fn new(wanted: Option<Duration>, usual: Duration, most: Duration) -> Result<TimeLimit> {
         let wanted = wanted.unwrap_or(usual);
         if wanted.is_zero() {
-            return Err(Error::invalid("`timeout_seconds` is 0").field("timeout_seconds"));
+            return Err(Error::invalid("`timeout_seconds` must be more than 0").field("timeout_seconds"));
         }
         let note =
             (wanted > most).then(|| format!("time limit {most:?}, not {wanted:?}: VIC_LLM_MAX_SECONDS allows no more"));
@@ -46,7 +46,7 @@ impl TimeLimit {
     /// Runs `work`, and fails when the time limit is over.
     ///
     /// # Errors
-    /// `DeadlineExceeded`, and errors of the work.
+    /// `DeadlineExceeded` if the time limit is reached, and errors of `work`.
     pub(super) async fn run_within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout(self.time, work).await.unwrap_or_else(|_| {
             let text = format!("no answer within {:?}", self.time);

@@ -67,11 +67,11 @@ impl PluginTools<'_> {
         let shown: String = name.chars().take(60).collect();
         let result = match self.tools.run(&name, args.clone()).await {
             Ok(result) => {
-                notes.push(sanitize(&format!("it searched with '{shown}'")));
+                notes.push(sanitize(&format!("the plugin searched with '{shown}'")));
                 result
             }
             Err(error) => {
-                notes.push(sanitize(&format!("'{shown}' was not run or failed: {}", error.message)));
+                notes.push(sanitize(&format!("tool '{shown}' was not run or failed: {}", error.message)));
                 error.payload()
             }
         };

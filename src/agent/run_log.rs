@@ -17,7 +17,7 @@ impl Assistant {
     /// `PermissionDenied` for other callers; the log cannot be read.
     pub async fn transcripts(&self, limit: usize) -> Result<Vec<TranscriptRecord>> {
         if !self.is_owner {
-            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner's key may do this"));
+            return Err(Error::new(ErrorCode::PermissionDenied, "only the owner may list agent runs"));
         }
         let shared = self.shared.clone();
         crate::index::blocking(move || shared.transcripts.as_ref().map_or(Ok(Vec::new()), |it| it.list(limit))).await

@@ -124,13 +124,13 @@ mod tests {
             ("[x]\u{200b}(http://e)", "[x] (http[:]//e)"),
             // A broken scheme must not create a new link.
             ("javascript:(x) www.(//e) data:[a](b)", "javascript[:] (x) www[.] (//e) data[:] [a] (b)"),
-            // HTML.
+            // HTML tags and character references.
             ("<img src=x>", "\u{2039}img src=x>"),
             ("</a><!-- x -->", "\u{2039}/a>\u{2039}!-- x -->"),
             ("<\u{0}script>x", "\u{2039}script>x"),
             ("<<b>", "<\u{2039}b>"),
             ("&lt;img&gt; &#60;b &lt b &colon; &amp;lt;", "& lt;img& gt; & #60;b & lt b & colon; & amp;lt;"),
-            // Addresses without markup.
+            // Web and mail addresses without markup.
             ("<https://e>", "\u{2039}https[:]//e>"),
             ("see WWW.evil.example", "see WWW[.]evil.example"),
             ("JavaScript:x Data:y MAILTO:z xmpp:a", "JavaScript[:]x Data[:]y MAILTO[:]z xmpp[:]a"),
@@ -138,7 +138,7 @@ mod tests {
             ("ask ada@quill.example, <ada@quill.example>", "ask ada[@]quill.example, \u{2039}ada[@]quill.example>"),
             ("<@U1> <#c|general>", "\u{2039}@U1> \u{2039}#c|general>"),
             ("www\\.evil.example ada\\@e.example", "www[.]evil.example ada[@]e.example"),
-            // Terminals.
+            // Escape sequences and control characters of terminals.
             ("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}", "]8;;http[:]//ex]8;;"),
             ("\u{1b}[2J\u{9b}31mred", "[2J31mred"),
             ("a\rb\r\nc\u{2028}d\u{8}", "a\nb\nc\nd"),

@@ -27,7 +27,7 @@ pub struct LlmStatus {
     pub model: String,
     /// The command, if the backend is one. Only for the owner, because its arguments may hold secrets.
     pub command: Option<String>,
-    /// The privacy mode.
+    /// Name of the daemon's privacy mode.
     pub privacy_mode: &'static str,
     /// Whether the backend is ready.
     pub ready: bool,
@@ -35,7 +35,7 @@ pub struct LlmStatus {
     pub problem: Option<String>,
     /// The capabilities of the backend's models.
     pub capabilities: Option<CapabilitySnapshot>,
-    /// The limits of a request to the model; None for backends without a model.
+    /// The limits of a request to the model; `None` for backends without a model.
     pub limits: Option<ModelLimits>,
     /// Notes for the user.
     pub notes: Vec<String>,

@@ -103,7 +103,7 @@ async fn cut_of_a_result_is_noted_once() {
     let steps = vec![again(1), again(2), end("31 kg.", &["doc0.md, line 1"])];
     let report = agent(&ScriptedReasoner::new(steps), tools, Bounds::default()).await;
     assert_eq!(report.ended, Ending::Answered);
-    assert_eq!(report.notes.iter().filter(|it| it.contains("shown cut")).count(), 1, "{:?}", report.notes);
+    assert_eq!(report.notes.iter().filter(|it| it.contains("were shortened")).count(), 1, "{:?}", report.notes);
     // The report has the full text of the result; only the request to the reasoner was shortened.
     assert_eq!(report.transcript[1].result["hits"][0]["text"], long.as_str());
 }

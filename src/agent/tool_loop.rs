@@ -131,7 +131,7 @@ enum StepOutcome {
 }
 
 impl ToolLoop<'_> {
-    /// Runs the loop to its end.
+    /// Runs the agent loop to its end, and reports the answer or why there is none.
     pub(super) async fn run(&self, question: &str) -> AgentReport {
         let mut state = LoopState {
             question: question.into(),

@@ -16,7 +16,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// Takes times in milliseconds, in any order.
+    /// Makes statistics of times in milliseconds, which may be in any order.
     pub fn new(mut milliseconds: Vec<f64>) -> Durations {
         milliseconds.sort_by(f64::total_cmp);
         Durations { sorted: milliseconds }

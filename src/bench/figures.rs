@@ -4,9 +4,9 @@
 /// Whether larger or smaller values of a figure are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// More is better.
+    /// Larger values are better.
     More,
-    /// Less is better.
+    /// Smaller values are better.
     Less,
     /// Neither is better: the figure only describes the measurement.
     Neither,
@@ -19,7 +19,7 @@ pub struct Figure {
     pub key: &'static str,
     /// Title in tables and plots, short enough for a column.
     pub title: &'static str,
-    /// Which direction is better.
+    /// Whether larger or smaller values are better.
     pub better: Direction,
     /// Number of decimals to show.
     pub decimals: usize,
@@ -51,9 +51,9 @@ figures! {
     PAGES_PER_SECOND = "pages_per_second", "pages/s", More, 1;
     /// MiB of file content read per second.
     MIB_PER_SECOND = "mib_per_second", "MiB/s", More, 1;
-    /// Seconds of a first run on an empty catalog.
+    /// Duration in seconds of a first run, with an empty catalog.
     SECONDS_COLD = "seconds_cold", "cold s", Less, 3;
-    /// Seconds of a run over unchanged files.
+    /// Duration in seconds of a run over unchanged files.
     SECONDS_RESCAN = "seconds_rescan", "rescan s", Less, 3;
     /// Median time of one unit of work (call, file, page, question or run); of a question, from the moment it was due.
     P50_MS = "p50_ms", "p50 ms", Less, 2;

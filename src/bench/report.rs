@@ -100,7 +100,7 @@ pub struct Report {
     pub ranking_figure: Option<Figure>,
     /// The measurements, one row each.
     pub rows: Vec<Row>,
-    /// Warnings for the reader, one sentence each.
+    /// Warnings to show with the figures, one sentence each.
     pub warnings: Vec<String>,
     /// Description of the machine that was measured.
     pub machine: Machine,

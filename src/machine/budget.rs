@@ -35,7 +35,7 @@ struct State {
     /// Unused processor seconds; negative if workers used more than was refilled.
     balance: f64,
     refilled: Instant,
-    /// Questions in progress.
+    /// Number of questions in progress.
     active_questions: usize,
     /// When the last question ended.
     last_question: Option<Instant>,

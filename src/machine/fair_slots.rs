@@ -46,7 +46,7 @@ impl FairSlots {
         Arc::new(FairSlots { total: all, per_holder: each.max(1), usage: Mutex::default() })
     }
 
-    /// Takes a slot. `what` follows the number of slots in use in error messages, e.g. `tools are at work`.
+    /// Takes a slot. `what` follows the number of slots in use in error messages, e.g. `tools are running`.
     ///
     /// # Errors
     /// `ResourceExhausted` at once if all slots are in use, or `holder` has reached the limit per caller.

@@ -149,7 +149,7 @@ pub(super) async fn plan_with_model(
             }
         };
         let read = match answer.finish {
-            FinishReason::Length => Err(Error::invalid("the plan was cut before its end")),
+            FinishReason::Length => Err(Error::invalid("the plan was cut at the token limit")),
             _ => parse_plan(&answer.text, llm.name(), request, &syntax, &rules, today),
         };
         match read {

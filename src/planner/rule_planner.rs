@@ -35,7 +35,7 @@ pub fn plan_by_rules(request: &AskRequest, default_privacy: PrivacyMode, today: 
     // A question of operators alone, such as `ext:pdf`, lists files by metadata.
     let only_operators = pieces.is_empty();
     if only_operators && filters == L0Filters::default() {
-        return Err(Error::invalid("the question has only exclusions").hint("add what to look for"));
+        return Err(Error::invalid("the question has only exclusions").hint("add words to find"));
     }
     let listed = only_operators || matches!(reading.intent, "list" | "count");
     // Searches a question without search text as typed, for example one of only punctuation.

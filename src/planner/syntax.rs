@@ -32,11 +32,11 @@ pub struct Operators {
     pub must: Vec<String>,
     /// Words and phrases that must not occur in the file.
     pub must_not: Vec<String>,
-    /// Parts or globs of file names.
+    /// Values of `name:`: parts of file names, or globs.
     pub names: Vec<String>,
-    /// Parts or globs of paths.
+    /// Values of `path:`: parts of paths, or globs.
     pub paths: Vec<String>,
-    /// Programming languages, as listed in `file_types`.
+    /// Values of `lang:`: programming languages, as listed in `file_types`.
     pub langs: Vec<String>,
     /// File extensions in lower case, with the dot; excludes the extensions of `langs`.
     pub extensions: Vec<String>,
@@ -174,7 +174,7 @@ impl Operators {
             let extension = part.trim_start_matches('*').trim_start_matches('.').to_lowercase();
             let fits = |it: char| it.is_alphanumeric() || matches!(it, '.' | '_' | '-' | '+');
             if extension.is_empty() || !extension.chars().all(fits) {
-                return Err(Error::invalid(format!("`ext:{value}` has no extension")).hint("write e.g. `ext:pdf,md`"));
+                return Err(Error::invalid(format!("`ext:{value}` needs extensions")).hint("write e.g. `ext:pdf,md`"));
             }
             self.extensions.push(format!(".{extension}"));
         }

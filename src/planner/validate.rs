@@ -58,7 +58,7 @@ pub fn validate(plan: &QueryPlan) -> Result<()> {
 pub fn validate_filters(filters: &L0Filters) -> Result<()> {
     if filters.extensions.len() > MAX_EXTENSIONS {
         let text = format!("`extensions` has {} entries; the limit is {MAX_EXTENSIONS}", filters.extensions.len());
-        return Err(Error::invalid(text).hint("leave the filter out, or ask several times"));
+        return Err(Error::invalid(text).hint("list fewer extensions, or ask several times"));
     }
     for extension in &filters.extensions {
         let bare = extension.trim_start_matches('.');

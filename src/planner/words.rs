@@ -88,7 +88,7 @@ impl Words {
     }
 }
 
-/// Whether a blank-separated list contains a word. An empty word is never in it.
+/// Whether a list of words separated by blanks contains a word; false for an empty word.
 pub(super) fn is_in_list(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }

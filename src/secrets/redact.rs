@@ -77,7 +77,7 @@ impl Redactor {
         places
     }
 
-    /// Finds a value at the start of a text if the previous text ended with its name.
+    /// Finds a random-looking value at the start of a text if the previous text ended with a name such as `api_key:`.
     fn leading_value(&mut self, text: &str) -> Option<Range<usize>> {
         let named = std::mem::replace(&mut self.ends_with_name, ends_with_name(text));
         if named { leading_value(text) } else { None }

@@ -19,7 +19,7 @@ const MAX_COMPARISONS: usize = 100;
 
 /// What one comparison compares a cell with.
 enum Test {
-    /// The cell is empty.
+    /// Whether the cell is empty.
     Empty,
     Number(BigDecimal),
     /// A period: inclusive start and exclusive end, in seconds since the Unix epoch.

@@ -44,7 +44,7 @@ pub fn promote_proposals(file: &Value, promotion: &Promotion) -> Result<Value> {
             if promotion.only.is_empty() {
                 continue;
             }
-            return Err(Error::invalid(format!("`{}` needs `{end}`, which was not chosen", id(it))));
+            return Err(Error::invalid(format!("`{}` needs the entity `{end}`, which was not selected", id(it))));
         }
         edges.push(edge(it));
     }

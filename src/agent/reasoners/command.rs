@@ -13,7 +13,7 @@ use crate::model::{PrivacyMode, Redaction};
 /// Bytes reserved for the fields of a request other than its task and its model.
 const ENVELOPE_BYTES: usize = 256;
 
-/// A plugin command.
+/// A reasoner that runs a plugin command.
 pub(in crate::agent) struct CommandReasoner {
     pub(in crate::agent) command: PluginCommand,
     pub(in crate::agent) mode: PrivacyMode,

@@ -25,7 +25,7 @@ const MAX_REJECTED_CHARS: usize = 300;
 /// Tokens reserved for the retry, and for the server's message template.
 const RESERVED_TOKENS: usize = 500;
 
-/// A language model as a reasoner.
+/// A reasoner that asks a language model.
 pub(in crate::agent) struct ModelReasoner {
     pub(in crate::agent) client: LlmClient,
     pub(in crate::agent) mode: PrivacyMode,
@@ -94,7 +94,7 @@ impl Reasoner for ModelReasoner {
             messages.append(&mut again);
             let answer = self.client.complete(LlmRequest { messages, ..asked.clone() }).await?;
             let read = match answer.finish {
-                FinishReason::Length => Err(Error::invalid(format!("{who} was cut before the end of its answer"))),
+                FinishReason::Length => Err(Error::invalid(format!("the answer of {who} was cut at its token limit"))),
                 _ => response::extract_json(&answer.text).and_then(|it| PluginResponse::parse(it, &request.task, &who)),
             };
             match read {

@@ -37,7 +37,7 @@ const STOP_WORDS: &[&str] = &[
     "there", "to", "was", "were", "what", "when", "where", "which", "who", "with",
 ];
 
-/// The rule-based reasoner.
+/// The stub: a reasoner that follows fixed rules, without a model.
 pub(in crate::agent) struct RuleReasoner;
 
 #[async_trait]
