@@ -1,5 +1,4 @@
-//! Detects secrets: files by name ([`judge_path`]), and keys, tokens, card and account numbers in texts by form
-//! ([`Redactor`]).
+//! Detects secrets: files by name ([`judge_path`]), and keys, tokens and card numbers in texts by form ([`Redactor`]).
 //!
 //! Pure: reads no files. `files` never opens a file that [`judge_path`] calls secret. `extract` redacts text with a
 //! [`Redactor`] before the text leaves the worker process, in tables also by column headers ([`SecretColumns`]). `llm`

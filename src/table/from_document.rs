@@ -9,7 +9,7 @@ use crate::table::grid::{Grid, Place, Table};
 use crate::table::header;
 
 /// Only a block with this many rows may continue in the next block, because parsers of text and web pages split a table
-/// after 30 rows, of which one may be the line below the header of a Markdown table.
+/// after 30 rows, and one of them may be the line below the header of a Markdown table.
 const FULL_BLOCK_ROWS: usize = 29;
 /// Maximum number of tables per document; further ones are ignored, because some documents draw thousands of frames as
 /// tables.
